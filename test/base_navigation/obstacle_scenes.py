@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flat scenes of discs and boxes: exact ray casts, exact distances, and bases that drive there."""
+"""Planar scenes of discs and boxes: exact ray casts and distances, and bases that drive there."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Scene:
     """Along the axes: min x, min y, max x, max y [m], shape (n, 4)."""
 
     def ranges(self, x: float, y: float, angles: Array) -> Array:
-        """Return the exact distances along rays, inf where nothing is hit."""
+        """Return the exact ranges along rays [m], inf without a hit, shape (n,)."""
         d = np.column_stack((np.cos(angles), np.sin(angles)))
         best = np.full(len(angles), math.inf)
         for cx, cy, r in self.discs:
@@ -59,7 +59,7 @@ class Scene:
         return best
 
     def outlines(self, spacing: float = 0.01) -> Array:
-        """Return points on all outlines, shape (n, 2)."""
+        """Return points on all outlines [m], shape (n, 2)."""
         found = [np.empty((0, 2))]
         for cx, cy, r in self.discs:
             a = np.linspace(0.0, math.tau, max(int(math.tau * r / spacing), 8), endpoint=False)
@@ -76,7 +76,7 @@ class Scene:
 
 
 class SeeingRun:
-    """A motion among obstacles that a scanner sees, from begin to end."""
+    """A complete motion among obstacles that a scanner detects."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class SeeingRun:
         """Drive.
 
         Args:
-            change: time at which another scene takes the place of the first one.
+            change: time at which another scene replaces the first one [s].
         """
         rng = np.random.default_rng(seed)
         self.base = RollingBase(kind, Pose2(*start))

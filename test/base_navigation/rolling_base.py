@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A base that rolls without slip, late by a few steps: what motions are tried on."""
+"""A base that rolls without slip, with a delay of a few steps, for tests of motions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KINDS = ("differential", "holonomic", "ackermann")
 
 
 class RollingBase:
-    """Does what it is told three steps later; a car's wheels turn at no more than 3 rad/s."""
+    """Executes commands ``delay`` steps later; a car steers at 3 rad/s at most."""
 
     def __init__(self, kind: str, pose: Pose2, delay: int = 3) -> None:
         self.kind = kind
@@ -63,7 +63,7 @@ class RollingBase:
 
 
 class Run:
-    """One motion from begin to end, and all that happened."""
+    """A complete motion and its record."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Run:
         return self.base.pose
 
     def away(self, goal: Pose2) -> tuple[float, float]:
-        """Return the distance [m] and the difference of heading [rad] at the end."""
+        """Return the distance [m] and the heading error [rad] at the end."""
         return self.end.distance(goal), abs(math.remainder(self.end.yaw - goal.yaw, math.tau))
 
     def deviation(self, path: PlanarPath) -> float:
@@ -102,7 +102,7 @@ class Run:
         return max(float(np.hypot(*(points - p).T).min()) for p in self.poses[::4, :2])
 
     def max_accelerations(self) -> tuple[float, float]:
-        """Return the max accelerations that were asked for [m/s^2, rad/s^2].
+        """Return the max accelerations of the commands [m/s^2, rad/s^2].
 
         Over ground for a holonomic base, along its axis for the others.
         """
@@ -119,20 +119,20 @@ def circle(radius: float = 1.0, points: int = 200) -> PlanarPath:
 
 
 def figure_of_eight(size: float = 1.0, points: int = 400) -> PlanarPath:
-    """Crosses itself at the origin, where it also begins and ends."""
+    """Crosses itself at the origin, where it begins and ends."""
     a = np.linspace(0.0, math.tau, points)
     yaw = np.unwrap(np.arctan2(np.cos(2.0 * a), np.cos(a)))
     return PlanarPath(np.column_stack((2.0 * size * np.sin(a), size * np.sin(2.0 * a), yaw)))
 
 
 def square(side: float = 2.0) -> PlanarPath:
-    """Four corners, back to the origin; each pose looks along the next side."""
+    """Four corners, back to the origin; each pose heads along the next side."""
     h = 0.5 * math.pi
     return PlanarPath([(0, 0, 0), (side, 0, h), (side, side, 2 * h), (0, side, -h), (0, 0, 0)])
 
 
 def rounded_square(side: float = 3.0, radius: float = 0.8) -> PlanarPath:
-    """A square with arcs for corners, which a car can drive; begins in the middle of a side."""
+    """A square with rounded corners that a car can drive; begins in the middle of a side."""
     rows: list[tuple[float, float, float]] = [(0.0, 0.0, 0.0)]
     inner = 0.5 * side - radius
     for corner in range(4):

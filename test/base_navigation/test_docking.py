@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives between objects: every pose of a drive is checked by sampling, independently."""
+"""Drives between objects: every pose of a drive is checked independently, by sampling."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def square(x: float, y: float, half: float) -> np.ndarray:
 
 
 def swept(legs: tuple[Pose2, ...]) -> list[Pose2]:
-    """Poses of a base that drives the legs as the navigator does."""
+    """Return the poses of a base that drives the legs as the navigator does."""
     poses, at = [], Pose2()
     for leg in legs:
         turn = math.remainder(leg.yaw - at.yaw, math.tau)
@@ -67,7 +67,7 @@ def test_a_base_at_a_table_backs_off_before_it_turns() -> None:
     assert (turned.x, turned.y) == (back.x, back.y)
     assert end == goal
     assert min(distance(pose, table) for pose in swept(legs)) >= CLEARANCE
-    # A turn where it stood would have hit the table.
+    # A turn in place would have hit the table.
     spot = [Pose2(0.0, 0.0, yaw) for yaw in np.linspace(0.0, math.tau, 60).tolist()]
     assert min(distance(pose, table) for pose in spot) == 0.0
 
@@ -104,7 +104,7 @@ def test_the_next_candidate_counts_where_the_first_is_taken() -> None:
 
 def test_a_turn_without_room_at_the_goal_is_made_before_it() -> None:
     table = square(2.0, 1.2, 0.2)
-    goal = Pose2(2.0, 0.75, math.pi / 2)  # faces the table, which it is not reached facing
+    goal = Pose2(2.0, 0.75, math.pi / 2)  # faces the table, unlike the approach
     layers = [OutlineLayer(BODY, table)]
     legs = legs_to(lambda _: [goal], layers)
     assert legs[-1] == goal

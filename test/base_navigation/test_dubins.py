@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dubins curves: they arrive, are never tighter than asked, and none is shorter."""
+"""Dubins curves: they reach the goal, keep the turning radius, and are the shortest."""
 
 import math
 
@@ -17,7 +17,7 @@ poses2 = st.builds(Pose2, st.floats(-4.0, 4.0), st.floats(-4.0, 4.0), st.floats(
 
 
 def tangent_lengths(start, goal, radius):
-    """Return the lengths of all six words by the geometry of circles: an independent way."""
+    """Return the lengths of all six words [m], independently by circle geometry."""
 
     def centre(pose, side):
         return np.array(pose[:2]) + radius * side * np.array([-math.sin(pose.yaw),
@@ -45,7 +45,7 @@ def tangent_lengths(start, goal, radius):
         d, phi = float(np.hypot(*gap)), math.atan2(gap[1], gap[0])
         if d <= 4.0 * radius:
             for side in (1, -1):
-                # Centre of the middle circle, on one side of the line between the outer ones.
+                # Center of the middle circle, on one side of the line between the outer ones.
                 bend = side * math.acos(d / (4.0 * radius))
                 first = phi + bend + s1 * 0.5 * math.pi
                 back = phi + math.pi - bend
@@ -77,7 +77,7 @@ def test_it_arrives_and_no_other_word_is_shorter(start, goal, radius):
     ],
 )
 def test_closed_forms(goal, length):
-    """Straight on; half a circle; a quarter; turning round in place by three arcs."""
+    """Straight; half a circle; a quarter circle; turning around in place by three arcs."""
     assert shortest_dubins(Pose2(), goal, 1.0).length == pytest.approx(length)
 
 
@@ -89,7 +89,7 @@ def test_points_lie_on_the_curve_and_are_never_tighter(start, goal):
     path = dubins_path(start, goal, 0.8, spacing=0.05)
     assert path.poses()[0] == pytest.approx(start, abs=1e-9)
     assert path.end.distance(goal) < 1e-6
-    # Chords of 5 cm are taken for arcs: some per cent at this radius.
+    # Chords of 5 cm instead of arcs: some percent at this radius.
     assert np.abs(path.curvature).max() <= 1.05 / 0.8
     assert path.length == pytest.approx(shortest_dubins(start, goal, 0.8).length, rel=1e-3)
     assert np.diff(path.s).max() <= 0.05 + 1e-9

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bases that roll follow a square, a circle and a figure of eight; and the laws by themselves."""
+"""Rolling bases follow a square, a circle and a figure of eight; and the tracking laws alone."""
 
 import dataclasses
 import math
@@ -64,7 +64,7 @@ def test_error_stays_within_a_bound(kind, law, path, bound):
     assert run.task.ending is MotionResult.SUCCEEDED, run.task.text
     assert run.deviation(path) <= bound
     assert run.away(path.end)[0] <= 0.04
-    # All of it was driven: a base that took the other branch at a crossing would be done sooner.
+    # The whole path was driven: taking the other branch at a crossing would be shorter.
     driven = np.hypot(*np.diff(run.poses[:, :2], axis=0).T).sum()
     assert driven == pytest.approx(path.length, rel=0.03)
     linear, angular = run.max_accelerations()
@@ -113,7 +113,7 @@ def test_from_beside_the_path_it_comes_onto_it(kind, law, start):
 
 @pytest.mark.parametrize("kind", ["differential", "ackermann"])
 def test_backward_sections(kind):
-    """Out and back in reverse, as a car parks."""
+    """Forward and back in reverse, as in parking."""
     a = np.linspace(0.0, 1.0, 30)
     out = np.column_stack((2.0 * a, np.zeros_like(a), np.zeros_like(a)))
     turn = 1.2 * a[1:]
@@ -147,7 +147,7 @@ def test_only_the_last_heading_counts_for_a_base_that_steers():
 
 
 def test_a_base_under_way_takes_up_a_new_path_without_a_stop():
-    """As clients that plan anew once a second send it."""
+    """As from clients that replan once per second."""
     path = PlanarPath([(0, 0, 0), (4, 0.4, 0)])
     run = Run("differential", FollowPath("differential", path, config("differential")), seconds=3)
     navigator, base = run.navigator, run.base
@@ -202,7 +202,7 @@ class TestLaws:
         law = dataclasses.replace(STEER, gain=1.5, softening=1e-9)
         path = PlanarPath([(0, 0, 0), (20, 0, 0)]).resampled()
         front = PathPosition(path)
-        # The heading that the law itself would have settled at, so that it starts without a swing.
+        # The steady-state heading of the law, so that it starts without a transient.
         pose, e0 = Pose2(0.0, 0.05, -math.atan(1.5 * 0.05 / 1.0)), None
         for i in range(300):
             axle = front_axle(pose, WHEELBASE)

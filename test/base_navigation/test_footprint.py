@@ -22,7 +22,7 @@ def test_the_outline_of_a_turtlebot():
     footprint = footprint_of(load_robot("turtlebot3_burger"))
     low, high = footprint.corners.min(axis=0), footprint.corners.max(axis=0)
     assert low == pytest.approx((-0.102, -0.082), abs=1e-3)
-    # The scanner's cylinder is the foremost part.
+    # The scanner's cylinder is the front-most part.
     assert high == pytest.approx((0.038, 0.082), abs=2e-3)
     assert footprint.floor == pytest.approx(0.0, abs=1e-3)
     assert footprint.top == pytest.approx(0.19125, abs=1e-3)

@@ -55,12 +55,12 @@ def test_closed_forms(point, radius, twist, time):
 
 
 def test_a_disc_on_an_arc():
-    """A round footprint that follows a circle meets a disc on it."""
+    """A round footprint on a circular arc touches a disc on that arc."""
     a = np.linspace(0.0, math.tau, 200, endpoint=False)
     body = 0.1 / math.cos(math.pi / 200)
     round_one = footprint_from(np.column_stack((body * np.cos(a), body * np.sin(a))))
     radius, reach = 1.0, 0.1 + 0.15
-    # The point is a quarter turn ahead; the chord between the centres is `reach`.
+    # The point is a quarter turn ahead; the chord between the centers is `reach`.
     expected = 0.5 * math.pi - 2.0 * math.asin(0.5 * reach / radius)
     assert first((1.0, 1.0), 0.15, Twist2(1.0, 0.0, 1.0), round_one) == pytest.approx(
         expected, abs=5e-3
@@ -69,7 +69,7 @@ def test_a_disc_on_an_arc():
 
 @pytest.mark.parametrize("seed", range(30))
 def test_samples_of_the_motion(seed):
-    """No sample is in contact before the time, and all are right after it."""
+    """No obstacle is in contact before its contact time, and each touches at it."""
     rng = np.random.default_rng(seed)
     twist = Twist2(*(rng.uniform(-1.0, 1.0, 3) * (0.4, 0.4 * (seed % 2), 2.0 * (seed % 3 > 0))))
     points, radii = rng.uniform(-1.2, 1.2, (40, 2)), rng.uniform(0.0, 0.2, 40)

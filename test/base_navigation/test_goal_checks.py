@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits and ramps, and the checks of goal, standing and progress."""
+"""Limits and ramps, and the checks of goal, standstill and progress."""
 
 import math
 
@@ -21,7 +21,7 @@ speeds = st.floats(-3.0, 3.0)
 
 class TestApproach:
     def test_braking_never_exceeds_the_deceleration_and_arrives(self):
-        """``v dv/ds`` along the whole way, by fine differences."""
+        """``v dv/ds`` along the whole path, by finite differences."""
         s = np.linspace(0.0, 2.0, 200_001)
         v = np.array([approach_speed(x, 10.0, 0.7, 3.0) for x in s.tolist()])
         braking = np.diff(v**2) / (2.0 * np.diff(s))
@@ -124,7 +124,7 @@ class TestGoal:
         assert not self.tolerance.reached(Pose2(1.0, 2.0, 2.8), goal)
 
     def test_headings_are_compared_the_short_way_round(self):
-        """The source system compares other quantities here."""
+        """Unlike in the source system."""
         assert self.tolerance.yaw_reached(Pose2(yaw=-3.1), Pose2(yaw=3.1))
         assert not self.tolerance.yaw_reached(Pose2(yaw=0.0), Pose2(yaw=math.pi))
 

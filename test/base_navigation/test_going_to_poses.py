@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bases that roll go to poses: they arrive, within limits, without swinging."""
+"""Rolling bases go to poses: they arrive, within limits, without oscillation."""
 
 import math
 
@@ -53,7 +53,7 @@ def test_arrives_from_100_random_starts(kind, reversing):
         run = Run(kind, GoToPose(kind, goal, LIMITS, reversing=reversing), start)
         assert run.task.ending is MotionResult.SUCCEEDED
         distance, turn = run.away(goal)
-        # The tolerance is 0.04 m and 0.05 rad; what is aimed at is a quarter of it.
+        # The tolerance is 0.04 m and 0.05 rad; the controller aims at a quarter of it.
         assert distance <= 0.012
         assert turn <= 0.02
         linear, angular = run.max_accelerations()
@@ -93,7 +93,7 @@ class TestRule:
 
 class TestStraight:
     def test_no_swing_about_the_goal(self):
-        """Once near, the distance only falls, and the heading does not go to and fro."""
+        """Near the goal the distance only decreases, and the heading does not oscillate."""
         goal = Pose2(1.5, 0.7, -1.0)
         run = Run("differential", GoToPose("differential", goal, LIMITS))
         distance = np.hypot(run.poses[:, 0] - goal.x, run.poses[:, 1] - goal.y)
@@ -106,7 +106,7 @@ class TestStraight:
         goal = Pose2(2.0, 1.0, 3.0)
         run = Run("holonomic", GoToPose("holonomic", goal, LIMITS), delay=0)
         aside = run.poses[:, :2] @ (np.array([-1.0, 2.0]) / math.sqrt(5.0))
-        # One step's turn of 0.04 rad is all that leads it off.
+        # One step's turn of 0.04 rad is the only deviation.
         assert np.abs(aside).max() < 0.03
         half = len(run.poses) // 4
         assert abs(run.poses[half, 2]) > 0.3

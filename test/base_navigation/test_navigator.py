@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One task after the other: ends, stops, preemption, and that the base always comes to rest."""
+"""One task at a time: results, stops, preemption; the base always comes to rest."""
 
 import math
 
@@ -18,7 +18,7 @@ FAR = Pose2(5.0, 0.0, 0.0)
 
 
 class Failing:
-    """Drives on until it gives up."""
+    """Drives until it gives up."""
 
     outcome = MotionOutcome.MOVING
     text = "gave up"
@@ -41,7 +41,7 @@ def navigator():
 
 
 def drive(navigator, base, seconds):
-    """Step for a while, or until there is no task; return the twists."""
+    """Step for ``seconds`` or until there is no task; return the twists."""
     twists = []
     for _ in range(int(seconds / DT)):
         twist = navigator.step(base.pose, base.odometry.twist, DT)
@@ -117,7 +117,7 @@ def test_a_base_that_rolled_on_beyond_its_goal_comes_back(navigator, base):
 
 
 class NeverThere(Failing):
-    """Has arrived as soon as it begins, and is not there when the base stands."""
+    """Arrives at its first step, and is off its goal once the base stands."""
 
     def step(self, pose, twist, dt):
         self.outcome = MotionOutcome.ARRIVED

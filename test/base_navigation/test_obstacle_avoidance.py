@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bases among obstacles: they stop, wait, drive around, give up, and never touch anything."""
+"""Bases among obstacles: they stop, wait, drive around, give up, and never collide."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_what_is_within_the_clearance_stops_only_motion_towards_it():
 
 
 class Wanderer:
-    """Wants another twist from time to time, with no regard to anything."""
+    """Commands random twists, regardless of obstacles."""
 
     outcome = MotionOutcome.MOVING
     text = ""
@@ -113,7 +113,7 @@ class Wanderer:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_nothing_is_ever_touched(seed):
-    """200 crowded scenes and motions without sense: the clearance may be used, not more."""
+    """200 crowded scenes with random motions: about half of the clearance remains."""
     rng = np.random.default_rng(seed)
     kind = ("differential", "holonomic", "ackermann")[seed % 3]
     discs = np.column_stack((rng.uniform(-1.2, 1.2, (8, 2)), rng.uniform(0.02, 0.3, 8)))
@@ -197,7 +197,7 @@ def test_it_gives_up_with_a_reason(scene, kind, detour, words):
 
 
 def test_what_appears_on_a_detour_changes_it():
-    """The other side of the box is found blocked on the way."""
+    """The other side of the box is seen to be blocked only during the detour."""
     deep = Scene(boxes=np.array([(0.9, -0.12, 1.6, 0.12), (1.2, -0.9, 1.4, -0.12)]))
     run = SeeingRun("differential", to("differential", 2.4, 0.0, 0.0), deep, config=QUICK,
                     seconds=90.0)  # fmt: skip

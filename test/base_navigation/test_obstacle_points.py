@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scans and clouds as points: exact places, directions that were seen, and bad messages."""
+"""Scans and clouds as points: exact positions, cleared directions, and invalid messages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def readings(ranges, **changes) -> LaserReadings:
 
 
 def seen(scene: Scene, X_BS, **changes):
-    """What an ideal scanner at a pose on the base sees, in the base frame."""
+    """Return the view of an ideal scanner at pose ``X_BS``, in the base frame."""
     inverted = X_BS[2, 2] < 0.0
     yaw = math.atan2(X_BS[1, 0], X_BS[0, 0])
     angles = STEP * np.arange(360)
@@ -44,7 +44,7 @@ def seen(scene: Scene, X_BS, **changes):
 
 
 def off(points) -> np.ndarray:
-    """Distances from the obstacles' outlines."""
+    """Return the distances from the obstacles' outlines [m], shape (n,)."""
     outline = SCENE.outlines(0.002)
     return np.array([np.hypot(*(outline - p).T).min() for p in points])
 
@@ -53,11 +53,11 @@ def off(points) -> np.ndarray:
     "rpy", [(0, 0, 0), (0, 0, 2.0), (math.pi, 0, 0), (math.pi, 0, -1.0)], ids=str
 )
 def test_points_are_where_the_obstacles_are(rpy):
-    """Also for a scanner that hangs upside down."""
+    """Also for a scanner mounted upside down."""
     view = seen(SCENE, from_xyz_rpy((-0.1, 0.05, 0.2), rpy))
     assert len(view.points) > 40
     assert off(view.points).max() < 2e-3
-    # In front of the disc it is free, behind it nothing is known.
+    # Free in front of the disc, unknown behind it.
     assert view.clears(np.array([(0.6, 0.2), (-0.5, 0.0), (0.0, 1.0)])).all()
     assert not view.clears(np.array([(1.5, 0.45), (-2.0, 0.0)])).any()
 
@@ -71,7 +71,7 @@ def test_a_sector_clears_only_what_it_sees():
 
 
 def test_an_inclined_scanner_sees_the_floor_and_what_is_above_it():
-    """It looks down by 0.2 rad from 0.2 m: the floor is at 1 m."""
+    """Pitched down by 0.2 rad at a height of 0.2 m: the floor is at 1 m."""
     X_BS = from_xyz_rpy((0.0, 0.0, 0.2), (0.0, 0.2, 0.0))
     floor = 0.2 / math.sin(0.2)
     ahead = view_of_scan(readings([floor, 0.5]), X_BS, 0.03, 0.5, 3.0)
@@ -108,7 +108,7 @@ def test_invalid_scans(ranges, changes):
 
 
 def test_a_slice_of_a_cloud():
-    """A camera at 0.5 m that looks down: a box on the floor, a table above the base."""
+    """A camera pitched down at 0.5 m: a box on the floor, and a point above the base."""
     X_BS = from_xyz_rpy((0.1, 0.0, 0.5), (0.0, 0.6, 0.0))
     floor = np.random.default_rng(0).uniform((0.4, -0.5, 0.0), (2.0, 0.5, 0.0), (20_000, 3))
     world = np.array([
@@ -122,7 +122,7 @@ def test_a_slice_of_a_cloud():
     assert view.points[:, 0] == pytest.approx(1.0, abs=1e-5)
     assert np.ptp(view.points[:, 1]) == pytest.approx(0.2, abs=1e-5)
     assert view.clears(np.array([(0.7, 0.02), (1.5, 0.4)])).all()
-    # Behind the box, beside the field of view, and closer than it begins.
+    # Behind the box, beside the field of view, and closer than the field of view.
     assert not view.clears(np.array([(1.4, 0.0), (0.5, -1.0), (0.2, 0.0)])).any()
 
 
@@ -140,7 +140,7 @@ def remembered(memory: ObstacleMemory, x: float, y: float) -> bool:
 
 
 def shown(scene: Scene, pose: Pose2):
-    """What a scanner at the origin of a base at a pose sees."""
+    """Return the view of a scanner at the origin of a base at ``pose``."""
     ranges = scene.ranges(pose.x, pose.y, pose.yaw + STEP * np.arange(360))
     ranges[ranges > 3.5] = INF
     return view_of_scan(readings(ranges, range_min=0.02), np.eye(4), -1.0, 1.0, 4.0)
@@ -228,7 +228,7 @@ def test_odometry_that_is_set_to_another_pose_has_jumped():
     history = PoseHistory()
     speed = Twist2(0.5, 0.0, 1.0)
     assert not any(history.add(0.1 * k, Pose2(0.05 * k, 0.0, 0.1 * k), speed) for k in range(10))
-    # A pause without messages, with the velocity.
+    # A pause without messages, consistent with the velocity.
     assert not history.add(2.0, Pose2(1.0, 0.0, 2.0), speed)
     assert history.add(2.1, Pose2(0.0, 0.0, 0.0), speed)
     assert history.newest == 2.1
@@ -236,7 +236,7 @@ def test_odometry_that_is_set_to_another_pose_has_jumped():
 
 
 def test_a_scan_of_a_base_that_turns_meanwhile():
-    """The scanner takes 0.2 s for a turn, in which the base turns by 0.4 rad and moves by 6 cm."""
+    """During a scan of 0.2 s the base turns by 0.4 rad and moves by 6 cm."""
     history, turn, speed = PoseHistory(), 2.0, 0.3
     for k in range(60):
         history.add(0.02 * k, Pose2(speed * 0.02 * k, 0.0, turn * 0.02 * k))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths: what is accepted, arc length, curvature, sections, speeds, the nearest point."""
+"""Paths: checks, arc length, curvature, sections, speed profile, nearest point."""
 
 import math
 
@@ -79,7 +79,7 @@ class TestGeometry:
         assert mirrored.curvature == pytest.approx(-left.curvature)
 
     def test_steps_of_a_grid_planner_are_no_curve(self):
-        """A staircase of 1 cm steps along a diagonal: neighbours alone would say 140 1/m."""
+        """A staircase of 1 cm steps along a diagonal: adjacent points alone would yield 140 1/m."""
         rows = [(0.01 * ((i + 1) // 2), 0.01 * (i // 2), 0.0) for i in range(200)]
         assert np.abs(PlanarPath(rows).curvature).max() < 3.0
 
@@ -132,7 +132,7 @@ class TestSpeeds:
         assert (0.5 * (v[1:] + v[:-1]) * dt)[1:-1] == pytest.approx(ds[1:-1])
 
     def test_closed_form_on_a_straight_line(self):
-        """Trapezoid: 0.5 m/s within 0.125 m, 1.75 m evenly, and 0.125 m to brake."""
+        """Trapezoid: 0.5 m/s within 0.125 m, 1.75 m at constant speed, 0.125 m of braking."""
         v, t = speed_profile(PlanarPath([(0, 0, 0), (2, 0, 0)]).resampled(0.005), LIMITS)
         assert v.max() == 0.5
         assert t[-1] == pytest.approx(0.5 + 1.75 / 0.5 + 0.5, abs=1e-6)
@@ -164,7 +164,7 @@ class TestSpeeds:
 
 class TestNearestPoint:
     def test_progress_on_a_figure_of_eight_is_monotone(self):
-        """At the crossing the other branch is just as near; it must not be taken."""
+        """At the crossing the other branch is equally near; it must not be taken."""
         path = figure_of_eight().resampled()
         position = PathPosition(path)
         rng = np.random.default_rng(3)

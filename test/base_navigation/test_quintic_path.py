@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quintic paths: exact ends, exact extremes, and the first duration that meets the limits."""
+"""Quintic paths: exact ends, exact extrema, and the shortest feasible duration."""
 
 import math
 
@@ -81,7 +81,7 @@ def test_closed_form_of_rest_to_rest():
 
 
 def test_durations_with_a_gap_the_first_stretch_is_found():
-    """At 1 m/s over 10 m: 10 s is a straight even drive; some longer durations need swings."""
+    """10 m at 1 m/s: 10 s needs no acceleration, while some longer durations do."""
     start, goal = end(0, 0, 0, 1.0, 0.0), end(10, 0, 0, 1.0, 0.0)
     limits = {"max_acceleration": 0.1, "max_jerk": 0.05}
     path = plan_quintic(start, goal, **limits)

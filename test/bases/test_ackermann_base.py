@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinematics of a car against rigid-body motion, and how its steering moves."""
+"""Kinematics of a car against rigid-body motion, and the motion of its steering."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_left_and_right_are_mirror_images(geometry, driven, vx, wz):
 @given(geometries, drives, st.lists(speed, min_size=4, max_size=4), st.floats(-1.2, 1.2),
        st.floats(-1.2, 1.2))  # fmt: skip
 def test_measured_twist_is_the_least_squares_one(geometry, driven, rolling, left, right):
-    """Whatever wheels and steering do, against NumPy's solution of the same constraints."""
+    """For any wheel speeds and angles, against NumPy's solution of the same constraints."""
     car = base(geometry, driven, fixed_axle_x=0.3)
     wheels = np.array(rolling[: len(car.wheel_names)])
     joints, rows, values = iter((left, right)), [], []
@@ -236,7 +236,7 @@ def test_steering_moves_at_its_speed_and_both_wheels_stay_on_one_centre():
         assert car.geometry.wheel_angles(math.tan(seen[-1]) / 0.32) == pytest.approx(angles)
     np.testing.assert_allclose(np.diff(seen[:70]), 0.005, atol=1e-12)
     assert seen[-1] == pytest.approx(goal)
-    # Driving back with the same yaw rate asks for the mirrored angle.
+    # Driving backward with the same yaw rate needs the mirrored angle.
     assert car.steering_angle(car.steer(Twist2(-1.0, 0.0, 1.2), angles, 10.0)) == (
         pytest.approx(-goal)
     )

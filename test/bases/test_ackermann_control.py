@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A car under its controller: limits, steering on its way, standing, reversing, commands."""
+"""A car under its controller: limits, steering in motion, standstill, reversing, commands."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def controlled(base: AckermannBase, limits: BaseLimits = LIMITS) -> BaseControll
 
 
 def run(controller: BaseController, twist: Twist2, steps: int) -> list[BaseCommand]:
-    """Drive a twist for some steps."""
+    """Command a twist for ``steps`` steps; return the commands to the wheels."""
     commands = []
     for _ in range(steps):
         controller.command(twist, 0.0)
@@ -62,7 +62,7 @@ def run(controller: BaseController, twist: Twist2, steps: int) -> list[BaseComma
 
 
 def check_step(base: AckermannBase, before: BaseCommand, now: BaseCommand, dt: float) -> None:
-    """Check every limit of one step, and that wheels and steering tell of one motion."""
+    """Check every limit of one step, and that wheels and steering are consistent."""
     np.testing.assert_allclose(
         base.twist_from_wheels(now.wheels, now.steering), now.twist, atol=1e-9
     )
@@ -185,11 +185,11 @@ def test_the_first_command_begins_at_the_measured_steering():
     assert base.steering_angle(moved.steering) == pytest.approx(-0.4 + 3.0 * DT)
 
 
-# --- what was asked for ---
+# --- commands ---
 
 
 def lead(car_command: CarCommand, controller: BaseController, steps: int) -> list[BaseCommand]:
-    """Lead a command on; the steering is measured where it was commanded."""
+    """Execute a command for ``steps`` steps; measured steering is the commanded one."""
     commands = []
     for _ in range(steps):
         twist = car_command.twist(DT, controller.driven.steering)
@@ -220,7 +220,7 @@ def test_a_steering_angle_is_taken_on_while_the_car_stands():
     standing = lead(command, controller, 50)
     assert all(c.twist == Twist2() for c in standing)
     assert command.base.steering_angle(standing[-1].steering) == pytest.approx(0.3)
-    command.take_twist(Twist2())  # by yaw rate, standing says nothing of the steering
+    command.take_twist(Twist2())  # by yaw rate, zero speed leaves the steering
     np.testing.assert_array_equal(lead(command, controller, 5)[-1].steering, standing[-1].steering)
 
 
@@ -247,7 +247,7 @@ def test_ramps_of_a_drive_command():
     np.testing.assert_allclose(np.diff(angles)[:38], 0.5 * DT, atol=1e-9)
     assert speeds[-1] == pytest.approx(0.4)
     assert angles[-1] == pytest.approx(0.2)
-    # The next one begins where the car is, not where the last ramp began.
+    # The next ramp begins at the current state, not at the start of the last one.
     command.take_drive(DriveCommand(0.2, speed=0.0, acceleration=0.5), controller.driven)
     braked = lead(command, controller, 1)[-1]
     assert braked.twist.vx == pytest.approx(0.4 - 0.5 * DT)
@@ -295,7 +295,7 @@ def test_the_car_waits_for_its_steering(by_angle):
         controller.command(command.twist(DT, stuck), 0.0)
         controller.step(0.0, DT)
     assert controller.driven.twist == Twist2()
-    # Though it stands, the steering goes where it must.
+    # The steering reaches its goal at standstill.
     assert command.base.steering_angle(controller.driven.steering) == pytest.approx(goal)
     moving = lead(command, controller, 100)[-1]
     assert moving.twist.vx == pytest.approx(1.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Driving by steering angle and speed: golden numbers, ramps, limits, geometry that degenerates."""
+"""Driving by steering angle and speed: golden numbers, ramps, limits, degenerate geometry."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_golden_table(make, command, steering, wheels):
 
 @pytest.mark.parametrize(("command", "steering", "wheels"), GOLDEN)
 def test_rear_steering_mirrors_angles_and_swaps_axles(command, steering, wheels):
-    """The car turns to the same side, so wheels point to the other one."""
+    """The car turns to the same side, so the wheels turn to the other side."""
     state = car(invert_steering=True).step(DriveCommand(*command))
     np.testing.assert_allclose(state.steering, -np.array(steering), rtol=0, atol=1e-9)
     np.testing.assert_allclose(state.wheels, np.roll(wheels, 2), rtol=0, atol=5e-7)
@@ -214,7 +214,7 @@ def test_max_wheel_speed_slows_all_wheels():
     np.testing.assert_allclose(state.wheels / 4.0, np.array(GOLDEN[0][2]) / GOLDEN[0][2][1])
     assert state.speed == pytest.approx(1.1 * 4.0 / GOLDEN[0][2][1])
     assert "above max_wheel_velocity 4 rad/s; all wheels are slowed" in state.notes[0]
-    # The ramp did not run away meanwhile.
+    # The ramp does not wind up meanwhile.
     assert drive.step(DriveCommand(0.1, 0, 0.0, 1.0), 0.1).speed == pytest.approx(state.speed - 0.1)
 
 
@@ -236,7 +236,7 @@ def test_no_stream_of_commands_exceeds_a_limit(stream):
         assert abs(state.wheels).max() <= 5.0
         assert abs(state.steering).max() <= 0.6 + 1e-12
         assert abs(state.steering_angle - angle) <= 0.8 * dt + 1e-12
-        # A tighter curve may ask for less speed than the ramp alone would give.
+        # A tighter curve may need less speed than the ramp alone would give.
         assert abs(state.speed) <= abs(speed) + 1.5 * dt + 1e-12
         speed, angle = state.speed, state.steering_angle
 

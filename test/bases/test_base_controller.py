@@ -94,7 +94,7 @@ def test_wheel_limit_holds_and_scaling_keeps_the_curve(vx, wz, limit, clip):
 
 
 def test_ramps_do_not_wind_up_beyond_the_wheel_limit():
-    # 9 rad/s are 0.27 m/s: braking at 1 m/s^2 from there takes 0.27 s, whatever was asked for.
+    # 9 rad/s are 0.27 m/s: braking at 1 m/s^2 from there takes 0.27 s, whatever the command was.
     base = controller(x=BodyAxisLimits(max_acceleration=1.0), max_wheel_velocity=9.0)
     for i in range(1000):
         base.command(Twist2(10.0), i * 0.01)
@@ -273,7 +273,7 @@ def test_wheel_accelerations_clipped_or_scaled(clip):
 
 
 def test_other_parameters_do_not_disturb_a_ramp():
-    """Only other limits make the acceleration begin anew."""
+    """Only new limits reset the acceleration."""
     limits = BaseLimits(x=BodyAxisLimits(max_acceleration=1.0, max_jerk=5.0))
     one, other = (
         BaseController(DifferentialBase(CONFIG), BaseControllerConfig(limits=limits))

@@ -118,7 +118,7 @@ def test_commands_of_another_length(command):
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_bad_command_leaves_nothing_behind(bad):
-    """A failed command does not bring an older one's result back, as it does in the source."""
+    """A failed command does not return the result of an older one, unlike in Isaac Sim."""
     one = drive()
     one.wheels([1.0, 1.0, 0.1])
     with pytest.raises(InvalidCommand):
@@ -138,7 +138,7 @@ def test_what_a_base_cannot_drive_is_left_out():
 
 
 def test_one_value_serves_all_wheels():
-    """Lists of one too, which the source takes for a mistake."""
+    """Lists of one element too, which Isaac Sim rejects."""
     whole = wheels_from_arrays((0.04,) * 3, KAYA_POSITIONS, KAYA_ORIENTATIONS, (90.0,) * 3)
     for radius in (KAYA_RADIUS, [KAYA_RADIUS], np.array(KAYA_RADIUS)):
         for angle in (90, [90.0]):
@@ -155,7 +155,7 @@ def test_each_wheel_has_an_axis_of_its_own():
 def test_another_axis_is_up():
     """The same robot, described with y up."""
     usual = wheels_from_arrays(KAYA_RADIUS, KAYA_POSITIONS, KAYA_ORIENTATIONS)
-    # Round x by -90 degrees: (x, y, z) -> (x, z, -y).
+    # Rotation about x by -90 degrees: (x, y, z) -> (x, z, -y).
     h = math.sqrt(0.5)
     places = [(x, z, -y) for x, y, z in KAYA_POSITIONS]
     turns = []

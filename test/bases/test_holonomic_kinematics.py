@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holonomic kinematics: golden numbers, inverses, rolling without slip, layouts that cannot."""
+"""Holonomic kinematics: golden numbers, inverses, rolling without slip, singular layouts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_forward_after_inverse_on_two_thousand_random_bases():
 
 
 def test_the_rim_moves_with_the_floor_along_each_roller():
-    """The no-slip condition itself, from cross products in space."""
+    """The no-slip condition itself, by cross products in 3D."""
     rng = np.random.default_rng(3)
     for _ in range(200):
         config = random_config(rng)
@@ -113,7 +113,7 @@ def test_the_same_base_seen_from_another_frame(vx, vy, wz, x, y, theta):
 def test_slip_of_redundant_wheels_is_what_no_twist_explains():
     base = HolonomicBase(mecanum())
     rolling = base.wheels_from_twist(Twist2(0.4, -0.3, 0.8))
-    # The one pattern of four mecanum wheels in which they only fight each other.
+    # The only pattern of four mecanum wheels without a motion.
     fight = np.array((1.0, 1.0, -1.0, -1.0))
     measured = rolling + 0.7 * fight
     np.testing.assert_allclose(base.twist_from_wheels(measured), (0.4, -0.3, 0.8), atol=1e-12)
@@ -171,7 +171,7 @@ def test_what_a_layout_cannot_drive_is_said_in_words(wheels, words):
         wanted = Twist2(*rng.uniform(-2.0, 2.0, 3))
         near = base.nearest_twist(wanted)
         assert base.nearest_twist(near) == pytest.approx(near, abs=1e-12)
-        # What was left out is nothing that the wheels could have done.
+        # The omitted part does not change the wheel speeds.
         np.testing.assert_allclose(
             base.wheels_from_twist(near), base.wheels_from_twist(wanted), atol=1e-9
         )

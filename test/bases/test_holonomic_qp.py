@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quadratic programme of Isaac Sim: its published numbers, its optimum, what it is not."""
+"""The quadratic program of Isaac Sim: published numbers, optimum, and its actual motion."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_golden_numbers_of_a_mecanum_base():
     config = HolonomicConfig(wheels=mecanum().wheels, left_handed=True)
     wheels = HolonomicQpBase(config).wheels_from_twist(Twist2(0.5, 0.2, 0.3))
     np.testing.assert_allclose(wheels, (-4.09, 0.56, -5.51, 1.97), rtol=0, atol=0.005)
-    # The right-hand rule turns all wheels round, for this solver as for the other.
+    # The right-hand rule reverses all wheels, for both solvers.
     right = HolonomicQpBase(mecanum()).wheels_from_twist(Twist2(0.5, 0.2, 0.3))
     np.testing.assert_array_equal(right, -wheels)
 
@@ -66,7 +66,7 @@ def test_constraints_hold_and_no_feasible_direction_is_cheaper():
         x = base.wheels_from_twist(twist)
         scale = max(1.0, float(np.abs(x).max()))
         np.testing.assert_allclose(base.constraint @ x, twist, rtol=0, atol=1e-10 * scale)
-        # Optimal: the gradient P x has no part in the null space of the constraints.
+        # Optimal: the gradient P x has no component in the null space of the constraints.
         free = np.linalg.svd(base.constraint)[2][3:]
         np.testing.assert_allclose(free @ (base.cost * x), 0.0, atol=1e-10 * scale)
         redundant += len(free) > 0
@@ -96,7 +96,7 @@ def test_the_optimum_of_a_general_solver():
 
 
 def test_it_is_no_inverse_kinematics_and_odometry_says_so():
-    """What the source's wheel speeds really do; the default solver does what was asked."""
+    """Actual motion of Isaac Sim's wheel speeds; the default solver yields the commanded twist."""
     driven = KAYA.twist_from_wheels(KAYA.wheels_from_twist(Twist2(1.0, 1.0, 0.1)))
     assert driven == pytest.approx((0.664, 0.668, -3.436), abs=5e-4)
     turned = KAYA.twist_from_wheels(KAYA.wheels_from_twist(Twist2(0.0, 0.0, 1.0)))

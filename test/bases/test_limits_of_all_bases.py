@@ -89,7 +89,7 @@ def test_no_limit_is_ever_exceeded(kind, stream):
             step = controller.step(now, dt)
             for axis, name in ((limits.x, "vx"), (limits.yaw, "wz"), (limits.y, "vy")):
                 if name == "vy" and base.steering_names:
-                    continue  # of a car it comes with yaw
+                    continue  # of a car it follows from yaw
                 old, new = getattr(before.twist, name), getattr(step.twist, name)
                 low, high = axis.reach(old, dt)
                 assert low - 1e-9 <= new <= high + 1e-9, name
@@ -97,7 +97,7 @@ def test_no_limit_is_ever_exceeded(kind, stream):
             assert abs(step.wheels).max() <= limits.max_wheel_velocity * (1 + 1e-12)
             change = abs(step.wheels - before.wheels).max()
             assert change <= limits.max_wheel_acceleration * dt * (1 + 1e-9) + 1e-9
-            # What is told to wheels and steering is the twist that is reported.
+            # Commands to wheels and steering match the reported twist.
             rolled = base.twist_from_wheels(step.wheels, step.steering)
             np.testing.assert_allclose(rolled, step.twist, atol=1e-9)
             before = step
@@ -114,7 +114,7 @@ def test_starts_and_stops_keep_the_direction(kind, vx, vy, wz, jerk):
     )
     controller = BaseController(base, BaseControllerConfig(limits=limits, cmd_vel_timeout=6.0))
     if base.steering_names:
-        # A car's curve is that of its steering, so it begins where the command will have it.
+        # The steering determines a car's curve, so it begins at that of the command.
         angles = base.steer(base.nearest_twist(Twist2(vx, vy, wz)), np.zeros(2), 1e9)
         controller.measure(np.zeros(4), 0.0, angles)
     controller.command(Twist2(vx, vy, wz), 0.0)
@@ -155,7 +155,7 @@ def test_a_car_slows_down_for_a_curve_that_its_outer_wheel_is_too_slow_for():
 
 
 def test_a_car_turns_round_on_its_curve():
-    """From left ahead to left behind: it never yaws to the other side."""
+    """From forward left to backward left: it never yaws to the other side."""
     base = car()
     controller = BaseController(
         base, BaseControllerConfig(limits=BaseLimits(x=BodyAxisLimits(max_acceleration=1.0)))

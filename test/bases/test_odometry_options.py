@@ -104,7 +104,7 @@ def test_errors_after_a_way_do_not_depend_on_its_steps(steps):
 
 
 def test_covariance_against_many_noisy_drives():
-    """An oracle that samples: each step of each drive is disturbed by itself."""
+    """Against Monte Carlo sampling, with independent noise in each step of each drive."""
     config = OdometryConfig(
         position_error_per_metre=0.02,
         position_error_per_radian=0.01,
@@ -156,7 +156,7 @@ def test_open_loop_adds_up_what_was_commanded_after_the_limits():
     base.command(Twist2(2.0), 0.0)
     driven = 0.0
     for i in range(100):
-        base.measure(np.full(4, 7.0 * i), 0.02)  # not listened to
+        base.measure(np.full(4, 7.0 * i), 0.02)  # ignored
         twist = base.step(0.02 * i, 0.02).twist
         driven += 0.02 * twist.vx
     base.step(2.0, 0.02)
@@ -199,7 +199,7 @@ def test_odometry_of_measured_speeds():
 
 @pytest.mark.parametrize("by_angle", [True, False])
 def test_a_car_that_steers_while_it_drives(by_angle):
-    """The steering between two measurements is taken as the mean: errors of the second order."""
+    """Between two measurements the mean steering is used: second-order errors."""
     errors = []
     for steps in (50, 100):
         base = controller(CAR, position_feedback=by_angle)
@@ -244,7 +244,7 @@ def test_a_spinning_wheel_is_named_with_its_speed():
     watch = SlipWatch(FOUR_WHEELS)
     rolled = FOUR_WHEELS.wheels_from_twist(Twist2(0.4, 0.0, 0.3)) * 0.1
     watch.update(rolled + np.array([0.0, 0.6, 0.0, 0.0]), np.zeros(0), 0.1)
-    # 6 rad/s too fast on 0.1 m, half of which the other wheel of the side is blamed for.
+    # 6 rad/s too fast at radius 0.1 m, half of it attributed to the other wheel of the side.
     assert (watch.wheel, watch.speed) in (("fl", pytest.approx(0.3)), ("rl", pytest.approx(0.3)))
     watch.update(rolled, np.zeros(0), 0.1)
     assert watch.speed == pytest.approx(0.0, abs=1e-12)
@@ -258,7 +258,7 @@ def test_a_blocked_mecanum_wheel_shows():
     rolled = base.wheels_from_twist(Twist2(0.5)) * 0.02
     rolled[2] = 0.0
     watch.update(rolled, np.zeros(0), 0.02)
-    # Of four wheels three suffice; the fourth's 0.5 m/s are shared out over all of them.
+    # Three wheels suffice; the fourth's 0.5 m/s are distributed over all of them.
     assert watch.speed == pytest.approx(0.125)
 
 

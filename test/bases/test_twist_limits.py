@@ -66,7 +66,7 @@ def test_infinite_wheel_limits_are_refused(name):
 def test_a_jerk_limit_needs_something_that_bounds_the_acceleration():
     with pytest.raises(InvalidConfig):
         BodyAxisLimits(max_jerk=1.0)
-    # From one top speed to the other, jerking up and down: peak sqrt(2 V J).
+    # From one max velocity to the other at max jerk: peak acceleration sqrt(2 V J).
     assert BodyAxisLimits(max_jerk=4.0, max_velocity=2.0).steepest == 4.0
 
 
@@ -128,7 +128,7 @@ def test_without_time_nothing_changes(dt, jerk):
 
 @pytest.mark.parametrize("jerk", [nan, 3.0])
 def test_axes_start_and_stop_together(jerk):
-    """From rest a diagonal is straight, and a curve has its curvature all along."""
+    """From rest a diagonal is straight, and a curve has constant curvature."""
     limits = {
         "x": BodyAxisLimits(max_acceleration=1.0, max_deceleration=3.0, max_jerk=jerk),
         "y": BodyAxisLimits(max_acceleration=0.5),
@@ -173,7 +173,7 @@ def test_axes_apart_are_each_as_fast_as_they_may():
 
 
 def by_ruckig(start: float, goal: float, acceleration: float, jerk: float, dt: float, steps: int):
-    """Return the time-optimal velocities, one a step, by an independent solver."""
+    """Return the time-optimal velocities [m/s], one per step, by an independent solver."""
     solver = ruckig.Ruckig(1, dt)
     given, out = ruckig.InputParameter(1), ruckig.OutputParameter(1)
     given.control_interface = ruckig.ControlInterface.Velocity
@@ -216,7 +216,7 @@ def test_a_small_change_ends_when_the_acceleration_could_have_come_and_gone(chan
 
 
 def test_stop_in_the_middle_of_a_start_is_time_optimal_too():
-    """The acceleration goes from its limit straight to its opposite."""
+    """The acceleration goes from its limit directly to the opposite one."""
     made = limiter(x=BodyAxisLimits(max_acceleration=1.0, max_jerk=4.0))
     seen = ramp(made, Twist2(2.0), 0.01, 100)[:, 0]
     stop = ramp(made, Twist2(), 0.01, 300)[:, 0]
@@ -246,7 +246,7 @@ def test_the_smaller_jerk_limit_holds():
     assert BodyAxisLimits(max_acceleration=1.0, min_jerk=-3.0).jerk == 3.0
 
 
-def test_rest_is_exact_after_a_day_of_driving():
+def test_rest_is_exact_after_many_commands():
     made = limiter(x=BodyAxisLimits(max_acceleration=1.0, max_jerk=4.0))
     rng = np.random.default_rng(3)
     for wanted in rng.uniform(-2.0, 2.0, 20).tolist():
@@ -300,7 +300,7 @@ def test_no_stream_of_commands_exceeds_a_limit(x, y, yaw, clip, stream):
             [axis.reach(old, step) for old, step in zip(v[:-1].tolist(), dt, strict=True)]
         )
         assert np.all((v[1:] >= reach[:, 0] - 1e-9) & (v[1:] <= reach[:, 1] + 1e-9))
-        # The mean accelerations of two steps are those of moments half a step each apart.
+        # Mean accelerations of adjacent steps are those at the middle of each step.
         if math.isfinite(axis.jerk):
             rate = np.concatenate([[0.0], np.diff(v) / dt])
             between = 0.5 * (dt + np.concatenate([[dt[0]], dt[:-1]]))

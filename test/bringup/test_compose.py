@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs for which robots, and how it is said on a command line."""
+"""Nodes and processes of a suite by robots and settings, and their command lines."""
 
 import json
 

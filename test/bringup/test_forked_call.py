@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function that is called in a child process returns and raises as if it were called here."""
+"""Functions called in a child process return and raise as in this process."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launch file's arguments make the same configuration as the command line's."""
+"""Arguments of the launch file: their effect on the configuration, and wrong ones."""
 
 import importlib.util
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_every_argument_has_an_effect():
         "dry_run": "true",
         "speed": "0.1",
     }
-    # How nodes share processes, and what becomes of these, is no matter of the configuration.
+    # Processes and restarts are not part of the configuration.
     names = {argument.name for argument in ARGUMENTS} - {"use_composition", "respawn"}
     assert {*other, *real} == names
     for name, value in other.items():

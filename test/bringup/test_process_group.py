@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes are started, watched and stopped; none is left behind."""
+"""Processes are started, monitored and stopped; none is left behind."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process is classified as, by a simulated clock and simulated process accounting."""
+"""Classification of processes, with a simulated clock and simulated process accounting."""
 
 import pytest
 from hypothesis import given
@@ -20,7 +20,7 @@ LIMITS = HealthLimits()
 
 
 class Process:
-    """A simulated process: beats while it is alive, and uses processor time as it is said."""
+    """A simulated process with heartbeats and given use of processor time."""
 
     def __init__(self, *, state="S", computes=0.0, waits=0.0, runnable=False, pressure=0.0):
         self.health = ProcessHealth(LIMITS, 0.0)
@@ -39,7 +39,7 @@ class Process:
         return self.health.finding(self.activity, self.now)
 
     def run(self, seconds, *, beats=None, step=0.1):
-        """Let time pass; return the time of the first finding after the last heartbeat."""
+        """Let ``seconds`` pass; return the time until the first finding [s], None without one."""
         found, begin = None, self.now
         for _ in range(round(seconds / step)):
             self.now += step
@@ -53,7 +53,7 @@ class Process:
 def test_a_process_that_beats_is_alive_and_its_accounting_is_not_read():
     process = Process(computes=1.0)
     assert process.run(100.0, beats={}) is None
-    assert process.asked == 0  # which costs some hundred file reads
+    assert process.asked == 0  # which takes hundreds of file reads
 
 
 def test_a_process_that_is_stopped_while_it_starts_is_found():

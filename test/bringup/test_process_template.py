@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes forked from a template behave as if they had been started by their command line."""
+"""Processes forked from a template behave as if started by their command line."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_forks_end_with_the_process_that_asked_for_them():
 
 
 def _is_zombie(pid: int) -> bool:
-    """Whether a process has ended whose parent, perhaps the first process, did not ask for it."""
+    """Whether a process has ended and was not reaped by its parent, maybe the init process."""
     try:
         return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the launch files for RViz start, and that they, as the one for several robots, build."""
+"""Tools started by the launch files for RViz; these files and that for several robots load."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_panel_gets_kinematics_for_every_name_of_its_groups():
 
 def test_the_panel_works_within_the_robots_namespace():
     rviz, frame = panel_tools({"robot": "left:=franka", "group": "panda_arm"}, RVIZ)
-    assert rviz.namespace == "left", "there it finds robot_description"
+    assert rviz.namespace == "left", "the namespace of robot_description"
     assert frame_of(rviz) == "panda_link0"
     assert frame.arguments[-4:] == (
         "--frame-id", "left/panda_link0", "--child-frame-id", "panda_link0",
@@ -143,5 +143,5 @@ def test_launch_files_describe_their_arguments_and_build(name, arguments, values
     assert len(actions) == count
     for action in actions:
         if isinstance(action, IncludeLaunchDescription):
-            # What is included declares and checks what it is given.
+            # The included file declares and checks its arguments.
             assert action.visit(context)

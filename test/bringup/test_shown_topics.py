@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What RViz and Foxglove are set up to show is there, of that type and with a fitting quality.
+"""Topics in the RViz and Foxglove setups exist, with matching types and compatible QoS.
 
 Topics are compared with interfaces.yaml, which test_interfaces.py compares with the running suite.
 """
@@ -56,7 +56,7 @@ POLICIES = {
 
 
 def topics_of(value: Any) -> Iterator[tuple[str, Any]]:
-    """All properties of a display that are topics, but not those of displays in a group."""
+    """Yield the topic properties of a display, without those of displays in a group."""
     for name, inner in value.items():
         if name.endswith("Topic"):
             yield name, inner
@@ -71,7 +71,7 @@ def all_displays(displays: list[Any]) -> Iterator[Any]:
 
 
 def offered(robots: dict[str, str], kind: str) -> dict[tuple[str, str], Quality | None]:
-    """Topics and types that the suite publishes or subscribes to."""
+    """Return topics and types that the suite publishes or subscribes to, with their QoS."""
     return {
         (e.name.replace("//", "/"), e.type): quality
         for e, quality in expected(robots).items()
@@ -84,13 +84,13 @@ def check_reader(given: dict[str, Any], quality: Quality, where: str) -> None:
         assert given[policy] in words, where
     assert given["Depth"] >= 1
     assert given["Reliability Policy"] == "Best Effort" or quality.reliability == "reliable", where
-    # What stays for those who come late must be asked for so, else they wait for the next.
+    # Latched topics need transient-local readers, which otherwise wait for the next message.
     kept = quality.durability == "transient_local"
     assert given["Durability Policy"] == ("Transient Local" if kept else "Volatile"), where
 
 
 def check_rviz(config: dict[str, Any], robots: dict[str, str]) -> list[str]:
-    """Check all topics of a configuration; return them."""
+    """Check all topics of a configuration, and return them."""
     manager, found = config["Visualization Manager"], []
     assert {panel["Class"] for panel in config["Panels"]} <= PANELS
     published, heard = offered(robots, "publisher"), offered(robots, "subscription")
@@ -242,7 +242,7 @@ def test_foxglove_layouts(file, kind):
             case "Teleop":
                 # The panel has no stamps.
                 assert (panel["topic"], "geometry_msgs/msg/Twist") in heard
-                assert panel["publishRate"] >= 5, "commands count for half a second"
+                assert panel["publishRate"] >= 5, "commands time out after 0.5 s"
                 fields = {panel[f"{way}Button"]["field"] for way in ("up", "down", "left", "right")}
                 assert fields == {"linear-x", "angular-z"}
             case other:

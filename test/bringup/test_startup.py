@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""People are told when each node is ready, when all are, and which are not and why."""
+"""Start-up messages: which nodes are ready, when all are, and which are not and why."""
 
 import os
 import sys
@@ -25,7 +25,7 @@ from motion_nodes.ros.readiness import (
 
 
 class FakeNode:
-    """A node as far as Readiness looks at it."""
+    """A node with the interface that Readiness uses."""
 
     def __init__(self, *, autostart=True):
         self.autostart, self.active, self.missing = autostart, False, ""
@@ -88,7 +88,7 @@ def test_nobody_need_listen(monkeypatch):
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     monkeypatch.setenv(VARIABLE, str(writer))
-    for _ in range(2000):  # More than a pipe holds: a reader that sleeps holds nobody up.
+    for _ in range(2000):  # More than a pipe holds: a blocked reader does not block the writer.
         tell(FAILED, "/a", "x" * 10_000)
     os.close(reader)
     tell(READY, "/a")

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 class SupervisedSuite:
-    """A supervised arm, and what a test asks of it."""
+    """A supervised arm and its clients."""
 
     def __init__(self, process: Any, client: RosClient) -> None:
         self.process, self.client = process, client
@@ -40,7 +40,7 @@ class SupervisedSuite:
         return self.client.diagnostics(f"supervisor: {name}")
 
     def pid(self, name: str) -> int:
-        """Process id, once the supervisor reports that a process runs and was reached over DDS."""
+        """Return the process id, once the process is reported to run and reached over DDS."""
 
         def known() -> int:
             status = self.report(name)
@@ -53,7 +53,7 @@ class SupervisedSuite:
         return self.client.wait(known, f"a report of {name}", within=60.0)
 
     def send(self, name: str, number: int, pid: int = 0) -> float:
-        """Send a signal to a process, once it was reached or at once to its id; return the time."""
+        """Send a signal to a process, once reached, or to ``pid`` at once; return the time [s]."""
         os.kill(pid or self.pid(name), number)
         return time.monotonic()
 
@@ -65,7 +65,7 @@ class SupervisedSuite:
         return time.monotonic()
 
     def replaced(self, name: str, before: int) -> None:
-        """Wait until a process is replaced, where it was ``before`` times before."""
+        """Wait until a process is replaced once more than ``before`` times."""
         self.until_said(f"motion: {name} is back", before + 1)
         self.client.wait(
             lambda: getattr(self.report(name), "level", None) == DiagnosticStatus.OK,
@@ -76,14 +76,14 @@ class SupervisedSuite:
         return self.count(f"motion: {name} is back")
 
     def holds(self) -> None:
-        """The arm is at rest, and stays there."""
+        """Check that the arm is at rest and stays so."""
         self.client.wait(lambda: self.arm.states and self.arm.speed() < 1e-3, "the arm at rest")
         before = self.arm.joints
         self.client.spin(0.3)
         assert self.arm.away(before) < 2e-3
 
     def ready(self) -> None:
-        """Wait for a report, made from now on, of a controller that is ready for commands."""
+        """Wait for a new report of a controller that is ready for commands."""
         reports = self.client.listen(DiagnosticArray, "/diagnostics")
 
         def ready() -> bool:
@@ -94,7 +94,7 @@ class SupervisedSuite:
         self.client.wait(ready, "the controller to be ready", within=60.0)
 
     def answered(self, goal: dict[str, float]) -> Call:
-        """Send a goal until a server responds: one sent before discovery goes to the killed one."""
+        """Send a goal until a server responds: before discovery, goals go to the killed one."""
         for _ in range(6):
             call = self.arm.follow(smooth(goal, 1.0))
             try:
@@ -156,7 +156,7 @@ def test_a_stopped_planner_is_replaced_and_plans_again(running):
     assert "held" in result.error_string or PLANNER in result.error_string
     running.holds()
     running.replaced(PLANNER, back)
-    # A request that only the killed planner is known to receive gets no response.
+    # A request before the new planner is discovered gets no response.
     running.client.wait(lambda: running.client.servers(PLAN) - killed, "the new planner")
     running.client.forget_diagnoses()
     running.planner.wait()
@@ -230,7 +230,7 @@ def test_a_simulation_that_ends_begins_anew_at_time_zero(running):
 
 def test_a_node_that_always_dies_stays_down_and_the_rest_goes_on(running):
     name, down = "rmpflow_policy", "it stays down after 3 restarts within 60 s"
-    for times in range(1, 12):  # on a slow machine some restarts are more than a window ago
+    for times in range(1, 12):  # on a slow machine some restarts have left the window
         os.kill(running.pid(name), signal.SIGKILL)
         running.until_said(f"motion: {name} ended with signal 9", times)
         if running.count(f"motion: {name} .*{down}"):

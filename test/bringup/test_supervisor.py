@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that end, stop or stall are replaced a bounded number of times, and it is said."""
+"""Processes that end, stop or stall are replaced a bounded number of times, with a report."""
 
 import json
 import os
@@ -130,7 +130,7 @@ def test_a_killed_process_is_replaced_and_the_other_holds(make):
     assert [line["nodes"] for line in holds] == [["/arm/controller"]]
     assert "ended with signal 9" in holds[0]["hold"]
     assert not any("hold" in line for line in suite.received("planner"))
-    # The new process knows of the stop from its first moment; the first one did not.
+    # The new process inherits the stop; the first one did not.
     first, second = (line for line in suite.received("planner") if "STOP_STATE" in line)
     assert first["STOP_STATE"] is None
     assert json.loads(second["STOP_STATE"]) == [7, 3, "a test"]
@@ -234,7 +234,7 @@ def test_a_probe_that_reaches_nobody_is_replaced_first_and_then_the_network_is_n
     silent(3.0, *suite.specs)
     suite.until(lambda: len(suite.said) == 3)
     assert all(suite.said_of(name, "check the network") for name in suite.specs)
-    # One that is reached again shows that the others are to blame.
+    # If one is reached again, the others are at fault.
     pid = group.pid("planner")
     silent(0.1, "controller")
     monkeypatch.setattr("motion_nodes.bringup.process_activity.cpu_pressure", lambda _: 0.0)

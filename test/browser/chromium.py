@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian's Chromium without a window, driven through selenium: a page as a person uses it."""
+"""Debian's headless Chromium, driven through selenium: a page as a user operates it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FLAGS = (
     "--use-gl=angle",
     "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",
-    # Nothing but this machine can be reached, whatever a page asks for.
+    # Only this machine can be reached, whatever a page requests.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
     "--no-proxy-server",
     "--hide-scrollbars",
@@ -84,10 +84,10 @@ _PR_CAPBSET_DROP, _CAP_SYS_NICE = 24, 23  # of linux/prctl.h and linux/capabilit
 
 
 def _stand_back() -> None:
-    """Have a new process, and what it starts, leave processors to robots first.
+    """Lower the priority of a new process and its children below that of robots.
 
-    A page that is drawn in software takes all it gets, and as root Chromium would take it before
-    everybody else.
+    Software rendering takes all processors available, and as root Chromium would raise its own
+    priority.
     """
     _LIBC.prctl(_PR_CAPBSET_DROP, _CAP_SYS_NICE, 0, 0, 0)
     os.nice(5)
@@ -97,7 +97,7 @@ class Page(Panel):
     """One open viewer page."""
 
     def open(self, url: str) -> None:
-        """Load a viewer's page and wait until it is connected and draws something."""
+        """Load a viewer's page, and wait until it is connected and drawn."""
         self.driver.get(url)
         wait_for(lambda: self._find("//canvas"), "the page has a canvas", PAGE_LIMIT)
         wait_for(
@@ -106,7 +106,7 @@ class Page(Panel):
         self.wait_until_drawn()
 
     def wait_until_drawn(self) -> Image:
-        """Return the canvas once it is not blank and has come to rest."""
+        """Return the canvas once it is not blank and no longer changes."""
         before = self.canvas()
 
         def at_rest() -> Image | None:
@@ -119,7 +119,7 @@ class Page(Panel):
         return wait_for(lambda: _Truthy.of(at_rest()), "the scene is drawn", PAGE_LIMIT).value
 
     def wait_for_pictures(self) -> None:
-        """Wait until the page has been drawn twice more."""
+        """Wait for two more frames of the page."""
         self.driver.execute_async_script(
             "const done = arguments[0];"
             "requestAnimationFrame(() => requestAnimationFrame(() => done()));"
@@ -137,7 +137,7 @@ class Page(Panel):
         if not data:
             return np.zeros((1, 1, 3), np.uint8)
         image = Pillow.open(io.BytesIO(base64.b64decode(data))).convert("RGBA")
-        # The scene is drawn over the page's own background, here white.
+        # The scene is drawn over the background of the page, here white.
         white = Pillow.new("RGBA", image.size, "white")
         return np.asarray(Pillow.alpha_composite(white, image).convert("RGB"))
 
@@ -151,10 +151,10 @@ class Page(Panel):
         return int(height), int(width)
 
     def drag(self, start: tuple[int, int], end: tuple[int, int], steps: int = 6) -> None:
-        """Drag from one pixel of the page to another, in so many steps, as a hand does."""
+        """Drag from one pixel of the page to another in ``steps`` steps."""
         from selenium.webdriver.common.actions.action_builder import ActionBuilder
 
-        # Handles take hold of a mouse that they have seen coming.
+        # Handles need pointer moves before the press.
         approach = ActionBuilder(self.driver, duration=50)
         approach.pointer_action.move_to_location(start[0] - 3, start[1] - 3)
         approach.pointer_action.move_to_location(*start)
@@ -182,14 +182,14 @@ class Page(Panel):
         hand.perform()
 
     def resize(self, width: int, height: int) -> None:
-        """Give the page another size [pixels]."""
+        """Resize the page [pixels]."""
         self.driver.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride",
             {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
         )
 
     def count(self, path: str) -> int:
-        """Return how many elements there are at an XPath."""
+        """Return the number of elements at an XPath."""
         return len(self._all(path))
 
     def screenshot(self, path: Path) -> Image:
@@ -198,7 +198,7 @@ class Page(Panel):
 
         path.parent.mkdir(parents=True, exist_ok=True)
         self.close_notices()
-        # A machine at work may not have a picture ready in the ten seconds that Chromium is given.
+        # On a loaded machine a picture may take longer than Chromium's timeout of 10 s.
         wait_for(lambda: self.driver.save_screenshot(str(path)), "the picture is taken", PAGE_LIMIT)
         return np.asarray(Pillow.open(path).convert("RGB"))
 
@@ -221,26 +221,26 @@ class Page(Panel):
 
 
 class _Truthy:
-    """An array in a box that is true, because an array itself is neither true nor false."""
+    """Wraps an array in a true value, as arrays have no truth value."""
 
     def __init__(self, value: Image) -> None:
         self.value = value
 
     @staticmethod
     def of(value: Image | None) -> _Truthy | None:
-        """Put a value in its box; None stays None."""
+        """Wrap a value; None stays None."""
         return None if value is None else _Truthy(value)
 
 
 def pixel_of(page: Page, server, p_W: np.ndarray) -> tuple[int, int]:
-    """Return where a point of the world [m], shape (3,), is on the page, by its own camera.
+    """Return the pixel of a point of the world on the page, by the page's camera.
 
     Args:
-        page: the one that was opened last.
+        page: the one opened last.
         server: the viser server.
-        p_W: the point.
+        p_W: the point [m], shape (3,).
     """
-    # A page that was left may still be connected.
+    # A closed page may still be connected.
     clients = server.get_clients()
     camera = clients[max(clients)].camera
     w, x, y, z = camera.wxyz
@@ -258,12 +258,12 @@ def pixel_of(page: Page, server, p_W: np.ndarray) -> tuple[int, int]:
 
 
 def spread(image: Image) -> float:
-    """Return how far the pixels of an image differ from each other: their standard deviation."""
+    """Return the standard deviation of the pixels of an image."""
     return float(image.astype(np.float64).std())
 
 
 def difference(first: Image, second: Image) -> float:
-    """Return the part of all pixels that differ visibly."""
+    """Return the fraction of pixels that differ visibly."""
     if first.shape != second.shape:
         return 1.0
     apart = np.abs(first.astype(np.int16) - second.astype(np.int16)).max(axis=-1)
@@ -274,13 +274,13 @@ def difference(first: Image, second: Image) -> float:
 def chromium_page(
     folder: Path, width: int = 1280, height: int = 800, flags: tuple[str, ...] = ()
 ) -> Iterator[Page]:
-    """Start Chromium with a new profile and close it again, whatever happens.
+    """Start Chromium with a new profile, and close it at the end.
 
     Args:
         folder: an empty folder for its profile and log.
         width: of the page [pixels].
         height: of the page [pixels].
-        flags: further ones.
+        flags: further command-line flags.
     """
     binary = skip_without_chromium()
     from selenium import webdriver
@@ -298,7 +298,7 @@ def chromium_page(
     )
     driver = webdriver.Chrome(options=options, service=service)
     try:
-        # The window's size holds its invisible frame too; this sets that of the page.
+        # The window's size includes its invisible frame; this sets the size of the page.
         driver.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride",
             {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A browser page for tests: ask for the fixture ``page``."""
+"""A browser page for tests: the fixture ``page``."""
 
 from __future__ import annotations
 

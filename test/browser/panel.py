@@ -10,10 +10,10 @@ from browser.waiting import wait_for
 
 
 class Panel:
-    """What a person works with beside the scene."""
+    """The panel beside the scene."""
 
     def __init__(self, driver) -> None:
-        """Take over a selenium driver."""
+        """Use a selenium driver."""
         self.driver = driver
 
     def set_slider(self, label: str, value: float, folder: str = "") -> None:
@@ -22,7 +22,7 @@ class Panel:
         Args:
             label: beginning of the slider's label, such as ``joint1``.
             value: what to type.
-            folder: name of the folder it stands in; empty for any.
+            folder: name of its folder; empty for any.
         """
         from selenium.webdriver.common.keys import Keys
 
@@ -33,7 +33,7 @@ class Panel:
 
     @contextmanager
     def held_slider(self, label: str, folder: str = "") -> Iterator[Callable[[float], None]]:
-        """Hold a slider; what is yielded moves the pointer to a share of its length, 0 to 1."""
+        """Hold a slider; yields a function that moves it to a share of its length, 0 to 1."""
         from selenium.webdriver.common.action_chains import ActionChains
 
         thumb = self._thumb(label, folder)
@@ -52,7 +52,7 @@ class Panel:
             ActionChains(self.driver).release().perform()
 
     def _thumb(self, label: str, folder: str):
-        """Return what a hand takes of a slider."""
+        """Return the thumb of a slider."""
         return wait_for(
             lambda: self._find(f"//*[@id='{self._id(label, folder)}']//*[@role='slider']"),
             f"the slider '{label}' appears",
@@ -68,14 +68,14 @@ class Panel:
         thumb.send_keys(key * abs(steps))
 
     def slider_value(self, label: str, folder: str = "") -> float:
-        """Return what the number field of a slider shows."""
+        """Return the value in the number field of a slider."""
         return float(self._field(label, folder).get_attribute("value") or "nan")
 
     def type_text(self, label: str, text: str, folder: str = "") -> None:
-        """Type into a text field, in place of what it contains."""
+        """Replace the contents of a text field."""
         from selenium.webdriver.common.keys import Keys
 
-        # A field of several lines does not have the id that its label names.
+        # A multi-line field does not have the id that its label refers to.
         at = f"//label[@for='{self._id(label, folder)}']/following::*"
         field = self._find(f"({at}[self::input or self::textarea])[1]")
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", field)
@@ -126,7 +126,7 @@ class Panel:
         title.click()
 
         def at_rest() -> bool:
-            # It opens slowly, and what is clicked meanwhile is not where it was.
+            # It opens slowly, and its contents move meanwhile.
             heights.append(folder.size["height"])
             return heights[0] < heights[-1] == heights[-2]
 

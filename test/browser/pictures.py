@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of the docs: tests that show a scene anyhow keep one of it, or compare with it.
+"""The pictures of the docs: tests that show these scenes take the pictures, or compare with them.
 
-``MOTION_NODES_PICTURES=1 pytest test/browser`` (``make pictures``) takes them anew.
+``MOTION_NODES_PICTURES=1 pytest test/browser`` (``make pictures``) retakes them.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def read_picture(path: Path) -> Image:
 
 
 def write_picture(pixels: Image, path: Path) -> None:
-    """Write a picture as WebP, in the one of its two ways that is smaller.
+    """Write a picture as WebP, lossy or lossless, whichever is smaller.
 
     Raises:
-        AssertionError: it is larger than the docs want it.
+        AssertionError: the file is larger than the limit of the docs.
     """
     from PIL import Image as Pillow
 
     ways = []
-    # Drawings of few colours take fewer bytes when nothing is lost.
+    # Lossless files of drawings with few colours are smaller.
     for options in ({"quality": QUALITY}, {"lossless": True}):
         written = io.BytesIO()
         Pillow.fromarray(pixels).save(written, "WEBP", method=6, **options)
@@ -57,7 +57,7 @@ def write_picture(pixels: Image, path: Path) -> None:
 
 
 def unlike(first: Image, second: Image) -> float:
-    """Return in which part of their cells two pictures differ; 1 where their sizes do."""
+    """Return the fraction of cells in which two pictures differ; 1 if their sizes differ."""
     if first.shape != second.shape:
         return 1.0
     apart = np.abs(_cells(first) - _cells(second)).max(axis=-1)
@@ -72,15 +72,15 @@ def _cells(image: Image) -> NDArray[np.float64]:
 
 
 def keep_picture(page: Page, name: str, folder: Path) -> None:
-    """Have a page look as its picture in the docs does, or take that picture.
+    """Compare a page with its picture in the docs, or take that picture.
 
     Args:
-        page: as it is to be shown; a scene that still moves is waited for.
-        name: of the picture, without its ending.
-        folder: for what is seen now.
+        page: as to be shown; waits until the scene no longer moves.
+        name: of the picture, without suffix.
+        folder: for the current picture.
 
     Raises:
-        AssertionError: it does not come to look so; what it looks like is in the folder.
+        AssertionError: the page does not come to match; the current picture is in the folder.
     """
     path = FOLDER / f"{name}.webp"
     if os.environ.get(ASKED):

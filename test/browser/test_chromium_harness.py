@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The harness itself: what it says when something is missing or does not come true."""
+"""The harness itself: skips without Chromium, messages of timeouts, image measures."""
 
 from __future__ import annotations
 

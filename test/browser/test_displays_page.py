@@ -45,12 +45,12 @@ def viewer(page: Page) -> Iterator[BrowserViewer]:
 
 
 def wait(condition: Callable[[], object], what: str) -> None:
-    """Wait for what is drawn, which is slow on a busy machine."""
+    """Wait with the long timeout of drawn pages."""
     wait_within(condition, what, PAGE_LIMIT)
 
 
 def pixels(page: Page, rgb: tuple[int, int, int]) -> int:
-    """Return how many pixels have about a colour."""
+    """Return the number of pixels near a colour."""
     return int((np.abs(page.canvas().astype(int) - rgb).max(axis=-1) < 40).sum())
 
 
@@ -63,7 +63,7 @@ def test_frames_a_cloud_and_an_image_are_switched(page: Page, viewer: BrowserVie
     plain = page.wait_until_drawn()
     displays.set_frames(tree)
     page.check("TF", True)
-    # The axis x of a frame is red; nothing else is.
+    # Only the x axis of a frame is red.
     wait(lambda: pixels(page, (230, 20, 20)) > 20, "axes are drawn")
     page.check("TF", False)
     wait(lambda: np.array_equal(page.canvas(), plain), "the scene is as before")
@@ -128,7 +128,7 @@ def test_a_second_page_shows_and_commands_the_same(page: Page, viewer: BrowserVi
     wait(lambda: viewer.client_count == 2, "both pages are connected")
     page.wait_for_text("2 pages open")
     page.open_folder("Displays")
-    assert page.is_checked("TF"), "what one page has switched on is shown by the other one"
+    assert page.is_checked("TF"), "state of the other page is shown"
     page.check("Latch", True, "jetbot")
     page.click("Forward", "jetbot")
     wait(lambda: twists and twists[-1][0] > 0.0, "the second page drives")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets and objects dragged in the picture of a real browser, and the rest of the panel."""
+"""Targets and objects dragged in a real browser, and the rest of the panel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SMALL = (760, 420)
 
 
 class Cell:
-    """A viewer, its page, and a world that obeys it as the owner of a scene does."""
+    """A viewer, its page, and a world that it changes, as the owner of a scene would."""
 
     def __init__(self, page: Page, viewer: BrowserViewer) -> None:
         self.page, self.viewer = page, viewer
@@ -63,14 +63,14 @@ class Cell:
         return wait_within(condition, what, PAGE_LIMIT)
 
     def settle(self) -> None:
-        """Wait until no more targets come."""
+        """Wait until no more targets are received."""
         counts = [-1]
         while counts[-1] != len(self.targets):
             counts.append(len(self.targets))
             time.sleep(0.5)
 
     def pixel(self, p_W: Array) -> tuple[int, int]:
-        """Where a point of the world is on the page, by the page's own camera."""
+        """Return the pixel of a point of the world on the page, by the page's camera."""
         return pixel_of(self.page, self.viewer._server, p_W)
 
 
@@ -86,7 +86,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cell]:
 
 
 def arrow(cell: Cell, handles: Any, axis: int, share: float) -> tuple[int, int]:
-    """A place on one of the arrows of handles, as a share of its length."""
+    """Return the pixel of a point on an arrow of handles, at a share of its length."""
     X = handles.pose
     return cell.pixel(X[:3, 3] + share * handles.size * X[:3, axis])
 
@@ -94,7 +94,7 @@ def arrow(cell: Cell, handles: Any, axis: int, share: float) -> tuple[int, int]:
 def test_a_target_is_dragged_along_an_arrow(cell: Cell) -> None:
     page, handles = cell.page, cell.live.target.handles
     page.tab("Target")
-    assert not handles.visible, "nothing to be dragged by accident"
+    assert not handles.visible, "no handles to drag by accident"
     page.check("Show target handle", True)
     cell.wait(lambda: handles.visible, "the handles are there")
     before = handles.pose
@@ -204,7 +204,7 @@ def test_an_object_is_added_dragged_and_removed(cell: Cell, tmp_path: Path) -> N
     assert moved.parts is item.parts, "moved, not made anew"
     assert moved.X_WO[2, 3] > before[2, 3] + 0.02
     np.testing.assert_allclose(moved.X_WO[:2, 3], before[:2, 3], atol=1e-4)
-    cell.wait(lambda: not editor.animated, "its owner has the say again")
+    cell.wait(lambda: not editor.animated, "the owner's pose is shown again")
     node = cell.live.planning.objects._nodes["object", "box_1"]
     np.testing.assert_allclose(node.position, cell.world.scene.objects["box_1"].X_WO[:3, 3])
     page.click("Remove object")
@@ -255,7 +255,7 @@ def test_the_gripper_slider_moves_all_fingers(cell: Cell) -> None:
     fingers = {"panda_finger_joint1", "panda_finger_joint2"}
 
     def asked() -> bool:
-        # While one types there are other values.
+        # Values change while one types.
         last = dict(cell.joints[-2:])
         return set(last) == fingers and list(last.values()) == pytest.approx([0.01, 0.01])
 
@@ -323,7 +323,7 @@ def test_on_a_phone_robots_stand_above_the_panel(cell: Cell) -> None:
     cell.wait(lambda: cell.pixel(elbow)[1] < 0.4 * 640, "the robot is in the upper part")
     across, _ = cell.pixel(elbow)
     assert 0.2 * 360 < across < 0.8 * 360
-    # A tap on its title closes the panel, another opens it.
+    # A tap on the title closes the panel, another one opens it.
     for seen in (False, True):
         page.tap_title("motion_nodes")
         cell.wait(lambda seen=seen: ("joint1" in page.text()) is seen, "the panel moves")

@@ -28,7 +28,7 @@ SMALL = (900, 600)
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:
-    """Wait for what is drawn, which is slow on a busy machine."""
+    """Wait with the long timeout of drawn pages."""
     wait_within(condition, what, PAGE_LIMIT)
 
 
@@ -47,13 +47,13 @@ def viewer(page: Page) -> Iterator[BrowserViewer]:
 
 
 def red(page: Page) -> int:
-    """Pixels of a colour that little else on the page has."""
+    """Return the number of pixels of a colour that is rare on the page."""
     image = page.canvas().astype(int)
     return int(((image[..., 0] > image[..., 1] + 60) & (image[..., 0] > image[..., 2] + 60)).sum())
 
 
 def orange(page: Page) -> int:
-    """Pixels of the colours of plans and spheres."""
+    """Return the number of pixels in the colours of plans and spheres."""
     image = page.canvas().astype(int)
     return int(((image[..., 0] > image[..., 2] + 40) & (image[..., 1] > image[..., 2] + 15)).sum())
 
@@ -104,7 +104,7 @@ def test_a_plan_is_played_scrubbed_and_hidden(
     wait_for(lambda: path.ghost is not None and path.ghost.q[0] > 0.5, "the ghost plays")
     wait_for(lambda: orange(page) > nothing + 500, "the ghost is drawn")
     page.wait_for_text("of 2.0 s")
-    # Whoever types a time does not want it to play, and is not written over by it.
+    # A typed time ends playback, and is not overwritten by it.
     page.set_slider("Time", 1.0)
     wait_for(lambda: not page.is_checked("Play"), "the play is off")
     wait_for(lambda: abs(path.ghost.q[0] - FRANKA.home[0] - 0.6) < 1e-9, "the ghost is half way")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sphere editor in a real browser: chosen by a click, dragged, fitted, undone, saved."""
+"""The sphere editor in a real browser: selection by click, drag, fit, undo, save."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def wait(condition: Callable[[], Any], what: str) -> Any:
 
 
 def place(editor: SphereEditor, centre: Array) -> Array:
-    """A point of the chosen link in the world."""
+    """Return a point of the chosen link in the world [m], shape (3,)."""
     X_RL = LinkPoses(FRANKA.tree).in_root(FRANKA.home)
     X = X_RL[FRANKA.tree.frame_names.index(editor.session.link)]
     return X[:3, :3] @ centre + X[:3, 3]
@@ -106,7 +106,7 @@ def test_spheres_are_added_connected_resized_and_deleted(page: Page, editor: Sph
     wait(lambda: editor.sphere.value == str(count + 1), "the new one is chosen")
 
     def resized() -> bool:
-        # What was typed before the page showed the new sphere is overwritten by its radius.
+        # A value typed before the page shows the new sphere is overwritten by its radius.
         page.set_slider("Radius", 0.123)
         page.wait_until_drawn()
         return session.chosen[3] == pytest.approx(0.123)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stop and Esc in a real browser: called at once, whatever has the focus; Resume appears."""
+"""Stop and Esc in a real browser: sent whatever has the focus; Resume appears."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 class Calls:
-    """How often the page asked for a stop and to resume; a stop is latched as by the suite."""
+    """Counts stops and resumes of the page; a stop is latched, as by the suite."""
 
     def __init__(self, viewer: BrowserViewer) -> None:
         self.stops = self.resumes = 0
@@ -45,13 +45,13 @@ def viewer(page: Page) -> Iterator[BrowserViewer]:
 
 @pytest.fixture
 def calls(viewer: BrowserViewer) -> Calls:
-    """What the page asks for during one test; the robots are not stopped."""
+    """Calls of the page during one test; the robots are not stopped."""
     viewer.set_stopped("")
     return Calls(viewer)
 
 
 def press_escape(page: Page) -> None:
-    """Press Esc wherever the focus is."""
+    """Press Esc, whatever has the focus."""
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
 

@@ -36,7 +36,7 @@ def viewer(page: Page) -> Iterator[BrowserViewer]:
 
 @pytest.fixture
 def sent(viewer: BrowserViewer) -> list[TaskCommand]:
-    """What the page sends during one test."""
+    """Commands that the page sends during one test."""
     commands: list[TaskCommand] = []
     viewer.on_task = lambda _, command: commands.append(command)
     viewer.update_task("franka", IDLE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The viewer's page in a real browser: it draws the robot, and obeys and commands."""
+"""The viewer's page in a real browser: it draws robots, follows them, and sends commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REST = ("jetbot", 0.0, 0.0, 0.0)
 
 
 class Wishes:
-    """What the page asked for."""
+    """Commands of the page."""
 
     def __init__(self, viewer: BrowserViewer) -> None:
         self._lock = threading.Lock()
@@ -36,12 +36,12 @@ class Wishes:
             self._seen.append(wish)
 
     def seen(self) -> list[tuple]:
-        """Return all wishes so far."""
+        """Return all commands so far."""
         with self._lock:
             return list(self._seen)
 
     def wait_for(self, condition: Callable[[list[tuple]], bool], what: str) -> list[tuple]:
-        """Wait until the wishes meet a condition."""
+        """Wait until the commands meet a condition; return them."""
         try:
             wait_for(lambda: condition(self.seen()), what)
         except AssertionError as error:
@@ -66,12 +66,12 @@ def viewer(page: Page) -> Iterator[BrowserViewer]:
 
 @pytest.fixture
 def wishes(viewer: BrowserViewer) -> Wishes:
-    """What the page asks for during one test."""
+    """Commands of the page during one test."""
     return Wishes(viewer)
 
 
 def moved(page: Page, before: np.ndarray) -> np.ndarray:
-    """Wait until the scene looks different and rests; return it."""
+    """Wait until the scene has changed and rests; return its pixels."""
     wait_for(lambda: difference(page.canvas(), before) > 0.002, "the scene changes")
     return page.wait_until_drawn()
 
@@ -88,7 +88,7 @@ def test_robots_are_drawn_and_move_with_their_state(
     wait_for(connected, "the page shows that states come")
     before = page.wait_until_drawn()
     assert spread(before) > 10.0
-    # The dark parts of the arm and the green of the Jetbot: nothing else on the page has them.
+    # Only the arm has dark parts, only the JetBot is green.
     assert (before.max(axis=-1) < 60).mean() > 0.002
     red, green, blue = (before[..., channel].astype(int) for channel in range(3))
     assert ((green > red + 30) & (green > blue + 60)).sum() > 50
@@ -110,7 +110,7 @@ def test_typed_slider_value_asks_for_that_joint_and_value(
         lambda seen: seen[-1:] == [("franka", "panda_joint4", -1.25)], "the target arrives"
     )
     assert {wish[:2] for wish in wishes.seen()} == {("franka", "panda_joint4")}
-    # From now on the slider shows the wish, not the robot.
+    # From now on the slider shows the command, not the actual position.
     assert not page.is_checked("Sliders show actual position", "franka")
 
 
@@ -150,7 +150,7 @@ def test_held_drive_button_drives_and_release_stops(
 ) -> None:
     speed = page.slider_value("Speed", "jetbot")
     with page.held("Forward", "jetbot"):
-        # A page that is drawn in software may pause for longer than the dead man's switch allows.
+        # With software rendering the page may pause for longer than the dead man's switch allows.
         driving = wishes.wait_for(
             lambda seen: sum(wish != REST for wish in seen) >= 10, "the drive is repeated"
         )
@@ -163,7 +163,7 @@ def test_a_click_on_the_floor_is_a_goal(page: Page, viewer: BrowserViewer, wishe
     page.click("2D Goal Pose", "jetbot")
     page.wait_for_text("Click on the floor")
     page.wait_until_drawn()
-    # Once: the button is for one click.
+    # Once: the button applies to one click.
     page.click_at(pixel_of(page, viewer._server, np.array((0.8, -0.3, 0.0))))
     wishes.wait_for(lambda seen: bool(seen), "the goal is given")
     name, x, y, yaw = wishes.seen()[-1]
@@ -177,7 +177,7 @@ def test_latched_click_drives_until_stop(page: Page, viewer: BrowserViewer, wish
     page.check("Latch", True, "jetbot")
     try:
         page.click("Right", "jetbot")
-        # Longer than a page may be silent: one that is there must not lose its base.
+        # For longer than the timeout of a silent page.
         wishes.wait_for(lambda seen: len(seen) >= 60, "the drive goes on")
         assert wishes.seen()[-1][3] < 0.0
         page.click("Stop", "jetbot")
@@ -198,14 +198,14 @@ def test_base_moves_and_leaves_a_trail(page: Page, viewer: BrowserViewer) -> Non
 
 
 def orange_pixels(page: Page) -> int:
-    """Return how many pixels have the colour of the trail."""
+    """Return the number of pixels in the colour of the trail."""
     image = page.canvas().astype(int)
     red, green, blue = image[..., 0], image[..., 1], image[..., 2]
     return int(((red > green + 60) & (red > blue + 100)).sum())
 
 
 def test_a_page_draws_seldom(page: Page, viewer: BrowserViewer) -> None:
-    """It is the harness that has it so, for other tests' sake."""
+    """By the harness, to leave processors to other tests."""
     elapsed, canceled_came = page.driver.execute_async_script(
         "const done = arguments[0], start = performance.now();"
         "let count = 0, came = false;"
@@ -232,10 +232,10 @@ def test_page_left_for_another_stops_a_latched_base(
     page.check("Latch", True, "jetbot")
     page.click("Forward", "jetbot")
     wishes.wait_for(lambda seen: len(seen) >= 5, "the base drives")
-    # The browser may keep the page and its connection for a way back.
+    # The browser may keep the page and its connection for "Back".
     page.driver.get("about:blank")
     wishes.wait_for(lambda seen: seen[-3:] == [REST] * 3, "the base is stopped")
-    # Back again: what was asked for earlier does not start anew.
+    # After the return, earlier commands do not restart.
     count = len(wishes.seen())
     page.open(viewer.url)
     assert set(wishes.seen()[count:]) <= {REST}

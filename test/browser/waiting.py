@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting until a page shows what it should."""
+"""Waiting for conditions of a page."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def wait_for(condition: Callable[[], _T], what: str, limit: float = LIMIT) -> _T
     """Return the first true value of a condition.
 
     Args:
-        condition: asked until what it returns is true; ``StaleElement`` and the like count as no.
+        condition: called until it returns a true value; stale elements count as false.
         what: for the error, as in "the panel appears".
-        limit: longest wait [s].
+        limit: timeout [s].
 
     Raises:
-        AssertionError: when it did not come true in time.
+        AssertionError: at the timeout.
     """
     from selenium.common.exceptions import WebDriverException
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of processes, disks, clocks and networks in a working suite, and what must hold meanwhile.
+"""Fault injection (processes, disks, clocks, networks) into a working suite, with invariants.
 
 ``make chaos`` runs it; ``python -m chaos --help`` lists the options.
 """

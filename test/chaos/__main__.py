@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``make chaos``: faults of processes, disks, clocks and the network, from the command line."""
+"""``make chaos``: command line of fault injection."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROBOTS = "arm:=franka,base:=jetbot@3,0,0"
 
 
 def main() -> int:
-    """Run a campaign, print what it found, and return the exit code."""
+    """Run a campaign, print its findings, and return the exit code."""
     parser = argparse.ArgumentParser(prog="chaos", description=__doc__)
     parser.add_argument("--seed", type=int, default=None, help="chance; none: a new one")
     parser.add_argument("--faults", type=int, default=100, help="how many")
@@ -90,7 +90,7 @@ def _run(options: argparse.Namespace, seed: int, pair: hosts.TwoHosts | None) ->
     )  # fmt: skip
     numbers = range(options.faults) if options.fault is None else [options.fault]
     print(f"seed {seed}, {len(numbers)} faults: {', '.join(campaign.kinds)}", flush=True)
-    # An interrupted campaign still reports what it has found.
+    # An interrupted campaign still reports its findings.
     signal.signal(signal.SIGINT, lambda *_: campaign.stop())
     try:
         findings = campaign.run(numbers)
@@ -131,7 +131,7 @@ def summary(findings: object) -> dict[str, object]:
 
 
 def _some(text: str, known: object) -> Sequence[str]:
-    """Return names of a comma-separated list; all that are known where it is empty."""
+    """Return the names in a comma-separated list; all known ones if it is empty."""
     names = [name for name in text.split(",") if name] or list(known)  # type: ignore[call-overload]
     unknown = [name for name in names if name not in known]  # type: ignore[operator]
     if unknown:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of faults: strikes a working suite again and again, and reports what did not hold."""
+"""One run of fault injection: strikes a working suite repeatedly, and reports violations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CONTROLLERS = ("joint_trajectory_controller", "diff_drive_controller")
 
 @dataclass
 class Findings:
-    """What a run found."""
+    """Findings of a run."""
 
     failures: list[str] = field(default_factory=list)
     strikes: collections.Counter[str] = field(default_factory=collections.Counter)
@@ -51,7 +51,7 @@ class Findings:
 
 
 class Campaign:
-    """Strikes one suite."""
+    """Injects faults into one suite."""
 
     def __init__(
         self,
@@ -66,12 +66,12 @@ class Campaign:
         """Prepare a run.
 
         Args:
-            scene: the suite and what faults act on.
-            seed: source of all chance.
-            kinds: of faults; those that need a small disk are left out where there is none.
+            scene: the suite and its resources.
+            seed: random seed.
+            kinds: of faults; those that need a small disk are left out without one.
             phases: of the suite's work.
-            longest_wait: of a probe for its answer [s].
-            say: takes a line of news for each fault.
+            longest_wait: timeout of a probe [s].
+            say: receives a line for each fault.
         """
         self.scene, self._seed, self._say = scene, seed, say
         without = (*(NEED_HOME if scene.home is None else ()),
@@ -85,11 +85,11 @@ class Campaign:
         self.findings = Findings()
 
     def stop(self) -> None:
-        """End after the fault under way; :meth:`run` returns what was found so far."""
+        """End after the current fault; :meth:`run` returns the findings so far."""
         self._stopped = True
 
     def run(self, numbers: Iterable[int]) -> Findings:
-        """Strike with the faults of these numbers."""
+        """Inject the faults of these numbers."""
         suite = self.scene.suite
         suite.start()
         self._watcher = WatcherProcess(suite.robots, suite.environment)
@@ -111,7 +111,7 @@ class Campaign:
         return self.findings
 
     def strike(self, number: int) -> None:
-        """Do one fault: work, strike, probe, heal, and see that everything comes back."""
+        """Inject one fault: work, strike, probe, heal, and check that everything recovers."""
         rng = random.Random(f"{self._seed}/{number}")
         kind = rng.choices(self.kinds, [KINDS[each][1] for each in self.kinds])[0]
         phase = rng.choice(self._phases)
@@ -129,7 +129,7 @@ class Campaign:
         label = f"{label}, {fault.text}"
         self._under(fault, work, label)
         if self.scene.suite.simulation in fault.ended | fault.hit:
-            # Its time begins anew or has stood, and controllers hold where the robots are found.
+            # Simulated time restarts or has stalled; controllers hold the measured positions.
             self._look_for_violations(label)
             self._watcher.exact(False)
         fault.heal()
@@ -160,7 +160,7 @@ class Campaign:
             self.scene.client.spin(0.02)
 
     def _under(self, fault: Fault, work: Work, label: str) -> None:
-        """Work on and probe while the fault lasts."""
+        """Continue to work and probe during the fault."""
         begin = time.monotonic()
         end = begin + fault.seconds
         well = set(self.scene.suite.nodes) - fault.hit
@@ -176,7 +176,7 @@ class Campaign:
                 self._fail(label, f"{name} ended, too")
 
     def _is_told(self, fault: Fault, well: set[str], label: str) -> None:
-        """Controllers report that the robot's driver is away."""
+        """Check that controllers report the missing driver."""
         for process in well:
             for node in self.scene.suite.nodes[process]:
                 if node.rpartition("/")[2] not in CONTROLLERS:
@@ -186,7 +186,7 @@ class Campaign:
                     self._fail(label, f"{node} reports '{status.message}' without the simulation")
 
     def _result(self, fault: Fault, work: Work | None, label: str) -> None:
-        """The goal has a result, where its server has run all the time."""
+        """Check that the goal has a result, if its server ran throughout."""
         if work is None or not work.server:
             return
         (process,) = processes_of(self.scene.suite.nodes, [work.server])
@@ -198,7 +198,7 @@ class Campaign:
             self._fail(label, f"the goal of {type(work).__name__} has no result after {waits:g} s")
 
     def _comes_back(self, rng: random.Random, label: str, healed: float) -> float:
-        """Everything rests, is active and moves again; return how long that took [s]."""
+        """Check that everything rests, is active and moves again; return the recovery time [s]."""
         if not self._rests():
             self._fail(label, f"a robot moves {REST:g} s after the last command")
         missing = self._probes.wait_until_active(RECOVERY)
@@ -211,8 +211,8 @@ class Campaign:
         return moved - healed
 
     def _why_no_motion(self) -> str:
-        """Describe what the robots, their simulation and controllers report."""
-        self.scene.client.diagnostics("")  # listens from now on
+        """Describe the reports of robots, simulation and controllers."""
+        self.scene.client.diagnostics("")  # subscribes
         asked, before = time.monotonic(), self._ask()
         self.scene.client.spin(2.0)
         seconds, after = time.monotonic() - asked, self._ask()
@@ -239,7 +239,7 @@ class Campaign:
         return False
 
     def _moves(self, rng: random.Random, patience: float) -> float | None:
-        """Command arm and base until both follow; return when the last of them was commanded."""
+        """Command arm and base until both follow; return the time of the last first command [s]."""
         end = time.monotonic() + patience
         begun = None
         for space, robot in self._robots.items():
@@ -282,7 +282,7 @@ class Campaign:
         self._moves(random.Random(0), READY)
 
     def _compare(self, label: str) -> None:
-        """Look at what processes hold that have run since the last start of their own."""
+        """Compare the resources of processes with those after their last start."""
         for name in self.scene.suite.commands:
             pid = self.scene.suite.pid(name)
             if pid is None:

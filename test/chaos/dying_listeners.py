@@ -66,7 +66,7 @@ PROFILE = """<?xml version="1.0" encoding="UTF-8" ?>
 
 
 def lease_profile(folder: Path, seconds: float) -> dict[str, str]:
-    """Return environment variables for a lease of participants [s]; nothing for 0."""
+    """Return environment variables for a participant lease [s]; none for 0."""
     if seconds <= 0.0:
         return {}
     file = folder / f"lease_{seconds:g}.xml"
@@ -104,12 +104,12 @@ class Suite:
 
 
 def finished(streams: list[subprocess.Popen[str]]) -> bool:
-    """Return whether all series of listeners have ended."""
+    """Return whether all processes that start listeners have ended."""
     return all(stream.poll() is not None for stream in streams)
 
 
 def main() -> None:
-    """Run, and print what the supervisor reported."""
+    """Run, and print the reports of the supervisor."""
     parser = argparse.ArgumentParser(prog="dying_listeners", description=__doc__)
     parser.add_argument("--listeners", type=int, default=1000)
     parser.add_argument("--parallel", type=int, default=4)
@@ -130,7 +130,7 @@ def main() -> None:
 
 
 def measure(suite: Suite, options: argparse.Namespace, environment: dict[str, str]) -> None:
-    """Start and end listeners; print what the supervisor reported."""
+    """Start and end listeners; print the reports of the supervisor."""
     time.sleep(5.0)
     begin = time.monotonic()
     before = len(suite.text)

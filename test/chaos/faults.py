@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults that come from outside: each strikes, is there for a while, and is healed."""
+"""External faults: each strikes, lasts for a while, and is healed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BUSY = "import os\nos.nice({nice})\nwhile True: pass"
 
 @dataclass
 class Scene:
-    """What faults act on."""
+    """Resources that faults act on."""
 
     suite: RunningSuite
     client: RosClient
@@ -36,7 +36,7 @@ class Scene:
 
 @dataclass
 class Fault:
-    """A fault that can be repeated: all chance comes from ``rng``."""
+    """A reproducible fault: all randomness comes from ``rng``."""
 
     scene: Scene
     rng: random.Random
@@ -69,7 +69,7 @@ class Fault:
             self.scene.suite.restart(name)
 
     def process(self) -> str:
-        """Return a process of the suite by chance."""
+        """Return a random process of the suite."""
         return self.rng.choice(sorted(self.scene.suite.commands))
 
     def end(self, name: str, number: signal.Signals, allowed: tuple[int, ...]) -> None:
@@ -81,7 +81,7 @@ class Fault:
             self.failures.append(f"{name} ended with {code} after {number.name}")
 
     def endings(self) -> tuple[signal.Signals, tuple[int, ...]]:
-        """Return a signal that ends a process, and the exit codes it may have."""
+        """Return a signal that ends a process, and the allowed exit codes."""
         number = self.rng.choice((signal.SIGKILL, signal.SIGINT, signal.SIGTERM))
         return number, (-signal.SIGKILL,) if number is signal.SIGKILL else (0,)
 
@@ -97,7 +97,7 @@ class Kill(Fault):
 
 
 class Signal(Fault):
-    """A process is asked to end."""
+    """A process is terminated by a signal."""
 
     def strike(self) -> None:
         """Send it SIGINT, SIGTERM or SIGHUP."""
@@ -127,7 +127,7 @@ class Freeze(Fault):
 
 
 class Starve(Fault):
-    """Other processes take the processor."""
+    """Other processes use up the processors."""
 
     patience = 5.0
 
@@ -151,12 +151,12 @@ class Starve(Fault):
 
 
 class _HomeFault(Fault):
-    """Something is wrong with the disk while a process starts."""
+    """A disk fault while a process starts."""
 
     leaves = False
 
     def strike(self) -> None:
-        """Spoil the disk, then start a process anew."""
+        """Inject the disk fault, then restart a process."""
         name = self.process()
         how = self.spoil()
         number, allowed = self.endings()
@@ -166,7 +166,7 @@ class _HomeFault(Fault):
         self.seconds = self.rng.uniform(3.0, 6.0)
 
     def spoil(self) -> str:
-        """Do it, and return what was done."""
+        """Inject the disk fault; return its description."""
         raise NotImplementedError
 
     def heal(self) -> None:
@@ -278,7 +278,7 @@ class ClockJump(Fault):
 
 
 class _CableFault(Fault):
-    """Something is wrong with the cable between controllers and robot."""
+    """A fault of the cable between controllers and robot."""
 
     patience = 5.0
 
@@ -288,7 +288,7 @@ class _CableFault(Fault):
         self.hosts = scene.hosts
 
     def heal(self) -> None:
-        """A good cable again."""
+        """Restore the cable."""
         self.hosts.quality()
 
 
@@ -296,7 +296,7 @@ class Loss(_CableFault):
     """Packets are lost."""
 
     def strike(self) -> None:
-        """Begin to lose a share of them."""
+        """Lose a share of the packets."""
         share = self.rng.choice((0.01, 0.05, 0.2, 0.5))
         self.seconds = self.rng.uniform(1.0, 4.0)
         self.text = f"{100 * share:g} % of packets lost for {self.seconds:.1f} s"
@@ -304,10 +304,10 @@ class Loss(_CableFault):
 
 
 class Delay(_CableFault):
-    """Packets come late."""
+    """Packets are delayed."""
 
     def strike(self) -> None:
-        """Begin to delay them."""
+        """Delay the packets."""
         delay = self.rng.choice((0.002, 0.01, 0.05, 0.2))
         loss = self.rng.choice((0.0, 0.0, 0.05))
         self.seconds = self.rng.uniform(1.0, 4.0)

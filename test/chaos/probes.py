@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks nodes for their lifecycle state, and measures how long the answers take."""
+"""Requests lifecycle states of nodes, and measures response times."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Probes:
         Args:
             client: node of the test.
             nodes: names of nodes by process.
-            longest_wait: for an answer [s].
+            longest_wait: timeout of a response [s].
         """
         self._client, self._nodes, self._longest = client, nodes, longest_wait
         self._clients = {
@@ -49,7 +49,7 @@ class Probes:
         self._turn = 0
 
     def begin(self, patience: float = 1.0) -> None:
-        """Begin with no requests; ``patience`` is a factor of the longest wait."""
+        """Begin without requests; ``patience`` is a factor of the timeout."""
         for node, asked in self._asked.items():
             self._clients[node].remove_pending_request(asked.future)
         self._asked.clear()
@@ -59,7 +59,7 @@ class Probes:
         self._received = time.monotonic()
 
     def look(self, processes: Iterable[str]) -> None:
-        """Receive answers, and ask one more node of these processes when it is time to."""
+        """Receive responses, and send a request to one more node of these processes when due."""
         now = time.monotonic()
         self._receive(now)
         if now < self._due:
@@ -74,7 +74,7 @@ class Probes:
             self._asked[node] = _Asked(self._clients[node].call_async(GetState.Request()), now)
 
     def failures(self) -> list[str]:
-        """Wait for the answers that are due, and return those that came late or never."""
+        """Wait for pending responses; return a text for each late or missing one."""
         end = time.monotonic() + 5.0 * self._limit
         while self._asked and time.monotonic() < end:
             self._client.spin(0.02)
@@ -101,7 +101,7 @@ class Probes:
         return missing
 
     def _state(self, node: str) -> str:
-        """Return a fresh state of a node, or nothing while it has not answered."""
+        """Return a new state of a node, or an empty text before its response."""
         asked = self._asked.get(node)
         if asked is not None and asked.future.done():
             del self._asked[node]
@@ -116,7 +116,7 @@ class Probes:
         return ""
 
     def _receive(self, now: float) -> None:
-        """Take what was answered; while this process itself did not run, nobody is waited for."""
+        """Receive responses; time in which this process itself did not run does not count."""
         gap, self._received = now - self._received, now
         if gap > GAP:
             for asked in self._asked.values():

@@ -23,7 +23,7 @@ ENDS = 15.0
 
 
 class RunningSuite:
-    """Processes of a bring-up that are started, and started again, by the test itself."""
+    """Processes of a bring-up, started and restarted by the test itself."""
 
     supervised = False
 
@@ -79,11 +79,11 @@ class RunningSuite:
         return self._processes[name].stop(number, ENDS)
 
     def output(self, name: str) -> str:
-        """Return what a process printed since its last start."""
+        """Return the output of a process since its last start."""
         return self._processes[name].output
 
     def new_output(self) -> str:
-        """Return what processes printed since the last call, those that have ended included."""
+        """Return the output of all processes since the last call, including ended ones."""
         parts = []
         for i, process in enumerate(self._suite.processes):
             if i not in self._closed:
@@ -96,7 +96,7 @@ class RunningSuite:
 
 
 class SupervisedSuite(RunningSuite):
-    """The same processes as children of ``motion up``, which starts those again that end."""
+    """The same processes as children of ``motion up``, which restarts those that end."""
 
     supervised = True
 
@@ -114,7 +114,7 @@ class SupervisedSuite(RunningSuite):
         """Nothing: the supervisor does it."""
 
     def pid(self, name: str) -> int | None:
-        """Return the process id of the child that runs some nodes; None while there is none."""
+        """Return the process id of the child with the nodes of a process; None without one."""
         wanted = [part.encode() for part in self.commands[name][1:4]]
         marks = [node.rpartition("/")[2].encode() for node in self.nodes[name][:1]]
         for pid in _children(self._up.pid):
@@ -126,7 +126,7 @@ class SupervisedSuite(RunningSuite):
         return None
 
     def end(self, name: str, number: int) -> int:
-        """Send a signal that ends a process; its exit code is the supervisor's alone, so 0."""
+        """Send a signal that ends a process; return 0, as only the supervisor has its exit code."""
         pid = self.pid(name)
         if pid is None:
             return 0
@@ -139,7 +139,7 @@ class SupervisedSuite(RunningSuite):
         return 0
 
     def output(self, name: str) -> str:
-        """Return what all processes printed."""
+        """Return the output of all processes."""
         return self._up.output
 
 
@@ -156,7 +156,7 @@ def _children(parent: int) -> list[int]:
 
 
 def processes_of(nodes: Mapping[str, Sequence[str]], wanted: Sequence[str]) -> set[str]:
-    """Return the processes in which some nodes run, by the last part of their names."""
+    """Return the processes of some nodes, by the last part of their names."""
     return {
         process for process, members in nodes.items()
         for node in members if node.rpartition("/")[2] in wanted

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A home folder on a disk of its own, small enough to be filled, which can be made read-only."""
+"""A home folder on a small disk of its own, which can be filled and made read-only."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def _copy_if_there(source: str, target: str) -> str:
 class SmallHome:
     """A tmpfs that holds home and cache of the suite.
 
-    A disk with files that are open for writing cannot be made read-only. Processes keep logs and
-    locks open, so those lie elsewhere, except for processes that start while it is read-only.
+    A disk with files open for writing cannot be made read-only. Processes keep logs and locks
+    open, so those are elsewhere, except for processes that start while it is read-only.
     """
 
     def __init__(self, folder: Path) -> None:
         """Mount it, and copy the cache of compiled code into it.
 
         Raises:
-            NotPermitted: file systems cannot be mounted here.
+            NotPermitted: no permission to mount file systems.
         """
         self.folder = folder
         source = preferred_folder()
@@ -61,7 +61,7 @@ class SmallHome:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables of processes that live here."""
+        """Environment variables of processes with this home."""
         return {
             "HOME": str(self.folder),
             "XDG_CACHE_HOME": str(self.folder / "cache"),
@@ -71,18 +71,18 @@ class SmallHome:
         }
 
     def fill(self) -> None:
-        """Use up all that is free."""
+        """Fill the disk."""
         with contextlib.suppress(OSError), (self.folder / "filler").open("wb") as file:
             while True:
                 file.write(bytes(1 << 16))
                 file.flush()
 
     def empty(self) -> None:
-        """Give back what :meth:`fill` took."""
+        """Free the space used by :meth:`fill`."""
         (self.folder / "filler").unlink(missing_ok=True)
 
     def read_only(self, on: bool) -> None:
-        """Refuse changes, or allow them again."""
+        """Make the disk read-only, or writable again."""
         if on:
             self._point_to(self._here)
             self._remount("ro")
@@ -91,7 +91,7 @@ class SmallHome:
             self._point_to(self._elsewhere)
 
     def damage(self, rng: random.Random, count: int) -> list[str]:
-        """Damage some files of the cache; return what was done to which."""
+        """Damage some files of the cache; return a text for each."""
         files = sorted(path for path in self.cache.rglob("*") if path.is_file())
         done = []
         for path in rng.sample(files, min(count, len(files))):
@@ -117,13 +117,13 @@ class SmallHome:
         shutil.rmtree(self._elsewhere, ignore_errors=True)
 
     def _point_to(self, root: Path) -> None:
-        """Put logs and temporary files of processes that start from now on into a folder."""
+        """Set the folder of logs and temporary files of processes started from now on."""
         for part in ("log", "tmp"):
             (self.folder / part).unlink()
             (self.folder / part).symlink_to(root / part)
 
     def _remount(self, access: str) -> None:
-        """Remount with an access; waits until no file is being written."""
+        """Remount with an access mode; waits until no file is open for writing."""
         end = time.monotonic() + BUSY
         while True:
             try:

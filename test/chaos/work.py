@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a suite does while a fault comes: trajectory, planned motion, grip, following, driving."""
+"""Work of a suite during a fault: trajectory, planned motion, grip, following, driving."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SERVER = 10.0
 
 
 class Work:
-    """One thing that robots do. Its end is asked for by :meth:`end`."""
+    """A task of robots, ended by :meth:`end`."""
 
     server = ""
     """Node that reports the result; empty where there is none."""
@@ -43,23 +43,23 @@ class Work:
         self._robots = robots
 
     def begin(self) -> bool:
-        """Begin; False where nobody answers."""
+        """Begin; False without a response."""
         return True
 
     def tick(self) -> None:
-        """Send what has to be sent again and again."""
+        """Send the messages that are due."""
 
     def end(self) -> None:
-        """Stop sending; what goes on comes to its own end."""
+        """Stop sending; a goal under way ends by itself."""
 
     @property
     def outcome(self) -> str | None:
-        """The result as text; None while there is none. Streams have none to wait for."""
+        """The result as text; None before. Streams have no result."""
         return "no goal"
 
     @property
     def succeeded(self) -> bool:
-        """Whether there is a result that is a success."""
+        """Whether the result is a success."""
         return False
 
     def robot(self, kind: str) -> tuple[str, Robot]:
@@ -82,7 +82,7 @@ class GoalWork(Work):
         raise NotImplementedError
 
     def begin(self) -> bool:
-        """Send the goal; False where no server answers."""
+        """Send the goal; False without a response of a server."""
         kind, name, goal = self.goal()
         self._sent = self._answer = None
         client = _client(self.client, kind, name)
@@ -123,7 +123,7 @@ class GoalWork(Work):
 
 
 class Trajectory(GoalWork):
-    """A trajectory of the arm to a random place near its home."""
+    """A trajectory of the arm to a random configuration near home."""
 
     server = "joint_trajectory_controller"
     spread, seconds = 0.4, (1.5, 3.0)
@@ -143,14 +143,14 @@ class Trajectory(GoalWork):
 
 
 class ShortTrajectory(Trajectory):
-    """A short trajectory, to see that the arm follows."""
+    """A short trajectory, to check that the arm follows."""
 
     seconds = (1.0, 1.0)
     spread = 0.2
 
 
 class Plan(GoalWork):
-    """A planned motion of the arm, carried out."""
+    """A planned and executed motion of the arm."""
 
     server = "move_group"
 
@@ -184,7 +184,7 @@ class Grip(GoalWork):
 
 
 class Navigate(GoalWork):
-    """The base drives to a pose near where it is."""
+    """The base drives to a pose nearby."""
 
     server = "base_navigator"
 
@@ -204,7 +204,7 @@ class Stream(Work):
     period = 0.05
 
     def stream(self) -> tuple[type[Any], str, Callable[[], Any]]:
-        """Return type and name of the topic, and what makes a message."""
+        """Return type and name of the topic, and a function that makes a message."""
         raise NotImplementedError
 
     def begin(self) -> bool:
@@ -216,7 +216,7 @@ class Stream(Work):
         return True
 
     def tick(self) -> None:
-        """Send what is due."""
+        """Send the messages that are due."""
         if self._on and time.monotonic() >= self._due:
             self._due = time.monotonic() + self.period
             self._publisher.publish(self._make())
@@ -227,7 +227,7 @@ class Stream(Work):
 
 
 class Follow(Stream):
-    """The tool follows a target that moves."""
+    """The tool follows a moving target."""
 
     def stream(self) -> tuple[type[Any], str, Callable[[], Any]]:
         """Return it."""
@@ -245,7 +245,7 @@ class Follow(Stream):
         return PoseStamped, f"/{space}/rmpflow_policy/reference", moved
 
     def end(self) -> None:
-        """Stop sending, and have the arm come to rest."""
+        """Stop sending, and bring the arm to rest."""
         super().end()
         space, _ = self.robot("arm")
         name = f"/{space}/rmpflow_policy/clear_target"
@@ -278,7 +278,7 @@ PHASES: dict[str, tuple[type[Work], ...]] = {
 
 
 def _kept(client: RosClient, key: str, make: Callable[[], Any]) -> Any:
-    """Return what one node has once for each name."""
+    """Return an object that a node has once per key, made at the first call."""
     kept = client.__dict__.setdefault("kept_endpoints", {})
     if key not in kept:
         kept[key] = make()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands in this process: what they print, and how they exit."""
+"""Commands in this process: their output and exit codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from motion_nodes.cli.main import main
 
 @dataclass(frozen=True)
 class Done:
-    """What came of a command."""
+    """Result of a command."""
 
     code: int
     out: str
@@ -23,18 +23,18 @@ class Done:
 
     @property
     def data(self) -> Any:
-        """What it printed, as JSON."""
+        """The output, parsed as JSON."""
         return json.loads(self.out)
 
     @property
     def text(self) -> str:
-        """All that it printed, in one line."""
+        """The whole output in one line."""
         return " ".join((self.out + self.err).split())
 
 
 @pytest.fixture
 def motion(capsys, monkeypatch):
-    """Run ``motion`` with arguments, given as one text or one by one."""
+    """Run ``motion`` with arguments, given as one text or separately."""
     monkeypatch.setenv("COLUMNS", "200")
 
     def run(*arguments: str) -> Done:

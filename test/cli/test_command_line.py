@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ``motion`` command as a person types it."""
+"""The ``motion`` command as a process."""
 
 import subprocess
 import sys

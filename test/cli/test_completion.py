@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shells complete robots, and the groups, frames and states of the robot that was named."""
+"""Shell completion of robots, and of the groups, frames and states of the given robot."""
 
 from __future__ import annotations
 

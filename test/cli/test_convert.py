@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""motion convert and describe: robots go from one format to another and stay what they are."""
+"""motion convert and describe: conversions between formats preserve robots."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def test_a_robot_goes_out_and_comes_back(motion, folder, file, words):
         assert robot.limits.acceleration[:7].tolist() == FRANKA.limits.acceleration[:7].tolist()
         assert robot.home.tolist() == FRANKA.home.tolist()
     if file != "franka.yaml":
-        # Lula's files say nothing of tools and of self-collision.
+        # Lula's files contain no tools and no self-collision settings.
         assert robot.group("arm").tip == "panda_hand_tcp"
         checks = [CollisionChecker(r, "arm") for r in (robot, FRANKA)]
         folded = [0.0, 1.5, 0.0, -2.9, 0.0, 0.5, 0.0]
-        # An SRDF has no spheres: those that cover the meshes reach some centimetres beyond them.
+        # An SRDF has no spheres: those fitted to the meshes extend some centimetres beyond them.
         if file == "franka.srdf":
             checks = [check.exact for check in checks]
         free = [check.is_free(q) for check in checks for q in (FRANKA.home[:7], folded)]
@@ -85,7 +85,7 @@ def test_a_folder_keeps_what_the_modifiers_changed_and_finds_its_meshes(motion, 
     assert "tcp" in robot.tree.links
     (shape,) = robot.tree.links["boom"].visuals
     assert robot.mesh_path(shape.geometry.filename).samefile(tmp_path / "shared" / "boom.stl")
-    assert not list((tmp_path / "robots").glob(".*")), "nothing half-written is left"
+    assert not list((tmp_path / "robots").glob(".*")), "no partial output remains"
 
 
 def test_a_urdf_that_cannot_be_used_is_mended_and_that_is_told(motion, tmp_path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command on the pages about the command line runs, and ends as the page says."""
+"""Every command on the pages on the command line runs, with the documented exit code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def blocks(page, language):
 
 
 def commands(page, language="bash"):
-    """Return the commands of a page with the exit codes that it says."""
+    """Return the commands of a page with their documented exit codes."""
     found = []
     for line in "".join(blocks(page, language)).splitlines():
         code = re.search(r"# exit code (\d)", line)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with the words of ``motion go`` and ``motion wait`` is told before ROS is asked."""
+"""Wrong arguments of ``motion go``, ``wait`` and others are refused before ROS is used."""
 
 import math
 
@@ -70,7 +70,7 @@ def test_numbers_are_for_the_base_of_a_mobile_manipulator(to, position, for_arm)
 
 @pytest.fixture
 def ordered(motion, monkeypatch):
-    """Run a command; return the order that it would have carried out, and what it prints."""
+    """Run a command; return the order that it would have executed, and the command's result."""
     orders = []
 
     def carry_out(order, patience, news, end="", /):

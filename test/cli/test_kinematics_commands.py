@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""motion fk and motion ik: right numbers, exit codes, and words for what cannot be done."""
+"""motion fk and motion ik: correct numbers, exit codes and error texts."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_ik_without_a_start_answers_near_the_ready_state(motion, robot):
 
 
 def test_of_several_solutions_the_closest_to_the_start_is_printed(motion):
-    """UR10e: eight solutions for a pose; one of them is the start itself, all but exact."""
+    """UR10e: of up to eight solutions for a pose, the one 0.2 rad from the start in each joint."""
     q = np.array([0.4, -1.3, 1.6, -1.9, -1.4, 0.2])
     model = load_robot("ur10e")
     X = tip(q, model)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""motion plan, cartesian, bench: motions that hold, files, exit codes and words."""
+"""motion plan, cartesian, bench: valid motions, files, exit codes and error texts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_plan_goes_around_what_stands_in_the_way(motion, world, tmp_path):
     assert (np.abs(V) <= ARM.limits.velocity * (1.0 + 1e-9)).all()
     checker = CollisionChecker(FRANKA, "arm", scene=load_scene(world))
     assert checker.are_free(Q).all()
-    # Without the wall the straight way is free; with it, it is not.
+    # The straight line is not free.
     straight = np.linspace(Q[0], Q[-1], 50)
     assert not checker.are_free(straight).all()
 

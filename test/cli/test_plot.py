@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""motion plot: from files of all kinds to a picture."""
+"""motion plot: pictures from files of all kinds."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_picture_has_a_curve_for_each_joint_in_each_panel(motion, tmp_path, na
     assert done.code == 0, done.text
     page = ElementTree.parse(picture).getroot()
     curves = page.findall(f".//{SVG}g/{SVG}polyline")
-    # Positions and three panels with two limits each, the tool from two sides.
+    # Positions and three panels with two limits each, and the tool from two sides.
     assert len(curves) == 4 * len(ARM) + 3 * 2 + 2
     words = " ".join(e.text or "" for e in page.iter(f"{SVG}text"))
     assert all(joint in words for joint in ARM)
@@ -122,7 +122,7 @@ def test_a_picture_of_another_kind_is_refused(motion, tmp_path):
 
 
 def test_points_close_to_each_other_are_drawn_and_nothing_between_them():
-    """A step of acceleration, which splines through the same points would overshoot."""
+    """A step of acceleration, which a spline through the points would overshoot."""
     times = np.arange(0.0, 0.2, 0.01)
     a = np.where(times < 0.1, 2.0, -2.0)[:, None]
     v = np.concatenate(([[0.0]], np.cumsum(a[:-1] * 0.01, axis=0)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reachability maps, and motion reach, which draws them."""
+"""Reachability maps, and motion reach."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOWN = np.diag([1.0, -1.0, -1.0])
 
 
 def test_a_map_agrees_with_the_reach_of_the_arm():
-    """Within 0.855 m of the shoulder plus the hand, the data sheet says; nothing beyond."""
+    """By the data sheet: nothing beyond 0.855 m from the shoulder plus the length of the hand."""
     found = mn.reachability_map(ARM, "xz", step=0.2, directions=12)
     assert found.share.shape == (len(found.second), len(found.first))
     x, z = np.meshgrid(found.first, found.second)

@@ -63,15 +63,15 @@ class CompliantArm:
             self.step()
 
     def away(self, X: np.ndarray) -> np.ndarray:
-        """Return how far the tool is from a pose [m, rad], shape (6,)."""
+        """Return the pose error of the tool from ``X`` [m, rad], shape (6,)."""
         now = self.pose
         return np.array([*(now - X)[:3, 3], *rotation_vector(now[:3, :3] @ X[:3, :3].T)])
 
     def push(self, wrench: np.ndarray, seconds: float, after: float) -> tuple[float, float]:
-        """Apply a wrench for a time, then none for another [s].
+        """Apply a wrench for ``seconds``, then none for ``after`` [s].
 
         Returns:
-            Energy that it gave, and that is left in motion and in the springs [J].
+            Energy input, and remaining kinetic and elastic energy [J].
         """
         self.wrench, given = wrench, 0.0
         for step in range(round((seconds + after) / self.period)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Franka in MuJoCo that grips an object on a post by force and carries it, without ROS."""
+"""A Franka in MuJoCo that grips an object on a post with a force and lifts it, without ROS."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class GraspingArm:
         self.world = MujocoWorld([RobotPlacement(ROBOT, "arm")], config)
         model, data = self.world.model, self.world.data
         model.geom_priority[model.geom("object:item/0").id] = (
-            2  # its friction counts, not the fingers'
+            2  # its friction takes precedence over that of the fingers
         )
         self.joints = ROBOT.arm_joints
         self.fingers = ROBOT.group("gripper").joints
@@ -102,13 +102,13 @@ class GraspingArm:
         self.world._before[:] = self.world.data.ctrl
 
     def configuration(self, z: float, xy: tuple[float, float] = PLACE[:2]) -> np.ndarray:
-        """Return joints at which the tool points down at a height."""
+        """Return joint positions with the tool pointing down at height ``z`` [m]."""
         ik = self.arm.ik(from_xyz_rpy((*xy, z), (np.pi, 0.0, 0.0)), seed=self.arm.state("ready"))
         assert ik.success, ik.reason
         return np.asarray(ik.q)
 
     def grip(self, goal: float = 0.0) -> GripStatus:
-        """Close the fingers until they reach their goal or something."""
+        """Close the fingers until they reach their goal or stall."""
         lower, upper = 0.0, 0.04
         self.move = GripperMove(goal, GripperConfig(lower=lower, upper=upper))
         self.grasp = GraspForce(self.settings, self.max, len(self.fingers))
@@ -131,7 +131,7 @@ class GraspingArm:
         return run.follower.status
 
     def go(self, q: np.ndarray, scaling: float) -> FollowStatus:
-        """Move in a straight line of the joints."""
+        """Move in a straight line in joint space."""
         here = self.q[: len(q)]
         path = self.arm.time_parameterize(
             np.array([here, q]), velocity_scaling=scaling, acceleration_scaling=scaling

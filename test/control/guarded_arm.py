@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm in MuJoCo under a guarded runner, without ROS: what the articulation controller does."""
+"""An arm in MuJoCo under a guarded runner, as in the articulation controller, without ROS."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PERIOD = 0.004
 
 
 class GuardedArm:
-    """A robot on its floor, which nobody told the controller about."""
+    """A robot on a floor that the controller does not know."""
 
     def __init__(self, name: str, *, by_effort: bool = True, feed_forward: bool = True) -> None:
         robot = self.robot = load_robot(name)
@@ -66,7 +66,7 @@ class GuardedArm:
 
     @property
     def away(self) -> float:
-        """Greatest distance of a joint from its reference [rad or m]."""
+        """Max distance of a joint from its reference [rad or m]."""
         return float(np.abs(self.references[-1] - self.positions[-1]).max())
 
     def step(self) -> None:
@@ -90,12 +90,12 @@ class GuardedArm:
         self.references.append(reference.positions.copy())
 
     def run(self, seconds: float) -> None:
-        """Many of them."""
+        """Run for ``seconds``."""
         for _ in range(round(seconds / PERIOD)):
             self.step()
 
     def go(self, goal: np.ndarray, speed: float = 1.0) -> TrajectoryRun:
-        """Begin a motion of all joints from where they are measured, at a share of the limits."""
+        """Start a motion of all joints from measured positions, at ``speed`` times the limits."""
         q = self.world.state("arm").position
         limits = self.controller.limits
         q, goal = (x.clip(limits.lower, limits.upper) for x in (q, np.asarray(goal)))

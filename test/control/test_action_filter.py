@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actions of policies: what is sent, and that the checked way is long enough to come to rest."""
+"""Actions of policies: limits of sent commands, and a checked path that covers the stop."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_actions_keep_position_and_velocity_limits(values: list[float], elapsed:
     assert (np.abs(sent.velocity) <= LIMITS.velocity * (1.0 + 1e-9)).all()
     corners = np.vstack([before, sent.way])
     assert np.abs(np.diff(corners, axis=0)).max(initial=0.0) <= STEP + 1e-9
-    # The way goes through the action, or the action is where it begins.
+    # The path passes through the action, or begins at it.
     assert np.abs(corners - sent.position).max(axis=1).min() < 1e-9
     if np.abs(np.array(values) - sent.position).max() > 1e-3:
         assert sent.changes

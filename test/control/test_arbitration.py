@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every ordered pair of inputs: the newer deliberate command has the joints, and keeps them.
+"""Every ordered pair of inputs: the newer motion command gets the joints, and keeps them.
 
-The older one goes on as its sender would that does not know: it streams on, comes to rest, is
-canceled or released. None of that may take joints back.
+The older sender continues unaware: it streams on, comes to rest, is canceled or released. None of
+that may take joints back.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def limits() -> JointLimits:
 
 
 class Cell:
-    """A robot that is where it is led, its runner, and the clock of all senders."""
+    """A robot that follows its references exactly, its runner, and the clock of all senders."""
 
     def __init__(self) -> None:
         self.controller = ArticulationController(limits())
@@ -58,7 +58,7 @@ class Cell:
 
 
 class Input:
-    """One way to command joint a, and another joint beside it."""
+    """An input that commands joint a, or given joints."""
 
     label = ""
     count = 1000
@@ -71,13 +71,13 @@ class Input:
         raise NotImplementedError
 
     def go_on(self) -> None:
-        """Send what comes next, of inputs that stream."""
+        """Send the next message of a stream."""
 
     def stop(self) -> None:
         """End it as its client would: cancel, release, come to rest."""
 
     def lost(self) -> bool:
-        """Whether it knows that it was preempted."""
+        """Whether it has noticed that it was preempted."""
         return True
 
     def command(self, goal: float) -> JointCommand:
@@ -109,7 +109,7 @@ class TopicTrajectory(Trajectory):
 
 
 class PositionStream(Input):
-    """~/reference of somebody who does not name himself."""
+    """~/reference of an anonymous sender."""
 
     label, topic, name = "~/reference", "~/reference", ""
 
@@ -125,7 +125,7 @@ class PositionStream(Input):
         self.dropped += len(self.cell.runner.follow_stream(self.command(self.target), stream))
 
     def stop(self) -> None:
-        """Stream its way to rest."""
+        """Stream until it rests."""
         self.target = 0.5 * self.goal
 
     def lost(self) -> bool:
@@ -137,7 +137,7 @@ class ArrayStream(PositionStream):
 
 
 class Policy(PositionStream):
-    """RMPflow and Servo: each motion has a name of its own."""
+    """RMPflow and Servo: each motion has its own name."""
 
     label = "~/reference of rmpflow_policy"
     _motions = itertools.count()
@@ -152,7 +152,7 @@ class IkFollowing(PositionStream):
 
 
 class Jog(PositionStream):
-    """Targets that move on at a speed."""
+    """Targets that move at a velocity."""
 
     def command(self, goal: float) -> JointCommand:
         return JointCommand(
@@ -197,7 +197,7 @@ def test_the_newer_command_has_the_joint_and_keeps_it(older, newer, stops):
     first, second = older(cell, 0.9), newer(cell, -GOAL)
     first.begin()
     cell.run(0.3)
-    # Another publisher, whose count of messages has nothing to do with that of the first.
+    # Another publisher, whose message count is unrelated to that of the first.
     second.count = 50_000
     second.begin()
     cell.run(0.1)
@@ -216,7 +216,7 @@ def test_the_newer_command_has_the_joint_and_keeps_it(older, newer, stops):
 
 @pytest.mark.parametrize("older", [Trajectory, PositionStream, Policy, Grip])
 def test_a_newcomer_takes_only_what_it_needs(older):
-    """A stream goes on with the joints that are left to it; a trajectory ends."""
+    """A stream continues with its remaining joints; a trajectory ends."""
     cell = Cell()
     first, second = older(cell, 0.9, ("a", "c")), Grip(cell, -GOAL)
     first.begin()
@@ -252,7 +252,7 @@ def test_a_named_motion_never_counts_again_but_the_next_one_does():
     cell.streaming.clear()
     cell.run(1.0)
     policy.go_on()
-    assert policy.dropped == 1, "the last words of a motion that was preempted long ago"
+    assert policy.dropped == 1, "a message of a motion that was preempted before"
     policy.begin()
     assert cell.runner.holders[SHARED] == Policy.label
     assert other.lost()

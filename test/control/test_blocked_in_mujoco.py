@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms that run into a floor that nobody told them about, with the physics and the defaults."""
+"""Arms that collide with an unknown floor, in MuJoCo with default settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def arm_joints(arm: GuardedArm) -> slice:
 
 
 def last_faster_than(arm: GuardedArm, speed: float) -> float:
-    """When a joint of the arm last moved faster than this [s]."""
+    """Return the last time at which a joint of the arm was faster than ``speed`` [s]."""
     speeds = np.abs(np.array(arm.speeds))[:, arm_joints(arm)].max(axis=1)
     return PERIOD * float(np.flatnonzero(speeds > speed)[-1])
 
@@ -51,20 +51,20 @@ def test_it_stops_names_the_joint_holds_gently_and_goes_on(name, by_effort):
     touched = PERIOD * int(np.argmax(arm.touching))
     assert ended - touched < (0.03 if by_effort else 0.2)
     speeds = np.abs(np.array(arm.speeds))[round(touched / PERIOD) :, arm_joints(arm)].max(axis=1)
-    assert PERIOD * int(np.argmax(speeds < 0.1)) < 0.3, "it stands"
-    # Then the reference comes back, as fast as its limits of acceleration let it.
+    assert PERIOD * int(np.argmax(speeds < 0.1)) < 0.3, "the arm stops"
+    # Then the reference returns, at its acceleration limits.
     assert last_faster_than(arm, 0.1) - touched < (0.4 if name == "franka" and by_effort else 0.6)
-    # The reference is where the arm stands, so that nothing is pressed on.
+    # The reference is at the measured positions, so that the arm does not press.
     chosen = arm_joints(arm)
     gap = (arm.references[-1] - arm.positions[-1])[chosen]
     assert np.abs(gap).max() < 2e-3
-    # References kept to their limits all the while.
+    # References kept their limits throughout.
     limits = arm.controller.limits
     v = np.diff(np.array(arm.references), axis=0)[:, chosen] / PERIOD
     a = np.diff(v, axis=0) / PERIOD
     assert (np.abs(v).max(axis=0) <= limits.velocity[chosen] * 1.001).all()
     assert (np.abs(a).max(axis=0) <= limits.acceleration[chosen] * 1.05).all()
-    # A way that leads away is accepted at once, and carried out.
+    # A motion away from the floor is accepted at once, and succeeds.
     back = arm.go(arm.robot.home, speed=0.5)
     while not back.follower.status.ended:
         arm.step()
@@ -106,7 +106,7 @@ def test_fast_free_motions_trigger_nothing():
 
 
 def test_sag_does_not_add_up():
-    """Without feed-forward drives hang below their references; stops must not let them creep."""
+    """Without feed-forward joints sag below their references; stops must not accumulate the sag."""
     arm = GuardedArm("franka", by_effort=False, feed_forward=False)
     arm.run(0.5)
     hangs = (arm.references[-1] - arm.positions[-1])[:7]
@@ -117,7 +117,7 @@ def test_sag_does_not_add_up():
         arm.runner.cancel(run, "canceled")
         arm.run(0.6)
     assert np.abs(arm.references[-1] - first)[:7].max() < 1e-9
-    # Nor after a contact that the arm was freed from: what it hung by before is kept.
+    # Nor after a contact has ended: the sag from before is kept.
     arm.runner.resync.request(np.arange(7), contact=True)
     arm.run(1.0)
     assert np.abs(arm.references[-1] - first)[:7].max() < 2e-3
@@ -134,7 +134,7 @@ def test_a_grip_is_no_blocked_joint():
     claim = arm.runner.claim(
         JointCommand(names=[arm.joints[i] for i in fingers], positions=[0.0, 0.0]), "a grip", 20.0
     )
-    # Something of 60 mm is between them: the measured fingers stand.
+    # An object is between them: the measured fingers do not move.
     position = arm.robot.home.copy()
     for _ in range(300):
         reference = arm.runner.step(PERIOD, position, np.zeros(9))
@@ -145,11 +145,11 @@ def test_a_grip_is_no_blocked_joint():
     arm.runner.release(claim, stop=True)
     for _ in range(200):
         reference = arm.runner.step(PERIOD, position, np.zeros(9))
-    assert reference.positions[7] == pytest.approx(0.0, abs=1e-9), "it goes on holding"
+    assert reference.positions[7] == pytest.approx(0.0, abs=1e-9), "it continues to hold"
     arm.runner.command(JointCommand(names=[arm.joints[7]], positions=[0.01]), "a stream")
     for _ in range(200):
         arm.runner.step(PERIOD, position, np.zeros(9))
-    assert "blocked" in arm.runner.fault, "whoever takes the fingers is watched"
+    assert "blocked" in arm.runner.fault, "other commands of the fingers are monitored"
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, None], ids=["no push", "a push", "unknown"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Impedance control under the arbiter: who has the joints, and no jumps when it begins and ends."""
+"""Impedance control under the arbiter: holders of the joints, and no jumps at its start and end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from motion_nodes.sim.drive_targets import JointTargets
 
 
 class Arm(GuardedArm):
-    """With a law beside its position control."""
+    """A guarded arm with an impedance law."""
 
     def __init__(self) -> None:
         super().__init__("franka")

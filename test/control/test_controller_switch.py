@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request to switch controllers does: strict ones whole or not at all, others in part."""
+"""Requests to switch controllers: strict ones all or nothing, best effort in part."""
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_best_effort_does_what_it_can_and_says_what_not():
     assert len(found.skipped) == 3
 
 
-def test_a_list_of_unknown_names_alone_fails_either_way():
+def test_a_list_of_unknown_names_alone_fails_with_best_effort_too():
     with pytest.raises(InvalidCommand):
         plan(["base"], ["nobody"])
 

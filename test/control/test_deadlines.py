@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each deadline of a stream is served once and in order, whenever the thread wakes."""
+"""Each deadline of a stream is served once and in order, whenever the thread wakes up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STARTS = st.integers(0, 4_000_000_000_000_000_000)
 
 
 def wake_ups(longest: float) -> st.SearchStrategy[list[float]]:
-    """Return periods from one wake-up to the next: early, on time, in bunches, late by many."""
+    """Return the periods between wake-ups: early, on time, in bursts, late by many."""
     usual = st.floats(0.0, 2.5)
     return st.lists(st.one_of(usual, st.just(0.0), st.floats(0.0, longest)), min_size=1)
 
@@ -42,7 +42,7 @@ def test_every_deadline_is_served_once_however_late(period, start, apart):
     stamps = served(deadlines, start, period, apart)
     expected = [start + round(k * period * 1e9) for k in range(1, len(stamps) + 1)]
     assert stamps == expected
-    # The next one lies ahead: none is missing at the end either.
+    # The next one is in the future: none is missing at the end.
     assert deadlines.next_ns == start + round((len(stamps) + 1) * period * 1e9)
 
 
@@ -60,7 +60,7 @@ def test_stamps_stay_on_the_grid_after_any_stall(period, start, apart):
 
 @given(PERIODS, wake_ups(9.9), st.integers(2, 40))
 def test_a_sampled_motion_is_even_by_order_and_by_stamps(period, apart, bunch):
-    """The clock comes in bunches of steps; the recorder sees the same samples as a punctual one."""
+    """With a clock in coarse steps, samples equal those of a punctual sampler."""
     deadlines = Deadlines(period)
     deadlines.begin(0, 0)
     grain = period / bunch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reference that leads a joint by no more than its drive may push."""
+"""References ahead of a joint by no more than its drive's effort limit allows."""
 
 import dataclasses
 import math
@@ -32,7 +32,7 @@ def limiter(limits=LIMITS):
 
 
 def settled(given, position, bounds):
-    """What is sent after a second."""
+    """Return the reference that is sent after 1 s."""
     effort_limiter = limiter()
     for _ in range(250):
         sent = effort_limiter.limit(given, position, bounds, DT)

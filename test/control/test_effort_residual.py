@@ -23,7 +23,7 @@ def motion():
 
 
 def peak(motion, kept):
-    """Largest residual in terms of the guard's thresholds, of the measurements that are kept."""
+    """Return the max residual relative to the guard's thresholds, of the measurements ``kept``."""
     times, q, v, effort, arm = motion
     residual = EffortResidual(arm.dynamics, arm.residual._ripple)
     margin = arm.runner.guard.settings.effort_margin
@@ -62,7 +62,7 @@ def test_an_effort_without_acceleration_is_found_within_a_few_measurements(motio
 
 @pytest.mark.parametrize(("push", "patience"), [(0.0, NOT_DRIVEN), (5.0, CONFIRMED)])
 def test_a_joint_that_does_not_push_may_be_late(push, patience):
-    """References that reach a drive late leave its joint behind, but without effort."""
+    """A joint whose references reach its drive late lags behind, but without effort."""
     one = np.ones(1)
     guard = JointGuard(GuardSettings(0.05 * one, 10.0 * one, 0.02, -one, one), PERIOD)
     free, q = np.zeros(1, bool), np.zeros(1)
@@ -84,7 +84,7 @@ def test_the_end_stop_of_a_joint_is_no_contact(place, blocked):
 
 
 def after_rest(preload, pushes):
-    """Return for each push of a moving joint whether it is blocked; it rested under a preload."""
+    """Return whether each push blocks a moving joint that rested under ``preload``."""
     one, free = np.ones(1), np.zeros(1, bool)
     guard = JointGuard(GuardSettings(0.05 * one, 10.0 * one, 0.02, -one, one), PERIOD)
     guard.note_preload(preload * one)
@@ -97,10 +97,10 @@ def after_rest(preload, pushes):
 
 def test_a_joint_may_leave_what_pushes_it_at_rest():
     assert after_rest(0.0, [9.0, 11.0]) == [False, True]
-    # No more beyond the preload than a free joint, and not in the other direction.
+    # The margin beyond the preload is that of a free joint, in its direction only.
     assert after_rest(15.0, [15.0, 24.0, 26.0]) == [False, False, True]
     assert after_rest(15.0, [-9.0, -11.0]) == [False, True]
-    # What has ceased is a new contact when it comes back.
+    # A contact that ceased and returns is a new one.
     assert after_rest(15.0, [15.0, 2.0, 11.0, 13.0]) == [False, False, False, True]
 
 

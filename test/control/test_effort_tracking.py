@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How closely an effort-controlled Franka follows a trajectory: core and physics in lockstep.
+"""Tracking errors of an effort-controlled Franka, with core and physics in lockstep.
 
-No processes and no clocks, so the figures are the same on every machine.
+Without processes and clocks, so the results are the same on every machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SECONDS = 4.0
 
 
 def sine(t):
-    """Position and velocity of the arm's joints: from rest, 0.5 Hz, up to 1 rad/s."""
+    """Return position and velocity of the arm's joints: from rest, 0.5 Hz, up to 1 rad/s."""
     w, ramp = np.pi, np.clip(t, 0.0, 1.0)
     grow, slope = ramp**2 * (3 - 2 * ramp), np.where(t < 1.0, 6 * ramp * (1 - ramp), 0.0)
     wave, rate = np.sin(w * t), w * np.cos(w * t)
@@ -38,7 +38,7 @@ def sine(t):
 
 
 def errors(*, gravity: bool, inertia: bool) -> np.ndarray:
-    """Measured minus wanted positions of the arm, one row per period [rad]."""
+    """Return measured minus reference positions of the arm [rad], a row per period, (k, 7)."""
     world = MujocoWorld([RobotPlacement(FRANKA, "arm")])
     controller = ArticulationController(FRANKA.limits)
     controller.reset(world.state("arm").position)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of a dataflow's articulation controller: priorities, selection, all or nothing."""
+"""Inputs of the articulation graph: priorities, selection, all or nothing."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grasps by force: contact, slip, load and loss; by sequences, and by the physics of MuJoCo."""
+"""Force-controlled grasps: contact, slip, load and loss, by scripted sequences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAN = math.nan
 
 
 def held(max_force: float = 20.0, settings: GraspSettings = SETTINGS) -> GraspForce:
-    """A grasp of two fingers around something 40 mm wide, settled."""
+    """Return a settled grasp of two fingers around an object 40 mm wide."""
     grasp = GraspForce(settings, max_force, 2)
     grasp.hold(0.02, -1.0)
     run(grasp, 0.3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grasps by force and external wrenches, by the physics of MuJoCo."""
+"""Force-controlled grasps and external wrenches in MuJoCo."""
 
 from __future__ import annotations
 

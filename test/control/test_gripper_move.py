@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A gripper's move: arrived, stalled on something, timed out, refused."""
+"""Gripper motions: goal reached, stalled, timed out, refused."""
 
 import pytest
 from raised_errors import about

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Impedance control with MuJoCo's physics as the judge."""
+"""Impedance control in MuJoCo."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_force_is_controlled_while_the_tool_slides_on_a_floor():
     for _ in range(2000):
         arm.step()
         forces.append(arm.floor_force())
-    # Both fingers chatter: their sum is what a tenth of a second shows.
+    # Both fingers chatter: average over 0.1 s.
     means = np.convolve(forces, np.full(100, 0.01), "valid")[200:]
     assert means.min() > 8.0
     assert means.max() < 12.0
@@ -168,7 +168,7 @@ def test_a_force_is_controlled_while_the_tool_slides_on_a_floor():
 
 
 def test_a_tool_that_was_pushed_off_a_surface_returns():
-    """The correction of the force has taken back the whole push by then."""
+    """The force correction has compensated the whole push by then."""
     damping = (np.nan, np.nan, 100.0, np.nan, np.nan, np.nan)
     arm = CompliantArm(frame="base", force_axes=("z",), damping=damping)
     arm.law.set_wrench((0.0, 0.0, -5.0, 0.0, 0.0, 0.0))

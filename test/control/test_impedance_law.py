@@ -57,7 +57,7 @@ def test_inertias_are_those_of_pinocchio(name):
 
 
 def test_external_efforts_are_observed():
-    """Exact states of a motion under known efforts, of which a part comes from outside."""
+    """Exact states of a motion under known efforts, some of them external."""
     space = OperationalSpace(ROBOT, ARM, "panda_hand_tcp")
     observer = MomentumObserver(7)
     q, v = ROBOT.home[ROBOT.indices(ARM)].copy(), np.zeros(7)
@@ -141,7 +141,7 @@ def test_wrong_names_and_wrenches_are_refused(law):
 
 
 def test_a_trajectory_is_followed_without_lag(law):
-    """Along straight lines, at the times of its points, but for the ramps between them."""
+    """Along straight lines, at the times of its points, except for ramps between them."""
     start = from_xyz_rpy((0.5, 0.0, 0.4), (np.pi, 0.0, 0.0))
     ways = [from_xyz_rpy((0.5, y, 0.4), (np.pi, 0.0, a)) for y, a in ((0.1, 0.2), (0.0, 0.0))]
     path = PoseTrajectory([1.0, 2.0], ways).from_pose(start)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories on the articulation controller: exact where feasible, owners, handover."""
+"""Trajectories on the articulation controller: exact where feasible, holders, preemption."""
 
 import dataclasses
 
@@ -36,7 +36,7 @@ def runner():
 
 
 def smooth(names=JOINTS, end=1.0, seconds=2.0, start=None):
-    """A rest-to-rest quintic."""
+    """Return a rest-to-rest quintic."""
     n = len(names)
     first = np.zeros(n) if start is None else np.asarray(start)
     return JointTrajectory(
@@ -58,7 +58,7 @@ def goal(trajectory, path=0.0, tolerance=1e-6):
 
 
 def run(runner, seconds, scaling=1.0):
-    """Step with a robot that is where it is led; return references."""
+    """Step with a robot that follows exactly; return the references, shape (k, n)."""
     position, velocity = runner.controller.reference(np.arange(3))[:2]
     path = []
     for _ in range(round(seconds / DT)):
@@ -144,7 +144,7 @@ def test_splicing_from_a_moving_reference_does_not_jump(runner):
 
 
 def test_a_changed_trajectory_continues_the_running_one(runner):
-    """One that began before now, on the running one, is entered where the reference is."""
+    """One that began in the past, on the running one, is entered at the current reference."""
     runner.start_tolerance = 0.01
     running = smooth()
     first = runner.start(goal(running), "first")
@@ -216,7 +216,7 @@ def test_what_cannot_be_started_is_told_and_changes_nothing(runner):
 
 
 def test_a_first_point_timed_by_the_measured_way_is_taken(runner):
-    """The reference is a little further away than the client can know; limits hold all the same."""
+    """The reference is slightly farther away than the measured position; limits still hold."""
     runner.start_tolerance = 0.1
     seconds = 1.0
     point = JointTrajectory(("a",), np.array([seconds]), np.array([[2.05 * seconds]]))
@@ -229,7 +229,7 @@ def test_a_first_point_timed_by_the_measured_way_is_taken(runner):
 
 
 def start_and_run(runner, trajectory, seconds):
-    """Start a trajectory of joint a and return its path."""
+    """Start a trajectory of joint a; return its references, shape (k,)."""
     runner.start(goal(trajectory), "a test")
     position, velocity = runner.controller.reference(np.arange(3))[:2]
     path = [position[0]]
@@ -265,7 +265,7 @@ def test_progress_is_of_one_moment(runner):
         before.wanted.position, first.follower.goal.trajectory.sample(DT).position
     )
     runner.step(DT, np.zeros(3), np.zeros(3))
-    assert before.time == DT, "a reader in another thread keeps what it took"
+    assert before.time == DT, "progress objects do not change"
 
 
 def test_an_effort_bound_holds_until_somebody_takes_the_joint(runner):
@@ -277,7 +277,7 @@ def test_an_effort_bound_holds_until_somebody_takes_the_joint(runner):
     runner.command(JointCommand(names=["b"], positions=[0.2]), "stream")
     np.testing.assert_array_equal(runner.effort_bounds, [np.inf, np.inf, 20.0])
     runner.abort_all("the robot was lost")
-    assert runner.effort_bounds[2] == 20.0, "what is held is not crushed when something fails"
+    assert runner.effort_bounds[2] == 20.0, "the effort bound survives an abort"
     runner.start(goal(smooth(["c"], start=[0.0])), "me")
     assert np.isinf(runner.effort_bounds).all()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of joint commands: passed or rejected as a whole, with words that help."""
+"""Checks of joint commands: accepted or rejected as a whole, naming the cause."""
 
 from __future__ import annotations
 

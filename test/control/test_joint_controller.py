@@ -41,7 +41,7 @@ def go(controller, seconds: float, dt: float = DT):
 
 
 def check_limits(limits: JointLimits, q: np.ndarray, dt: float) -> None:
-    """Assert limits on a sampled motion, by differences alone."""
+    """Assert limits on a sampled motion, by finite differences."""
     assert np.all(q >= limits.lower - 1e-9)
     assert np.all(q <= limits.upper + 1e-9)
     # Mean rates over steps cannot exceed the max rate; rounding grows with each division.
@@ -215,7 +215,7 @@ def test_stop_brakes_within_the_limits_and_holds():
     speed = controller._limiter.velocity.copy()
     assert np.abs(speed).max() > 0.5
     controller.stop()
-    # Braking from v takes at most v/a and a/j more, and what the present acceleration adds.
+    # Braking from v takes at most v/a + a/j, and the current acceleration adds to it.
     longest = (np.abs(speed) / limits.acceleration + 3 * limits.acceleration / limits.jerk).max()
     for _ in range(int(longest / DT) + 2):
         seen.append(controller.step(DT).positions)
@@ -348,7 +348,7 @@ def test_what_is_handed_out_can_be_changed_without_harm():
 
 
 def test_streams_of_moving_targets_never_leave_it_without_a_way():
-    """A solver that finds no way from where its limits are met exactly must not end the stream."""
+    """A solver failure in a state exactly at its limits must not end the stream."""
     robot = load_robot("franka")
     joints = robot.group("arm").joints
     controller = ArticulationController(robot.limits.select(joints))

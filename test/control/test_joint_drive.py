@@ -145,7 +145,7 @@ def test_the_load_is_added_but_in_effort_mode_and_saturates_with_the_rest():
 
 
 class OneJoint:
-    """An inertia of 2 with a damping of 3 under a weight of 5."""
+    """Inertia 2, damping 3, gravity effort 5."""
 
     def efforts(self, q, v, a):
         return 2.0 * a + 3.0 * v + 5.0

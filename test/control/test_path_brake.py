@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stop keeps to the path of its trajectory, and within the limits."""
+"""A stop stays on the path of its trajectory, and within the limits."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Arm:
 
 
 def stopped(seed: int, how: str) -> tuple[Arm, JointTrajectory, int]:
-    """Return an arm that was stopped at a random time, and after how many steps."""
+    """Return an arm stopped at a random time, its trajectory, and the number of steps before."""
     trajectory = motion(seed)
     arm = Arm(trajectory)
     rng = np.random.default_rng(seed + 1000)
@@ -73,7 +73,7 @@ def test_it_stays_on_the_path_and_within_the_limits(seed, how):
     while arm.moves:
         arm.step()
     stop = np.array(arm.positions)
-    # The slowest joint alone would need this long, at its limits of acceleration and jerk.
+    # Time of the slowest joint alone, at its acceleration and jerk limits [s].
     alone = np.max(np.abs(begin) / LIMITS.acceleration + LIMITS.acceleration / LIMITS.jerk)
     assert (len(stop) - 2 - count) * DT <= 2.0 * alone + 0.05
     fine = np.array(
@@ -127,7 +127,7 @@ def test_one_joint_stops_as_fast_as_its_limits_allow(j):
 
 
 def test_references_do_not_follow_a_state_that_is_not_known():
-    """As where states are frozen: the stop drops the return to the measured positions."""
+    """As with frozen states: the stop drops the return to the measured positions."""
     arm, _, _ = stopped(5, "stop_all")
     arm.arbiter.resync.drop(EVERYTHING)
     measured = arm.controller.reference(EVERYTHING).position - 0.1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PID: golden vectors, the defects it must not have, closed forms, bad input."""
+"""PID: golden vectors, known defects, closed forms, bad input."""
 
 import numpy as np
 import pytest

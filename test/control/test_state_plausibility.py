@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frozen measurements and rival publishers; jumps are tested with the reader of joint states."""
+"""Frozen measurements and competing publishers; jumps are tested with the joint state reader."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NONE = np.full(N, np.nan)
 
 
 class Arm:
-    """References that move at a velocity, and measurements that follow, or do not."""
+    """References that move at a velocity, and measurements that follow or not."""
 
     def __init__(self, exempt=(False,) * N) -> None:
         self.check = FrozenStates(LAG, np.array(exempt))
@@ -30,7 +30,7 @@ class Arm:
         self.measured = np.zeros(N)
 
     def run(self, velocity, seconds, *, follows=(), reported=None, noise=0.0, seed=1):
-        """Return the time until joints were frozen; None if they never were."""
+        """Return the time until joints are detected as frozen [s]; None if they are not."""
         rng = np.random.default_rng(seed)
         velocity = np.asarray(velocity, float)
         reported = np.zeros(N) if reported is None else np.asarray(reported, float)
@@ -66,7 +66,7 @@ def test_joints_at_rest_may_repeat_their_measurement():
 
 
 def test_one_joint_alone_may_be_blocked():
-    """A coarse encoder at an obstacle repeats itself, too; others move or rest."""
+    """A coarse encoder of a blocked joint repeats its value too; others move or rest."""
     assert Arm().run([1.0, 0.0, 0.0], 2.0) is None
     assert Arm().run([1.0, 1.0, 0.0], 2.0, follows=(1,)) is None
 
@@ -101,7 +101,7 @@ def test_velocity_references_count_by_their_time():
 
 
 def test_lost_measurements_are_not_repeated_ones():
-    """Without measurements the state grows old, which others detect."""
+    """Without measurements the state times out, which is detected elsewhere."""
     check = FrozenStates(LAG, np.zeros(N, bool))
     for _ in range(REPEATS - 1):
         check.measure(np.zeros(N), np.zeros(N), NONE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stop of all joints: within the limits, with goals aborted; streams must begin anew."""
+"""The stop of all joints: within limits; goals are aborted, streams have to restart."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_what_is_gripped_stays_gripped():
     cell.runner.stop_all(WHY)
     assert cell.runner.effort_bounds[0] == 12.0
     assert np.isinf(cell.runner.effort_bounds[1])
-    # The fingers are held apart by an object: their reference keeps on pushing.
+    # An object is between the fingers: their reference continues to push.
     held = cell.position - [0.2, 0.0, 0.0]
     for _ in range(200):
         cell.runner.step(DT, held, np.zeros(3))

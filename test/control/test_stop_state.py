@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The latched stop without ROS: copies that are merged in any order, and the time to rest."""
+"""The latched stop without ROS: merging of copies in any order, and the time to rest."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_time_to_rest_is_that_of_the_last_motion():
     timer.start(10.0)
     for i in range(40):
         now = 10.0 + 0.01 * i
-        # It swings once through standing still.
+        # Zero velocity for one sample of an oscillation.
         timer.look(now, still=i == 5 or i >= 20)
     assert timer.seconds == pytest.approx(0.2)
     assert not timer.waiting

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stamped stream is played back smoothly, whenever its messages arrive."""
+"""Smooth playback of a stamped stream, whenever its messages arrive."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def play(
     times: Sequence[float],
     made: Callable[[float], StreamSample] = message,
 ) -> list[StreamSample | None]:
-    """Return what a driver gets at some times; arrivals are (moment, number of the message)."""
+    """Return the samples of a driver at ``times`` [s]; arrivals: (time [s], message number)."""
     waiting, found = sorted(arrivals), []
     for now in times:
         while waiting and waiting[0][0] <= now + 1e-12:
@@ -92,7 +92,7 @@ def test_more_latency_never_extrapolates_more(delays):
     counts = []
     for latency in (1.0, 2.0, 4.0, 8.0):
         resampler = StreamResampler(ResamplerSettings(latency=latency * T))
-        # Moments in the stream are the same for all.
+        # Stream times are the same for all latencies.
         play(resampler, arrivals, grid(2 * T, 39 * T) + latency * T)
         counts.append(resampler.extrapolated)
     assert counts == sorted(counts, reverse=True)
@@ -103,23 +103,23 @@ def test_more_latency_never_extrapolates_more(delays):
 @settings(max_examples=20)
 def test_nothing_jumps_however_late_messages_are(delays):
     resampler = StreamResampler()
-    # One connection: what is late keeps back what follows.
+    # One connection: a late message delays the following ones.
     moments = np.maximum.accumulate([k * T + delays[k] for k in range(80)])
     times = grid(10 * T, 120 * T)
     found = play(resampler, [(m, k) for k, m in enumerate(moments.tolist())], times)
     samples = [s for s in found if s is not None]
     q, v = (np.array([getattr(s, name) for s in samples]) for name in ("position", "velocity"))
-    # The playback rate bounds the speed, and blending of what the extrapolation was off.
+    # The playback rate bounds the speed, and blending of the extrapolation error adds 5 %.
     most = (1.0 + CATCH_UP) * float((A * W).max()) * 1.05
     assert np.abs(np.diff(q, axis=0)).max() <= most * FINE
     assert np.abs(v).max() <= most
-    # And velocities are those of the positions.
+    # Velocities are consistent with positions.
     means = 0.5 * (v[1:] + v[:-1])
     np.testing.assert_allclose(np.diff(q, axis=0) / FINE, means, atol=0.02 * most)
 
 
 def stalled(stalls: Sequence[tuple[float, float]], count: int) -> list[tuple[float, int]]:
-    """Return arrivals of a stream that nobody receives during some stalls (begin, end) [s]."""
+    """Return the arrivals of a stream that is not received during stalls (begin, end) [s]."""
     moments = [k * T for k in range(count)]
     for begin, end in stalls:
         moments = [max(m, end) if m >= begin else m for m in moments]
@@ -133,7 +133,7 @@ def test_a_catch_up_respects_the_velocity_limits(room):
     arrivals = stalled([(0.4, 0.6), (1.1, 1.15), (1.2, 1.5)], 800)
     samples = [s for s in play(resampler, arrivals, grid(0.1, 3.1)) if s is not None]
     speed = np.abs([s.velocity for s in samples]) / limits
-    # Some of it blends out what the extrapolation was off.
+    # The excess blends out the extrapolation error.
     assert speed.max() <= 1.06
     steps = np.abs(np.diff([s.position for s in samples], axis=0)) / FINE / limits
     assert steps.max() <= 1.06
@@ -141,7 +141,7 @@ def test_a_catch_up_respects_the_velocity_limits(room):
 
 @pytest.mark.parametrize("beyond", [0.0, 0.2])
 def test_a_late_stream_leads_beyond_no_position_limit(beyond):
-    """Joint 0 turns at its limit, or beyond it where the stream itself leads it there."""
+    """Joint 0 turns at its limit, or beyond it if the stream itself exceeds it."""
     upper, fastest = A * np.array([1.0 - beyond, 2.0]), 1.3 * A * W
     turn = 0.5 * math.pi / W[0]
     for begin in (turn - 0.05, turn - 0.04, turn - 0.03):
@@ -153,7 +153,7 @@ def test_a_late_stream_leads_beyond_no_position_limit(beyond):
             farthest.append(max(position[0] for position in found))
             steps = np.abs(np.diff(found, axis=0)).max(axis=0)
             assert (steps <= 1.06 * fastest * FINE).all()
-        assert farthest[0] <= A[0] + 1e-3, "it is extrapolated with its deceleration"
+        assert farthest[0] <= A[0] + 1e-3, "extrapolated with its deceleration"
         assert farthest[1] <= A[0] + 1e-12
 
 
@@ -172,21 +172,21 @@ def test_a_stream_that_ends_at_full_speed_stops_at_a_position_limit(limit):
 def test_a_stream_that_was_late_passes_the_same_positions():
     resampler = StreamResampler(ResamplerSettings())
     found = play(resampler, stalled([(0.4, 0.6)], 500), grid(0.1, 1.5))
-    # Joint 0 as a function of joint 1, for the stream and for what was played, before it turns.
+    # Joint 0 over joint 1, of the stream and of the playback, before it turns.
     path = np.array([sine(t)[0] for t in np.arange(0.35, 0.75, 1e-4)])
     played = [
         s.position for s, t in zip(found, grid(0.1, 1.5), strict=True) if s and 0.36 < t < 0.7
     ]
     away = [float(np.linalg.norm(path - q, axis=1).min()) for q in played]
-    # What 30 ms of extrapolation at constant velocity are off, and no more.
+    # Error of 30 ms of extrapolation at constant velocity.
     assert max(away) <= 0.5 * float(np.linalg.norm(A * W**2)) * 0.03**2 + 1e-4
 
 
 def test_regular_short_extrapolation_does_not_filter_the_stream():
-    """Simulated time that runs ahead of a busy controller is late by a message all the time."""
+    """A controller behind simulated time is late by one message permanently."""
     resampler = StreamResampler(ResamplerSettings(latency=2 * T))
-    # Each message is off by A W^2 T^2 / 2 from what was extrapolated, and that decays within some
-    # periods. Blended over 50 ms, the reference was off by more than 20 A W^2 T^2.
+    # Each message differs by A W^2 T^2 / 2 from the extrapolation, which decays within some
+    # periods. Blended over 50 ms, the reference error exceeded 20 A W^2 T^2.
     bound = 10.0 * float((A * W**2).max()) * T**2
     for k in range(200):
         resampler.push(ns(k * T), message(k * T))
@@ -199,7 +199,7 @@ def test_regular_short_extrapolation_does_not_filter_the_stream():
 
 
 def test_delays_do_not_add_up():
-    """Each tenth message is late by 40 ms, and all that follow wait for it, for four seconds."""
+    """Stalls of 40 ms every 0.1 s, for four seconds."""
     stalls = [(0.1 * k, 0.1 * k + 0.04) for k in range(1, 40)]
     resampler = StreamResampler(ResamplerSettings(), A * W * 1.5)
     lags = []
@@ -272,7 +272,7 @@ def test_a_gap_is_not_bridged_by_a_cubic_but_blended():
 def test_channels_without_a_value_stay_so():
     resampler = StreamResampler(ResamplerSettings(latency=0.0))
     nan = math.nan
-    # Led by position alone, by velocity alone, not at all.
+    # Commanded by position only, by velocity only, not at all.
     for t, value in ((0.0, 0.0), (0.01, 1.0)):
         position, velocity = np.array([value, nan, nan]), np.array([nan, value, nan])
         resampler.push(ns(t), StreamSample(position, velocity, np.full(3, nan)))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm wipes an uneven table: its suction cup holds a sponge, pressed on with 10 N.
+"""An arm wipes an uneven table with a sponge in its suction cup, pressed with 10 N.
 
-The judge is the physics: the forces of MuJoCo's contacts between sponge and table.
+Judged by the contact forces between sponge and table in MuJoCo.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def test_an_uneven_table_is_wiped_with_the_force_that_was_asked(tmp_path: Path) 
 
 
 def test_a_faster_stroke_over_the_same_bumps_is_worse() -> None:
-    """The check of the demo can fail."""
+    """The demo's check can fail."""
     cell = WipingCell(WipingConfig(speed=0.2))
     *_, stroke = cell.wipe()
     assert stroke is not None

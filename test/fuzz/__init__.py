@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile messages to every endpoint of a running suite, and what must hold meanwhile.
+"""Hostile messages to every endpoint of a running suite, with invariants.
 
-``make fuzz`` runs it; ``python -m fuzz --help`` lists what can be chosen.
+``make fuzz`` runs it; ``python -m fuzz --help`` lists the options.
 """

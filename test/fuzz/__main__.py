@@ -21,7 +21,7 @@ ROBOTS = "arm:=franka,base:=jetbot@3,0,0,car:=leatherback@6,0,0"
 
 
 def main() -> int:
-    """Run a campaign, print what it found, and return the exit code."""
+    """Run a campaign, print its findings, and return the exit code."""
     parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
     parser.add_argument("--seed", type=int, default=None, help="chance; none: a new one")
     parser.add_argument("--messages", type=int, default=20_000)
@@ -47,7 +47,7 @@ def main() -> int:
         say=lambda text: print(text, flush=True),
     )  # fmt: skip
     print(f"seed {seed}, {options.messages} messages, {', '.join(robots)}", flush=True)
-    # An interrupted campaign still says what it has found.
+    # An interrupted campaign still reports its findings.
     signal.signal(signal.SIGINT, lambda *_: campaign.stop())
     try:
         findings = campaign.run()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends random, mutated and damaged messages to endpoints, and waits for their answers."""
+"""Sends random, mutated and damaged messages to endpoints, and waits for responses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SAFE_TRANSITIONS = (0, 1, 2, 3, 4, 77, 255)
 
 @dataclass
 class Pending:
-    """A request without an answer."""
+    """A request without a response."""
 
     name: str
     sent: float
@@ -53,7 +53,7 @@ class Pending:
 
 @dataclass
 class Tally:
-    """What was sent and what came of it."""
+    """Counts of messages and results."""
 
     sent: collections.Counter[str] = field(default_factory=collections.Counter)
     answered: int = 0
@@ -63,7 +63,7 @@ class Tally:
 
     @property
     def count(self) -> int:
-        """Messages in all."""
+        """Total number of messages."""
         return sum(self.sent.values())
 
 
@@ -99,9 +99,9 @@ class Attacker:
         self.node.destroy_node()
 
     def attack(self, endpoints: Sequence[Endpoint], count: int, rate: float) -> None:
-        """Send so many messages to random ones of the endpoints, at a rate [Hz] at most."""
+        """Send ``count`` messages to random endpoints, at ``rate`` [Hz] at most."""
         due = time.monotonic()
-        # There are many times more services than topics, most of them alike in each node.
+        # There are many more services than topics, most of them the same in each node.
         kinds = [kind for kind in WEIGHTS if any(each.kind == kind for each in endpoints)]
         by_kind = {kind: [e for e in endpoints if e.kind == kind] for kind in kinds}
         for _ in range(count):
@@ -115,11 +115,11 @@ class Attacker:
                 self.spin(max(0.0, due - now))
 
     def spin(self, seconds: float) -> None:
-        """Receive answers for a while, and everything that has come."""
+        """Receive responses for ``seconds``, and all that have arrived."""
         end = time.monotonic() + seconds
         while True:
             left = end - time.monotonic()
-            # One answer at a time: at least as many as may have come.
+            # One response at a time: at least as many as may have arrived.
             for _ in range(max(1, len(self._pending) // 4)):
                 self.executor.spin_once(timeout_sec=max(left, 0.0))
                 left = end - time.monotonic()
@@ -129,7 +129,7 @@ class Attacker:
                 return
 
     def settle(self, patience: float) -> list[Pending]:
-        """Wait for all answers; return what has none after ``patience`` [s]."""
+        """Wait for all responses; return the requests without one after ``patience`` [s]."""
         end = time.monotonic() + patience
         while self._pending and time.monotonic() < end:
             self.spin(0.05)
@@ -137,13 +137,13 @@ class Attacker:
         return lost
 
     def drop_publishers(self, name: str) -> None:
-        """Leave a topic, on which there may be only one publisher."""
+        """Destroy the publishers of a topic that may have only one publisher."""
         publisher = self._publishers.pop(name, None)
         if publisher is not None:
             self.node.destroy_publisher(publisher)
 
     def call(self, kind: Any, name: str, request: Any, patience: float = 30.0) -> Any:
-        """Call a service, and return the answer; None where there is none."""
+        """Call a service; return the response, or None after ``patience`` [s]."""
         client = self._client(kind, name)
         future = client.call_async(request)
         end = time.monotonic() + patience
@@ -206,7 +206,7 @@ class Attacker:
             message = self.values.damage(serialize_message(message))
             self.tally.damaged += 1
         self._note(endpoint, message)
-        # The middleware refuses some damaged ones, and a full queue of a slow reader, by itself.
+        # The middleware refuses some damaged messages, and those to slow readers with full queues.
         with contextlib.suppress(RCLError):
             self._publishers[endpoint.name].publish(message)
 
@@ -266,7 +266,7 @@ class Attacker:
 
     def _client(self, kind: Any, name: str) -> Any:
         if name not in self._clients:
-            # Clients receive the responses to others, too; those to the suite itself displace
+            # Clients receive the responses to other clients too; those to the suite displace
             # the attacker's in a queue of 10.
             self._clients[name] = self.node.create_client(kind, name, qos_profile=qos.SERVICES)
             end = time.monotonic() + 5.0
@@ -292,7 +292,7 @@ def _cancel(future: Any) -> None:
 
 
 def states_of(attacker: Attacker, nodes: Sequence[str]) -> dict[str, tuple[str, float]]:
-    """Return the lifecycle state of each node, and how long it took to say so [s]."""
+    """Return the lifecycle state of each node, and its response time [s]."""
     states = {}
     for name in nodes:
         begin = time.monotonic()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of the fuzzer: brings a suite up, attacks it in phases, and says what did not hold."""
+"""One run of the fuzzer: brings up a suite, attacks it in phases, and reports violations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ RECOVERY = 60.0
 
 @dataclass
 class Findings:
-    """What a campaign found."""
+    """Findings of a campaign."""
 
     failures: list[str] = field(default_factory=list)
     figures: dict[str, Any] = field(default_factory=dict)
@@ -71,13 +71,13 @@ class Campaign:
         Args:
             suite: starts the processes.
             robots: words of placement, each with a namespace.
-            seed: where all chance comes from.
-            messages: how many in all.
-            rate: of messages, at most [Hz].
-            longest_wait: that a probe may have to wait for the state of a node [s].
+            seed: random seed.
+            messages: total number.
+            rate: max rate of messages [Hz].
+            longest_wait: max response time of a node to a probe [s].
             backend: of the simulation.
             without: executables that are not started.
-            phases: those of :data:`PHASES` that are run.
+            phases: to run, out of :data:`PHASES`.
             say: reports progress.
         """
         self._suite = suite
@@ -92,11 +92,11 @@ class Campaign:
         self._stopped = False
 
     def stop(self) -> None:
-        """End after the messages under way; :meth:`run` returns what was found so far."""
+        """End after the current messages; :meth:`run` returns the findings so far."""
         self._stopped = True
 
     def run(self) -> Findings:
-        """Run all phases; the suite's processes are left to their owner."""
+        """Run all phases; does not end the suite's processes."""
         processes = self._suite.bring_up(*self._words, backend=self._backend, without=self._without)
         robots = {space: load_robot(name) for space, name in self._places.items()}
         attacker = Attacker(robots, self._seed)
@@ -156,7 +156,7 @@ class Campaign:
             done += part
             if stops and phase == "messages":
                 self._resume(attacker, endpoints)
-            # Services of the nodes are served by one thread each process: ask one of them.
+            # One thread per process serves its nodes: probing one of them is enough.
             self._probe(attacker, nodes[(done // 100) % len(nodes)])
         rate = (attacker.tally.count - sent) / max(time.monotonic() - begin, 1e-9)
         self.findings.figures.setdefault("messages per second", {})[phase] = round(rate, 1)
@@ -199,9 +199,9 @@ class Campaign:
         return [spec.full_name for spec in specs if spec.executable not in self._without]
 
     def _answers(self, attacker: Attacker, nodes: list[str], phase: str) -> None:
-        """Wait for the answers that are still missing.
+        """Wait for missing responses.
 
-        Nodes that are cleaned up take their own services along, with the requests that wait there.
+        Cleanup of a node removes its own services, with the pending requests.
         """
         lost = attacker.settle(PATIENCE)
         if phase == "lifecycle":
@@ -212,7 +212,7 @@ class Campaign:
             self._fail(f"no answer: {each.name}, message {each.number}, phase {phase}")
 
     def _restore(self, attacker: Attacker, nodes: list[str], phase: str) -> None:
-        """Take the suite back to where it began, as far as the phase changed it on purpose."""
+        """Restore the initial state of the suite, as far as the phase changed it intentionally."""
         if phase == "time":
             for name in ("/mujoco_sim/pause", "/mock_sim/pause"):
                 if attacker.node.get_node_names() and name.split("/")[1].startswith(self._backend):
@@ -233,7 +233,7 @@ class Campaign:
             attacker.spin(0.5)
 
     def _renew(self, attacker: Attacker, node: str) -> None:
-        """Configure a node anew, which gives it its parameters of the start."""
+        """Reconfigure a node, which restores its initial parameters."""
         label = states_of(attacker, [node])[node][0]
         steps = {
             "active": ("DEACTIVATE", "CLEANUP", "CONFIGURE", "ACTIVATE"),

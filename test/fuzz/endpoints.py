@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The endpoints of a running suite, found through the graph, and what may be sent to each."""
+"""The endpoints of a running suite, from the graph, and the messages allowed for each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _QUIET = ("/rosout", "/parameter_events")
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where something can be sent."""
+    """A topic, service or action to which messages are sent."""
 
     kind: str
     """topic, service or action."""
@@ -39,13 +39,13 @@ class Endpoint:
 
     @property
     def type(self) -> Any:
-        """The message's, service's or action's class."""
+        """Class of the message, service or action."""
         package, space, name = self.type_name.split("/")
         return getattr(importlib.import_module(f"{package}.{space}"), name)
 
     @property
     def phase(self) -> str:
-        """In which phase of a campaign it is attacked."""
+        """The phase of a campaign in which it is attacked."""
         last = self.name.rpartition("/")[2]
         if self.kind == "service" and (last in LIFECYCLE or self.name.endswith(RESET)):
             return "lifecycle"
@@ -68,7 +68,7 @@ class Endpoint:
 
 
 def find_endpoints(node: Node) -> list[Endpoint]:
-    """Return all endpoints that others than the fuzzer's nodes offer, in a fixed order."""
+    """Return all endpoints of nodes other than the fuzzer's, sorted."""
     found: set[Endpoint] = set()
     for name, types in node.get_topic_names_and_types():
         others = [

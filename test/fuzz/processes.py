@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What processes of a suite hold, and what their logs say of faults."""
+"""Resource usage of processes of a suite, and tracebacks in their logs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process holds."""
+    """Resource usage of a process."""
 
     memory: float
     """[MB]"""
@@ -24,7 +24,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 def usage_of(pid: int) -> Usage:
-    """Return what a process holds now."""
+    """Return the current resource usage of a process."""
     status = dict(
         line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
         if ":" in line
@@ -36,7 +36,7 @@ def usage_of(pid: int) -> Usage:
 
 
 def tracebacks(output: str) -> list[str]:
-    """Return the last line and the place of each traceback, each kind once."""
+    """Return the last line and location of each distinct traceback."""
     found: dict[str, None] = {}
     lines = output.splitlines()
     for i, line in enumerate(lines):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 
 def robot_words(text: str) -> list[str]:
-    """Return the words of placement in a list whose words contain commas themselves."""
+    """Return the placements in a comma-separated list, which contain commas themselves."""
     words: list[str] = []
     for part in text.split(","):
         if ":=" in part:

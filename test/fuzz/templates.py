@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that make sense, as a start for mutations: what a client of these robots would send."""
+"""Valid messages as clients of these robots send them, as a start for mutations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Templates:
     """Makes a plausible message of a type for one robot."""
 
     def __init__(self, rng: random.Random, robot: Robot) -> None:
-        """Make them for ``robot``, with chance from ``rng``."""
+        """Make messages for ``robot``, with randomness from ``rng``."""
         self._rng = rng
         self._robot = robot
         self._joints = list(robot.arm_joints) or list(robot.joint_names)
@@ -53,7 +53,7 @@ class Templates:
         }
 
     def make(self, kind: type[Any]) -> Any:
-        """Return a plausible message of a type; its defaults where none is known."""
+        """Return a plausible message of a type; a default one for unknown types."""
         message = kind()
         maker = self._makers.get(kind.__name__)
         if maker is not None:

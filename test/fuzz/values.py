@@ -33,7 +33,7 @@ class Values:
         """Begin.
 
         Args:
-            rng: where all chance comes from.
+            rng: source of all randomness.
             names: of joints, links, frames and groups that exist.
             now: ROS time [ns].
         """
@@ -42,27 +42,27 @@ class Values:
         self._now = now
 
     def number(self) -> float:
-        """Return a number: plausible, or an extreme one."""
+        """Return a plausible or extreme number."""
         rng = self.rng
         if rng.random() < 0.5:
             return rng.choice((rng.uniform(-1, 1), rng.uniform(-3, 3), rng.gauss(0, 0.1)))
         return rng.choice(EXTREME)
 
     def text(self) -> str:
-        """Return a name that exists, or any text."""
+        """Return an existing name, or any text."""
         if self.names and self.rng.random() < 0.5:
             return self.rng.choice(self.names)
         return self.rng.choice(TEXTS)
 
     def whole(self, signed: bool, bits: int) -> int:
-        """Return a whole number of a type."""
+        """Return an integer of a type."""
         low = -(1 << bits - 1) if signed else 0
         high = (1 << (bits - 1 if signed else bits)) - 1
         return max(low, min(high, self.rng.choice(
             (0, 1, 2, 3, -1, low, high, 255, self.rng.randint(low, high)))))  # fmt: skip
 
     def message(self, kind: type[Any], depth: int = 0) -> Any:
-        """Return a message all of whose fields are random."""
+        """Return a message with random values in all fields."""
         message = kind()
         if kind.__name__ == "Time":
             return self.fill_time(message)
@@ -72,7 +72,7 @@ class Values:
         return message
 
     def fill_time(self, stamp: Any) -> Any:
-        """Fill in a time: none, now, stale, ahead or absurd."""
+        """Fill in a time: zero, now, stale, in the future or absurd."""
         rng, now = self.rng, self._now()
         at = rng.choice((0, 0, now, now, now - 10**10, now + 10**10, None))
         if at is None:
@@ -82,13 +82,13 @@ class Values:
         return stamp
 
     def mutate(self, message: Any, count: int) -> Any:
-        """Change some fields somewhere in a message, and return it."""
+        """Change ``count`` random fields of a message, and return it."""
         for _ in range(count):
             self._mutate_one(message)
         return message
 
     def damage(self, data: bytes) -> bytes:
-        """Return a serialized message with bits turned, cut short, or made longer."""
+        """Return a serialized message with flipped bits, truncated or extended."""
         rng, changed = self.rng, bytearray(data)
         how = rng.randrange(4)
         if how == 0 and changed:
@@ -99,7 +99,7 @@ class Values:
             at = rng.randrange(len(changed))
             changed[at] = rng.choice((0, 255, 0x80, rng.randrange(256)))
         if how == 3 and len(changed) >= 12:
-            # A length, perhaps: sequences of four thousand million entries.
+            # Possibly a length: sequences of 2**32 entries.
             at = 4 + 4 * rng.randrange((len(changed) - 4) // 4)
             changed[at : at + 4] = rng.choice((b"\xff" * 4, b"\xff\xff\xff\x7f", b"\0\0\0\x40"))
         return bytes(changed)
@@ -141,7 +141,7 @@ class Values:
         try:
             setattr(message, field, value)
         except (AssertionError, OverflowError, ValueError, TypeError):
-            # Not every value fits into every type; then the field stays as it is.
+            # A value that does not fit the type leaves the field unchanged.
             return
 
     def _value(self, form: str, depth: int) -> Any:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that only watches: are limits kept in what the suite commands and the robots do?
+"""A process that checks the limits of all commands of the suite and of the robots' motions.
 
 Reads commands from its standard input, one word a line: ``exact`` and ``loose`` switch the limits
-of velocities and accelerations on and off, ``ask`` prints as JSON what was found so far. It ends
+of velocities and accelerations on and off, ``ask`` prints the findings so far as JSON. It ends
 with its standard input. :class:`WatcherProcess` is its client.
 """
 
@@ -54,7 +54,7 @@ MOST = 40
 
 @dataclass
 class Last:
-    """What a joint was commanded last."""
+    """The last command of a joint."""
 
     stamp: float
     position: float
@@ -63,7 +63,7 @@ class Last:
 
 @dataclass
 class Watch:
-    """What holds for one robot."""
+    """Limits and state of one robot."""
 
     space: str
     robot: Robot
@@ -104,7 +104,7 @@ class Watch:
                 self.wheels[name] = speed, change
 
     def command(self, message: JointState) -> None:
-        """Look at what drives are to follow."""
+        """Check a command to the drives."""
         if message.header.frame_id == MARK:
             return
         self.messages += 1
@@ -114,7 +114,7 @@ class Watch:
             velocity = message.velocity[i] if i < len(message.velocity) else math.nan
             effort = message.effort[i] if i < len(message.effort) else math.nan
             if name in self.efforts and math.isnan(position) and math.isfinite(effort):
-                # Under impedance control there are efforts only; then its reference begins anew.
+                # Impedance control sends efforts only; afterwards the reference restarts.
                 if abs(effort) > self.efforts[name] + EFFORT_SLACK:
                     self._say(f"{name} is commanded {effort} N m, limit {self.efforts[name]}")
                 self.last.pop(name, None)
@@ -127,11 +127,11 @@ class Watch:
                 self._say(f"{name} is commanded {position}, {velocity}")
             last = self.last.get(name)
             if name in self.wheels or last is None or stamp != last.stamp:
-                # Else the robot is held while simulated time stands; the motion goes on after it.
+                # Otherwise the robot is held while simulated time stalls, and continues afterwards.
                 self.last[name] = Last(stamp, position, velocity)
 
     def state(self, message: JointState) -> None:
-        """Look at where the robot is, and whether it moves."""
+        """Check a measured state, and record whether the robot moves."""
         if message.header.frame_id == MARK:
             return
         self.seen_at = time.monotonic()
@@ -169,7 +169,7 @@ class Watch:
         self._bound(f"speed of {name}", velocity, fastest)
         last = self.last.get(name)
         if not self.exact or last is None or stamp <= last.stamp or velocity == 0.0:
-            # A base whose state is lost is stopped at once.
+            # A base with a lost state is stopped at once.
             return
         dt = stamp - last.stamp + CLOCK
         if abs(velocity - last.velocity) > SMALL:
@@ -189,7 +189,7 @@ class Watch:
             self.found.append(f"{self.space}: {text}")
 
     def report(self) -> dict[str, Any]:
-        """Return what is known of the robot's motion; times but ROS ``time`` are ages [s]."""
+        """Return a report of the robot's motion; times other than ROS ``time`` are ages [s]."""
         now = time.monotonic()
         return {
             "commands": self.messages,
@@ -201,10 +201,10 @@ class Watch:
 
 
 class WatcherProcess:
-    """The watching process, seen from the process that started it."""
+    """Client of the watching process."""
 
     def __init__(self, robots: Mapping[str, str], environment: Mapping[str, str]) -> None:
-        """Start it, and wait until it watches.
+        """Start the process, and wait until it is ready.
 
         Args:
             robots: names of robot models by namespace.

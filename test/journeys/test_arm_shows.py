@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shows of one arm, ``motion demo elbow`` and ``retract``: Franka in MuJoCo.
 
-Both play to one suite, without the page and planners that they do not ask; that ``motion demo``
-starts its suite itself, CI shows with the show of both robots.
+Both use one suite, without the page and planners that they do not need; that ``motion demo`` starts
+its suite itself, CI tests with the show of both robots.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 class JetBot:
-    """The endpoints of one robot, seen from outside."""
+    """A client of one robot."""
 
     def __init__(self, client: RosClient, namespace: str) -> None:
         self.client = client
@@ -60,7 +60,7 @@ class JetBot:
 
     @property
     def speed(self) -> float:
-        """Fastest wheel [rad/s]."""
+        """Speed of the fastest wheel [rad/s]."""
         return max(map(abs, self.states.newest.velocity))
 
     def stands(self) -> bool:
@@ -79,7 +79,7 @@ class JetBot:
         self.client.wait(self.stands, "the robot to stand")
 
     def comes_to_rest(self) -> None:
-        """Wait until it stands and is told to; forget the commands before."""
+        """Wait until it stands with zero commands; clear the recorded ones."""
         self.halt()
         self.client.wait(lambda: self.commands and self.told_to_stand(), "the command to stand")
         self.commands.clear()
@@ -125,7 +125,7 @@ def cell(module_suite: Any, module_client: RosClient) -> SimpleNamespace:
         module_client.wait_for_diagnosis(robot.node, "no command yet")
 
     def bring_back(which: str) -> None:
-        """Start a process of the same command line as one that has ended."""
+        """Restart a process that has ended, with the same command line."""
         processes[which] = module_suite.run(processes[which].command)
 
     return SimpleNamespace(a=a, b=b, client=module_client, processes=processes, again=bring_back)
@@ -188,7 +188,7 @@ def test_robots_do_not_hear_each_other(cell, a):
 
 
 def test_stands_still_after_the_timeout(cell, a):
-    """The best of three: a busy machine may hold up a tick, but not each time."""
+    """Best of three: under load a tick may be late, but not each time."""
     took = []
     for _ in range(3):
         a.roll(0.3)
@@ -222,12 +222,12 @@ def test_nonsense_is_ignored_with_a_warning_for_each_kind_of_it(cell, a):
 
     cell.client.repeat(send, lambda: len(a.commands) > 40, "commands")
     wheels = [v for m in a.commands.messages for v in m.velocity]
-    # A busy machine may send late, so that it slows down for a moment; it is never faster.
+    # Late commands may slow it down for a moment; it is never faster.
     assert np.median(wheels) == pytest.approx(max(wheels), abs=1e-9)
     assert all(math.isfinite(v) for v in wheels)
     assert min(wheels) >= 0.0
     said = container(cell).output
-    # Each of the different values is reported once, however often it comes.
+    # Each different value is reported once, however often it arrives.
     assert 1 <= said.count("command ignored") - said_before <= 3 * len(BAD)
     assert "is not finite" in said or "is beyond" in said
     status = cell.client.wait_for_diagnosis(a.node, "")
@@ -253,7 +253,7 @@ def test_stale_stamps_are_ignored(cell, a):
 
 
 def test_future_stamps_count_as_now(cell, a):
-    """Else a client with another clock could drive for as long as it likes."""
+    """Otherwise the commands of a client with another clock would never time out."""
     cell.client.repeat_for(lambda: a.drive(0.2, stamp=a.now + 1e6), 0.6)
     assert a.speed > 1.0
     assert "ahead of this node's time; the time of its arrival is used" in container(cell).output
@@ -261,7 +261,7 @@ def test_future_stamps_count_as_now(cell, a):
 
 
 def test_stands_when_time_stands(cell, a):
-    """With simulated time paused no timeout in that time could end a command."""
+    """With simulated time paused, no timeout in it could end a command."""
     a.roll(0.2)
     pause = SetBool.Request(data=True)
     assert cell.client.call(SetBool, "/mujoco_sim/pause", pause).success
@@ -295,7 +295,7 @@ def test_reset_of_the_simulation(cell, a):
     cell.client.wait(lambda: len(a.odom) > 5, "odometry")
     for message in a.odom.messages:
         assert all(map(math.isfinite, pose(message)))
-        # The wheels jumped to zero; the odometry must not take that for a drive back.
+        # The wheels jumped to zero, which must not move odometry.
         assert math.hypot(*moved(before, message)) < 0.1
     a.roll(0.2)
     a.halt()
@@ -310,7 +310,7 @@ def test_deactivate_halts_and_activate_goes_on(cell, a):
     assert cell.client.change_state(a.node, "activate")
     a.commands.clear()
     cell.client.wait(lambda: len(a.commands) > 20, "commands again")
-    assert not any(any(m.velocity) for m in a.commands.messages), "an old command was carried out"
+    assert not any(any(m.velocity) for m in a.commands.messages), "an old command was executed"
     a.roll(0.2)
 
 
@@ -341,7 +341,7 @@ def test_new_parameters_take_effect_while_driving(cell, a):
 
 
 def test_killed_controller(cell, a):
-    """The robot's own watchdog stops the wheels when nobody commands them any more."""
+    """The robot's own watchdog stops the wheels when commands cease."""
     a.roll(0.3)
     container(cell).kill()
     a.states.clear()
@@ -379,11 +379,11 @@ def test_killed_simulation(cell, a):
 
 
 def test_sigterm_stops_the_wheels(cell, a):
-    """Even while commands keep coming."""
+    """Even while commands arrive."""
     a.roll(0.3)
     process = container(cell)
     process.send(15)
     cell.client.repeat(lambda: a.drive(0.3), lambda: not process.running, "the end")
     assert process.exit_code() == 0
     cell.client.wait(a.stands, "the wheels to stand")
-    cell.client.wait(a.told_to_stand, "zero speeds as the last word")
+    cell.client.wait(a.told_to_stand, "zero speeds as the last command")

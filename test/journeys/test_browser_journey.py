@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Journey C: a person at the page and the whole suite behind it, over DDS between processes.
+"""Journey C: a user at the page and the whole suite behind it, over DDS between processes.
 
-Chromium here, the suite's processes, and a ROS client of this test's own that looks at what the
-robots in MuJoCo really do.
+Chromium, the suite's processes, and a ROS client of the test that checks the true motion of the
+robots in MuJoCo.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class Newest:
-    """The last message of a topic: what counts here is the present, not the history."""
+    """The newest message of a topic."""
 
     def __init__(self, client: RosClient, kind: Any, topic: str) -> None:
-        """Begin to listen."""
+        """Subscribe to a topic."""
         self.message: Any = None
         client.node.create_subscription(kind, topic, self._take, NEWEST)
 
@@ -83,45 +83,45 @@ class Cell:
 
     @property
     def container(self) -> SuiteProcess:
-        """The process of all nodes but the simulation."""
+        """The process of all nodes except the simulation."""
         return self.running["container"]
 
     @property
     def simulation(self) -> SuiteProcess:
-        """The process that plays the robots."""
+        """The process of the simulation."""
         return self.running["mujoco_sim"]
 
     def restart_simulation(self) -> None:
-        """Start it again."""
+        """Restart the simulation."""
         self.running["mujoco_sim"] = self._suite.run(self._commands["mujoco_sim"])
 
     def joints(self) -> dict[str, float]:
-        """Return where MuJoCo's arm is now [rad or m]."""
+        """Return the joint positions of MuJoCo's arm [rad or m]."""
         self._joints.message = None
         self.client.wait(lambda: self._joints.message, "joint_states of the Franka")
         return dict(zip(self._joints.message.name, self._joints.message.position, strict=True))
 
     def base(self) -> tuple[float, float, float]:
-        """Return where MuJoCo's base is now: x, y [m], yaw [rad]."""
+        """Return the pose of MuJoCo's base: x, y [m], yaw [rad]."""
         return self._pose(self._truth)
 
     def odometry(self) -> tuple[float, float, float]:
-        """Return where the base believes to be: x, y [m], yaw [rad]."""
+        """Return the pose of the base by odometry: x, y [m], yaw [rad]."""
         return self._pose(self._odom)
 
     def wait(self, condition: Callable[[], Any], what: str, within: float = 20.0) -> None:
-        """Wait for what the page or the robots are to show."""
+        """Wait for a condition of the page or the robots."""
         try:
             self.client.wait(condition, what, within)
         except AssertionError as error:
             raise AssertionError(f"{error}; the page says: {self.page.text()!r:.600}") from None
 
     def wait_for_status(self, robot: str, text: str) -> None:
-        """Wait until the page says something of a robot."""
+        """Wait until the page shows a text for a robot."""
         self.wait(lambda: text in self.status(robot), f"the page says '{text}' of {robot}", START)
 
     def status(self, robot: str) -> str:
-        """Return the text of a robot's part of the panel."""
+        """Return the text in the panel of a robot."""
         return str(
             self.page.driver.find_element(
                 "xpath",
@@ -153,26 +153,26 @@ class Cell:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """One Chromium; skips, before anything else is started, when there is none."""
+    """One Chromium; skips before anything else is started if there is none."""
     with chromium_page(tmp_path_factory.mktemp("chromium"), *SMALL) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def cell(page: Page, module_suite: Suite, module_client: RosClient) -> Cell:
-    """The suite that all tests of this file share; none depends on what another left behind."""
+    """The suite shared by all tests of this file; none depends on another one."""
     return Cell(page, module_suite, module_client)
 
 
 @pytest.fixture(autouse=True)
 def _both_live(cell: Cell) -> None:
-    """Each test begins with both robots connected."""
+    """Wait before each test until both robots are connected."""
     for robot in ("franka", "jetbot"):
         cell.wait_for_status(robot, LIVE)
 
 
 def moved(start: tuple[float, float, float], end: tuple[float, float, float]) -> float:
-    """Return how far a base went straight ahead, as it stood at the start [m]."""
+    """Return the displacement of a base along its initial heading [m]."""
     dx, dy = end[0] - start[0], end[1] - start[1]
     return math.cos(start[2]) * dx + math.sin(start[2]) * dy
 
@@ -180,7 +180,7 @@ def moved(start: tuple[float, float, float], end: tuple[float, float, float]) ->
 def test_page_shows_both_robots(cell: Cell, tmp_path: Path) -> None:
     image = cell.page.canvas().astype(int)
     assert spread(image) > 10.0
-    # The dark parts of the arm and the green of the JetBot: nothing else on the page has them.
+    # Only the arm has dark parts, only the JetBot is green.
     red, green, blue = (image[..., channel] for channel in range(3))
     assert (image.max(axis=-1) < 60).mean() > 0.001
     assert ((green > red + 30) & (green > blue + 60)).sum() > 50
@@ -194,7 +194,7 @@ def test_slider_moves_the_arm_in_mujoco(cell: Cell, joint: str, value: float) ->
     label = joint.removeprefix("panda_")
     cell.page.set_slider(label, value, "franka")
     cell.wait_for_joints({joint: value})
-    # It stays there, and no other joint went anywhere.
+    # It stays there, and no other joint moved.
     cell.client.spin(0.5)
     cell.wait_for_joints(before | {joint: value})
     assert cell.page.slider_value(label, "franka") == pytest.approx(value)
@@ -221,7 +221,7 @@ def test_page_follows_what_another_client_commands(cell: Cell) -> None:
 def test_named_state_button_moves_the_arm(cell: Cell) -> None:
     robot = load_robot("franka")
     goal: dict[str, float] = {}
-    # "close" speaks of the fingers only: the arm stays extended.
+    # "close" contains only the fingers: the arm stays extended.
     for state in ("extended", "close", "home"):
         goal |= robot.states[state]
         cell.page.click(state, "franka")
@@ -270,7 +270,7 @@ def test_killed_simulation_is_told_and_comes_back(cell: Cell) -> None:
 def test_closing_a_page_stops_what_it_drives(cell: Cell) -> None:
     page, driver = cell.page, cell.page.driver
     first = driver.current_window_handle
-    # The other page stays open: it is not the one at the controls.
+    # The other page stays open: it does not drive the base.
     driver.switch_to.new_window("tab")
     try:
         driver.get(cell.url)
@@ -286,7 +286,7 @@ def test_closing_a_page_stops_what_it_drives(cell: Cell) -> None:
 
 
 def test_suite_ends_cleanly_while_the_page_drives(cell: Cell) -> None:
-    """The last one: it stops the suite."""
+    """The last test: it stops the suite."""
     cell.page.check("Latch", True, "jetbot")
     start = cell.base()
     cell.page.click("Forward", "jetbot")

@@ -53,7 +53,7 @@ class Cell:
         container.wait_for("in a browser", START)
         found = re.search(r"open (http://\S+) in a browser", container.output)
         assert found is not None
-        # Not page.open(): three robots are drawn too slowly here to wait for a picture at rest.
+        # Not page.open(): with three robots, a picture at rest takes too long.
         page.driver.get(found[1])
         self.wait(lambda: page.text().count("connected") == len(ROBOTS), "all are connected")
 
@@ -64,7 +64,7 @@ class Cell:
         self.client.node.create_subscription(kind, topic, take, NEWEST)
 
     def newest(self, topic: str) -> Any:
-        """Return a message that comes from now on."""
+        """Return a new message of a topic."""
         self._newest.pop(topic, None)
         return self.client.wait(lambda: self._newest.get(topic), f"a message on {topic}")
 
@@ -72,13 +72,13 @@ class Cell:
         self.client.wait(condition, what, within)
 
     def pose(self, name: str) -> tuple[float, float, float]:
-        """Return where a robot really is: x, y [m], yaw [rad]."""
+        """Return the true pose of a robot: x, y [m], yaw [rad]."""
         message = self.newest(f"/{name}/ground_truth").pose.pose
         p, q = message.position, message.orientation
         return p.x, p.y, math.atan2(2 * (q.w * q.z + q.x * q.y), 1 - 2 * (q.y**2 + q.z**2))
 
     def moved(self, name: str, start: tuple[float, float, float]) -> tuple[float, float, float]:
-        """Return how far a robot went: ahead and to the left [m], turned [rad]."""
+        """Return the displacement of a robot: forward and to the left [m], yaw [rad]."""
         x, y, yaw = self.pose(name)
         c, s = math.cos(start[2]), math.sin(start[2])
         dx, dy = x - start[0], y - start[1]
@@ -101,7 +101,7 @@ class Cell:
 def cell(
     tmp_path_factory: pytest.TempPathFactory, module_suite: Suite, module_client: RosClient
 ) -> Iterator[Cell]:
-    """The suite and page that all tests of this file share; skips without Chromium."""
+    """The suite and page shared by all tests of this file; skips without Chromium."""
     with chromium_page(tmp_path_factory.mktemp("chromium"), *SMALL) as page:
         yield Cell(page, module_suite, module_client)
 
@@ -135,7 +135,7 @@ def test_a_car_shows_its_wheel_angles_and_obeys_them(cell: Cell) -> None:
     with cell.page.held("Left", "car"):
         cell.wait(lambda: min(cell.shown_angles()) > 10.0, "the page shows wheels to the left")
         cell.wait(lambda: cell.moved("car", start)[2] > 0.3, "the car goes round to the left")
-        # The inner wheel turns more, and the page tells what joint_states tell.
+        # The inner wheel turns more, and the page shows the angles of joint_states.
         left, right = cell.shown_angles()
         assert left > right
 
@@ -154,12 +154,12 @@ def test_a_car_reverses_to_either_side(cell: Cell) -> None:
     with cell.page.held("Back right", "car"):
         cell.wait(lambda: max(cell.shown_angles()) < -10.0, "the page shows wheels to the right")
         cell.wait(lambda: cell.moved("car", start)[0] < -0.15, "the car goes back")
-    # Backwards with the wheels to the right, the nose goes to the left.
+    # Backward with the wheels to the right, the car yaws to the left.
     assert cell.moved("car", start)[2] > 0.05
     cell.wait(lambda: cell.stands("car"), "the car stands after the release")
 
 
 def test_the_suite_ends_cleanly(cell: Cell) -> None:
-    """The last one: it stops the suite."""
+    """The last test: it stops the suite."""
     for process in cell.processes.values():
         assert process.stop() == 0

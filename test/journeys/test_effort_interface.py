@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Franka in MuJoCo whose efforts the controller computes itself, over DDS between processes."""
+"""A Franka in MuJoCo under effort control by the controller, over DDS between processes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def settled(arm: JointClient, below: float = 3e-3) -> dict[str, float]:
 
 @pytest.fixture
 def arm(cell: Cell) -> Iterator[JointClient]:
-    """The arm near home, led by efforts; no effort ever left its limits."""
+    """The arm near home under effort control; efforts stay within their limits."""
     arm = cell.arm
     if arm.away(HOME) > 0.02:
         arm.go_home()
@@ -81,7 +81,7 @@ def test_holds_under_gravity(arm):
     message = arm.commands.newest
     assert np.isnan(message.position).all()
     assert np.isnan(message.velocity).all()
-    assert np.abs(message.effort).max() > 5.0, "it is gravity that is held"
+    assert np.abs(message.effort).max() > 5.0, "efforts compensate gravity"
 
 
 def test_sags_without_gravity_compensation_and_comes_back(arm, record_property):
@@ -90,7 +90,7 @@ def test_sags_without_gravity_compensation_and_comes_back(arm, record_property):
     try:
         client.wait(lambda: arm.away(HOME) > 5e-3, "the sag")
         settled(arm)
-        # The integral carries the load in time; until then the gains do.
+        # The gains carry the load until the integral does.
         sag = arm.away(HOME)
         record_property("sag [rad]", sag)
         assert sag < 0.1
@@ -138,7 +138,7 @@ def test_the_gripper_with_efforts(arm):
 
 
 def test_only_efforts_leave_while_it_leads(arm):
-    """Also in ticks in which simulated time did not advance: a single reference is a blow."""
+    """Also in ticks without progress of simulated time: a single position command is a shock."""
     arm.commands.clear()
     arm.client.wait(lambda: len(arm.commands) > 500, "commands")
     for message in arm.commands.messages:
@@ -192,7 +192,7 @@ def test_velocity_mode_holds_a_speed(arm):
         assert arm.away({n: before[n] for n in ARM[:6]}) < 0.02
     finally:
         assert client.set_parameters(CONTROLLER, control_modes=modes()).successful
-    # The stored gains are back, so the joint holds again where it was stopped.
+    # With the stored gains back, the joint holds its position again.
     settled(arm)
     client.wait(lambda: arm.away(arm.reference()) < 3e-3, "the joints at their references")
 
@@ -205,16 +205,14 @@ def test_effort_mode_accelerates_the_last_joint(arm):
         publisher = arm.publisher(Float64MultiArray, "commands")
         values = [math.nan] * 9
         values[i] = 1.0
-        # Commands of the mode before may still be queued.
+        # Commands of the previous mode may still be queued.
         client.wait(lambda: arm.commands.newest.effort[i] == 0.0, "the end of the hold")
         arm.clear()
         client.repeat(lambda: publisher.publish(Float64MultiArray(data=values)),
                       lambda: arm.states and arm.states.newest.velocity[i] > 0.4,
                       "speed", rate=50.0)  # fmt: skip
         sent = [m.effort[i] for m in arm.commands.messages]
-        assert {1.0} <= {round(e, 9) for e in sent} <= {0.0, 1.0}, (
-            "what was asked for, and nothing more"
-        )
+        assert {1.0} <= {round(e, 9) for e in sent} <= {0.0, 1.0}, "only the commanded effort"
         rising = [(m.velocity[i], m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec)
                   for m in arm.states.messages if 0.1 < m.velocity[i] < 0.4]  # fmt: skip
         assert len(rising) > 3
@@ -234,7 +232,7 @@ def test_gains_act_at_once_and_a_bad_batch_changes_nothing(arm):
         name: [k if n != J1 else 0.0 for n, k in zip(JOINTS, gains, strict=True)]
         for name, gains in own.items()
     }
-    # What the reference's acceleration takes would bring it most of the way by itself.
+    # The feed-forward of the reference's acceleration alone would move it most of the way.
     none["inertia_compensation"] = False
     assert client.set_parameters(CONTROLLER, **none).successful
     publisher = arm.publisher(JointState, "reference")
@@ -287,11 +285,11 @@ def test_paused_simulation(arm):
         return [m for m in arm.states.messages if Time.from_msg(m.header.stamp) > moved]
 
     arm.client.wait(lambda: later() and arm.now > stands, "time to go on")
-    # The first states may be lost; the acceleration is at most 6 d / T^2 = 2.4 rad/s^2.
+    # The first states may be lost; max acceleration is 6 d / T^2 = 2.4 rad/s^2.
     first = later()[0]
     gap = (Time.from_msg(first.header.stamp) - moved).nanoseconds * 1e-9
     change = abs(max(map(abs, first.velocity)) - before)
-    assert change < 0.1 + 2.5 * gap, "it goes on as it was, without a blow"
+    assert change < 0.1 + 2.5 * gap, "it continues without a shock"
     assert call.result()[0] == SUCCEEDED
     settled(arm)
     assert arm.away({J1: 0.4}) < 5e-3

@@ -29,7 +29,7 @@ def arm(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
 
 
 def fingers_at(arm: JointClient, position: float) -> None:
-    """A state may be on its way still when the result is here."""
+    """Wait for a position of the fingers [m]: states may arrive after the result."""
     goal = dict.fromkeys(FINGERS, position)
     arm.client.wait(lambda: arm.away(goal) < 0.004, f"fingers at {position}")
 
@@ -75,7 +75,7 @@ def test_a_weak_grip_arrives_and_never_pushes_harder(arm):
     goal.command.position, goal.command.max_effort = 0.01, 4.0
     call = arm.send(goal, GripperCommand, f"/{COMMAND_NAMES[0]}")
     assert call.accepted()
-    # The answer comes before the motion; until that the fingers push as they did.
+    # Acceptance precedes the motion; until then the previous bound applies.
     arm.moving(0.005, FINGERS)
     arm.states.clear()
     status, result = call.result()
@@ -86,7 +86,7 @@ def test_a_weak_grip_arrives_and_never_pushes_harder(arm):
         for name, effort in zip(message.name, message.effort, strict=True)
         if name in FINGERS
     ]
-    # A state that comes late on a busy machine lets a push be harder until the next one.
+    # A late state, under load, permits a greater effort until the next one.
     efforts.sort()
     assert 0.0 < efforts[int(0.95 * len(efforts))] < 4.5
     assert efforts[-1] < 6.0

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 class Arm:
-    """The endpoints of the Franka, seen from outside."""
+    """A client of the Franka."""
 
     def __init__(self, client: RosClient) -> None:
         self.client = client
@@ -61,12 +61,12 @@ class Arm:
         self.publisher.publish(message)
 
     def away(self, goal: Mapping[str, float]) -> float:
-        """Greatest distance of a joint from its goal [rad]."""
+        """Return the max distance of a joint from its goal [rad]."""
         joints = self.joints
         return max(abs(joints[name] - value) for name, value in goal.items())
 
     def arrives(self, goal: Mapping[str, float]) -> None:
-        """Wait until the joints are measured at a goal."""
+        """Wait until the measured joints are at a goal."""
         self.client.wait(lambda: self.away(goal) < 0.01, f"the joints at {goal}")
 
     def move(self, goal: Mapping[str, float], within: float = 15.0) -> None:
@@ -79,7 +79,7 @@ class Arm:
         )
 
     def targets(self) -> list[float]:
-        """The reference's positions that the controller reports next."""
+        """Return the reference positions in the next report of the controller [rad or m]."""
         self.reports.clear()
         self.client.wait(lambda: len(self.reports) > 1, "the controller's reports")
         return list(self.reports.newest.reference.positions)
@@ -98,7 +98,7 @@ def goal_near_home(offset: float) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def cell(module_suite: Any, module_client: RosClient) -> SimpleNamespace:
-    """A Franka whose controller was there before the robot."""
+    """A Franka whose controller was started before the robot."""
     client = module_client
     container_only = module_suite.bring_up(
         "franka", without=ALONE, backend="hardware", use_sim_time=True
@@ -137,7 +137,7 @@ def log(cell: SimpleNamespace) -> str:
 
 def test_a_controller_that_is_early_waits_and_says_so(cell):
     assert cell.waiting.level == DiagnosticStatus.WARN
-    # The command sent before the robot was there was refused, not kept for later.
+    # A command from before the robot was refused, not queued.
     assert cell.arm.away(HOME) < 0.02
 
 
@@ -195,7 +195,7 @@ def test_a_bad_command_is_refused_whole(cell, arm, case):
         f"'{text}' in the diagnostics",
     )
     assert arm.targets() == before
-    # Each problem has a warning of its own, however short ago the others were.
+    # Each problem is logged, however recent the other warnings.
     logged = [line for line in log(cell).splitlines() if text in line]
     assert "command refused, nothing moves: " in logged[0]
 
@@ -261,7 +261,7 @@ def test_deactivate_halts_and_activate_does_not_jump(cell, arm):
     arm.clear()
     cell.client.wait(lambda: arm.reports, "the controller's return")
     cell.client.spin(0.3)
-    assert arm.away(rested) < 0.02, "a command from before was carried out"
+    assert arm.away(rested) < 0.02, "an old command was executed"
 
 
 def test_breaks_do_not_add_up_to_a_sag(cell, arm):
@@ -321,16 +321,16 @@ def test_killed_simulation(cell, arm):
     cell.client.wait_for_diagnosis(CONTROLLER, "commands are refused", DiagnosticStatus.ERROR)
     told = "joints stopped, commands are refused until the state is known again"
     cell.client.wait(lambda: told in log(cell), told)
-    cell.client.spin(0.3)  # What was sent before that is still on its way.
+    cell.client.spin(0.3)  # Earlier messages may still arrive.
     arm.clear()
     arm.send(goal_near_home(0.1))
     cell.client.spin(0.5)
-    assert not arm.commands, "nobody is there to be commanded"
+    assert not arm.commands, "no commands without a robot"
     arm.clear()
     cell.again("mujoco_sim")
     cell.client.wait_for_diagnosis(CONTROLLER, "holding")
     cell.client.wait(lambda: len(arm.states) > 20, "the robot's return")
-    # The robot came back at home, far from where it was led: it is held there, without a jump.
+    # The robot restarts at home, far from its last reference: it is held there without a jump.
     for message in arm.states.messages:
         joints = dict(zip(message.name, message.position, strict=True))
         assert max(abs(joints[name] - HOME[name]) for name in ARM) < 0.01

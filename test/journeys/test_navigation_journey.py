@@ -40,7 +40,7 @@ ROBOTS = {
 
 
 class Rover:
-    """One robot: its navigator, what it thinks where it is, and where it is."""
+    """One robot: its navigator, odometry and ground truth."""
 
     def __init__(self, client: RosClient, name: str) -> None:
         self.client, self.name = client, name
@@ -54,7 +54,7 @@ class Rover:
         return pose_of(self.odom.newest)
 
     def go(self, goal: Pose2) -> Call:
-        """Ask for a way to a pose in the odometry's frame."""
+        """Send a goal in the odometry frame."""
         return self.navigator.go(goal, f"{self.name}/odom")
 
     @property
@@ -67,7 +67,7 @@ class Rover:
         self.client.wait(lambda: self.odom and self.truth, "odometry")
 
     def under_way(self, goal: Pose2 | None = None) -> Call:
-        """A goal 3 m ahead if it is not given, and the robot on its way."""
+        """Send a goal, by default 3 m ahead, and wait until the robot moves."""
         self.clear()
         call = self.go(goal or self.pose.compose(Pose2(3.0)))
         assert call.accepted()
@@ -75,7 +75,7 @@ class Rover:
         return call
 
     def arrived(self, goal: Pose2) -> None:
-        """The odometry says so, as soon as it has come through."""
+        """Wait until odometry is at the goal."""
         near, turned = (0.1, 0.25) if self.name == "car" else (0.04, 0.05)
         try:
             self.client.wait(lambda: self.pose.distance(goal) <= near, f"arrival at {goal}")
@@ -116,7 +116,7 @@ def rover(
     module_client: RosClient,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Rover]:
-    """One robot after the other, each in a simulation of its own; the JetBot sees."""
+    """One robot after the other, each in its own simulation; the JetBot has a scanner."""
     name, robot, objects = request.param, ROBOTS[request.param][0], ()
     if name == "jet":
         robot = str(jetbot_with_a_scanner(tmp_path_factory.mktemp("robots") / "jetbot"))
@@ -125,10 +125,10 @@ def rover(
     rover = Rover(module_client, name)
     module_client.wait(lambda: rover.odom and rover.truth, "odometry", within=60.0)
     rover.navigator.wait_for()
-    # Time goes twice as fast: half the waiting, the same ways. A car needs its commands in time.
+    # Simulated time runs at double speed, to halve the waiting; a car needs timely commands.
     factor = 1.0 if name == "car" else 2.0
     assert module_client.set_parameters("/mujoco_sim", real_time_factor=factor).successful
-    # In fast time the usual half second is a quarter of one, which a busy machine may take.
+    # At double speed the default timeout of 0.5 s is 0.25 s, too short under load.
     node = rover.navigator.node
     assert module_client.set_parameters(node, odom_timeout=2.0).successful
     yield rover
@@ -138,14 +138,14 @@ def rover(
 
 
 def placed(shape: PlanarPath, start: Pose2) -> PlanarPath:
-    """Return a path of a shape that begins at a pose, in its direction."""
+    """Return a shape as a path that begins at a pose, along its heading."""
     rows = shape.poses().tolist()
     X = start.compose(Pose2(*rows[0]).inverse())
     return PlanarPath([tuple(X.compose(Pose2(*row))) for row in rows])
 
 
 def deviation(heard: Heard, wanted: PlanarPath, X: Pose2) -> float:
-    """Return the max distance of poses from a path; ``X`` takes them into its frame [m]."""
+    """Return the max distance of poses from a path [m]; ``X``: transform into its frame."""
     points = wanted.resampled(0.01).xy
     poses = [X.compose(pose_of(message)) for message in heard.messages[::5]]
     return max(float(np.hypot(*(points - p[:2]).T).min()) for p in poses)
@@ -164,7 +164,7 @@ DRIVEN = {"jet": ("eight", "square"), "kaya": ("eight",), "car": ("square",)}
 
 
 def test_shapes(rover):
-    """A car has curves that it can steer."""
+    """For a car, the curves are within its steering limit."""
     for shape in DRIVEN[rover.name]:
         rover.clear()
         form = (CAR_SHAPES if rover.name == "car" else SHAPES)[shape]
@@ -188,7 +188,7 @@ def test_to_a_pose_and_back(rover):
 
 
 def test_it_drives_around_a_box(rover):
-    """MuJoCo says that nothing was touched."""
+    """MuJoCo reports no contacts."""
     if rover.name != "jet":
         pytest.skip("it has no scanner")
     client = rover.client
@@ -210,7 +210,7 @@ def test_it_drives_around_a_box(rover):
 
 
 def place_box(publisher: Any, pose: Pose2) -> None:
-    """Put the box elsewhere in the world."""
+    """Move the box in the world."""
     message = TransformStamped(child_frame_id="box")
     t, q = message.transform.translation, message.transform.rotation
     t.x, t.y, t.z = pose.x, pose.y, 0.15
@@ -258,7 +258,7 @@ def test_a_reset_of_the_simulation_aborts(rover):
 
 
 def test_the_end_of_the_controller_aborts(rover):
-    """The last test: it takes the controller down."""
+    """The last test: it deactivates the controller."""
     call = rover.under_way()
     assert rover.client.change_state(f"/{rover.name}/{rover.controller}", "deactivate")
     status, result = call.result()

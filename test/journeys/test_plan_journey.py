@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Journey D: a Franka in MuJoCo goes around a box, asked as clients of MoveIt ask."""
+"""Journey D: a Franka in MuJoCo moves around a box, with requests as of MoveIt clients."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def arm(module_suite, module_client):
     made = JointClient(module_client)
     made.wait_for()
     Planner(made).wait()
-    # The robot's spheres stand for its geometry, but not to the millimetre.
+    # The robot's spheres approximate its geometry, not to the millimetre.
     assert module_client.set_parameters("/move_group", clearance=CLEARANCE).successful
     yield made
     made.close()
@@ -59,13 +59,13 @@ def objects(arm):
 
 @pytest.fixture(scope="module")
 def way(arm):
-    """The joint states since the test began."""
+    """The joint states since the start of the test."""
     return arm.client.listen(JointState, "/joint_states", BEST_EFFORT)
 
 
 @pytest.fixture
 def planner(arm, objects, way):
-    """The arm stands on the right, a wall between it and the left."""
+    """The arm on the right, with a wall between it and the left."""
     made = Planner(arm)
     objects.publish(CollisionObject(operation=CollisionObject.REMOVE))
     status, result = made.move(SIDE).result(within=30.0)
@@ -77,20 +77,20 @@ def planner(arm, objects, way):
 
 
 def tool(arm: JointClient) -> np.ndarray:
-    """Where the tool is, by the measured joints."""
+    """Return the pose of the tool by measured joints, shape (4, 4)."""
     joints = arm.rest()
     return KINEMATICS.pose([joints[name] for name in FRANKA.joint_names], TIP)
 
 
 def off(arm: JointClient, place: Any) -> tuple[float, float]:
-    """How far the tool is from a place [m] and from looking down [deg]."""
+    """Return the distance of the tool from a position [m] and its tilt from pointing down [deg]."""
     X = tool(arm)
     turned = DOWN.inv() * Rotation.from_matrix(X[:3, :3])
     return float(np.linalg.norm(X[:3, 3] - place)), math.degrees(turned.magnitude())
 
 
 def nearest(way: Heard, size: Any, place: Any) -> float:
-    """Least distance of the links' true geometry from a box on the way [m], by coal."""
+    """Return the min distance of the links' true geometry from a box [m], by coal."""
     X_W = np.eye(4)
     X_W[:3, 3] = place
     least = math.inf
@@ -144,7 +144,7 @@ def test_there_is_no_way_into_the_wall(planner, arm):
 
 
 def test_stop_reaches_the_controller_at_once(planner, arm):
-    """pymoveit2 stops by a topic, and reads ABORTED with PREEMPTED."""
+    """pymoveit2 stops by a topic, and expects ABORTED with PREEMPTED."""
     client = arm.client
     statuses = client.listen(
         GoalStatusArray,

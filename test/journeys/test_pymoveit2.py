@@ -36,7 +36,7 @@ def arm(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
 
 @pytest.fixture(scope="module")
 def robot(arm: JointClient) -> Iterator[Any]:
-    """What pymoveit2 makes of URDF and SRDF, which it reads from move_group's parameters."""
+    """pymoveit2's session, from URDF and SRDF in move_group's parameters."""
     with pymoveit2.connect(timeout_sec=WITHIN) as session:
         yield session
 
@@ -63,7 +63,7 @@ def test_configuration_pose_and_line(arm: JointClient, robot: Any) -> None:
 
 
 def test_the_gripper(arm: JointClient, robot: Any) -> None:
-    # session.gripper looks for servers with clients that it destroys while its executor uses them.
+    # session.gripper probes servers with clients that it destroys while its executor uses them.
     gripper = pymoveit2.GripperInterface(
         robot.node, interface=pymoveit2.GripperCommand, **robot.description.moveit2_gripper_kwargs()
     )
@@ -74,7 +74,7 @@ def test_the_gripper(arm: JointClient, robot: Any) -> None:
         arm.client.wait(lambda goal=goal: arm.away(goal) < 0.004, f"fingers at {position}")
 
 
-def test_a_box_in_the_scene_is_avoided(arm: JointClient, robot: Any) -> None:
+def test_a_box_in_the_scene_blocks_inverse_kinematics(arm: JointClient, robot: Any) -> None:
     robot.arm.add_collision_box(
         "wall", (0.3, 0.04, 0.5), position=(0.45, 0.0, 0.25), quat_xyzw=(0.0, 0.0, 0.0, 1.0)
     )

@@ -27,7 +27,7 @@ SPEEDS = {"carter": (0.6, 0.0, 0.6), "kaya": (0.25, 0.2, 0.8), "car": (0.6, 0.0,
 
 
 class Base:
-    """The endpoints of one robot, seen from outside."""
+    """A client of one robot."""
 
     def __init__(self, client: RosClient, namespace: str) -> None:
         self.client, self.robot = client, load_robot(ROBOTS[namespace])
@@ -133,7 +133,7 @@ def test_twists_move_the_base_and_odometry_is_true(base: Base, module_client: Ro
 
 
 def test_joint_states_tell_of_every_joint_of_the_urdf(base: Base) -> None:
-    """Casters too, and no rollers."""
+    """Including casters, without rollers."""
     assert tuple(base.states.newest.name) == base.robot.joint_names
     assert all(map(math.isfinite, base.states.newest.position))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells that several files of tests need: each file has its own."""
+"""Fixtures shared by several test files, created once per file."""
 
 from __future__ import annotations
 

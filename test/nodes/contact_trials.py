@@ -39,7 +39,7 @@ def item(rng: np.random.Generator, at: tuple[float, float]) -> str:
 
 
 def wipe(seed: int) -> str:
-    """Wipe a box; return what is wrong, or an empty text."""
+    """Wipe a box; return the failure, or an empty string."""
     rng = np.random.default_rng((1, seed))
     x, y, z = rng.uniform((0.08, 0.06, 0.03), (0.2, 0.2, 0.12))
     far, around = rng.uniform(0.42, 0.58), rng.uniform(-0.8, 0.5)
@@ -63,7 +63,7 @@ def wipe(seed: int) -> str:
 
 
 def open_drawer(seed: int) -> str:
-    """Open a drawer; return what is wrong, or an empty text."""
+    """Open a drawer; return the failure, or an empty string."""
     rng = np.random.default_rng((2, seed))
     far, around = rng.uniform(0.55, 0.68), rng.uniform(-1.8, 1.8)
     at = (far * np.cos(around), far * np.sin(around), rng.uniform(0.3, 0.55))
@@ -82,12 +82,12 @@ def open_drawer(seed: int) -> str:
 
 
 def handover(seed: int) -> str:
-    """Hand an object over to who pulls it; return what is wrong, or an empty text."""
+    """Hand an object over to a receiver who pulls it; return the failure, or an empty string."""
     rng = np.random.default_rng((3, seed))
     cell = LockstepArm(item(rng, (rng.uniform(0.4, 0.55), rng.uniform(-0.3, 0.3))))
     skills = cell.skills()
     cell.do(skills, "pick", object="sponge")
-    # Every second person is felt only.
+    # Every second handover is sensed by force only, without a detector.
     cell.detector = seed % 2 == 0
     pull = rng.normal(size=3)
     pull *= rng.uniform(9.0, 14.0) / np.linalg.norm(pull)
@@ -98,7 +98,7 @@ def handover(seed: int) -> str:
         if phase == "offer":
             offered = cell.world.time if offered is None else offered
             since = cell.world.time - offered
-            # A touch first, which is not meant.
+            # An unintended touch first.
             force[:3] = 0.2 * pull if 0.2 < since < 0.4 else 0.0
             if since > begin:
                 touched = cell.world.time if touched is None else touched
@@ -112,7 +112,7 @@ def handover(seed: int) -> str:
 
 
 def mesh(seed: int) -> str:
-    """Pick a ring or an L, and put it on a tray; return what is wrong, or an empty text."""
+    """Pick a ring or an L, and put it on a tray; return the failure, or an empty string."""
     rng = np.random.default_rng((4, seed))
     if seed % 2:
         made = trimesh.creation.torus(rng.uniform(0.025, 0.05), rng.uniform(0.007, 0.011))
@@ -165,7 +165,7 @@ class Tasks:
 
 
 def stop(seed: int) -> str:
-    """Stop a task at any time, and give it again; return what is wrong, or an empty text."""
+    """Stop a task at any time, and give it again; return the failure, or an empty string."""
     rng = np.random.default_rng((7, seed))
     far, around, turn = rng.uniform((0.4, 0.1, -0.7), (0.52, 0.7, 0.7))
     at = numbers(far * np.cos(around), far * np.sin(around), 0.02, turn)
@@ -193,7 +193,7 @@ def stop(seed: int) -> str:
 
 
 def pick_times(seed: int) -> tuple[float, float]:
-    """Return how long the skill takes to lift a cube, and a script without checks [s].
+    """Return the durations of lifting a cube by the skill and by a script without checks [s].
 
     The script knows the pose of the cube, the grasp and the joint positions above it from the
     skill; both have the same motions, limits and fingers.

@@ -2,7 +2,7 @@
 """A mobile manipulator in MuJoCo that executes tasks, with everything in lockstep.
 
 Beyond the arm of :mod:`lockstep_arm`: the navigator drives the wheels by odometry, and objects are
-seen, and kept in the planning scene, where odometry has them in the base frame.
+detected, and kept in the planning scene, at their poses in the base frame by odometry.
 """
 
 from __future__ import annotations

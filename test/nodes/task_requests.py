@@ -5,8 +5,8 @@
 
 sends sentences (English and Chinese) and plans of all skills of an arm, by topic and by action, to
 one suite with shipped defaults, and prints each one that fails with its reason. The judge is the
-simulation: true poses of the objects, fingers and drawer. Who takes an object that is handed over
-pulls at it by a force. About half a minute per request.
+simulation: true poses of the objects, fingers and drawer. The receiver of a handover pulls the
+object with a force. About half a minute per request.
 """
 
 from __future__ import annotations
@@ -312,7 +312,7 @@ class Requests:
 
 
 def main() -> None:
-    """Send requests, and print what became of each."""
+    """Send requests, and print the outcome of each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=1)

@@ -207,7 +207,7 @@ def test_rear_steering_angles_as_isaac_sim_has_them(cell):
 @pytest.mark.parametrize("name", ["car", "back"])
 def test_odometry_on_curves_forward_and_backward_is_where_the_car_is(cell, name):
     one = cell[name]
-    # Joint states that a busy machine loses cost accuracy where the steering moves fast.
+    # Joint states lost under load cost accuracy while the steering moves fast.
     assert one.client.set_parameters(one.node, max_steering_velocity=1.0).successful
     stand(one)
     one.client.wait(lambda: one.odom and one.truth, "odometry and truth")
@@ -312,7 +312,7 @@ def test_what_cannot_be_driven_is_told(car, send, words):
 
 
 def test_a_slow_steering_slows_the_car_down(car):
-    """The steering of the simulation follows at 8 rad/s; here it is told to move at 0.5 rad/s."""
+    """The simulated steering follows at 8 rad/s; max_steering_velocity is 0.5 rad/s here."""
     changes = {"max_steering_velocity": 0.5, "reduce_wheel_speed_until_steering_reached": True}
     car.client.repeat(lambda: car.drive.publish(drive(-0.4)), steers(car, -0.4), "-0.4 rad")
     car.client.wait(lambda: measured_angle(car) == "-0.4", "the steering at -0.4 rad")

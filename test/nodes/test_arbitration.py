@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who preempts whom, over DDS: the newest deliberate command has the joints; a stop takes none.
+"""Command arbitration over DDS: the newest motion command preempts; coming to rest does not.
 
 Every ordered pair of inputs is tested at the core (test/control/test_arbitration.py); here are
-those in which nodes, publishers and actions take part.
+the cases with nodes, publishers and actions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def arm(module_suite: Any, module_client: Any) -> Iterator[JointClient]:
     common = {"robot": "franka", "use_sim_time": True, "update_rate": 100.0, "state_timeout": 3.0}
     module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
     module_suite.node("articulation_controller", **common)
-    # Others share the processors, so a client's commands may come late.
+    # On a loaded machine, commands of a client may arrive late.
     patient = {"servo__incoming_command_timeout": 0.5, "max_tracking_error": 1.0}
     module_suite.node("rmpflow_policy", **patient, **common)
     made = JointClient(module_client)
@@ -49,7 +49,7 @@ def arm(module_suite: Any, module_client: Any) -> Iterator[JointClient]:
 
 @pytest.fixture(scope="module")
 def module_policy(arm: JointClient) -> PolicyClient:
-    """The policy, once the controller hears it: before, its commands arrive late."""
+    """The policy, once its commands reach the controller."""
     made = PolicyClient(arm)
     arm.client.repeat(
         lambda: made.go(PLACE), lambda: arm.states and arm.speed() > 0.05, "motion", rate=2.0
@@ -65,7 +65,7 @@ def policy(module_policy: PolicyClient) -> PolicyClient:
 
 @contextlib.contextmanager
 def streamed(arm: JointClient, send: Callable[[], None], rate: float = 50.0) -> Iterator[None]:
-    """Send something again and again while the client waits."""
+    """Send messages at a rate [Hz] while the client waits."""
     timer = arm.client.node.create_timer(1.0 / rate, send)
     try:
         yield
@@ -74,10 +74,10 @@ def streamed(arm: JointClient, send: Callable[[], None], rate: float = 50.0) -> 
 
 
 def evenly_streamed(policy: PolicyClient, send: Callable[[], None], work: Callable[[], Any]) -> Any:
-    """Return what ``work`` returns while something is streamed without a pause.
+    """Return the result of ``work`` during a stream without pauses.
 
-    A pause begins a new command, and on a busy machine this client itself may make one: then
-    nothing was tested, and it begins anew.
+    A pause begins a new command. If a loaded machine causes one, nothing was tested and the
+    attempt is repeated.
     """
     for _ in range(5):
         times = [time.monotonic()]
@@ -108,7 +108,7 @@ def reference(
 
 
 def carried_out(arm: JointClient, seconds: float = 1.0) -> None:
-    """A trajectory that is sent now succeeds and its goal is kept."""
+    """Execute a trajectory; it succeeds, and its goal is held."""
     status, result = arm.follow(smooth(GOAL, seconds)).result()
     assert status == SUCCEEDED, result.error_string
     arm.client.spin(0.3)

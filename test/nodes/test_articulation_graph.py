@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The articulation graph node over DDS: each input changes what it says and nothing else."""
+"""The articulation graph node over DDS: each input changes its own quantity only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS = {
 
 
 class Graph:
-    """What a dataflow's other nodes do."""
+    """The other nodes of a dataflow graph."""
 
     def __init__(self, client: RosClient) -> None:
         self.client = client
@@ -40,7 +40,7 @@ class Graph:
         }
 
     def give(self, **inputs: Any) -> None:
-        """Publish to inputs, and wait until the node has looked at them."""
+        """Publish to inputs, and wait until the node has read them."""
         for name, value in inputs.items():
             field = "name" if name == "joint_names" else "data"
             self._publishers[name].publish(KINDS[name](**{field: value}))
@@ -70,7 +70,7 @@ class Graph:
         return {name: heard.messages for name, heard in self.out.items()}
 
     def sent(self) -> int:
-        """How many commands the node says it has sent: a report from now."""
+        """Number of commands sent, by a report of the node newer than this call."""
         heard = self.client.diagnostics(GRAPH)
         self.client.wait(lambda: self.client.diagnostics(GRAPH) is not heard, "a new report")
         return int(values_of(self.client.diagnostics(GRAPH))["commands sent"])
@@ -91,7 +91,7 @@ def shared(module_suite: Any, module_client: RosClient) -> Graph:
 
 @pytest.fixture
 def graph(shared: Graph) -> Graph:
-    """With cleared inputs, towards the left arm."""
+    """The node with cleared inputs, commanding the left arm."""
     assert shared.client.call(Trigger, f"{GRAPH}/reset").success
     shared.give(robot_path="/left")
     return shared
@@ -108,7 +108,7 @@ NO = math.nan
 def test_each_input_changes_what_it_says_and_nothing_else(graph):
     graph.give(joint_names=[JOINTS[1]], position_command=[0.1])
     assert close(graph.execute(), panda_joint2=(0.1, NO, NO))
-    assert close(graph.execute(), panda_joint2=(0.1, NO, NO)), "inputs keep what they were given"
+    assert close(graph.execute(), panda_joint2=(0.1, NO, NO)), "inputs keep their values"
     graph.give(velocity_command=[0.2])
     assert close(graph.execute(), panda_joint2=(0.1, 0.2, NO))
     graph.give(joint_names=[JOINTS[2]])
@@ -164,7 +164,7 @@ def test_parameters_are_inputs_too(graph):
     assert client.set_parameters(GRAPH, position_command=[0.4], joint_indices=[1]).successful
     try:
         client.spin(0.2)
-        assert close(graph.execute(), panda_joint2=(0.4, NO, NO)), "the last word counts"
+        assert close(graph.execute(), panda_joint2=(0.4, NO, NO)), "the newest value counts"
         graph.give(position_command=[0.5])
         assert client.set_parameters(GRAPH, velocity_command=[0.0]).successful
         client.spin(0.2)

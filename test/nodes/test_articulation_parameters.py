@@ -186,13 +186,13 @@ def test_start_tolerance_can_be_changed(arm):
         arm.reports.clear()
         assert arm.follow(message).result()[0] == SUCCEEDED
         limit = OWN["velocity"][0]
-        assert np.abs(reference_speeds(arm)).max() <= limit * (1 + 1e-6), "led there within limits"
+        assert np.abs(reference_speeds(arm)).max() <= limit * (1 + 1e-6), "approached within limits"
     finally:
         assert client.set_parameters(CONTROLLER, start_tolerance=0.1).successful
 
 
 def test_default_tolerances_of_a_goal():
-    """Of one joint where it is set, else of all; 0 is none, as in ros2_controllers."""
+    """Per joint where set, else of all joints; 0 disables, as in ros2_controllers."""
     blank = dict.fromkeys(JOINTS, math.nan)
     params = ArticulationParams(
         robot="franka",

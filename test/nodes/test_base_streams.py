@@ -73,7 +73,7 @@ class Jetbot(ScriptedWheels):
 
 @pytest.fixture(scope="module")
 def driven(module_suite: Suite, module_client: RosClient) -> Jetbot:
-    """A node that hears its wheels; the tests that ask nothing else of it share it."""
+    """A node that receives wheel states, shared by the tests with default parameters."""
     return Jetbot(module_suite, module_client).ready()
 
 
@@ -92,12 +92,12 @@ def jetbot(driven: Jetbot) -> Jetbot:
 
 
 def every(count: int, send: Callable[[], None]) -> Callable[[], None]:
-    """Return what sends at each ``count``-th call."""
+    """Return a function that sends at every ``count``-th call."""
     calls = iter(range(10**9))
     return lambda: None if next(calls) % count else send()
 
 
-# ---- nodes with parameters of their own; they come first, for there is one of a name
+# ---- nodes with parameters of their own; first, because node names are unique
 
 
 def test_teleop_twist_keyboard(suite, client):
@@ -145,7 +145,7 @@ def test_states_of_another_robot_and_a_missing_wheel(suite, client):
 
 
 def test_wheel_speeds_alone(suite, client):
-    """A driver without encoders' angles; odometry adds up speeds."""
+    """A driver without encoder angles; odometry integrates speeds."""
     jetbot = Jetbot(suite, client, position_feedback=False)
     jetbot.channels = ("velocity",)
     jetbot.ready()
@@ -214,7 +214,7 @@ def test_errors_grow_with_the_way(suite, client):
     x = jetbot.way
     assert covariance[0, 0] == pytest.approx(0.01 + 0.01 * x, rel=1e-3)
     assert covariance[5, 5] == pytest.approx(0.02 + 0.04 * x, rel=1e-3)
-    assert covariance[1, 1] > 0.01 + 0.01 * x  # the heading's error leads aside
+    assert covariance[1, 1] > 0.01 + 0.01 * x  # heading error adds lateral error
     assert covariance[1, 5] == covariance[5, 1] > 0.0
     assert np.all(np.diag(covariance)[2:5] == 1.0)
 
@@ -223,7 +223,7 @@ def test_errors_grow_with_the_way(suite, client):
 
 
 def test_navigation_with_stale_bursts(jetbot):
-    """TwistStamped at 20 Hz; now and then a burst of messages that were held up somewhere."""
+    """TwistStamped at 20 Hz, with occasional bursts of delayed messages."""
     assert jetbot.client.set_parameters(BASE, cmd_vel_timeout=2.0).successful
     send = jetbot.sender("/cmd_vel")
     jetbot.until(lambda: jetbot.way > 0.02, "motion", every(2, lambda: send(0.2, 0.1, ago=0.01)))
@@ -248,7 +248,7 @@ def test_navigation_with_stale_bursts(jetbot):
 
 
 def test_flood_of_a_thousand_commands_a_second(jetbot):
-    """The newest one is followed; what comes between two ticks costs nothing and is not queued."""
+    """The newest command is followed, and none is followed by an older one."""
     send = jetbot.sender()
     speeds = iter(np.linspace(0.001, 0.3, 1200).tolist())
     last = [0.0]
@@ -270,7 +270,7 @@ def test_flood_of_a_thousand_commands_a_second(jetbot):
 
 
 def test_two_senders_fight(jetbot):
-    """Both on one topic; the one whose stamps are newer drives, and the fight is told."""
+    """Both on one topic; the newer stamps drive, and the conflict is reported."""
     one, other = jetbot.sender(), jetbot.sender()
 
     def both() -> None:
@@ -315,7 +315,7 @@ def test_what_a_differential_base_cannot_drive(jetbot):
     assert "driving" in status.message
     ahead = pytest.approx((0.2 / RADIUS,) * 2)
     jetbot.until(lambda: jetbot.told == ahead, "the speed", lambda: send(0.2, vy=0.1))
-    # Said again after 10 s at the earliest, and not with each of 50 commands a second.
+    # Repeated after 10 s at the earliest, not with each of 50 commands per second.
     assert 1 <= jetbot.process.output.count("infeasible command") <= 3
     jetbot.until_diagnosed(BASE, "no command for")
     assert "infeasible" not in jetbot.client.diagnostics(BASE).message

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joints that something stops: tolerances of trajectories, and grippers that hold an object.
+"""Blocked joints: tolerances of trajectories, and grippers that hold an object.
 
-The robot is a driver that the test plays, in wall time.
+The driver of the robot is scripted, in wall time.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def robot(ros: None) -> Iterator[ScriptedRobot]:
 
 @pytest.fixture(scope="module")
 def process(robot: ScriptedRobot, module_suite: Any) -> SuiteProcess:
-    """The controller of that robot; what it imports is looked at."""
+    """The controller of that robot; a test inspects its loaded libraries."""
     module_suite.fork = False
     process: SuiteProcess = module_suite.node("articulation_controller", robot="franka")
     return process
@@ -62,7 +62,7 @@ def process(robot: ScriptedRobot, module_suite: Any) -> SuiteProcess:
 
 @pytest.fixture(scope="module")
 def cell(process: SuiteProcess, module_client: RosClient) -> Iterator[JointClient]:
-    """Its client."""
+    """A client of the controller."""
     arm = JointClient(module_client)
     arm.wait_for()
     yield arm
@@ -161,7 +161,7 @@ def test_constraints_of_one_joint(arm, robot):
 
 
 def test_a_blocked_joint_stops_a_trajectory_by_default(arm, robot, process):
-    """Joint, error and place are named; the reference comes to where the joint stands."""
+    """Joint, error and place are named; the reference returns to the measured position."""
     robot.blocked[J1] = (-0.1, 0.1)
     status, result = arm.follow(smooth({J1: 0.6, ARM[1]: -0.3}, 1.0)).result()
     assert (status, result.error_code) == (ABORTED, Codes.PATH_TOLERANCE_VIOLATED)
@@ -172,7 +172,7 @@ def test_a_blocked_joint_stops_a_trajectory_by_default(arm, robot, process):
     assert "numba" not in Path(f"/proc/{process.pid}/maps").read_text()
     arm.client.wait_for_diagnosis(CONTROLLER, f"blocked: joint {J1}")
     arm.client.wait(lambda: abs(arm.reference()[J1] - 0.1) < 2e-3, "the reference at the joint")
-    # A way that leads away, from where it is measured, is accepted at once.
+    # A motion away from the obstacle, from the measured position, is accepted at once.
     arm.rest()
     start = [arm.joints[name] for name in ARM]
     goal = [*start]
@@ -231,7 +231,7 @@ STIFFNESS = 10_000.0
 
 
 def told(arm: JointClient) -> list[float]:
-    """Positions that the fingers' drives are told next."""
+    """Return the next position commands of the fingers [m]."""
     arm.commands.clear()
     arm.client.wait(lambda: len(arm.commands) > 2, "commands")
     message = arm.commands.newest
@@ -239,13 +239,13 @@ def told(arm: JointClient) -> list[float]:
 
 
 def pushes(arm, effort):
-    """Wait until the fingers push so hard: references change at velocity limits, in no step."""
+    """Wait until the fingers push with an effort [N]; references change within velocity limits."""
     lead = pytest.approx([OBJECT[0] - effort / STIFFNESS] * 2, abs=1e-9)
     arm.client.wait(lambda: told(arm) == lead, f"a push of {effort} N")
 
 
 def test_max_effort_bounds_what_the_fingers_push_with(arm, robot):
-    """The drives push with stiffness times the way to their targets."""
+    """The drives push with stiffness times position error."""
     robot.blocked = dict.fromkeys(FINGERS, OBJECT)
     for effort in (20.0, 5.0):
         status, result = grip(arm, 0.0, max_effort=effort).result()
@@ -258,9 +258,9 @@ def test_max_effort_bounds_what_the_fingers_push_with(arm, robot):
     status, result = arm.send(goal, ParallelGripperCommand, f"/{PARALLEL_NAME}").result()
     assert (status, result.stalled) == (SUCCEEDED, True)
     pushes(arm, 8.0)
-    # Whoever takes the fingers has no bound but his own.
+    # A new grip replaces the bound of the previous one.
     assert grip(arm, 0.0, max_effort=0.0).result()[0] == SUCCEEDED
-    # The reference goes there at the fingers' velocity limit, in no step.
+    # The reference moves at the velocity limit of the fingers.
     arm.client.wait(lambda: told(arm) == pytest.approx([0.0, 0.0], abs=1e-9), "the whole push")
 
 
@@ -308,7 +308,7 @@ def test_the_parallel_gripper_stalls(arm, robot):
 
 def test_preempted_by_another_grip_and_by_a_stream(arm, robot):
     stream = arm.publisher(JointState, "reference")
-    # What is in the fingers' way keeps a grip under way until the next one comes.
+    # The object keeps a grip active until the next one comes.
     assert arm.client.set_parameters(CONTROLLER, gripper__stall_timeout=60.0).successful
     try:
         robot.blocked = dict.fromkeys(FINGERS, OBJECT)
@@ -321,7 +321,7 @@ def test_preempted_by_another_grip_and_by_a_stream(arm, robot):
         assert (status, result.reached_goal) == (SUCCEEDED, True)
         third = grip(arm, 0.0)
         assert third.accepted()
-        # The answer comes before the motion: a stream that is sooner would be preempted itself.
+        # Acceptance precedes the motion: an earlier stream would itself be preempted.
         arm.moving(0.002, FINGERS)
         stream.publish(JointState(name=FINGERS, position=[0.035, 0.035]))
         assert third.result()[0] == ABORTED

@@ -34,20 +34,20 @@ def arm(request: Any, suite: Any, client: RosClient) -> Iterator[JointClient]:
 
 
 def assert_even(messages: list[Any]) -> None:
-    """No message repeats or doubles a step, whatever the moment at which it was sent."""
+    """No message repeats or skips a sample, however late it was sent."""
     stamps = np.array([stamp_ns(m) for m in messages])
     q = np.array([m.position for m in messages])[:, PLACES]
     v = np.array([m.velocity for m in messages])[:, PLACES]
     apart = np.diff(stamps)
     assert apart.min() > 0
-    # A stall that is too long to be made up for leaves a gap, of whole periods.
+    # A stall too long to be caught up leaves a gap of whole periods.
     np.testing.assert_allclose(apart / PERIOD_NS, np.round(apart / PERIOD_NS), atol=1e-3)
     T = PERIOD_NS * 1e-9
     velocity, acceleration = LIMITS.velocity[PLACES], LIMITS.acceleration[PLACES]
     first, second = np.diff(q, axis=0) / T, np.diff(q, 2, axis=0) / T**2
     assert (np.abs(first) / velocity).max() <= 1.001
     assert (np.abs(second) / acceleration).max() <= 1.05
-    # Each is one period on from the one before, at the mean of both speeds.
+    # Each position advances by one period at the mean of both velocities.
     np.testing.assert_allclose(first, 0.5 * (v[1:] + v[:-1]), atol=0.3 * T * acceleration.max())
 
 
@@ -73,7 +73,7 @@ def test_plans_stops_and_streams_are_even(arm: JointClient) -> None:
     client.wait(lambda: arm.away({n: HOME[n] + 0.2 for n in ARM}) < 0.02, "the last target")
     recorded = heard.numbered()
     heard.destroy()
-    # On a machine that is too busy the middleware may lose messages: those beside them count.
+    # The middleware may lose messages under load: only consecutive ones are compared.
     numbers = np.array([number for _, number in recorded])
     pieces = np.split(np.arange(len(recorded)), np.flatnonzero(np.diff(numbers) != 1) + 1)
     assert max(map(len, pieces)) > 100

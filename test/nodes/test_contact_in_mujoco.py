@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wipe, open_drawer and handover in MuJoCo, in lockstep: how busy the machine is does not matter.
+"""Wipe, open_drawer and handover in MuJoCo, in lockstep: independent of machine load.
 
 ``contact_trials.py`` does the same in random scenes.
 """

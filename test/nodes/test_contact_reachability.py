@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Order and direction of the strokes that an arm wipes, and the arm's posture for a pull."""
+"""Order and direction of wiping strokes, and the arm's posture for a pull."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def result(work: Work) -> Any:
 
 
 def parts_of(size: tuple[float, float], heading: float) -> list[np.ndarray]:
-    """Return the positions of the parts over a board before the robot, shape (k, 3) each."""
+    """Return stroke positions by part, over a board in front of the robot [m], (k, 3) each."""
     X = from_xyz_rpy((0.5, 0.0, 0.03), (0.0, 0.0, heading))
     board = ObjectState("board", X, Box((*size, 0.06)))
     reach = ContactReachability(ARM, World(), lambda: ARM.state("ready"))

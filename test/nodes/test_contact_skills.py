@@ -29,7 +29,7 @@ Q = np.zeros(7)
 
 
 class ScriptedArm:
-    """The tool is where it was sent; a time step per poll; the force is a function of the time."""
+    """An ideal arm that reaches its targets; a time step per poll; the force depends on time."""
 
     def __init__(self, force: Callable[[float], float | None] = lambda t: 0.0) -> None:
         self.arm = SimpleNamespace(tip="hand")

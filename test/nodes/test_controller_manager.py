@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller manager as rqt_joint_trajectory_controller, ros2 control and the spawner use it.
 
-The calls and what is read from their answers are those of the clients' sources (ros2_controllers'
+Calls, and fields read from responses, are those of the clients' sources (ros2_controllers'
 rqt_joint_trajectory_controller, ros2_control's ros2controlcli and controller_manager packages).
 """
 
@@ -128,7 +128,7 @@ def test_rqt_moves_the_arm(manager):
         if kind == "position" and joint not in names:
             names.append(joint)
     assert names == JOINTS
-    # From the manager's name rqt makes that of the controller beside it.
+    # rqt derives the controller's name from that of the manager.
     beside = f"{manager.name.rsplit('/', 1)[0]}/{entry.name}"
     heard = client.listen(String, f"{ARM}/robot_description", LATCHED)
     arm = JointClient(client, beside)
@@ -140,7 +140,7 @@ def test_rqt_moves_the_arm(manager):
     publisher = client.publisher(JointTrajectory, f"{beside}/joint_trajectory", RELIABLE)
     wish = {**HOME, names[0]: 0.2}
     message = trajectory(names, [[wish[name] for name in names]], [0.5])
-    # rqt says it ten times a second for as long as its button is on.
+    # rqt publishes at 10 Hz while its button is on.
     client.repeat(
         lambda: publisher.publish(message),
         lambda: abs(arm.reports.newest.feedback.positions[0] - 0.2) < 1e-3, "the move", rate=10.0,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the demo's arm does, without a node: the tool stays or goes where it should."""
+"""Motions of the demo's arm, without a node: the tool keeps its pose or follows its path."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ik() -> ArticulationIk:
 
 
 def between(motion, parts: int = 20) -> np.ndarray:
-    """Joint values on the cubic pieces that controllers lay between rows."""
+    """Joint positions on the cubic segments by which a controller interpolates rows."""
     rows = []
     for i in range(len(motion.times) - 1):
         h = motion.times[i + 1] - motion.times[i]

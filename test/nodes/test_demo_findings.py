@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a demo says of its checks, and its exit code: none passed that did not run."""
+"""Report and exit code of a demo: checks that did not run have not passed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHECKS = ("arm at rest", "square driven")
 
 @pytest.fixture
 def stop(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """The stop signal, not yet given."""
+    """The stop event, not set."""
     event = threading.Event()
     monkeypatch.setattr(signals, "STOP", event)
     return event
@@ -45,7 +45,7 @@ def test_result_and_exit_code(stop, capsys, results, stopped, headless, code, sa
         findings.check(ok, f"the {name}: 0.01 m/s")
     if stopped:
         stop.set()
-        # What is measured in a motion that was cut short is no result.
+        # A measurement during an interrupted motion is no result.
         findings.check(False, "the square driven: nan m")
     assert findings.conclude(CHECKS, headless=headless) == code
     printed = capsys.readouterr().out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The show of following: where target and ball are, and what its checks let through."""
+"""The show "follow": positions of target and ball, and the tolerances of its checks."""
 
 from types import SimpleNamespace
 
@@ -50,7 +50,7 @@ def swing(t):
 
 
 def round_of(client, behind=0.0, ball=None):
-    """Return a round whose target the arm follows ``behind`` metres too low."""
+    """Return a round whose target the arm follows ``behind`` [m] too low."""
     times = np.arange(0.0, 8.0, 0.02)
     client.seen = [Seen(t, swing(t)) for t in times]
 

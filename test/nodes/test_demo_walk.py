@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows "walk" and "drawer": what is checked, by robots that do more or less well."""
+"""Shows "walk" and "drawer": their checks, with robots that perform more or less well."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from motion_nodes.nodes.demo.walk import SEGMENTS, show_walking
 
 
 class Walker:
-    """A client whose robot walks with a gain, in time that passes when it spins."""
+    """A client whose robot walks at ``gain`` times the command; time passes when it spins."""
 
     def __init__(self, gain: float, tilt: float = 0.1, mode: str = "running") -> None:
         self.gain, self.tilt, self.mode = gain, tilt, mode
@@ -52,7 +52,7 @@ def test_a_robot_that_others_command_is_left_to_them():
 
 
 class Puller:
-    """A client whose drawer opens to some extent."""
+    """A client whose drawer opens by some distance [m]."""
 
     mode, now = "running", 0.0
 

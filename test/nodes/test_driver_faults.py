@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controllers against a driver that misbehaves; the test itself plays the driver."""
+"""Controllers with a faulty driver, which the test plays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WHEELS = {"left_wheel_joint": 0.0, "right_wheel_joint": 0.0}
 
 
 class Driver:
-    """Publishes joint states as it is told."""
+    """Publishes given joint states."""
 
     def __init__(self, client: RosClient) -> None:
         self.client = client
@@ -44,7 +44,7 @@ class Driver:
             self.publisher.publish(message)
 
     def until(self, condition: Callable[[], object], what: str, *parts: Mapping[str, float]):
-        """Publish states at 50 Hz until something is so."""
+        """Publish states at 50 Hz until a condition holds."""
         return self.client.repeat(lambda: self.state(*parts), condition, what, rate=50.0)
 
     def until_diagnosed(
@@ -60,7 +60,7 @@ class Driver:
 
 @pytest.fixture
 def arm(suite: Suite, client: RosClient) -> Driver:
-    """A controller in wall time, and a driver that has not spoken yet."""
+    """A controller in wall time, and a driver that has not published yet."""
     suite.node("articulation_controller", robot="franka")
     driver = Driver(client)
     client.wait_for_diagnosis(CONTROLLER, "waiting for joint_states")
@@ -68,7 +68,7 @@ def arm(suite: Suite, client: RosClient) -> Driver:
 
 
 def test_arm_and_gripper_from_two_drivers(arm):
-    """And one of them dies."""
+    """One of them dies."""
     status = arm.until_diagnosed(CONTROLLER, "not reported: ", ARM)
     assert all(name in status.message for name in FINGERS)
     assert not any(name in status.message for name in ARM)
@@ -149,16 +149,16 @@ def test_no_clock_no_motion(suite, client, unlimited):
 
 
 def test_wheels_counted_anew(suite, client):
-    """A driver that starts again counts from zero, with or without a loss: no drive back."""
+    """A restarted driver counts from zero; odometry does not jump, with or without a loss."""
     base = suite.node("differential_base", robot="jetbot")
     driver = Driver(client)
     odom = client.listen(Odometry, f"{BASE}/odom")
     turned = dict.fromkeys(WHEELS, 500.0)
     driver.until(lambda: len(odom) > 5, "odometry", turned)
-    # Reports of an earlier loss, where the driver itself came late, are not waited for.
+    # Let reports of an earlier loss, due to a late driver, pass.
     client.spin(1.0)
     client.wait_for_diagnosis(BASE, "wheels stopped", DiagnosticStatus.ERROR)
-    # A base that came late itself may have read the last states after that: they become old, too.
+    # A late base may have read the last states after that: let them time out, too.
     client.spin(1.0)
     odom.clear()
     driver.until(lambda: len(odom) > 5, "odometry again", WHEELS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suites with the drivers of real robots: all ways to move, the stop, and a fault on the way."""
+"""Suites with the drivers of real robots: all kinds of motion, the stop, and a fault."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_an_arm_moves_in_all_ways_and_a_fault_holds_it_until_a_reset(
 
 
 def test_a_franka_moves_in_all_ways(bench: Bench, host: str) -> None:
-    """With a stand-in of franky; franky itself is tried in test_franka_sim.py."""
+    """With a stand-in of franky; franky itself is tested in test_franka_sim.py."""
     folders = (TESTS / "hardware" / "franky_standin", TESTS)
     bench.suite.environment["PYTHONPATH"] = ":".join(map(str, folders))
     bench.suite.environment["FRANKY_HOST"] = host

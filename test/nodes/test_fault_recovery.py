@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults injected into every node of the registry, all of them in one process.
 
-The node that raises halts and comes back by itself; the others do not notice.
+The node that raises halts and restarts by itself; the others are unaffected.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SHIPPED_PAUSES = fault_recovery.PAUSES
 
 
 class Fault(Exception):
-    """What is injected."""
+    """The injected fault."""
 
 
 def nodes_of_all_kinds(folder: Path) -> list[tuple[str, list[str]]]:
@@ -114,7 +114,7 @@ def nodes(ros, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, M
 
 
 def inject(node: MotionNode[Any], times: float) -> list[float]:
-    """Have the node's tick raise so many times; return the moments at which it did."""
+    """Let the node's next ``times`` ticks raise; return the times at which they did [s]."""
     raised: list[float] = []
     tick = type(node).tick
 
@@ -134,7 +134,7 @@ def restarts(node: MotionNode[Any]) -> int:
 
 @pytest.fixture(autouse=True)
 def afresh(nodes) -> None:
-    """Earlier tests' restarts do not count."""
+    """Forget the restarts of earlier tests."""
     for node in nodes.values():
         node._recovery._restarts.clear()
 
@@ -241,6 +241,6 @@ def test_wheels_stop_and_parameters_stay(nodes, client, executable, space, contr
     client.wait(lambda: raised and not fast(), "the stop")
     wait_until(lambda: restarts(node) == 1 and node.state_label == "active", "the restart", 60.0)
     client.spin(0.3)
-    assert not fast(), "what was commanded before the fault does not count after it"
+    assert not fast(), "commands before the fault are dropped"
     assert node.params.cmd_vel_timeout == 0.7
     del node.tick

@@ -53,7 +53,7 @@ class Cell:
         return name in self.report.get("contact pairs", "")
 
     def drive(self, joints: dict[str, float], until, what: str) -> None:
-        """Command the simulation past planner and controller."""
+        """Command the simulation directly, without planner and controller."""
         message = JointState(name=list(joints), position=list(joints.values()))
         self.client.repeat(lambda: self.commands.publish(message), until, what)
 
@@ -67,7 +67,7 @@ def cell(module_suite, module_client):
     made = Cell(module_client)
     made.planner.wait()
     made.wait_for_bodies(0)
-    # The inverse kinematics gets the scene from the planner, on a busy machine some time later.
+    # The inverse kinematics receives the scene from the planner, later under load.
     below = GetStateValidity.Request(robot_state=state(BELOW))
 
     def floor_known() -> bool:  # not only a contact of the robot with itself

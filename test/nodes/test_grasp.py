@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grasps by force over DDS: a Franka lifts a block in MuJoCo, and notices what it holds."""
+"""Force-controlled grasps over DDS: a Franka lifts a block in MuJoCo and monitors its grasp."""
 
 from __future__ import annotations
 

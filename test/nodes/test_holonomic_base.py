@@ -35,7 +35,7 @@ def robot_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def base(module_suite: Any, module_client: RosClient, robot_folder: Path) -> SimpleNamespace:
-    """The robot with its node, ready to drive, without limits of the body."""
+    """The robot with its node, ready to drive, without twist limits."""
     module_suite.bring_up(f"tri:={robot_folder}", backend="mock", rate=100.0)
     module_client.wait_for_diagnosis(NODE, "no command yet")
     free = {
@@ -87,7 +87,7 @@ def drive_until(base: SimpleNamespace, twist: tuple[float, ...], speeds: Any) ->
 def drive_until_told(
     base: SimpleNamespace, asked: tuple[float, ...], told: tuple[float, ...]
 ) -> None:
-    """Drive until the node publishes what it drives."""
+    """Drive until the node publishes ``cmd_vel_out`` with the given twist."""
 
     def heard() -> bool:
         message = base.out.newest
@@ -115,7 +115,7 @@ def test_wheel_speeds_are_those_of_rolling(base, twist):
 
 
 def test_the_golden_wheel_speeds(base):
-    # The right-hand rule turns the published signs round.
+    # The right-hand rule reverses the published signs.
     drive_until(base, (1.0, 1.0, 0.1), (24.754892, -34.395089, 8.904059))
     stop(base)
 
@@ -150,7 +150,7 @@ def test_the_quadratic_programme_is_a_parameter(base):
     assert base.client.set_parameters(NODE, solver="qp").successful
     try:
         drive_until(base, (1.0, 1.0, 0.1), (25.111903, -14.321637, 14.545453))
-        # Odometry says what the wheels really do then: turn the wrong way.
+        # Odometry reports the actual motion: the base turns the wrong way.
         base.client.repeat(
             lambda: base.stamped.publish(stamped(0.0, 0.0, 0.1)),
             lambda: base.odom.newest.twist.twist.angular.z < -3.0,
@@ -244,7 +244,7 @@ def test_bad_commands_move_nothing(base, twist):
 
 
 def test_wheels_that_cannot_move_sideways(base):
-    """Parallel axes: what is possible is driven, and somebody is told what is not."""
+    """Parallel axes: the feasible part is driven, and the rest is reported."""
     client = base.client
     before = client.get_parameter(NODE, "wheel_axis_yaw")
     assert client.set_parameters(NODE, wheel_axis_yaw=[0.5 * math.pi] * 3).successful

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cartesian impedance control over DDS: a Franka in MuJoCo, led, pushed against things, stopped."""
+"""Cartesian impedance control over DDS: a Franka in MuJoCo with targets, contact and stops."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Compliant:
 
     @property
     def active(self) -> bool:
-        """Whether poses are published, which they are only while it is active."""
+        """Whether poses are published, as they are only while the mode is active."""
         self.poses.clear()
         self.client.spin(0.3)
         return len(self.poses) > 2

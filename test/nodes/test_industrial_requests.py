@@ -71,7 +71,7 @@ def tool_positions(trajectory: Any) -> np.ndarray:
 
 
 def arc(name: str, x: float, y: float, z: float) -> Constraints:
-    """The further point of CIRC."""
+    """Return the path constraint with the auxiliary point of CIRC [m]."""
     point = PositionConstraint(link_name=TIP)
     pose = Pose()
     pose.position.x, pose.position.y, pose.position.z = (HERE[:3, 3] + (x, y, z)).tolist()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""compute_ik, compute_fk, check_state_validity and ~/target_pose, asked by another process."""
+"""compute_ik, compute_fk, check_state_validity and ~/target_pose, called from another process."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_another_link_and_a_link_that_hangs_on_fingers(kinematics):
     found = kinematics.solved(
         stamped(X), ik_link_name="panda_leftfinger", robot_state=state(finger)
     )
-    assert found["panda_finger_joint1"] == 0.02, "it is not of the group"
+    assert found["panda_finger_joint1"] == 0.02, "not a joint of the group"
     assert apart(X, frame_pose(found, "panda_leftfinger"))[0] < 2e-4
 
 
@@ -215,7 +215,7 @@ def test_fk_in_the_base_and_in_a_link(kinematics):
     p = answer.pose_stamped[0].pose.position
     want = inverse(frame_pose(READY, "panda_link4")) @ frame_pose(READY, TIP)
     np.testing.assert_allclose((p.x, p.y, p.z), want[:3, 3], atol=1e-9)
-    # Without a state: where the robot is.
+    # Without a state: the current one.
     assert kinematics.fk([TIP]).error_code.val == Codes.SUCCESS
 
 
@@ -349,7 +349,7 @@ def test_fk_of_unknown_links_and_of_none(kinematics):
 def test_hundreds_of_requests_at_once_are_all_answered(kinematics):
     client, name = kinematics.client, "/compute_fk"
     served = client.node.create_client(GetPositionFK, name, qos_profile=qos.SERVICES)
-    # Answers to its first request wait until the server has discovered it.
+    # Responses to its first request wait until the server has discovered it.
     client.wait(served.call_async(GetPositionFK.Request()).done, "the client's discovery")
     pending = [served.call_async(GetPositionFK.Request()) for _ in range(300)]
     client.wait(lambda: all(each.done() for each in pending), "all answers")
@@ -409,12 +409,12 @@ def test_a_target_pose_moves_the_robot_there(kinematics, arm):
     target.publish(stamped(far, "panda_link0"))
     target.publish(BROKEN)
     kinematics.client.spin(0.3)
-    assert arm.away(before) < 1e-4, "what cannot be reached moves nothing"
+    assert arm.away(before) < 1e-4, "unreachable targets move nothing"
     assert CONTROLLER
 
 
 def test_closed_form_solutions_by_parameter(kinematics):
-    """The solver is changed while running; its solutions are exact where they exist."""
+    """The solver is changed while running; its solutions are exact where one exists."""
     client = kinematics.client
     name = client.get_parameter("/ik_service", "kinematics_solver")
 
@@ -423,8 +423,8 @@ def test_closed_form_solutions_by_parameter(kinematics):
         return status is not None and values_of(status)["solver"] == solver
 
     assert client.set_parameters("/ik_service", kinematics_solver="analytic").successful
-    assert kinematics.solved(GOOD), "the one before serves until then"
-    # Its kernel is compiled once for all robots, which takes a while where it is not cached.
+    assert kinematics.solved(GOOD), "the previous solver serves until then"
+    # Its kernel is compiled once for all robots, which takes long unless cached.
     client.wait(lambda: uses("analytic"), "the other solver", within=90.0)
     rng = np.random.default_rng(12)
     limits = FRANKA.group("arm").limits

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinematics that see the planning scene: compute_ik and check_state_validity beside its owner."""
+"""compute_ik and check_state_validity with a planning scene that another node owns."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Services:
         ik = request.ik_request
         ik.group_name, ik.avoid_collisions, ik.robot_state = "arm", avoid, state(seed)
         ik.pose_stamped = PoseStamped(pose=pose_message(X))
-        # Others share the processors.
+        # For loaded machines.
         ik.timeout.sec = 2
         for name, value in fields.items():
             setattr(ik, name, value)
@@ -75,7 +75,7 @@ class Services:
         return self.client.call(GetStateValidity, "/check_state_validity", request)
 
     def apply(self, scene: PlanningScene) -> None:
-        """Change the scene, and wait until the kinematics have heard of it."""
+        """Apply a scene, and wait until the kinematics node has received it."""
         request = ApplyPlanningScene.Request(scene=scene)
         answer = self.client.call(ApplyPlanningScene, "/apply_planning_scene", request)
         assert answer.success
@@ -134,7 +134,7 @@ def positions(answer: Any) -> np.ndarray:
 
 
 def touching_itself() -> np.ndarray:
-    """A state within the limits in which two links of the arm are deep in each other."""
+    """Return a state within the limits with a deep self-collision of two links of the arm."""
     checker = CollisionChecker(FRANKA)
     rng = np.random.default_rng(3)
     limits = FRANKA.limits
@@ -188,7 +188,7 @@ def test_a_target_inside_an_object_is_refused_with_the_pair(scene):
 
 
 def test_the_elbow_goes_round_an_obstacle(scene):
-    """Where the seed's own solution touches something, another one is found and is free."""
+    """Where the solution near the seed is in collision, another one is found, without collision."""
     X = tip(READY)
     elbow = KINEMATICS.pose(READY, "panda_link4")[:3, 3]
     world = World()
@@ -245,7 +245,7 @@ def test_what_is_carried_counts_until_it_is_put_down(scene):
 
 
 def test_what_the_request_itself_attaches(scene):
-    """As a state that is not the present one may be asked about."""
+    """States other than the current one may be queried."""
     X = tip(READY)
     scene.apply(requests.diff(requests.box("shelf", (0.3, 0.3, 0.02), X[:3, 3] - (0, 0, 0.25))))
     asked = state(READY)
@@ -300,7 +300,7 @@ def test_a_target_pose_in_collision_moves_nothing(scene):
 
 
 def test_random_scenes_against_coal(scene):
-    """Whatever it answers, coal agrees for the true shapes in the same scene."""
+    """Validity agrees with coal on the true shapes; IK solutions are free by the exact checker."""
     rng = np.random.default_rng(8)
     limits = FRANKA.limits
     for round_ in range(6):
@@ -316,7 +316,7 @@ def test_random_scenes_against_coal(scene):
         scene.apply(message)
         checker = CollisionChecker(FRANKA, scene=world.scene)
         oracle = CoalRobot(checker)
-        # The last object of a scene is told with the others; wait until it is seen.
+        # Wait until the verdict on a first state agrees, at the latest once the scene is received.
         inside = READY.copy()
         scene.client.wait(
             lambda c=oracle, q=inside: scene.validity(q, group="").valid == (c.distance(q) > 0.0),
@@ -352,7 +352,7 @@ def test_an_owner_that_starts_anew_is_followed(scene, module_suite):
     scene.client.wait(lambda: scene.ik(X).error_code.val == Codes.SUCCESS, "the new scene", 60.0)
     scene.apply(crate)
     scene.client.wait(lambda: scene.ik(X).error_code.val == Codes.NO_IK_SOLUTION, "the crate")
-    # One that is killed stays in the graph for a while, beside the next one.
+    # A killed node stays in the graph for a while, beside the next one.
     scene.process.kill()
     scene.process = module_suite.run(OWNER)
     scene.client.wait(lambda: scene.ik(X).error_code.val == Codes.SUCCESS, "the new scene", 60.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives of a mobile manipulator to objects and places, without DDS."""
+"""Navigation of a mobile manipulator to objects and places, without DDS."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CUBE = from_xyz_rpy((4.0, 1.0, 0.7))
 
 
 class Navigator:
-    """Stands for the action of the navigator: it remembers goals, and arrives or refuses."""
+    """Stands for the navigator's action: it records goals, and arrives or refuses."""
 
     goals: list[Any]
     refusal = ""
@@ -102,7 +102,7 @@ def test_the_base_stops_in_front_of_an_object_and_faces_it(monkeypatch) -> None:
     X = robot.goal()
     seen = inverse(X) @ CUBE
     np.testing.assert_allclose(seen[:2, 3], (0.8, 0.0), atol=1e-6)
-    # On the straight line from where it was.
+    # On the straight line from the start.
     begin, end = (X_WO @ X_OB)[:2, 3], CUBE[:2, 3]
     way, line = X[:2, 3] - begin, end - begin
     assert way[0] * line[1] == pytest.approx(way[1] * line[0], abs=1e-6)
@@ -155,7 +155,7 @@ def test_an_obstacle_on_the_line_is_passed_by_another_stand_pose(monkeypatch) ->
     free.navigate("cube")
     straight = free.goal()
     assert np.abs(straight - around).max() > 0.1
-    # What hangs above the base is no obstacle.
+    # An object above the base is no obstacle.
     above = Robot(monkeypatch)
     above.others["lamp"] = ObjectState("lamp", from_xyz_rpy((*line, 1.5)), Box((0.3, 0.3, 0.4)))
     above.navigate("cube")

@@ -23,7 +23,7 @@ FRANKA = load_robot("franka")
 
 @pytest.fixture(scope="module")
 def suite_of_two(module_suite: Any, module_client: RosClient) -> SimpleNamespace:
-    """A Franka and a JetBot under a namespace of the whole cell, not started by themselves."""
+    """A Franka and a JetBot under the namespace of a cell, without autostart."""
     module_suite.bring_up(
         "arm:=franka", "base:=jetbot@1,0,0", backend="mock", namespace="cell", autostart=False,
         stamped_cmd_vel=False,
@@ -47,7 +47,7 @@ def test_nothing_starts_by_itself(suite_of_two):
 
 
 def test_led_by_a_client(suite_of_two):
-    """In any order: whoever is first waits for the others."""
+    """In any order: nodes wait for each other."""
     client = suite_of_two.client
     for node in (BASE, ARM, "/cell/arm/robot_state", "/mock_sim"):
         assert client.change_state(node, "configure")
@@ -115,7 +115,7 @@ def test_reset(suite_of_two):
     assert answer.success
     assert answer.message == "the simulation was reset"
     suite_of_two.states.clear()
-    # Some from before the reset may still be on their way.
+    # Some from before the reset may still arrive.
     client.wait(
         lambda: suite_of_two.states and suite_of_two.states.newest.header.stamp.sec < before,
         "states with an earlier time",
@@ -128,7 +128,7 @@ def test_reset(suite_of_two):
 
 
 def test_a_bad_joint_command_to_the_robot_is_ignored_whole(suite_of_two, client):
-    """As a driver would be spoken to directly, with the controller out of the way."""
+    """Commands go to the driver directly; the controller is inactive."""
     assert client.change_state(ARM, "deactivate")
     publisher = client.publisher(JointState, "/cell/arm/joint_command")
     client.wait(lambda: suite_of_two.client.spin(0.05) or suite_of_two.states, "states")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node rmpflow_policy with policy: mpc over DDS: a trap that RMPflow does not leave."""
+"""The node rmpflow_policy with policy mpc over DDS: leaves a local minimum that traps RMPflow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(900)
 def policy(module_suite, module_client):
     """A robot without physics, its controller, its scene and the policy."""
     options = {"policy": "mpc", "mpc__seed": 1, "use_orientation": False, "escape": "none"}
-    # Others share the processors.
+    # For loaded machines.
     patience = {"state_timeout": 3.0, "max_tracking_error": 1.0}
     with franka_policy(module_suite, module_client, RATE, **options, **patience) as made:
         yield made

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user can get wrong, in processes: one clear line, exit code 1, nothing else harmed."""
+"""User errors, in processes: one clear line, exit code 1, other nodes unaffected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHIPPED = Path(__file__).parents[2] / "motion_nodes" / "robots"
 
 
 def refused(process: SuiteProcess, *texts: str) -> None:
-    """Check that a process ended with exit code 1 and one line that says why."""
+    """Check that a process ended with exit code 1 and one line with the reason."""
     assert process.exit_code() == 1, str(process)
     lines = [line for line in process.output.splitlines() if re.search(r"cannot|FATAL", line)]
     assert len(lines) == 1, str(process)
@@ -81,7 +81,7 @@ def test_a_joint_that_the_urdf_lacks(suite, robots):
 
 
 def test_two_robots_of_one_name(suite, robots):
-    """Two folders of the path say they are the same robot."""
+    """Two folders of the path describe a robot of the same name."""
     shutil.copytree(robots / "mine", robots / "other")
     refused(start(suite, robots), "mine", "other")
 
@@ -204,7 +204,7 @@ def test_a_container_that_is_told_nonsense(suite, nodes, text):
 
 
 def test_a_port_in_use(suite, client: RosClient):
-    """The viewer takes the next port, or says that it may not."""
+    """The viewer takes a later port, or reports that the port is in use."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

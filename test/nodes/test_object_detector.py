@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The object detector with images and clouds over DDS: what it publishes, and what it refuses.
+"""The object detector over DDS: detections in images and clouds, and refused messages.
 
-The node is in the process of the test, which calls its cycles.
+The node is in the process of the test, which steps it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Detector:
         return made
 
     def in_hand(self, *bodies: AttachedCollisionObject) -> None:
-        """Publish which objects are attached to the robot, and an image without objects."""
+        """Publish objects attached to the robot, and an image without objects."""
         self.scenes.publish(diff(attached=bodies))
         self.cameras.show(seen())
 
@@ -106,7 +106,7 @@ def test_what_the_robot_hides_or_carries_is_reported_as_it_was(detector) -> None
     detector.until(lambda: cameras.show(seen(CUBE)), lambda: "red_cube" in detector.found)
     detector.until(lambda: cameras.show(seen()), lambda: not detector.found)
     detector.until(lambda: cameras.show(seen(CUBE)), lambda: "red_cube" in detector.found)
-    # It is in the hand, which moves away with it: its pose is that of the hand, its time the last.
+    # Attached to the hand: its pose follows the hand, its stamp is that of the last detection.
     link, q = "panda_hand", FRANKA.home
     X_BL = Kinematics(FRANKA.tree, FRANKA.joint_names, base="panda_link0").pose(q, link)
     X_LO = from_xyz_rpy((0.0, 0.0, 0.1))
@@ -125,7 +125,7 @@ def test_what_the_robot_hides_or_carries_is_reported_as_it_was(detector) -> None
     detector.heard.clear()
     detector.until(lambda: cameras.show(seen()), moved)
     assert detector.found["red_cube"].header.stamp == carried.header.stamp
-    # It was let go, and is still between the fingers.
+    # Released, still between the fingers.
     detector.heard.clear()
     detector.until(lambda: detector.in_hand(detached()), lambda: len(detector.heard) > 4)
     assert detector.found["red_cube"].pose == carried.pose

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the task server makes of detections, without DDS."""
+"""Detections in the task server, without DDS."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def marker(name: str, x: float, number: int = 0) -> Marker:
 
 
 class Observer:
-    """Objects of a detector whose messages the test gives; ``shown`` is what it publishes."""
+    """Objects of a detector with messages of the test; ``shown``: published collision objects."""
 
     def __init__(self) -> None:
         self.warnings: dict[str, str] = {}
@@ -62,13 +62,13 @@ def test_two_detections_of_one_name_are_both_refused_and_named() -> None:
     assert observer.objects.detected("cube") is None
     assert observer.objects.ambiguous == ("cube",)
     assert "'cube'" in observer.warnings["marker cube"]
-    # Names that are new are refused, too, and one that is unique again is used.
+    # New ambiguous names are refused too; a name that is unique again is used.
     assert observer.see(marker("cube", 0.4), marker("cup", 0.3), marker("cup", 0.3, 1)) == {"cube"}
     assert observer.objects.ambiguous == ("cup",)
 
 
 def test_a_mesh_keeps_its_shape_in_the_scene_and_is_grasped_by_its_surface(tmp_path: Path) -> None:
-    """An L: its surface faces itself where its box does not, and its origin is a corner."""
+    """An L: opposite surfaces are nearer than those of its box, and its origin is a corner."""
     outline = np.array(((0, 0), (0.12, 0), (0.12, 0.03), (0.03, 0.03), (0.03, 0.12), (0, 0.12)))
     path = tmp_path / "ell.stl"
     solid = trimesh.creation.extrude_triangulation(
@@ -90,7 +90,7 @@ def test_a_mesh_keeps_its_shape_in_the_scene_and_is_grasped_by_its_surface(tmp_p
     (shown,) = observer.shown
     assert len(shown.meshes[0].triangles) == len(solid.faces)
     assert shown.pose.position.x == pytest.approx(0.4)
-    # A file that is not there is named, and the object is left out.
+    # A missing file is named, and the object is left out.
     gone = marker("cup", 0.3)
     gone.type, gone.mesh_resource = Marker.MESH_RESOURCE, "file:///nowhere/cup.stl"
     assert observer.see(gone) == set()
@@ -106,7 +106,7 @@ def test_objects_stay_where_they_are_while_the_base_moves() -> None:
     assert seen is not None
     np.testing.assert_allclose(seen.X_WO[:2, 3], (0.0, -1.0), atol=1e-9)
     assert len(observer.shown) == 2  # the planning scene is that of the base
-    # Without odometry, detections mean nothing.
+    # Without odometry, detections are ignored.
     observer.base = None
     observer.see(marker("cup", 1.0))
     assert observer.objects.detected("cup") is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The occupancy mapper over DDS: images of all kinds in, octomaps out, and what it refuses."""
+"""The occupancy mapper over DDS: octomaps of depth images and clouds, and refused messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FAR = np.full_like(DEPTH, np.inf)
 
 
 class Cameras:
-    """A robot at rest and two cameras at one place, as their drivers publish them."""
+    """A robot at rest and two cameras at the same pose, as their drivers publish them."""
 
     def __init__(self, client) -> None:
         self.client = client
@@ -76,7 +76,7 @@ class Cameras:
         self.clouds.publish(message)
 
     def show_from_arm(self, points, late: float) -> None:
-        """Publish a cloud of a camera that moves, whose transform is older by some time [s]."""
+        """Publish a cloud of a moving camera whose transform is older by ``late`` [s]."""
         now_ns = self.client.node.get_clock().now().nanoseconds
         self.transforms.send(EYE[None], now_ns - round(1e9 * late))
         self.show_points(points, "moving_eye")
@@ -122,7 +122,7 @@ def cameras(module_suite, module_client):
 
 
 def occupied(cameras, publish, what):
-    """Publish until the box is mapped, and check where."""
+    """Publish until the box is mapped, and check its position."""
     cameras.client.repeat(publish, lambda: len(cameras.centres) > 50, what, within=20.0)
     low, high = BOX[0]
     assert np.all((cameras.centres > low - 0.03) & (cameras.centres < high + 0.03))

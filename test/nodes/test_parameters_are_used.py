@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every parameter that a node declares is read by somebody."""
+"""Every parameter that a node declares is read by its code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ELSEWHERE = {"robot", "rmpflow_file", "description", "joint_order"}
 
 
 def attributes_read(source: str) -> set[str]:
-    """Return the names read as attributes of something called params, or by ``early_text``."""
+    """Return the names read as attributes of ``params``, or by ``early_text``."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "early_text":
@@ -54,7 +54,7 @@ def settings_read(file: Path) -> set[str]:
 
 
 def sources_of(cls: type) -> list[Path]:
-    """Return the files of a class and of its bases, and those of the nodes that they are made of.
+    """Return the files of a class, of its bases, and of the modules that implement them.
 
     A node's parts are the modules beside it that it imports, and those that bases share.
     """

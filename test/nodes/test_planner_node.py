@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""plan_kinematic_path, move_action and execute_trajectory, asked by another process."""
+"""plan_kinematic_path, move_action and execute_trajectory, called from another process."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def planner(arm):
     made.wait()
     status, result = made.move({name: HOME[name] for name in ARM}).result()
     assert status == SUCCEEDED, result.error_code.message
-    # A result may come a little before the drives are where they were led.
+    # A result may precede the arrival of the drives.
     arm.rest()
     return made
 
@@ -91,7 +91,7 @@ def test_a_plan_to_joints_ends_there(planner):
     assert np.abs(speeds[[0, -1]]).max() < 1e-9
 
 
-def test_scaling_of_zero_is_one_and_half_takes_longer(planner):
+def test_scaling_of_zero_is_one_and_a_tenth_takes_longer(planner):
     def duration(**fields):
         answer = planner.plan(ASIDE, **fields)
         assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
@@ -190,14 +190,14 @@ def test_other_bad_requests_are_refused_in_words(planner):
     assert "panda_hand" in text
     upright.absolute_x_axis_tolerance = upright.absolute_y_axis_tolerance = 4.0
     answer = planner.plan(ASIDE, path_constraints=Constraints(orientation_constraints=[upright]))
-    assert answer.error_code.val == Codes.SUCCESS, "it holds whatever the path"
+    assert answer.error_code.val == Codes.SUCCESS, "satisfied by every path"
 
 
 # ---- compute_cartesian_path
 
 
 def line(planner, *offsets: tuple[float, float, float], **fields: object):
-    """Ask for lines to places beside where the tool is; the tool's way and the answer."""
+    """Request lines to offsets from the tool [m]; return the tool's path (k, 3) and the answer."""
     X = KINEMATICS.pose(FRANKA.home, TIP)
     request = GetCartesianPath.Request(group_name="arm", max_step=0.01)
     request.start_state = state(HOME)
@@ -437,7 +437,7 @@ def test_trajectories_that_cannot_be_carried_out(planner):
     leap = trajectory_of(["panda_joint1"], [[0.5]], [0.001])
     status, result = planner.execute(leap).result()
     assert (status, result.error_code.val) == (ABORTED, Codes.CONTROL_FAILED)
-    assert "panda_joint1" in result.error_code.message, "the controller's words"
+    assert "panda_joint1" in result.error_code.message, "the controller's reason"
     named = planner.execute(elsewhere, controller_names=["arm_controller"])
     status, result = named.result()
     assert result.error_code.val == Codes.CONTROL_FAILED
@@ -487,7 +487,7 @@ def test_a_motion_waits_while_time_stands(planner):
 
 
 def test_a_controller_that_dies_on_the_way_is_told(planner, controller):
-    """The last of the file, for nothing moves after it."""
+    """The last test of the file: it kills the controller."""
     call = planner.move(ASIDE, max_velocity_scaling_factor=SLOW)
     assert call.accepted()
     planner.arm.moving(0.02)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm that finds itself in a shallow collision is led out of it, by goals and by ~/recover."""
+"""Recovery of an arm from shallow collisions, by goals and by ~/recover."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def apply(client, item):
 
 
 def jam(planner, depth=DEPTH):
-    """Put a block under the hand, so that it is that deep in it; return a checker with it."""
+    """Put a block that the hand penetrates by ``depth`` [m]; return a checker, size, position."""
     joints = planner.arm.joints
     q = np.array([joints[name] for name in ARM])
     checker = CollisionChecker(FRANKA, "arm")
@@ -75,7 +75,7 @@ def jam(planner, depth=DEPTH):
 
 
 def bottom(checker, q, size, at):
-    """Depth of the deepest sphere over the block [m]; 0 where none is in it."""
+    """Return the greatest penetration of a sphere into the block [m]; 0 without collision."""
     spheres = checker.sphere_positions(q)
     offset = np.abs(spheres[:, :3] - at) - 0.5 * np.array(size)
     outside = np.linalg.norm(np.maximum(offset, 0.0), axis=1)
@@ -96,10 +96,10 @@ def test_a_goal_leaves_the_collision_slowly_and_arrives(planner):
     columns = [list(executed.joint_names).index(name) for name in ARM]
     Q = np.array([point.positions for point in executed.points])[:, columns]
     depths = [bottom(checker, q, size, at) for q in Q]
-    # The arm may come to rest a little off the goal that the block was placed by, and a busy
-    # machine may record its first state when it moves.
+    # The arm may rest a little off the goal that the block was placed by, and under load the
+    # first recorded state may be one in motion.
     assert 0.5 * DEPTH < depths[0] < 1.2 * DEPTH
-    # What is measured follows what is commanded within drives' tolerance.
+    # Measured positions follow commanded ones within the drives' tolerance.
     assert (np.array(depths) <= np.minimum.accumulate(depths) + 1e-3).all()
     assert depths[-1] == 0.0
 

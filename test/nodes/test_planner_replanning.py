@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Obstacles that come while a plan is executed: the motion changes, or stops and is replanned."""
+"""Obstacles that appear during execution: the motion is replanned, with or without a stop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def arm(module_suite, module_client):
     """A robot without physics, its controller and the planner."""
     module_suite.node("mock_sim", robots=["franka"])
     module_suite.node("articulation_controller", robot="franka", use_sim_time=True)
-    # Long enough for a plan on a busy machine.
+    # Long enough for planning under load.
     module_suite.node("rrt_planner", robot="franka", use_sim_time=True, replan_lead=0.6)
     made = JointClient(module_client)
     made.wait_for()
@@ -70,7 +70,7 @@ def post_in_the_way() -> CollisionChecker:
 
 
 def touched(arm: JointClient) -> list[str]:
-    """What the robot touched of the post in any of the states that were heard."""
+    """Return contacts of the robot with the post in all recorded joint states."""
     checker = post_in_the_way()
     found = []
     for message in arm.states.messages:
@@ -82,7 +82,7 @@ def touched(arm: JointClient) -> list[str]:
 
 
 def on_the_way(planner, **options):
-    """Begin to go from LEFT to RIGHT, and return when the robot moves."""
+    """Start a motion from LEFT to RIGHT, and return once the robot moves."""
     fields = {"max_velocity_scaling_factor": SLOW, "allowed_planning_time": 5.0}
     call = planner.move(RIGHT, options=options, **fields)
     assert call.accepted()
@@ -114,7 +114,7 @@ def test_it_does_not_stop_where_there_is_time_to_replan(planner, objects):
     assert not touched(planner.arm)
     assert not [s for s in states if s.startswith("REPLANNING") and "without" not in s]
     speeds, accelerations = stream(planner.arm)
-    # Commands from before the motion may still have been queued when those heard were cleared.
+    # Commands from before the motion may still have been queued when the list was cleared.
     begin = int(np.argmax(speeds > 0.05))
     assert speeds[begin : np.argmax(speeds) + 1].min() > 0.05
     assert (accelerations <= 1.05 * FRANKA.limits.select(ARM).acceleration).all()
@@ -206,7 +206,7 @@ def test_a_plan_is_made_again_if_the_robot_left_its_start(planner):
     diff = PlanningScene(is_diff=True)
     diff.robot_state.is_diff = True
     diff.world.collision_objects = [box("post", *POST)]
-    # RRTstar uses a part of its time whatever it finds.
+    # RRTstar always uses a part of its planning time.
     fields = {"planner_id": "RRTstar", "allowed_planning_time": 4.0}
     call = planner.move(RIGHT, options={"planning_scene_diff": diff}, **fields)
     assert call.accepted()

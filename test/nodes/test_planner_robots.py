@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robots in namespaces: a UR10e that plans and goes, and a Franka that carries something."""
+"""Robots in namespaces: a UR10e that plans and executes, and a Franka with an attached object."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def cell(module_suite):
 
 @pytest.fixture(scope="module")
 def right(cell, module_client):
-    """The UR10e, standing where it is ready."""
+    """The UR10e at rest in its state "ready"."""
     arm = JointClient(module_client, namespace="/right")
     arm.wait_for()
     planner = Planner(arm, "/right")
@@ -90,7 +90,7 @@ def test_another_robot_goes_along_a_line_and_carries_it_out(right):
     np.testing.assert_allclose(reached[:3, 3], X[:3, 3] + [0.0, 0.0, 0.15], atol=3e-3)
 
 
-# ---- what is carried
+# ---- attached objects
 
 ARM = FRANKA.group("arm")
 HAND = "panda_hand_tcp"
@@ -104,7 +104,7 @@ X_POSTS = {
 
 
 def reaching(x: float) -> np.ndarray:
-    """The arm with its hand down, so far ahead [m]."""
+    """Return joint positions of the arm with its hand down, at ``x`` [m] ahead."""
     X = Kinematics(FRANKA.tree, FRANKA.joint_names, base="panda_link0").pose(FRANKA.home, HAND)
     X[:3, 3] = (x, 0.0, 0.45)
     solver = make_solver(IkChain.of_group(FRANKA, "arm"))
@@ -117,7 +117,7 @@ BEFORE, BEHIND = reaching(0.33), reaching(0.68)
 
 
 def checker(*, carrying: bool) -> CollisionChecker:
-    """What the test itself knows of posts and bar."""
+    """Return the test's own checker with the posts, and with or without the bar."""
     posts = {name: world_object(name, Box(POST), X) for name, X in X_POSTS.items()}
     bar = AttachedBody("bar", HAND, np.eye(4), (Part(Box(BAR), np.eye(4)),), frozenset(TOUCHING))
     scene = Scene(objects=posts, attached={"bar": bar} if carrying else {})
@@ -127,7 +127,7 @@ def checker(*, carrying: bool) -> CollisionChecker:
 
 
 def fine(answer: Any) -> np.ndarray:
-    """A plan in steps of a few milliradians, shape (k, n)."""
+    """Return the plan in steps of a few milliradians [rad], shape (k, n)."""
     Q = np.array([point.positions for point in answer.trajectory.joint_trajectory.points])
     share = np.linspace(0.0, 1.0, 8)[:, None]
     return np.concatenate([a + share * (b - a) for a, b in itertools.pairwise(Q)])
@@ -135,7 +135,7 @@ def fine(answer: Any) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def left(cell, module_client):
-    """The Franka, with two posts before it."""
+    """The Franka, with two posts in front of it."""
     planner = Planner(JointClient(module_client, namespace="/left"), "/left")
     planner.wait()
     objects = module_client.publisher(CollisionObject, "/left/collision_object")
@@ -151,7 +151,7 @@ def scene(planner: Planner) -> Any:
 
 
 def through(planner: Planner) -> Any:
-    """A plan from before the posts to behind them."""
+    """Return a plan from before the posts to behind them."""
     begin = state(dict(zip(ARM.joints, BEFORE.tolist(), strict=True)))
     goal = at(dict(zip(ARM.joints, BEHIND.tolist(), strict=True)))
     answer = planner.plan(goal, start_state=begin, allowed_planning_time=20.0)
@@ -160,7 +160,7 @@ def through(planner: Planner) -> Any:
 
 
 def line(planner: Planner) -> Any:
-    """The straight line between the posts."""
+    """Return the straight line between the posts."""
     request = GetCartesianPath.Request(group_name="arm", max_step=0.01, avoid_collisions=True)
     request.start_state = state(dict(zip(ARM.joints, BEFORE.tolist(), strict=True)))
     X = Kinematics(FRANKA.tree, ARM.joints, base="panda_link0").pose(BEHIND, HAND)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subframes, link padding, scene files and the URDF of a group, asked by another process."""
+"""Subframes, link padding, scene files and the URDF of a group, queried from another process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module")
 def planner(module_suite, module_client):
-    """A planner that knows where the robot is."""
+    """A planner that has received the state of the robot."""
     module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
     module_suite.node("rrt_planner", robot="franka", use_sim_time=True)
     arm = JointClient(module_client)
@@ -82,7 +82,7 @@ def test_padding_of_a_link_blocks_a_goal_until_it_is_removed(planner):
     pads = [LinkPadding(link_name="panda_hand", padding=0.2)]
     q = FRANKA.home.copy()
     q[[FRANKA.joint_names.index(name) for name in ASIDE]] = list(ASIDE.values())
-    # Further away from the start than the goal.
+    # Farther from the start than the goal is.
     beside = from_xyz_rpy(rpy=(0.0, 0.0, 0.55)) @ KINEMATICS.pose(q, "panda_hand")
     near = box("post", (0.05, 0.05, 0.05), tuple(beside[:3, 3].tolist()))
     world = PlanningSceneWorld(collision_objects=[near])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planning scene over DDS: services, topics, what others are told, and those who follow."""
+"""The planning scene over DDS: services, topics, published changes, and followers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SceneClient:
 
     def apply(self, scene: PlanningScene) -> bool:
         request = ApplyPlanningScene.Request(scene=scene)
-        # Ten thousand objects take seconds where others share the processors.
+        # Ten thousand objects take seconds on a loaded machine.
         return self.client.call(ApplyPlanningScene, "/apply_planning_scene", request, 60.0).success
 
     def send(self, *messages: Any) -> None:
@@ -72,7 +72,7 @@ class SceneClient:
             self._publishers[topic].publish(message)
 
     def stand(self, q: np.ndarray) -> None:
-        """Have the owner know where the robot is."""
+        """Publish joint states until the owner has received them."""
         message = JointState(name=list(FRANKA.joint_names), position=q.tolist())
 
         def known() -> bool:
@@ -93,7 +93,7 @@ class SceneClient:
         self.client.wait(lambda: set(self.objects) == names, f"the objects {names}")
 
     def changes(self) -> list[PlanningScene]:
-        """What was told, without mere states of the robot."""
+        """Return published changes other than robot states."""
         return [
             m
             for m in self.heard.messages
@@ -113,7 +113,7 @@ TOPICS = {
 
 @pytest.fixture(scope="module")
 def shared(module_suite, module_client):
-    """A node that owns a scene, and a client of it."""
+    """A node that owns a scene, and its client."""
     module_suite.run([sys.executable, str(OWNER), "--ros-args", "-p", "robot:=franka"])
     made = SceneClient(module_client)
     module_client.wait_for_diagnosis("/scene_owner", "")
@@ -135,7 +135,7 @@ def pose(message) -> np.ndarray:
 
 
 def test_objects_as_pymoveit2_sends_them(scene):
-    """Box, move, attach, detach and removal, each on its absolute topic without waiting."""
+    """Add, move, attach, detach and remove, each on its absolute topic without waiting."""
     scene.send(
         requests.box("box", (0.05, 0.05, 0.05), (0.5, 0.0, 0.3)),
         requests.sphere("ball", 0.1, (0.0, 0.5, 0.3)),
@@ -160,7 +160,7 @@ def test_objects_as_pymoveit2_sends_them(scene):
 
 
 def test_an_attachment_that_comes_before_its_object(scene):
-    """Each topic has a writer of its own, so this happens to clients that did all in order."""
+    """Topics have separate writers, so this happens to clients that sent all in order."""
     scene.send(requests.attached("box", HAND))
     scene.client.spin(0.2)
     assert not scene.attached
@@ -210,7 +210,7 @@ def test_changes_are_told_at_once_and_as_changes(scene):
 
 
 def test_the_robots_state_is_told_while_it_moves(scene):
-    """RViz moves its robot by these."""
+    """RViz displays the robot by these."""
     goal = FRANKA.named_state("transport")
     message = JointState(name=list(FRANKA.joint_names), position=goal.tolist())
 
@@ -243,7 +243,7 @@ def test_refusals_change_nothing_and_kill_nobody(scene):
     ]
     for message in bad:
         assert not scene.apply(requests.diff(message))
-    assert scene.apply(requests.diff(requests.removed("nobody"))), "what is gone may go again"
+    assert scene.apply(requests.diff(requests.removed("nobody"))), "removal of a missing object"
     whole = scene.get()
     whole.world.collision_objects += [requests.sphere("other", -1.0, (0.0, 0.0, 0.0))]
     assert not scene.apply(whole)
@@ -314,15 +314,15 @@ def test_octomaps_are_followed_and_cleared(scene, follower):
 
 @pytest.fixture
 def follower(scene):
-    """A copy of the scene in this process, which hears while the client waits."""
+    """A copy of the scene in this process, updated while the client waits."""
     node = scene.client.node
     node.warn = Warnings(node)
-    frames = RobotFrames(KINEMATICS, None, "")  # what the owner tells needs no /tf
+    frames = RobotFrames(KINEMATICS, None, "")  # the owner's messages need no /tf
     made = SceneFollower(node, FRANKA, KINEMATICS, frames)
 
     def ready() -> bool:
         made.update()
-        # With the first message it asks once more; the owner tells something each second.
+        # It requests the scene again at the first message; the owner publishes every second.
         return made.synchronised and made._number is not None
 
     scene.client.wait(ready, "the copy")
@@ -331,7 +331,7 @@ def follower(scene):
 
 
 def same(follower, scene) -> bool:
-    """Whether copy and owner tell the same."""
+    """Whether copy and owner agree on names, poses and links."""
     now, got = follower.scene, scene.get()
     objects = {o.id: o for o in got.world.collision_objects}
     attached = {a.object.id: a for a in got.robot_state.attached_collision_objects}
@@ -368,7 +368,7 @@ def test_a_follower_keeps_in_step(scene, follower):
 
 
 def test_a_follower_that_lost_changes_asks_again(scene, follower):
-    """More changes than its subscription holds, while it takes none."""
+    """More changes than its subscription holds, while none is taken."""
     for i in range(150):
         assert scene.apply(requests.diff(requests.sphere(f"s{i}", 0.01, (1.0, 0.0, 0.01 * i))))
     follower.update()
@@ -382,7 +382,7 @@ def test_a_follower_that_lost_changes_asks_again(scene, follower):
 
 
 def test_changes_while_the_whole_scene_is_under_way(scene, follower):
-    """Told twice or crossing the answer, they end the same."""
+    """Changes received twice, or while the response is under way, lead to the same scene."""
     rng = np.random.default_rng(4)
     for _ in range(6):
         follower._lost = True  # as if something had been lost

@@ -29,7 +29,7 @@ JOINTS = load_robot("go2").joint_names
 
 
 class ScriptedGo2:
-    """Joint states and IMU of a robot without a simulation."""
+    """Joint states and IMU of a scripted robot."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -71,7 +71,7 @@ def broken(robot: ScriptedGo2, fault: str) -> None:
 
 def test_falls_and_lost_measurements_damp_the_motors(suite, client, tmp_path):
     folder = write_standing_policy(tmp_path)
-    # Never replaced by holding, which a client that is late by a second would see before the fault.
+    # No idle timeout: a late client would see "holding" before the fault.
     suite.node(
         "policy_controller", robot="go2", policy=str(folder), stand_up_time=0.2, max_tilt=1.0,
         idle_time=0.0,
@@ -120,7 +120,7 @@ def test_a_network_that_returns_nan_damps_the_motors(suite, client, tmp_path):
 
 
 def spoil(folder: Path, kind: str) -> str:
-    """Make a policy of a folder unusable; return the value of the parameter."""
+    """Make the policy in a folder unusable; return the value of the parameter ``policy``."""
     network, description = folder / "policy.onnx", folder / "IO_descriptors.yaml"
     if kind == "missing":
         return "/no/such/policy.onnx"
@@ -142,7 +142,7 @@ NAMED = {
     "missing": "/no/such/policy.onnx", "empty folder": "{folder}", "pickle": "{folder}/policy.onnx",
     "no model": "{folder}/policy.onnx", "wrong width": "44", "missing joint": "FR_hop_joint",
 }  # fmt: skip
-"""What is wrong with a policy, and what the error names."""
+"""Faults of a policy, and the text in the error."""
 
 
 @pytest.mark.parametrize("kind", NAMED)
@@ -179,7 +179,7 @@ def test_a_network_that_is_slower_than_its_period_is_reported(ros, tmp_path):
 
 
 class Newest:
-    """A polled subscription that has one message, or none."""
+    """A polled subscription with one message or none."""
 
     message: Any = None
 

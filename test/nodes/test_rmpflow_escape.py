@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trap holds the reactive policy; the planner brings the arm out, and it goes on following."""
+"""A local minimum traps the reactive policy; the planner frees the arm, which then follows on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def walls():
 
 
 def trapped(policy):
-    """Bring the arm into the trap, and return what is said of it."""
+    """Bring the arm into the trap, and return the policy's status."""
     policy.begin_anew()
     assert policy.client.set_parameters(POLICY, escape="none").successful
     policy.scene(*walls())
@@ -51,7 +51,7 @@ def test_a_planner_brings_the_arm_out_and_it_goes_on_following(policy):
     assert policy.figure("escapes") != "0"
     x, y, z = BEYOND_U
     policy.go((x, y + 0.1, z))
-    # It may have arrived at the last target once more before it receives this one.
+    # It may arrive at the last target again before it receives this one.
     policy.client.wait(lambda: abs(policy.tool[1, 3] - 0.1) < 0.01, "the next target")
     policy.wait_for("arrived")
 
@@ -61,11 +61,11 @@ def test_a_target_in_collision_is_reported_as_such_and_tried_once(policy):
     policy.scene(requests.box("block", (0.3, 0.3, 0.3), (0.6, 0.0, 0.3)))
     assert policy.client.set_parameters(POLICY, escape="plan", escape_planning_time=1.0).successful
     policy.go((0.6, 0.0, 0.3))
-    # By one word or the other: in collision, or not reachable without.
+    # Either in collision, or not reachable without collision.
     policy.wait_for("stuck: the target is", within=30.0)
     escapes = policy.figure("escapes")
     policy.stays("stuck", 7.0)
-    assert policy.figure("escapes") == escapes, "it must not be tried for ever"
+    assert policy.figure("escapes") == escapes, "no endless attempts"
     assert np.isfinite(policy.q).all()
     policy.trigger(f"{POLICY}/clear_target")
     policy.wait_for("idle")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy over DDS with joint_states as bad as they come: lost, permuted, torn, foreign."""
+"""The policy over DDS with faulty joint_states: lost, permuted, truncated, foreign."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ pytestmark = pytest.mark.timeout(900)
 
 
 class BadDriver:
-    """A robot that does what it is told at once, and tells its state badly.
+    """A robot that executes commands at once, and publishes faulty states.
 
-    Arm and fingers are told of by two publishers. Between good messages, of which a third are lost,
-    come ones that say nothing or lie.
+    Arm and fingers have a publisher each. Of the good messages of the arm 30 % are lost; between
+    them come empty, malformed and foreign ones.
     """
 
     def __init__(self, client) -> None:
@@ -48,7 +48,7 @@ class BadDriver:
         self._followed = 0
 
     def tell(self) -> None:
-        """Do what was asked for since the last call, and tell the state."""
+        """Execute the commands since the last call, and publish the state."""
         for message in self.sent.messages[self._followed :]:
             self.q |= dict(zip(message.name, message.position, strict=True))
         self._followed = len(self.sent)
@@ -84,12 +84,12 @@ class BadDriver:
         )
 
     def go(self, xyz) -> None:
-        """Give a target."""
+        """Publish a target at a position [m]."""
         message = PoseStamped(pose=pose_message(from_xyz_rpy(xyz, (np.pi, 0.0, 0.0))))
         self._target.publish(message)
 
     def reach(self, xyz) -> None:
-        """Give a target until the policy has received it, and tell the state until it arrives."""
+        """Publish a target until it is received, and the state until the policy arrives."""
         self.statuses.clear()
 
         def both() -> None:
@@ -104,7 +104,7 @@ class BadDriver:
         self.until("arrived")
 
     def until(self, word: str, within: float = 60.0) -> str:
-        """Tell the state until the policy's status begins with a word; return that status."""
+        """Publish the state until the policy's status begins with ``word``; return the status."""
         self.statuses.clear()
 
         def said() -> str:

@@ -31,9 +31,9 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.fixture(scope="module")
 def arm(module_suite, module_client):
     """A robot without physics, its controller, a scene and the policy."""
-    # Others share the processors, so states and a client's commands may come late.
+    # On a loaded machine, states and commands of a client may arrive late.
     common = {"robot": "franka", "use_sim_time": True, "update_rate": RATE, "state_timeout": 6.0}
-    # Time goes twice as fast: the same ways in half the waiting.
+    # Simulated time runs at double speed, to halve the waiting.
     module_suite.node("mock_sim", robots=["franka"], update_rate=RATE, real_time_factor=2.0)
     module_suite.node("articulation_controller", **common)
     patient = {"servo__incoming_command_timeout": 1.0, "max_tracking_error": 1.0}
@@ -70,7 +70,7 @@ def test_a_target_is_reached_and_then_the_joints_are_free(policy):
     policy.quiet()
     assert policy.tool[:3, 3] == pytest.approx(PLACE, abs=0.005)
     assert np.trace(policy.tool[:3, :3] @ np.diag([1.0, -1.0, -1.0])) > 3.0 - np.radians(1.0) ** 2
-    # Another command gets the joints, and nobody pulls them back.
+    # Another command preempts, and the joints stay at its goal.
     status, result = policy.arm.follow(smooth(HOME, 1.5)).result()
     assert status == SUCCEEDED, result.error_string
     assert "another command" in policy.wait_for("idle")
@@ -219,8 +219,8 @@ def test_an_obstacle_in_the_way_and_one_that_moves_are_kept_away_from(policy):
         policy.client.spin(0.05)
         values = {v.key: v.value for v in policy.statuses.newest.values}
         least = min(least, float(values["clearance [m]"]))
-    assert policy.tool[1, 3] < 0.29, "it has given way"
-    # The ball moves 12 mm between two messages, and a busy machine answers late.
+    assert policy.tool[1, 3] < 0.29, "the tool has given way"
+    # The ball moves 12 mm between two messages, and responses are late under load.
     assert least > -2e-3
     policy.scene()
 
@@ -353,7 +353,7 @@ def test_servo_can_be_stopped_paused_and_told_what_to_take(policy):
     policy.wait_for("idle")
 
 
-# ---- services, parameters, what it shows
+# ---- services, parameters, markers
 
 
 def test_pause_and_reset(policy):
@@ -389,7 +389,7 @@ def test_parameters_of_leaves_change_while_it_runs_all_or_none(policy):
     answer = client.set_parameters(POLICY, joint_velocity_cap_rmp__velocity_damping_region=9.0)
     assert not answer.successful
     assert "at most max_velocity" in answer.reason
-    # A slow cap is kept at once.
+    # A lower cap acts at once.
     assert client.set_parameters(
         POLICY,
         joint_velocity_cap_rmp__max_velocity=0.2,
@@ -412,7 +412,7 @@ def test_position_alone_leaves_the_orientation(policy):
     assert policy.client.set_parameters(POLICY, use_orientation=False).successful
     policy.go(PLACE, (0.0, 0.0, 0.0))
     policy.wait_for("arrived")
-    assert policy.tool[2, 2] < 0.0, "upwards was not asked for"
+    assert policy.tool[2, 2] < 0.0, "the requested orientation is ignored"
     assert policy.client.set_parameters(POLICY, use_orientation=True).successful
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transforms of the robot state publisher at rest and in a motion, led by the test."""
+"""Transforms of the robot state publisher at rest and after motions, by scripted joint states."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINEMATICS = Kinematics(TREE)
 
 @pytest.fixture
 def publisher(client: RosClient) -> Iterator[Any]:
-    """Of joint states, while the node is active."""
+    """A publisher of joint states, while the node is active."""
     words = ["--ros-args", "-r", "__ns:=/lone", "-r", "/tf:=/lone/tf", "-p", "robot:=ur10e",
              "-p", "autostart:=false", "-p", "update_rate:=100.0"]  # fmt: skip
     node = RobotStateNode(ros_args=words)
@@ -46,7 +46,7 @@ def stamp(message: TFMessage) -> int:
 
 
 def deviation(message: TFMessage, q: np.ndarray) -> float:
-    """Return the max difference of the transforms from the kinematics at a configuration."""
+    """Return the max difference between transforms and forward kinematics at ``q`` [rad]."""
     X_WF, worst = KINEMATICS.frames(q), 0.0
     assert len(message.transforms) == len(TREE.joint_names)
     for each in message.transforms:
@@ -58,7 +58,7 @@ def deviation(message: TFMessage, q: np.ndarray) -> float:
 
 
 def test_transforms_at_rest_and_after_each_motion(client, publisher):
-    """At rest only the stamps change; a return to the first place is a motion like any other."""
+    """At rest only stamps change; a return to the first configuration counts as a motion."""
     moving = client.listen(TFMessage, "/lone/tf")
     client.wait(lambda: client.node.count_publishers("/lone/tf"), "the node's transforms")
     first = np.linspace(-0.9, 0.8, len(TREE.joint_names))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs of ros2: messages from YAML and back, and against a small node."""
+"""The verbs of ros2: messages from and to YAML, and calls to a small node."""
 
 import math
 import subprocess
@@ -122,7 +122,7 @@ def ros2(capsys, *words):
 
 
 def ros2_process(*words):
-    """The same in a process of its own: other tests of this one have initialized rclpy."""
+    """The same in a separate process, as other tests of this one have initialized rclpy."""
     code = "import sys; from motion_nodes.cli.ros2 import run; sys.exit(run(sys.argv[1:], 'ros2'))"
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
@@ -153,7 +153,7 @@ def test_verbs_against_a_node(listener):
     code, told = ros2_process("param", "get", "/listener", "gian")
     assert code == 1
     assert "'gain'" in told
-    # Loaded machines discover nodes one after the other.
+    # On a loaded machine nodes are discovered one by one.
     listed = ros2_process("node", "list", "--spin-time", "3")[1].split()
     assert "/listener" in listed
     code, told = ros2_process("topic", "list", "-t")

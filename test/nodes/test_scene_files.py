@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files the planner writes and reads."""
+"""Scene files that the planner writes and reads, and paths that it refuses."""
 
 from __future__ import annotations
 

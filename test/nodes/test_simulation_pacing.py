@@ -37,7 +37,7 @@ class Streamer:
         return int(self.time() / T + 1e-6)
 
     def stream(self, seconds: float) -> float:
-        """Stream for some real time; return the last stamp [s]."""
+        """Stream for ``seconds`` of real time; return the last stamp [s]."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.client.spin(0.002)

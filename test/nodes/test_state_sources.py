@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frozen joint states, a second driver, and a rival of joint_command: the arm holds and reports it.
+"""Frozen joint states, a second driver, another publisher of joint_command: the arm holds.
 
-The robot is a driver that the test plays, in wall time.
+Each fault is reported. The driver is scripted, in wall time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def cell(
     robot: ScriptedRobot, module_suite: Any, module_client: RosClient
 ) -> Iterator[JointClient]:
     """The controller of that robot."""
-    # A busy machine may keep the driver waiting; losses of the state are tested elsewhere.
+    # The driver may be late under load; lost states are tested elsewhere.
     module_suite.node("articulation_controller", robot="franka", state_timeout=3.0)
     arm = JointClient(module_client)
     arm.wait_for()
@@ -57,7 +57,7 @@ def arm(cell: JointClient, robot: ScriptedRobot) -> JointClient:
 
 
 def holds(client: RosClient, *, again: bool = False) -> None:
-    """Wait until the controller holds the arm and reports no error, maybe from now on."""
+    """Wait until the controller holds the arm without error; ``again``: by a new report."""
 
     def fine() -> bool:
         status = client.diagnostics(CONTROLLER)
@@ -171,7 +171,7 @@ def test_a_rival_of_the_commands(arm):
     [("left_wheel_joint", 1.0), (ARM[0], math.nan), (ARM[0], math.inf), (ARM[0], 1e155)],
 )
 def test_commands_that_move_no_joint_of_the_arm(arm, name, value):
-    """Of a base in the same namespace, or of values that every driver ignores."""
+    """Joints of a base in the same namespace, or values that every driver ignores."""
     other = arm.client.publisher(JointState, "/joint_command")
     message = JointState(name=[name], position=[value])
     call = begin(arm, 1.0)

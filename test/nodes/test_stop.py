@@ -35,7 +35,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 class StoppableSuite:
-    """An arm, a base, and what a test asks of both."""
+    """An arm and a base with their clients."""
 
     def __init__(self, client: RosClient) -> None:
         self.client = client
@@ -70,10 +70,10 @@ class StoppableSuite:
         self.client.wait(lambda: not any(map(self.stopped, ALL)), "all nodes to be resumed")
 
     def rests(self) -> None:
-        """Both robots report rest, and it is true."""
+        """Wait until both robots report rest, and check their speeds."""
         for node in (ARM_NODE, BASE_NODE):
             self.client.wait(lambda n=node: self.state(n).get(MOTION) == AT_REST, f"rest of {node}")
-        # States that were measured before the report may still be queued: as many as are kept.
+        # States from before the report may still be queued, at most as many as the depth.
         self.arm.states.clear()
         self.client.wait(lambda: len(self.arm.states) > BEST_EFFORT.depth, "newer states")
         assert self.arm.speed() < 0.03
@@ -92,7 +92,7 @@ class StoppableSuite:
         self.references.publish(JointState(name=["panda_joint1"], position=[1.2]))
 
     def go(self, position: tuple[float, float, float]) -> None:
-        """Give the policy a target."""
+        """Publish a target of the policy at a position [m]."""
         message = PoseStamped()
         p, q = message.pose.position, message.pose.orientation
         (p.x, p.y, p.z), (q.x, q.w) = position, (1.0, 0.0)
@@ -108,7 +108,7 @@ class StoppableSuite:
                 self.client.node.destroy_timer(timer)
 
     def stays(self, seconds: float = 0.4) -> None:
-        """Nothing moves for a while."""
+        """Check that nothing moves for ``seconds``."""
         self.client.spin(0.1)
         before, place = self.arm.joints, self.odom.newest.pose.pose.position.x
         self.client.spin(seconds)
@@ -154,7 +154,7 @@ def test_a_stop_from_the_topic_brings_both_to_rest_until_the_resume(cell):
                 DiagnosticStatus.WARN
             )
         cell.resume()
-        # The streams went on all the while: they are left out until they begin anew.
+        # The streams have not paused: they are ignored until they start again.
         cell.stays()
     cell.client.spin(0.7)
     with cell.streamed(cell.reach, cell.drive):
@@ -306,7 +306,7 @@ def test_the_commands_stop_and_resume(cell, suite):
     for node in (ARM_NODE, BASE_NODE):
         assert f"{node.lstrip('/')}: at rest after" in process.output
     cell.rests()
-    # The command has left the graph; its stop has not.
+    # The stop outlives the command's node.
     assert all(map(cell.stopped, ALL))
     process = suite.run([*motion, "resume"])
     cell.client.wait(lambda: not process.running, "motion resume")

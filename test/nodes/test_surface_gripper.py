@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A surface gripper over DDS: it lifts a box, the planner knows it, and it is gone when dropped."""
+"""A surface gripper over DDS: it lifts a box, which is attached in the planning scene meanwhile."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def suction(module_suite: Any, module_client: Any, tmp_path_factory: Any) -> Suc
     made.planner.wait()
     made.arm.wait_for()
     made.wait("open", "")
-    # The wrist first: stretched, the arm would sweep the box away.
+    # The wrist first: otherwise the stretched arm would hit the box.
     made.go({name: ABOVE[name] for name in ARM[3:]})
     made.go(ABOVE)
     return made

@@ -47,7 +47,7 @@ from motion_nodes.scene.shapes import triangle_mesh
 def tasks(module_suite: Suite, module_client: RosClient) -> Iterator[TaskClient]:
     without = ("rmpflow_policy", "trajectory_generator", "controller_manager", "ik_service")
     module_suite.bring_up("franka", backend="mock", tasks=True, without=without, rate=100.0)
-    # Its configuration compiles inverse kinematics with exact checks.
+    # Its configuration compiles the inverse kinematics.
     module_client.wait_for_diagnosis(SERVER, "", within=90.0)
     made = TaskClient(module_client)
     objects = module_client.publisher(CollisionObject, "/collision_object", qos.REQUESTS)
@@ -211,7 +211,7 @@ def test_goals_that_are_refused(tasks: TaskClient, name: str, goal: Any, code: i
 
 
 def test_a_language_model_drives_the_suite_over_mcp(tasks: TaskClient) -> None:
-    """A real client over standard input and output, as applications start the server."""
+    """A real MCP client over stdin and stdout, as applications start the server."""
     anyio.run(_session_of_a_model, tasks)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks in MuJoCo over DDS, with objects that are moved meanwhile; judged by their true poses."""
+"""Tasks in MuJoCo over DDS with objects moved meanwhile, judged by true poses."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Table:
         self.moves.publish(message)
 
     def begin(self, text: str, phase: str) -> None:
-        """Give a task, and return when it is in a phase."""
+        """Start a task, and wait until it is in a phase."""
         number = self.tasks.status["number"]
         self.tasks.commands.publish(String(data=text))
         self.tasks.until(lambda s: s["number"] > number and s.get("phase") == phase, 120.0)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops at every moment of a task, and fingers that fail: what the hand holds stays known.
+"""Stops in every cycle of a task, and finger faults: the held object stays known.
 
-After each, the next task or plan succeeds.
+After each, the next task or plan succeeds. Without nodes:
 
-The tool goes where it is sent, the fingers close on a cube that then follows them, and the scene is
-changed by the messages of the task server; without nodes.
+the tool reaches its targets, a cube follows the closed fingers, and the messages of the task server
+change the scene.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ PERIOD = 0.05
 
 
 class Cell:
-    """A hand, a cube and a shelf; a cycle of the task server in each :meth:`tick`."""
+    """A hand, a cube and a shelf; each :meth:`tick` is a cycle of the task server."""
 
     def __init__(self, hides: bool = False) -> None:
-        """Args: hides: whether the detector does not see what is close to the hand."""
+        """Args: hides: whether the detector misses objects near the hand."""
         self.hides, self.seen = hides, (0.0, np.eye(4))
         self.clock, self.pose = 100.0, from_xyz_rpy((0.3, 0.0, 0.5), (np.pi, 0, 0))
         self.arm, self.max_width = SimpleNamespace(tip="hand"), 0.08
@@ -152,7 +152,7 @@ class Cell:
             raise SkillFailed("the drives of the fingers are off")
 
     def cancel(self) -> None:
-        """A motion whose generator is closed has ended."""
+        """Nothing to do: closing its generator ends a motion."""
 
     def _grasp(self, target: Any, max_width: float) -> Any:
         yield
@@ -176,7 +176,7 @@ class Cell:
         if far or not self.hides:
             self.seen = self.clock, np.array(self.cube)
         elif self.objects.held:
-            self.seen = self.seen[0], np.array(self.cube)  # where the hand has it
+            self.seen = self.seen[0], np.array(self.cube)  # as held by the hand
         shelf = from_xyz_rpy((0.5, -0.2, 0.5 * SHELF_TOP))
         for name, X, size in (
             ("red_cube", self.seen[1], 3 * (SIDE,)),
@@ -251,7 +251,7 @@ def test_fingers_that_fail_on_the_load_keep_it_known(motion, cycles, silent) -> 
         while cell.failing is not None:
             cell.tick(runner)
         held.add(cell.grips)
-        for _ in range(2):  # as far as to the next skill, which may be done with it soon
+        for _ in range(2):  # up to the next skill, which may release it soon
             if cell.grips:
                 assert cell.objects.held == "red_cube", where
             cell.objects.update(cell.clock)
@@ -291,7 +291,7 @@ def test_a_camera_that_does_not_see_into_the_hand_is_enough() -> None:
     assert runner.state is TaskStatus.SUCCEEDED, runner.reason
     assert not [e.text for e in runner.events if "failed" in e.text]
     assert cell.cube[2, 3] == pytest.approx(SHELF_TOP + 0.5 * SIDE)
-    # A detector that reports nothing at all is another matter.
+    # Without any detections the task fails.
     runner = cell.begin()
     cell.objects._markers = SimpleNamespace(newest=lambda: None)  # type: ignore[assignment]
     cell.finish(runner)

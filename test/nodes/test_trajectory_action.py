@@ -62,7 +62,7 @@ def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespac
 
 @pytest.fixture
 def arm(cell: SimpleNamespace) -> JointClient:
-    """The arm at home and at rest, nobody moving it."""
+    """The arm at home and at rest."""
     arm = cell.arm
     arm.client.wait(lambda: arm.states and arm.reports, "the arm")
     if arm.away(HOME) > 1e-6 or arm.speed() > 0.0:
@@ -76,7 +76,7 @@ def by(offset: float, *joints: str) -> dict[str, float]:
 
 
 def under_way(arm: JointClient, goal: dict[str, float], seconds: float = 3.0, **more: Any) -> Call:
-    """A goal whose joints move."""
+    """Return a goal whose joints have started to move."""
     call = arm.follow(smooth(goal, seconds), **more)
     assert call.accepted()
     try:
@@ -133,7 +133,7 @@ def test_a_newer_goal_preempts_where_joints_are_shared(arm):
     assert beside.result()[0] == SUCCEEDED
     assert second.result()[0] == SUCCEEDED
     arm.arrives(by(-0.1, J2))
-    # The joint that nobody wanted any more was brought to rest on its way.
+    # The joint without a command was brought to rest on its way.
     assert 0.002 < arm.rest()[J1] - HOME[J1] < 0.59
 
 
@@ -162,8 +162,8 @@ def test_other_inputs_preempt_and_are_named(arm, send, who):
     status, result = goal.result()
     assert (status, result.error_code) == (ABORTED, Codes.INVALID_GOAL)
     assert result.error_string == f"preempted by {who}"
-    assert other.result()[0] == SUCCEEDED, "it shares no joint with the newcomer"
-    arm.client.wait(lambda: arm.away(by(-0.1, J1)) < 1e-3, "the newcomer's goal")
+    assert other.result()[0] == SUCCEEDED, "shares no joint with the new command"
+    arm.client.wait(lambda: arm.away(by(-0.1, J1)) < 1e-3, "the goal of the new command")
 
 
 def test_cancel_brakes_and_holds(arm):
@@ -192,7 +192,7 @@ def test_cancel_of_a_goal_that_has_ended_changes_nothing(arm):
 
 
 def test_path_tolerance_violated(arm):
-    # The robot's state is one period old, so it lags by more than this at any speed worth it.
+    # The measured state is one period old, so its lag exceeds this tolerance.
     call = arm.follow(smooth(by(0.8, J1, J2), 1.5), path_tolerance=tolerances([J2], 1e-4))
     status, result = call.result()
     assert (status, result.error_code) == (ABORTED, Codes.PATH_TOLERANCE_VIOLATED)
@@ -260,7 +260,7 @@ def test_a_refused_goal_does_not_disturb_the_one_under_way(arm):
 
 
 def test_as_moveit_sends_it(arm):
-    """Quintic segments from the present state, no tolerances, stamp 0, its own joint order."""
+    """Quintic segments from the current state, no tolerances, stamp 0, another joint order."""
     names = list(reversed(ARM))
     start = np.array([arm.joints[name] for name in names])
     times = np.linspace(0.0, 1.5, 16)
@@ -373,7 +373,7 @@ def test_many_goals_at_once(arm):
     goals = [arm.follow(smooth(by(0.1 + 0.02 * i, J1), 0.5)) for i in range(20)]
     statuses = [call.result() for call in goals]
     assert all(goal.accepted() for goal in goals)
-    # They may arrive in another order than they were sent in; the last to be taken up wins.
+    # They may arrive in another order than sent; the last one received wins.
     winners = [i for i, (status, _) in enumerate(statuses) if status == SUCCEEDED]
     assert len(winners) == 1
     arm.arrives(by(0.1 + 0.02 * winners[0], J1))
@@ -394,7 +394,7 @@ def test_a_client_that_vanishes(arm):
     other.wait(sent.done, "the goal's acceptance")
     other.close()
     action.destroy()
-    # What was asked for is done, and others are served.
+    # The goal is executed, and other clients are served.
     arm.client.wait(lambda: arm.away(by(0.4, J1)) < 0.01, "the goal")
     assert arm.follow(smooth(by(0.1, J1), 0.5)).result()[0] == SUCCEEDED
 
@@ -416,7 +416,7 @@ def test_the_robot_is_lost_during_a_goal(cell, arm):
     assert result.error_string.startswith("the robot's state is not known; no joint_states for ")
     cell.again("sim")
     arm.wait_for()
-    # A goal that comes before the controller has seen that time began anew is aborted by that.
+    # A goal that arrives before the controller has noticed the jump of time is aborted by it.
     cell.client.wait(
         lambda: arm.follow(smooth(by(0.1, J1), 0.4)).result()[0] == SUCCEEDED, "motion again"
     )
@@ -436,7 +436,7 @@ def test_braked_within_limits_at_the_end_of_the_controller(cell, arm, how):
         assert arm.client.change_state(CONTROLLER, "deactivate")
     arm.client.wait(lambda: arm.speed() < 1e-6, "rest")
     assert HOME[J1] < arm.joints[J1] < HOME[J1] + 1.2
-    assert call.feedback, "it was under way"
+    assert call.feedback, "the goal was active"
     velocity = np.array([m.velocity[m.name.index(J1)] for m in arm.commands.messages])
     stamps = [m.header.stamp for m in arm.commands.messages]
     time = np.array([stamp.sec + 1e-9 * stamp.nanosec for stamp in stamps])
@@ -455,7 +455,7 @@ def test_braked_within_limits_at_the_end_of_the_controller(cell, arm, how):
 
 
 def test_shut_down_during_a_goal(arm):
-    # The last test: the node does not come back from this.
+    # The last test: it ends the node.
     call = under_way(arm, by(0.6, J1))
     assert arm.client.change_state(CONTROLLER, "active_shutdown")
     status, result = call.result()

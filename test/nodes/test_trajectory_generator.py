@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trajectory generator, asked by another process: waypoints, paths of the tool, bad input."""
+"""The trajectory generator, called from another process: waypoints, tool paths, bad input."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def waypoints(points: Any, names: Any = ARM, times: Any = None) -> JointTrajecto
 
 
 def arrays(message: JointTrajectory) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Times, positions, velocities, accelerations."""
+    """Return times [s], (k,), positions, velocities and accelerations, (k, n) each."""
     times = [p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in message.points]
     q, v, a = (
         np.array([getattr(point, channel) for point in message.points])
@@ -67,7 +67,7 @@ class Generator:
         self._spec = client.publisher(String, f"{NODE}/path_spec")
 
     def ask(self, message: JointTrajectory | str) -> DiagnosticStatus:
-        """Send waypoints or a path and return the first word on it."""
+        """Send waypoints or a path; return the first status on it."""
         for heard in (self.status, self.trajectory, self.tool_path):
             heard.clear()
         if isinstance(message, str):
@@ -81,14 +81,14 @@ class Generator:
         return status
 
     def refusal(self, message: JointTrajectory | str) -> str:
-        """Return why it is refused; nothing else may come of it."""
+        """Return the reason of the refusal; no trajectory may be published."""
         status = self.ask(message)
         assert status.level == DiagnosticStatus.ERROR
         assert not len(self.trajectory)
         return status.message
 
     def retime(self, points: Any = None, names: Any = ARM, **fields: Any) -> Any:
-        """Ask the service."""
+        """Call the service ~/retime_path."""
         call = GetMotionPlan.Request()
         request = call.motion_plan_request
         if points is not None:
@@ -122,7 +122,7 @@ def generator(module_suite: Any, module_client: RosClient) -> Generator:
 
 
 def check_motion(message: JointTrajectory, scale: float = 1.0) -> None:
-    """At rest at both ends, times that rise, limits kept."""
+    """Check rest at both ends, increasing times, and limits times ``scale``."""
     t, q, v, a = arrays(message)
     assert t[0] == 0.0
     assert (np.diff(t) > 0.0).all()
@@ -218,7 +218,7 @@ def test_bad_input_is_told_and_changes_nothing(generator, message, words):
 
 
 def tool_line(way: tuple[float, float, float]) -> str:
-    """A straight path of the tool from where it is at home."""
+    """Return a straight tool path from the home pose by ``way`` [m], as YAML."""
     kinematics = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
     X = kinematics.pose(FRANKA.home, FRANKA.group("arm").tip)
     begin, end = X[:3, 3].tolist(), (X[:3, 3] + way).tolist()
@@ -310,7 +310,7 @@ def test_with_execute_the_robot_goes_there(generator):
     joints = client.listen(JointState, "/joint_states", BEST_EFFORT)
 
     def away() -> float:
-        """How far the joint that is farthest from the last waypoint is from it."""
+        """Max distance of a joint from the last waypoint [rad]."""
         place = dict(zip(joints.newest.name, joints.newest.position, strict=True))
         return float(max(abs(place[name] - x) for name, x in zip(ARM, WAY[-1], strict=True)))
 

@@ -26,7 +26,7 @@ J1, J2 = ARM[:2]
 
 @pytest.fixture
 def arm(controlled_arm: JointClient) -> JointClient:
-    """At home and at rest: nothing here moves it."""
+    """The arm at home and at rest."""
     return controlled_arm
 
 
@@ -131,7 +131,7 @@ def test_other_wishes_that_make_no_sense(arm):
 
 
 def test_huge_trajectories_are_refused(arm):
-    """Refused by their length alone, while the joints that move are led on."""
+    """Refused by their length alone, while the motion under way continues."""
     count = 200_000
     message = trajectory([J1], [[0.0]], [1.0])
     message.points = message.points * count

@@ -42,13 +42,13 @@ def arm(controlled_arm: JointClient) -> JointClient:
 def send(
     arm: JointClient, kind: Any, topic: str, message: Any, until: Callable[[], Any], what: str
 ) -> None:
-    """Send until it has had its effect: the first may come before reader and writer have met."""
+    """Send until a condition holds: the first message may precede discovery."""
     publisher = arm.publisher(kind, topic)
     arm.client.repeat(lambda: publisher.publish(message), until, what, rate=2.0)
 
 
 def refused(arm: JointClient, kind: Any, topic: str, message: Any, text: str) -> None:
-    """Send what is to be refused, and find that nothing moved."""
+    """Send a message that must be refused, and check that nothing moves."""
     before = arm.reference()
     send(arm, kind, topic, message, lambda: text in arm.last_warning(), f"'{text}'")
     assert arm.reference() == before
@@ -73,7 +73,7 @@ def test_bad_trajectories_on_the_topic(arm):
 
 
 def test_as_rqt_joint_trajectory_controller_sends_and_reads(arm):
-    """Every 0.1 s one point for all joints, timed by the measured way at the joint's top speed."""
+    """One point for all joints every 0.1 s, timed by the measured distance at max velocity."""
     limit = dict(zip(JOINTS, FRANKA.limits.velocity, strict=True))
     sliders = {name: HOME[name] + (1.2 if name == J1 else -0.2) for name in ARM}
     publisher = arm.publisher(JointTrajectory, "joint_trajectory")
@@ -134,7 +134,7 @@ def test_commands_go_to_the_channel_of_each_mode(arm):
         seen = []
 
         def done() -> bool:
-            # Speeds and efforts end soon after the last command: a message of both counts.
+            # Velocities and efforts end soon after the last command: look for both at once.
             newest = arm.commands.newest
             both = newest.velocity[out[J7]], newest.effort[out[J2]]
             if both == pytest.approx((0.25, 7.5)) and abs(arm.speed([J7]) - 0.25) < 1e-6:
@@ -156,7 +156,7 @@ def test_commands_go_to_the_channel_of_each_mode(arm):
         )
     finally:
         assert client.set_parameters(CONTROLLER, control_modes=["position"]).successful
-    # Back in position mode joints stand where they were.
+    # Back in position mode, joints hold their positions.
     rested = arm.rest(1e-6)
     client.spin(0.2)
     assert arm.away(rested) < 1e-6
@@ -176,7 +176,7 @@ def test_query_state(arm):
     assert list(answer.position) == pytest.approx([HOME[n] for n in JOINTS], abs=1e-9)
     assert list(answer.velocity) == [0.0] * 9
     assert list(answer.acceleration) == [0.0] * 9
-    arm.pause("/mock_sim", True)  # however long it takes, the trajectory begins in the future
+    arm.pause("/mock_sim", True)  # so that the trajectory begins in the future, whatever the delay
     try:
         begin = arm.now + 0.5
         call = arm.follow(smooth({J1: 0.8}, 2.0, stamp=begin))
@@ -204,7 +204,7 @@ def test_query_of_an_inactive_node(arm):
     assert arm.client.change_state(CONTROLLER, "activate")
     arm.wait_for()
     arm.client.spin(0.3)
-    assert arm.away(HOME) < 1e-6, "what was sent to an inactive node is not done later"
+    assert arm.away(HOME) < 1e-6, "commands to an inactive node are dropped"
 
 
 def test_reset_forgets_everything(arm):
@@ -215,7 +215,7 @@ def test_reset_forgets_everything(arm):
     assert (answer.success, answer.message) == (True, "holding the measured positions")
     status, result = call.result()
     assert (status, result.error_string) == (ABORTED, "the controller was reset")
-    # The simulation follows the stream a few milliseconds later, and turns round on the way.
+    # The simulation follows the stream with a delay of a few milliseconds.
     arm.client.spin(0.2)
     rested = arm.rest()
     arm.client.spin(0.2)
@@ -242,12 +242,12 @@ def test_controller_state(arm):
         stamps.append(message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec)
     assert stamps == sorted(stamps)
     periods = np.diff(stamps)
-    # Never more often than each 20 ms; a busy machine may leave any number out.
+    # At most every 20 ms; any number may be lost under load.
     assert np.median(periods) > 0.015
 
 
 def test_a_stream_from_sliders_moves_smoothly(arm):
-    """As joint_state_publisher_gui sends it: all joints, always, with its own stamps."""
+    """As from joint_state_publisher_gui: all joints in each message, at a fixed rate."""
     publisher = arm.publisher(JointState, "reference")
     goal = HOME | {J1: 0.4, J2: HOME[J2] - 0.2}
     message = JointState(name=JOINTS, position=[goal[n] for n in JOINTS])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The viewer node shows frames, a cloud and an image, and subscribes only while it does."""
+"""The viewer node shows frames, a cloud and an image, and subscribes only while they are shown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(400)
 def cell(
     ros: None, module_client: RosClient, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[SimpleNamespace]:
-    """A viewer of a base that stands at x = 1 m, in this process."""
+    """A viewer in this process, of a base at x = 1 m."""
     args = ["--ros-args", "-p", "robots:=['left:=jetbot@1,0,0']", "-p", "port:=0"]
     node = BrowserViewerNode(args)
     node.trigger_configure()
@@ -47,7 +47,7 @@ def cell(
 
 
 def transform(parent: str, child: str, x: float) -> TransformStamped:
-    """A transform along x [m]."""
+    """Return a translation along x [m]."""
     message = TransformStamped(child_frame_id=child)
     message.header.frame_id = parent
     message.transform.translation.x = x
@@ -64,7 +64,7 @@ def test_what_is_selected_is_subscribed_and_shown(cell: SimpleNamespace) -> None
         transform("lost", "lost_camera", 0.0),
     ]  # fmt: skip
     static.publish(TFMessage(transforms=transforms))
-    # Not by client.publisher, which waits for a subscription: there must be none.
+    # Not client.publisher, which waits for a subscription: there must be none.
     clouds = client.node.create_publisher(PointCloud2, "/eye/points", RELIABLE)
     images = client.node.create_publisher(Image, "/eye/image", RELIABLE)
 
@@ -100,8 +100,8 @@ def test_what_is_selected_is_subscribed_and_shown(cell: SimpleNamespace) -> None
 
     client.wait(refused, "the reason why the cloud is not placed")
     cell.pages[0] = 0
-    client.wait(lambda: not clouds.get_subscription_count(), "nobody looks")
-    client.wait(lambda: not images.get_subscription_count(), "nobody looks")
+    client.wait(lambda: not clouds.get_subscription_count(), "no page")
+    client.wait(lambda: not images.get_subscription_count(), "no page")
     panel.cloud.value = panel.image.value = OFF
     cell.pages[0] = 1
     client.spin(0.3)

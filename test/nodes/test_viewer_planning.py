@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The viewer node follows plans and scenes of robots in namespaces; bad ones harm nothing."""
+"""The viewer node follows plans and scenes of robots in namespaces, and ignores invalid ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NAMES = list(FRANKA.joint_names)
 def displayed(
     rows: dict[float, list[float]], names: list[str], start: dict[str, float] | None = None
 ) -> DisplayTrajectory:
-    """A plan: positions by time."""
+    """Return a plan from positions [rad] by time [s]."""
     trajectory = RobotTrajectory()
     trajectory.joint_trajectory.joint_names = names
     for when, row in rows.items():
@@ -99,7 +99,7 @@ class TestConversion:
 
 @pytest.fixture(scope="module")
 def cell(ros: None, module_client: RosClient) -> Iterator[SimpleNamespace]:
-    """A viewer of an arm in a namespace, in this process, and one who tells of its scene."""
+    """A viewer in this process, of an arm in a namespace, and an owner of its scene."""
     scene = PlanningScene(is_diff=False)
 
     def answer(_: Any, response: Any) -> Any:
@@ -169,7 +169,7 @@ def tell(cell: SimpleNamespace, *changes: CollisionObject) -> None:
 
 
 def test_the_whole_scene_first_then_what_changes(cell):
-    """The whole comes of the service, as for one who comes late."""
+    """The whole scene comes from the service, as for late subscribers."""
     cell.client.wait(
         lambda: cell.node._watched["left"].planning.follower.synchronised, "the whole scene"
     )
@@ -180,7 +180,7 @@ def test_the_whole_scene_first_then_what_changes(cell):
     cell.client.wait(lambda: abs(objects(cell)["cup"].position[0] - 0.3) < 1e-9, "the cup moved")
     tell(cell, box("table", math.nan), box("cup", 0.0, CollisionObject.REMOVE))
     cell.client.wait(lambda: set(objects(cell)) == {"table"}, "the cup gone")
-    assert objects(cell)["table"].position[0] == pytest.approx(0.6), "NaN moves nothing"
+    assert objects(cell)["table"].position[0] == pytest.approx(0.6), "NaN is ignored"
 
 
 def test_commanded_positions_in_collision_are_reported_once(cell, monkeypatch):
@@ -224,7 +224,7 @@ def test_a_plan_is_passed_by_the_ghost(cell):
 
 
 def follower_answers(cell: SimpleNamespace, accept: bool) -> list[Any]:
-    """Serve /left/move_action as a planner does; return the goals that come."""
+    """Serve /left/move_action as a planner does; return the list of received goals."""
     goals: list[Any] = []
 
     def carry_out(handle: Any) -> Any:
@@ -247,14 +247,12 @@ X_TARGET = from_xyz_rpy((0.4, 0.1, 0.5), (np.pi, 0.0, 0.3))
 
 
 def test_a_dragged_target_goes_to_who_follows_it(cell):
-    """Where nobody listens, the page says so."""
+    """Without a subscriber, the page reports that."""
     for follower, topic in ((RMPFLOW, "rmpflow_policy/reference"), (IK, "ik_service/target_pose")):
         wish = TargetCommand(X_TARGET, follower)
         if follower == IK:
             cell.page.on_target("left", wish)
-            cell.client.wait(
-                lambda: "is ik_service running?" in words(cell, IK), "the page's words"
-            )
+            cell.client.wait(lambda: "is ik_service running?" in words(cell, IK), "the page's text")
         heard = cell.client.listen(PoseStamped, f"/left/{topic}")
         message = cell.client.repeat(
             lambda wish=wish: cell.page.on_target("left", wish),
@@ -284,7 +282,7 @@ def test_a_target_of_others_is_shown_in_any_frame(cell):
 
     tell("panda_link0", 0.45)
     cell.client.wait(lambda: np.allclose(shown(), (0.45, 0.0, 0.0)), "the target")
-    # Link 1 is a third of a metre above the base.
+    # Link 1 is 0.333 m above the base.
     tell("panda_link1", 0.25)
     cell.client.wait(lambda: np.allclose(shown(), (0.25, 0.0, 0.333)), "the target above")
     tell("panda_link0", math.nan)
@@ -295,13 +293,13 @@ def test_a_target_of_others_is_shown_in_any_frame(cell):
 
 def test_the_planner_is_asked_and_its_words_are_shown(cell):
     cell.page.on_target("left", TargetCommand(X_TARGET, PLANNER, "go"))
-    cell.client.wait(lambda: "is the planner running?" in words(cell, PLANNER), "that nobody plans")
+    cell.client.wait(lambda: "is the planner running?" in words(cell, PLANNER), "the note")
     for accept, said in ((False, "the goal touches the table"), (True, "done")):
         goals = follower_answers(cell, accept)
         verb = "go" if accept else "plan"
         cell.client.wait(cell.node._watched["left"].target._planner._client.server_is_ready, "it")
         cell.page.on_target("left", TargetCommand(X_TARGET, PLANNER, verb))
-        cell.client.wait(lambda said=said: words(cell, PLANNER) == said, f"the words '{said}'")
+        cell.client.wait(lambda said=said: words(cell, PLANNER) == said, f"the text '{said}'")
         goal = goals[0]
         assert goal.request.group_name == "arm"
         assert goal.planning_options.plan_only is (verb == "plan")
@@ -316,7 +314,7 @@ def test_objects_of_the_page_become_changes_of_the_scene(cell):
     ball = world_object("ball", Sphere(0.1), from_xyz_rpy((0.5, 0.2, 0.3)))
     cell.page.on_object("left", "ball", ball)
     editor = cell.page._robots["left"].planning.editor
-    cell.client.wait(lambda: "is its planner running?" in editor._text, "that nobody keeps it")
+    cell.client.wait(lambda: "is its planner running?" in editor._text, "the note")
     heard = cell.client.listen(PlanningScene, "/left/planning_scene")
     cell.client.wait(
         lambda: cell.node._watched["left"].planning._changes.get_subscription_count(), "it"
@@ -329,7 +327,7 @@ def test_objects_of_the_page_become_changes_of_the_scene(cell):
     assert (added.id, added.operation) == ("ball", CollisionObject.ADD)
     assert added.primitives[0].dimensions[0] == pytest.approx(0.1)
     assert not editor._text
-    # Once its owner tells of it, a drag only moves it.
+    # Once its owner has published it, a drag only moves it.
     tell(cell, added)
     cell.client.wait(lambda: "ball" in objects(cell), "the ball drawn")
     known = cell.node._watched["left"].planning.follower.scene.objects["ball"]
@@ -358,9 +356,9 @@ def test_a_trajectory_and_a_search_tree_are_shown(cell):
     tree = cell.client.node.create_publisher(MarkerArray, "/left/move_group/markers", LATCHED)
     tree.publish(MarkerArray(markers=[marker]))
     cell.client.spin(0.2)
-    assert not tree.get_subscription_count(), "nobody has to draw what nobody looks at"
+    assert not tree.get_subscription_count(), "no subscription while it is hidden"
     planning.show_tree.value = True
-    cell.client.wait(tree.get_subscription_count, "somebody looks")
+    cell.client.wait(tree.get_subscription_count, "a subscription")
 
     def drawn() -> int:
         cell.page.flush()
@@ -370,9 +368,9 @@ def test_a_trajectory_and_a_search_tree_are_shown(cell):
     assert planning.tree.nodes[0].points.shape == (2, 2, 3)
     tree.publish(MarkerArray(markers=[marker, odd]))
     cell.client.spin(0.3)
-    assert drawn() == 1, "one that is not finite changes nothing"
+    assert drawn() == 1, "markers that are not finite are ignored"
     planning.show_tree.value = False
-    cell.client.wait(lambda: not tree.get_subscription_count(), "nobody looks any more")
+    cell.client.wait(lambda: not tree.get_subscription_count(), "the end of the subscription")
 
 
 def test_the_button_on_the_plan_tab_recovers(cell):
@@ -383,7 +381,7 @@ def test_the_button_on_the_plan_tab_recovers(cell):
         return str(planning._recovery.content)
 
     cell.page.on_recover("left")
-    cell.client.wait(lambda: "is the planner running" in shown(), "that nobody recovers")
+    cell.client.wait(lambda: "is the planner running" in shown(), "the note")
     calls = []
 
     def recover(_: Any, response: Any) -> Any:
@@ -399,7 +397,7 @@ def test_the_button_on_the_plan_tab_recovers(cell):
             cell.client.spin(0.2)
         return shown() == r"collision \*free\*"
 
-    cell.client.wait(recovered, "what came of it")
+    cell.client.wait(recovered, "the result")
     cell.client.node.destroy_service(service)
 
 
@@ -411,7 +409,7 @@ def test_the_health_of_nodes_is_shown(cell):
 
 
 def test_configured_again_it_follows_again(cell):
-    """The last test: the page is another one."""
+    """The last test: it replaces the page."""
     for verb in ("deactivate", "cleanup", "configure", "activate"):
         assert cell.client.change_state("/browser_viewer", verb)
     cell.page = cell.node._viewer

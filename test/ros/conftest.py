@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures that files of this room share."""
+"""Fixtures shared by the files of this folder."""
 
 from scene_translation import messages, robot
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node under test that writes down its calls, and the fixtures that make and serve it."""
+"""A node under test that records its calls, and fixtures that make and serve it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ProbeParams(NodeParams):
 
 
 class Probe(MotionNode[ProbeParams]):
-    """Writes down what happens to it, and in which thread."""
+    """Records its calls, and their threads."""
 
     params_type = ProbeParams
 
@@ -104,7 +104,7 @@ def make(ros) -> Iterator[Callable[..., Probe]]:
 
 @pytest.fixture
 def served(make) -> Iterator[Callable[..., Probe]]:
-    """Make nodes whose slow part an executor serves, as in a process of the suite."""
+    """Make nodes with an executor for their services, as in a process of the suite."""
     running: list[tuple[GuardedExecutor, threading.Thread]] = []
 
     def build(*overrides: str) -> Probe:

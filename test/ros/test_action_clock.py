@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Action servers in simulated time: goals are stamped by it, and it does not wake the executor."""
+"""Action servers in simulated time: it stamps goals, and does not wake the executor."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Gripping(MotionNode[NodeParams]):
 
 
 class CountingExecutor(SingleThreadedExecutor):
-    """Counts how often it looks through what it serves."""
+    """Counts how often it checks an entity."""
 
     looks = 0
 
@@ -116,7 +116,7 @@ def test_the_clock_wakes_nobody_and_goals_are_stamped_by_it(
         time.sleep(0.02)
     assert node.ticks > ticks + TICKS // 4
     assert node.now() == pytest.approx(seconds)
-    # One look through everything may come of something else, such as a client that is found.
+    # Other events, such as the discovery of a client, may cause a check of all entities.
     entities = sum(1 for _ in node.services) + sum(1 for _ in node.waitables) + 10
     assert executor.looks - before < 5 * entities
     future = action.send_goal_async(GripperCommand.Goal())

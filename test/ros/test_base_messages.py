@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Senders told apart, and odometry at a regular rate."""
+"""Detection of competing senders, and odometry at a regular rate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from motion_nodes.ros.wheeled.base_state import MecanumState
 
 
 def hear(watch: SenderWatch, messages, step: float = 0.05, begin: float = 100.0) -> float:
-    """Feed (topic, number) pairs at regular times; return the last one's time."""
+    """Feed (topic, number) pairs at regular times; return the last time [s]."""
     now = begin
     for i, (topic, number) in enumerate(messages):
         now = begin + i * step
@@ -24,7 +24,7 @@ def hear(watch: SenderWatch, messages, step: float = 0.05, begin: float = 100.0)
 
 def test_one_sender_is_no_fight():
     watch = SenderWatch()
-    now = hear(watch, [("a", 7 + 3 * i) for i in range(100)])  # some are overwritten unread
+    now = hear(watch, [("a", 7 + 3 * i) for i in range(100)])  # some are lost
     assert watch.competing(now) == ()
 
 
@@ -39,7 +39,7 @@ def test_a_handover_and_a_restart_are_no_fight():
 
 @pytest.mark.parametrize("ahead", [0, 1, 500, -500])
 def test_two_senders_on_one_topic(ahead):
-    """Whatever their counts, every second message's number does not grow."""
+    """Whatever the offset of their numbers, every second number does not increase."""
     watch = SenderWatch()
     mixed = [pair for i in range(10) for pair in (("a", 1000 + i), ("a", 1000 + i + ahead))]
     assert watch.competing(hear(watch, mixed)) == ("a",)
@@ -61,7 +61,7 @@ def test_a_middleware_without_numbers_shows_topics_alone():
 
 
 def moments(rate: float, stamps) -> np.ndarray:
-    """Return which of some times [s] are published at a rate [Hz]."""
+    """Return the times [s] out of ``stamps`` at which ``rate`` [Hz] publishes, shape (k,)."""
     regular = RegularMoments(rate)
     return np.array([t for t in stamps if regular.is_due(round(t * 1e9))])
 

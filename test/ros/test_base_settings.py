@@ -50,7 +50,7 @@ CORE = [
 
 
 def edges(entry: Setting) -> list[float]:
-    """Values at the bounds of a setting, next to them, and those that are hardly ever allowed."""
+    """Return values at and next to the bounds of a setting, and special values."""
     bounds = [bound for bound in (entry.ge, entry.gt, entry.le) if bound is not None]
     near = [math.nextafter(bound, to) for bound in bounds for to in (-math.inf, math.inf)]
     return [*bounds, *near, math.nan, math.inf, -math.inf]

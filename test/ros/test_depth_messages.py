@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clouds and depth images in all layouts that cameras use, and in layouts that contradict them."""
+"""Clouds and depth images in all layouts that cameras use, and in inconsistent layouts."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 
 
 def test_a_job_that_runs_the_others_does_not_recurse(ros):
-    """Thousands wait where the executor was busy for a while, and each may run the rest."""
+    """Thousands of jobs wait after a delay of the executor, and each may run the others."""
     node = Node("jobs", use_global_arguments=False)
     jobs, done = ExecutorQueue(node), []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients ask of a plan: goals and constraints along the way, of joints and poses."""
+"""Goal and path constraints of planning requests, of joints and poses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ELSEWHERE[:3, :3] = Rotation.from_rotvec([0.0, 0.0, math.pi / 2.0]).as_matrix()
 
 
 class Tree:
-    """A /tf with one frame beside the robot's."""
+    """A /tf with one frame beyond those of the robot."""
 
     def update(self) -> None:
         """Nothing comes."""
@@ -177,7 +177,7 @@ def test_a_tolerance_that_leads_out_of_the_limits_is_cut(context):
     assert goal.above[0] == 0.0
     assert goal.below[0] == pytest.approx(0.09)
     (goal,) = goals_of([Constraints(joint_constraints=[joint("panda_joint1", 9.0)])], context)
-    assert goal.q[0] == 9.0, "the planner says that it is outside the limits"
+    assert goal.q[0] == 9.0, "the planner reports that it is outside the limits"
 
 
 def test_joints_of_other_groups_must_be_where_they_are_wanted(context):
@@ -277,7 +277,7 @@ def test_a_box_is_kept_along_its_own_axes(context):
     # With an orientation the axes are those of the goal: x of the box is its y.
     (goal,) = goals_of([pose(place, turn())], context)
     assert goal.tolerance.position == pytest.approx((0.03, 0.1, 0.02))
-    # Axes that do not match: what fits inside, and the client is told.
+    # Axes that do not match: the inscribed sphere, with a note.
     (goal,) = goals_of([pose(place, turn(z=math.sin(0.2), w=math.cos(0.2)))], context)
     assert goal.tolerance.position == pytest.approx(0.02)
     assert any("inscribed sphere" in note for note in context.notes)
@@ -301,7 +301,7 @@ def test_a_pose_and_joints_are_one_goal(context):
     assert (q - below)[3] == pytest.approx(ARM.limits.lower[3])
     both.joint_constraints = [joint("panda_finger_joint1", 0.04)]
     (goal,) = goals_of([both], context)
-    assert goal.joints is None, "that of another group stands where it is wanted"
+    assert goal.joints is None, "the joint of another group is at its goal"
 
 
 def test_several_primitives_and_several_goals_are_alternatives(context):
@@ -343,7 +343,7 @@ def test_what_cannot_be_understood_is_refused(context, constraints):
     assert len(text) > 20
 
 
-# ---- constraints along the way
+# ---- path constraints
 
 
 def test_path_constraints_that_hold_anyway_are_omitted(context):
@@ -385,7 +385,7 @@ def test_a_visibility_constraint_becomes_a_line_of_sight(context, axis):
     assert found.sensor_on_link
     assert (found.max_view_angle, found.max_range_angle) == (0.5, math.inf)
     assert np.asarray(found.X_LP)[:3, 2] == pytest.approx(np.eye(3)[2 - axis])
-    assert context.notes, "occlusion is not checked, which the client is told"
+    assert context.notes, "a note that occlusion is not checked"
 
 
 @pytest.mark.parametrize(
@@ -406,7 +406,7 @@ def test_invalid_path_constraints_are_refused(context, kinds):
 
 
 def test_path_constraints_in_a_moving_frame_are_relative_to_its_link(context):
-    """As of the tools of two arms: the region stays where it is in the link of its frame."""
+    """As with the tools of two arms: the region is fixed in the link of its frame."""
     moving = [turn(frame="panda_link5"), region(SPHERE, 0.1, frame="panda_link5")]
     given = Constraints(position_constraints=moving[1:], orientation_constraints=moving[:1])
     ball, rotation = path_constraints_of(given, context)

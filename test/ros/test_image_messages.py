@@ -19,7 +19,7 @@ RGB = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
 
 
 def image(encoding: str, pixels: np.ndarray, pad: int = 0) -> Image:
-    """An image whose rows end with some unused bytes."""
+    """Return an image whose rows end with ``pad`` unused bytes."""
     height, width = pixels.shape[:2]
     rows = np.pad(pixels.reshape(height, -1), ((0, 0), (0, pad)))
     data = array.array("B", rows.tobytes())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint states as bytes say the same as the message objects of rclpy, in both directions."""
+"""Serialized joint states equal the messages of rclpy, in both directions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ stamps = st.integers(-(2**31) * 10**9, 2**31 * 10**9 - 1)
 
 
 class Feed:
-    """Stands in for a polled subscription to bytes."""
+    """Stands for a polled subscription to bytes."""
 
     def __init__(self) -> None:
         self.waiting: list[bytes] = []
@@ -48,7 +48,7 @@ class Feed:
 
 
 def big_endian(joints: dict[str, float], stamp_ns: int) -> bytes:
-    """Return a JointState as a computer of the other order of bytes sends it."""
+    """Return a serialized big-endian JointState."""
     data = struct.pack(">HHiI", 0, 0, *divmod(stamp_ns, 10**9)) + struct.pack(">I", 1) + b"\0"
     data += bytes(-len(data) % 4) + struct.pack(">I", len(joints))
     for name in joints:
@@ -198,7 +198,7 @@ def test_commands_as_bytes_say_what_the_message_says():
         assert stamp == 10**9 + number
         for got, expected in zip(sample, JointChannels(joints, "arm").read(message), strict=True):
             np.testing.assert_array_equal(got, expected)
-        # Serialized anew, the padding between fields may differ.
+        # Reserialized, padding between fields may differ.
         again = channels.read_serialized(data[:4] + b"\x07\0\0\0\x01\0\0\0" + data[12:])[1]
         assert again is sample, "only the stamp may differ"
     set_stamp(message, 5)

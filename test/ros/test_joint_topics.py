@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JointState messages to and from arrays: whatever order and joints they come with."""
+"""JointState messages to and from arrays, with joints in any order and other joints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JOINTS = ("a", "b", "c")
 
 
 class Feed:
-    """Stands in for a polled subscription."""
+    """Stands for a polled subscription."""
 
     def __init__(self) -> None:
         self.waiting: list[JointState] = []
@@ -211,7 +211,7 @@ def test_stamps_survive(nanoseconds):
 
 
 def test_joints_whose_velocity_is_needed(feed):
-    """A driver that measures speeds alone; one joint among them is read by its position."""
+    """A driver that measures velocities only; one of the joints is read by its position."""
     reader = JointStateReader(feed, JOINTS, by_velocity=("a", "c"))
     message = JointState(name=["c", "a"], velocity=[3.0, 1.0])
     feed.waiting.append(message)
@@ -243,7 +243,7 @@ def careful(feed) -> JointStateReader:
 def test_a_jump_beyond_the_velocity_limit_is_not_used(feed, careful):
     feed.send({"a": 0.1, "b": 0.2, "c": 0.3}, stamp=1.0)
     assert careful.update()
-    # b by a wrong encoder, c without a limit: what is known of the others is used.
+    # b by a faulty encoder, c without a limit: the other joints are used.
     feed.send({"a": 0.11, "b": 1.2, "c": 5.0}, stamp=1.004)
     assert careful.update()
     assert careful.position.tolist() == [0.11, 0.2, 5.0]

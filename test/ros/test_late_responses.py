@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Responses to clients that are discovered late: repeated, bounded, and nobody else waits."""
+"""Responses to clients that are discovered late: repeated, bounded, and not blocking others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _short_timeout(monkeypatch):
 
 
 class Send:
-    """A send of rclpy that fails a number of times, as while a client is not discovered."""
+    """A send of rclpy that fails ``failures`` times, as while a client is not discovered."""
 
     def __init__(self, failures: int, error: type[Exception] | None = None) -> None:
         self.calls, self.failures, self.error = 0, failures, error

@@ -11,7 +11,7 @@ from motion_nodes.ros.mapped_code import _unchanged_code, unmap_code
 
 
 def resident_code() -> int:
-    """Return how much of the executable mappings of this process is resident [kB]."""
+    """Return the resident size of the executable mappings of this process [kB]."""
     total, counts = 0, False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         words = line.split()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every message type that the suite reads is held against bounds, field by field."""
+"""Bounds of every floating-point field of every message type that the suite reads."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ TYPES = types_read()
 
 
 def numbers_in(message: Any, path: str = "") -> Iterator[tuple[str, Callable[[float], None]]]:
-    """Yield each floating-point field of a message with how to set it; lists get an entry."""
+    """Yield path and setter of each floating-point field of a message; lists get one entry."""
     kind = type(message)
     owner = f"{kind.__module__.split('.')[0]}/{kind.__name__}"
     for field, form in message.get_fields_and_field_types().items():
@@ -75,11 +75,11 @@ def numbers_in(message: Any, path: str = "") -> Iterator[tuple[str, Callable[[fl
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
 def test_no_number_of_any_type_is_unbounded(kind):
-    """At defaults a message is allowed; with any number at 1e38 it is not, and says which."""
+    """Default messages pass; a message with any number at 1e38 is refused, naming the field."""
     assert fault_of(kind()) == ""
     for path, put in list(numbers_in(kind())):
         message = kind()
-        # The same field of a fresh message, for lists of it were emptied.
+        # The same field of a fresh message.
         del put
         for other, fresh in numbers_in(message):
             if other == path:
@@ -144,7 +144,7 @@ def test_giant_trajectories_are_refused_by_their_bytes():
     data = serialize_message(message)
     assert size_fault(data) == ""
     for part in range(4, len(data) // 4, 7):
-        size_fault(data[:part])  # whatever it says, it does not raise
+        size_fault(data[:part])  # must not raise
     count = data.index((100).to_bytes(4, "little"))
     giant = data[:count] + (100_001).to_bytes(4, "little") + data[count + 4 :]
     assert size_fault(giant) == "a list of 100001 entries; allowed are 100000"

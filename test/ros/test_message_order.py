@@ -20,7 +20,7 @@ ATTACHED = requests.attached("box", HAND)
 
 
 class Topic:
-    """A topic to which messages may come while others are looked at."""
+    """A topic that may receive messages while others are read."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[str, int]] = []
@@ -43,7 +43,7 @@ def test_messages_of_several_topics_keep_their_order():
 
 
 def test_what_comes_while_topics_are_looked_at_is_held_back():
-    """The object comes to a topic that was looked at before, its attachment to one that was not."""
+    """The object arrives on a topic already read, its attachment on one not yet read."""
     objects, attached = Topic(), Topic()
     arrivals = Arrivals([objects, attached])
 
@@ -68,7 +68,7 @@ def test_a_clock_that_is_put_back_holds_nothing_for_long():
 
 
 class Clock:
-    """Time as a test wants it."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node base: lifecycle, parameters in the loop, crashes, and threads that meet."""
+"""The node base: lifecycle, parameters in the loop, crashes, and concurrent threads."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_stop_is_for_good(make):
 
 
 def test_stop_while_transitions_run(make):
-    """A signal may come at any moment of any transition; afterwards nothing ticks."""
+    """A signal may come at any moment of a transition; at most the current tick follows."""
     for i in range(15):
         node = make(name=f"probe_{i}")
         node.trigger_configure()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node reports of itself on /diagnostics."""
+"""Reports of a node on /diagnostics."""
 
 from __future__ import annotations
 

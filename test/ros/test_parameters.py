@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters: declared with descriptors, checked as a whole, swapped whole."""
+"""Parameters: declared with descriptors, checked and replaced as a whole."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_an_accepted_batch_is_swapped_whole_and_told_once(make_node):
     seen: list[Sample] = []
     params.on_change(seen.append)
     before = params.current
-    # Neither alone would pass: only the whole is in order.
+    # Neither alone is valid, only both together.
     assert set_batch(node, low=5.0, high=6.0, mode="fast").successful
     assert seen == [params.current]
     assert (params.current.low, params.current.high, params.current.mode) == (5.0, 6.0, "fast")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tolerances of orientations, and what a plan's messages say: codes, trajectories, notes."""
+"""Orientation tolerances, and messages of plans: codes, trajectories, request fields."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_euler_tolerances_are_kept_by_the_bounds_of_the_rotation_vector(toleranc
     assert (angles <= asked * 1.005).all()
     share = min(b / t for b, t in zip(bounds, tolerances, strict=True) if math.isfinite(b))
     assert share > 0.99 or max(finite) > 0.01
-    assert share >= 0.35, "no more is given away than must be"
+    assert share >= 0.35, "bounds not too tight"
 
 
 def test_bounds_of_a_rotation_vector_are_taken_as_they_are():
@@ -97,7 +97,7 @@ def test_trajectories_keep_their_numbers():
 
 @pytest.mark.parametrize("derivatives", [0, 2])
 def test_trajectories_are_those_of_the_setters(derivatives):
-    """Points have all fields of messages that their constructors made, and stay usable."""
+    """Messages equal those filled by setters, and can be modified afterwards."""
     times, rows = np.array([0.0, 1.25]), np.arange(4.0).reshape(2, 2)
     further = [rows + 1.0 + k for k in range(derivatives)]
     made = trajectory_message(JointTrajectory(("a", "b"), times, rows, *further))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subscriptions that a loop polls and no executor runs."""
+"""Subscriptions polled by a loop, without an executor."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def connect(node, publisher, profile=qos.COMMANDS) -> PolledSubscription[Int64]:
 
 
 def gather(polled: PolledSubscription[Int64], count: int) -> list[int]:
-    """Poll until so many messages have come."""
+    """Poll until ``count`` messages have arrived."""
     taken: list[int] = []
     wait_until(
         lambda: taken.extend(m.data for m in polled.all()) or len(taken) >= count, "all messages"
@@ -97,7 +97,7 @@ def test_drop_leaves_no_trace(node, publisher):
 
 
 def test_an_executor_never_runs_it(node, publisher):
-    """Though the same node's other subscriptions are served all the time."""
+    """It serves other subscriptions of the same node meanwhile."""
     polled = connect(node, publisher)
     served: list[int] = []
     node.create_subscription(Int64, "numbers", lambda m: served.append(m.data), qos.STREAM)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fast part's loop."""
+"""The loop of a node at a fixed rate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_rate_is_kept_on_average():
     loop.start()
     wait_until(lambda: len(ticks) >= 101, "101 ticks")
     assert loop.stop()
-    # Absolute deadlines: lateness does not add up, so the mean can only miss by skipped ticks.
+    # Absolute deadlines: lateness does not accumulate, only skipped ticks change the mean.
     took, statistics = ticks[100] - ticks[0], loop.statistics()
     off = statistics.worst_lateness + 1.0 / 200.0
     assert 100 / 200.0 - off <= took <= (100 + statistics.late) / 200.0 + off
@@ -50,7 +50,7 @@ def test_missed_ticks_are_skipped_and_counted():
     statistics = loop.statistics()
     assert statistics.late >= 8
     assert statistics.worst_lateness >= 0.08
-    # Not made up for: after the long tick the loop goes on at its pace.
+    # Missed ticks are not repeated: the loop continues at its rate.
     assert ticks[5] - ticks[2] >= 0.1 + 0.009
 
 

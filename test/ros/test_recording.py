@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""motion record: what is said on topics stands in the file, by name and with all digits."""
+"""motion record: messages of topics in files, and numbers by field name."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_file_that_is_there_is_kept(tmp_path):
 
 @pytest.fixture(scope="module")
 def speaker():
-    """A node that says joint states (best effort) and odometry (reliable)."""
+    """A node that publishes joint states (best effort) and odometry (reliable)."""
     context = rclpy.Context()
     rclpy.init(context=context)
     node = rclpy.create_node("speaker", context=context, namespace="cell")
@@ -81,7 +81,7 @@ def speaker():
 
 
 def recorded(speaker, file, *options, stop=False):
-    """Run the command while the node speaks; return how it exited and what it printed."""
+    """Run the command while the node publishes; return exit code, stdout and stderr."""
     command = [sys.executable, "-m", "motion_nodes.cli.main", "record", "-o", str(file), *options]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)

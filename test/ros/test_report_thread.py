@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls beside executor and loops: when they are made, and when no more."""
+"""Periodic calls outside executor and loops, and their end."""
 
 import gc
 import threading
@@ -9,7 +9,7 @@ from motion_nodes.ros.concurrency.report_thread import PeriodicCall
 
 
 class Caller:
-    """Counts its calls, and can be slow at them."""
+    """Records the times of its calls, each of which may take ``takes`` [s]."""
 
     def __init__(self, takes: float = 0.0) -> None:
         self.takes, self.times, self.called = takes, [], threading.Event()
@@ -90,5 +90,5 @@ def test_what_came_late_is_not_made_up_for():
     wait_for_calls(slow, 3)
     for call in calls:
         call.end()
-    # Some 25 fit into the half second of which the slow one took 0.3 s.
+    # About 25 periods fit; the slow call blocks for 0.3 s.
     assert len(quick.times) < 30

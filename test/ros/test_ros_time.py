@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of time: bounded, never negative, jumps and standstill are seen."""
+"""Time steps: bounded, never negative; jumps and stalls are detected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PERIOD = 0.01
 
 
 class World:
-    """A clock for ROS and one for the wall, both set by hand."""
+    """A ROS clock and a wall clock, both set by the test."""
 
     def __init__(self, monkeypatch, simulated: bool) -> None:
         self.ros = 100.0
@@ -111,7 +111,7 @@ def test_a_system_clock_that_is_set_back_a_little_is_waited_for(wall_world):
 
 
 def test_simulated_time_has_its_own_deadlines(sim_world):
-    """Bunches of /clock, two between ticks, or none: each multiple of the period once."""
+    """With bursts of /clock or none between ticks: each multiple of the period once."""
     sim_world.ros = 3.001
     sim_world.step(0.0, PERIOD)
     stamps = [sim_world.step(ros, PERIOD).stamps for ros in (0.004, 0.006, 0.0, 0.024, 0.002)]
@@ -125,7 +125,7 @@ def test_simulated_time_may_run_ten_times_as_fast(sim_world):
     late = sim_world.step(1.0, 0.1)
     assert late.dt == pytest.approx(MAX_SIMULATED_STEP * PERIOD)
     assert len(late.stamps) == 100
-    assert len(sim_world.step(1.0, 0.5).stamps) == 1, "that was a stall"
+    assert len(sim_world.step(1.0, 0.5).stamps) == 1, "a stall"
 
 
 def test_time_that_goes_back_is_a_jump(sim_world):
@@ -166,7 +166,7 @@ def test_time_that_stands_is_seen(sim_world):
 def test_a_slow_loop_does_not_make_time_stand(sim_world):
     sim_world.step(PERIOD)
     for _ in range(3):
-        # Between two cycles of a loop of 1 Hz, in which only the report looks at the time.
+        # Between two cycles of a 1 Hz loop, when only the report reads the time.
         sim_world.ros += 0.9
         sim_world.wall += 0.9
         assert not sim_world.time.stalled

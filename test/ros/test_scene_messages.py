@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scene messages to and from scenes: shapes, operations, frames; and bad ones."""
+"""Scene messages to and from scenes: shapes, operations, frames; and invalid messages."""
 
 from __future__ import annotations
 
@@ -329,7 +329,7 @@ def test_unknown_touch_links_are_told(messages):
 
 
 def cup(names=("handle",), poses=1, xyz=(0.5, 0.0, 0.2)):
-    """A box with subframes, the first 0.1 m above its middle."""
+    """Return a box with subframes, the first one 0.1 m above its center."""
     named = requests.box("cup", (0.1,) * 3, xyz)
     named.subframe_names = list(names)
     named.subframe_poses = [
@@ -348,7 +348,7 @@ def test_subframes_are_frames_and_follow_their_object_from_world_to_hand_and_bac
     assert np.allclose(in_hand.X_WO[:3, 3], (X_BL @ body.X_LO)[:3, 3] + (0.0, 0.0, 0.1))
     again = messages.apply(scene, cup())[0]
     assert again is scene, "equal subframes are no change"
-    # A follower's copy has them, too.
+    # A follower's copy has them too.
     copied = done(messages, Scene(), messages.message(held, {}))
     assert [frame.name for frame in copied.attached["cup"].subframes] == ["handle"]
     back = requests.attached("cup", HAND)

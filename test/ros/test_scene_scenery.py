@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenery in messages: what replaces or removes all objects leaves it, and says so."""
+"""Scenery in messages: replacing or removing all objects keeps it, with a warning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCENERY = floor_of(FRANKA)
 
 @pytest.fixture
 def owner():
-    """What an owner of a scene with a floor does with messages."""
+    """Message handling of an owner of a scene with a floor."""
     frames = SceneFrames(KINEMATICS, RobotFrames(KINEMATICS, Tree(), ""), lambda: FRANKA.home)
     return SceneMessages(FRANKA, frames, "owner", SCENERY)
 

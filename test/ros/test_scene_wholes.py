@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole scenes, changes of scenes and matrices as messages, there and back; and bad ones."""
+"""Round trips of full scenes, diffs and matrices as messages; and invalid messages."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ nan = math.nan
 
 
 def filled(messages):
-    """A scene with everything."""
+    """Return a scene with all kinds of contents."""
     world = World()
     rng = np.random.default_rng(5)
     solids = {
@@ -105,12 +105,12 @@ def test_a_scene_there_and_back(messages):
         for b in names:
             if a < b and pair_of(a, b) not in messages.never_checked:
                 assert back.allowed.allows(a, b) == scene.allowed.allows(a, b)
-    # The same scene once more changes nothing at all.
+    # The same scene again is no change.
     assert messages.apply(back, messages.message(back, {}))[0] is back
 
 
 def test_diffs_lead_another_scene_along(messages, robot):
-    """Random changes, told as diffs only; the follower need not know where the robot stands."""
+    """Random changes, sent as diffs only; the follower does not need the state of the robot."""
     frames = SceneFrames(KINEMATICS, RobotFrames(KINEMATICS, Tree(), ""), lambda: FRANKA.home)
     others = SceneMessages(FRANKA, frames)
     robot.q = FRANKA.named_state("transport")
@@ -161,7 +161,7 @@ def test_a_whole_scene_is_taken_whole_or_not_at_all(messages):
     assert findings.success
     assert not empty.objects
     assert not empty.attached
-    # Of a change what is right is carried out.
+    # The valid part of a diff is applied.
     bad, good = requests.sphere("x", nan, (0, 0, 0)), requests.sphere("y", 0.1, (0, 0, 0))
     after, findings = messages.apply(scene, requests.diff(bad, good))
     assert not findings.success
@@ -242,7 +242,7 @@ def test_letting_the_whole_robot_touch_something_as_pymoveit2_does(messages):
         assert all(after.allowed.allows("box", link) == allow for link in messages.links)
         assert after.objects["box"] is scene.objects["box"]
         scene = after
-    # Its neighbours in the tree need no word, and what is said of the object goes with it.
+    # Adjacent links need no entries, and entries of the object are removed with it.
     assert len(scene.allowed.pairs) == len(messages.links)
     assert not done(messages, scene, requests.removed("box")).allowed.pairs
 
@@ -307,7 +307,7 @@ def test_padding_and_scale_are_kept_published_and_removed(messages):
     message.link_scale += [LinkScale(link_name="panda_link5", scale=1.0)]
     scene = done(messages, Scene(), message)
     assert dict(scene.margins) == {"panda_hand": LinkMargin(0.1, 1.5)}
-    # A follower's copy, by the whole and by diffs.
+    # A follower's copy, by the full scene and by diffs.
     copied = done(messages, Scene(), messages.message(scene, {}))
     assert copied.margins == scene.margins
     off = requests.diff()
@@ -433,7 +433,7 @@ def test_ten_thousand_objects_in_one_message(messages):
 
 
 def test_frames_with_a_prefix_are_the_robots_own(robot):
-    """As several robots share one /tf."""
+    """As with several robots on one /tf."""
     frames = SceneFrames(KINEMATICS, RobotFrames(KINEMATICS, Tree(), "left"), robot.positions)
     messages = SceneMessages(FRANKA, frames)
     scene = done(

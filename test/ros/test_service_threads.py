@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services past the executor: answers, long ones beside short ones, faults, the end."""
+"""Services outside the executor: responses, long and short requests, faults, the end."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which stamped commands count."""
+"""Time stamps of commands: accepted, clamped to now, or refused."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ BASE = "/diff_drive_controller"
 
 
 def answers_signals(process: SuiteProcess) -> bool:
-    """True once the process has handlers of its own; before that Python itself is starting."""
+    """Whether the process has installed its handlers; before, Python itself is starting."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     caught = int(status.partition("SigCgt:")[2].split()[0], 16)
     return all(caught >> (number - 1) & 1 for number in NUMBERS)
@@ -44,10 +44,10 @@ def test_while_importing(suite: Suite, executable, number):
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_while_configuring(suite: Suite, client: RosClient, tmp_path, number):
-    """Without compiled kernels at hand, configuring takes long enough to be hit."""
+    """Without cached kernels, configuring takes long enough for the signal to arrive in it."""
     cold = {"MOTION_NODES_CACHE_DIR": str(tmp_path / "cache")}
     process = suite.node("robot_state", robot="franka", variables=cold)
-    # That of the last test may still be in the graph.
+    # The node of the last test may still be in the graph.
     wait_until(lambda: answers_signals(process), "the process's own handlers", pause=0.001)
     client.wait(lambda: "robot_state" in client.node.get_node_names(), "the node in the graph")
     process.send(number)

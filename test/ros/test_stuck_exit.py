@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that hangs while it shuts down, inside a library that does not release the GIL."""
+"""A process that hangs during shutdown, in a library that holds the GIL."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from motion_nodes.ros.diagnostics import Warnings
 
 
 class Log:
-    """A node's logger and clock, both in the test's hands."""
+    """A node's logger and clock, both set by the test."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.lines: list[str] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hours of valid random work, and what drifts meanwhile: memory, handles, threads, latency.
+"""Hours of valid random work, and the drift of memory, handles, threads and latency.
 
 ``make soak MINUTES=120`` runs it.
 """

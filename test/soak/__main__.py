@@ -42,7 +42,7 @@ def main() -> int:
     soak = Soak(running, RosClient("fuzz_soak"), seed)
     seconds = 60.0 * options.minutes
     print(f"seed {seed}, {options.minutes:g} minutes", flush=True)
-    # An interrupted run still reports what it has found.
+    # An interrupted run still reports its findings.
     signal.signal(signal.SIGINT, lambda *_: soak.stop())
     try:
         samples = soak.run(seconds, max(1.0, seconds / 500.0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One soak: valid random work of arm, base and services, sampled until the time is up."""
+"""One soak: valid random work of arm, base and services for a given time, with samples."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DAILY = {"memory [MB]": 500.0, "handles": 100.0, "threads": 20.0}
 
 @dataclass
 class Samples:
-    """What was sampled; times are since the start [s]."""
+    """Samples; times since the start [s]."""
 
     times: list[float] = field(default_factory=list)
     usage: dict[str, list[Usage]] = field(default_factory=lambda: defaultdict(list))
@@ -71,11 +71,11 @@ class Soak:
         self.samples = Samples()
 
     def stop(self) -> None:
-        """End after the work under way; :meth:`run` returns the samples so far."""
+        """End after the current work; :meth:`run` returns the samples so far."""
         self._stopped = True
 
     def run(self, seconds: float, interval: float) -> Samples:
-        """Work for a time [s] with a sample at each interval [s]."""
+        """Work for ``seconds`` with a sample every ``interval`` [s]."""
         probes = Probes(self._client, self._suite.nodes, 1.0)
         self._suite.start()
         missing = probes.wait_until_active(READY)
@@ -175,7 +175,7 @@ class Soak:
             self._objects.append(item.id)
             item.primitives.append(SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[0.1] * 3))
             pose = Pose()
-            # Beside the arm: what is planned stays possible.
+            # Beside the arm, so that plans remain feasible.
             pose.position.x, pose.position.y = -0.6, self._rng.uniform(-0.8, 0.8)
             pose.position.z = self._rng.uniform(0.2, 1.0)
             item.primitive_poses.append(pose)
@@ -246,7 +246,7 @@ def percentiles(samples: Samples) -> dict[str, dict[str, list[float]]]:
 
 
 def exceeded(found: dict[tuple[str, str], Drift]) -> list[str]:
-    """Return what gains more in a day than allowed, by more than twice the slope's error."""
+    """Return quantities whose daily gain exceeds its limit by more than twice its error."""
     return [
         f"{process}: {what} gains {24.0 * drift.per_hour:.0f} in a day, allowed are {DAILY[what]:g}"
         for (process, what), drift in found.items()

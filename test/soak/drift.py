@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drift of sampled quantities: slope per hour, its uncertainty, and what follows for a day."""
+"""Drift of sampled quantities: slope per hour, its uncertainty, and extrapolation to a day."""
 
 from __future__ import annotations
 

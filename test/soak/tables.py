@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a soak prints."""
+"""Printed tables of a soak."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines through samples, and a short soak; ``make soak`` runs long ones."""
+"""Line fits through samples, and a short soak; ``make soak`` runs long ones."""
 
 from __future__ import annotations
 

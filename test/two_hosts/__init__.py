@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts on one machine: network namespaces, joined by a cable that can be cut."""
+"""Two hosts on one machine: network namespaces connected by a cable that can be cut."""

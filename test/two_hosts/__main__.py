@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controllers on one host, the robot on another: discovery, and a cable that is cut in a motion.
+"""Controllers and robot on two hosts: discovery, and a cable that is cut during a motion.
 
-Prints what was measured as JSON. Exit code 77: namespaces are not permitted here.
+Prints the measurements as JSON. Exit code 77: no permission for namespaces.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cable between two network interfaces, as a process: forwards frames, loses and delays some.
+"""A cable between two network interfaces, as a process: forwards, drops and delays frames.
 
-The kernel's own emulation (``tc netem``) is a module that many systems do not have. Reads lines
-``LOSS DELAY`` (share of frames, seconds), ``cut``, or ``unicast`` (no multicast from then on, as
-in many networks of offices) from its standard input and ends with it.
+The kernel's emulation (``tc netem``) is a module that many systems lack. Reads lines ``LOSS DELAY``
+(share of frames, seconds), ``cut``, or ``unicast`` (no multicast from then on, as in many office
+networks) from its standard input and ends with it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ VNET_HEADER = 10
 
 
 def open_end(interface: str) -> socket.socket:
-    """Return a socket that receives what comes to an interface, and sends on it."""
+    """Return a socket that receives and sends frames on an interface."""
     end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ALL_PROTOCOLS))
-    # Frames between namespaces carry unfinished checksums, which only this header accounts for.
+    # Frames between namespaces carry incomplete checksums, which only this header handles.
     end.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
     end.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
     end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
@@ -44,7 +44,7 @@ class Cable:
     """Forwards in both directions."""
 
     def __init__(self, ends: tuple[str, str], seed: int) -> None:
-        """Join two interfaces."""
+        """Connect two interfaces."""
         first, second = (open_end(name) for name in ends)
         self._other = {first: second, second: first}
         self._rng = random.Random(seed)
@@ -54,7 +54,7 @@ class Cable:
         self._count = 0
 
     def obey(self, line: str) -> None:
-        """Change loss and delay."""
+        """Execute a line of the input."""
         if line == "cut":
             self._loss = 1.0
         elif line == "unicast":

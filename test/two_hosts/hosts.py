@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two network namespaces that see each other over a cable only."""
+"""Two network namespaces connected only by a cable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CABLE = str(Path(__file__).with_name("cable.py"))
 
 
 class NotPermitted(Exception):
-    """The system does not let this user make namespaces; says what it said."""
+    """No permission to create namespaces, with the reason of the system."""
 
 
 class TwoHosts:
@@ -23,16 +23,16 @@ class TwoHosts:
 
     environment: Mapping[str, str] = {
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET",
-        # Both hosts share this machine's memory, which two computers do not.
+        # No shared memory, as between two computers.
         "FASTDDS_BUILTIN_TRANSPORTS": "UDPv4",
     }
     """Variables of processes on the hosts."""
 
     def __init__(self, seed: int = 0) -> None:
-        """Create them.
+        """Create the namespaces and the cable.
 
         Raises:
-            NotPermitted: namespaces cannot be made here.
+            NotPermitted: no permission to create namespaces.
         """
         mark = f"mn{os.getpid()}"
         self.names = f"{mark}a", f"{mark}b"
@@ -61,7 +61,7 @@ class TwoHosts:
         )  # fmt: skip
 
     def prefix(self, host: int) -> list[str]:
-        """Return what is put before a command that runs on a host."""
+        """Return the prefix of commands that run on a host."""
         return self.prefix_of(self.names[host])
 
     @staticmethod
@@ -70,11 +70,11 @@ class TwoHosts:
         return ["nsenter", f"--net=/run/netns/{name}"]
 
     def quality(self, loss: float = 0.0, delay: float = 0.0) -> None:
-        """Lose a share of the frames, and delay them by 0.5 to 1.5 times ``delay`` [s]."""
+        """Drop a share of the frames, and delay them by 0.5 to 1.5 times ``delay`` [s]."""
         self._tell(f"{loss} {delay}")
 
     def cut(self) -> None:
-        """Forward nothing, until :meth:`quality` is set anew."""
+        """Forward nothing until :meth:`quality` is called."""
         self._tell("cut")
 
     def no_multicast(self) -> None:
@@ -82,7 +82,7 @@ class TwoHosts:
         self._tell("unicast")
 
     def close(self) -> None:
-        """Remove everything."""
+        """Remove namespaces and cable."""
         if self._cable is not None and self._cable.stdin is not None:
             self._cable.stdin.close()
             self._cable.wait(10.0)
@@ -99,7 +99,7 @@ class TwoHosts:
 
 
 def enter(name: str) -> None:
-    """Move this thread, and what it starts later, to a namespace."""
+    """Move this thread, and the processes it starts later, to a namespace."""
     with Path(f"/run/netns/{name}").open() as file:
         _setns(file.fileno())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controllers and robot on two hosts, with each kind of discovery; the cable is cut in a motion."""
+"""Controllers and robot on two hosts, by each kind of discovery; a cable cut during a motion."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def toy() -> HandMade:
 
 @pytest.fixture
 def open_viewer() -> Iterator[Callable[..., BrowserViewer]]:
-    """Open viewers on free ports; they are closed after the test."""
+    """Open viewers on free ports, closed after the test."""
     opened: list[BrowserViewer] = []
 
     def make(*robots: ViewedRobot, port: int = 0, **settings: object) -> BrowserViewer:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trail of a base: thinned, bounded, and new after a jump."""
+"""The trail of a base: thinned, bounded, and restarted after a jump."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ LIMIT = 10.0
 
 
 def page(answer=lambda *_, **__: None):
-    """Return what stands for an open page in these tests."""
+    """Return a stand-in for an open page."""
     return SimpleNamespace(client_id=99, local_storage=SimpleNamespace(get_item=answer))
 
 
@@ -39,7 +39,7 @@ def as_page(viewer, handle, **updates):
 
 
 def hold_as_page(viewer, handle):
-    """Say once that a button is down."""
+    """Report once that a button is pressed."""
     from viser._messages import GuiButtonHoldMessage
 
     viewer._server._connected_clients.setdefault(99, page())
@@ -49,7 +49,7 @@ def hold_as_page(viewer, handle):
 
 
 def refresh(viewer):
-    """Renew the panel now."""
+    """Refresh the panel now."""
 
     async def run():
         viewer._refresh_panels()
@@ -58,7 +58,7 @@ def refresh(viewer):
 
 
 class Record:
-    """Keeps what a callback was given, and waits for it."""
+    """Records the calls of a callback, and waits for them."""
 
     def __init__(self):
         self.calls = []
@@ -335,7 +335,7 @@ def test_close_ends_threads_and_may_be_repeated(toy):
     left = {thread.name for thread in set(threading.enumerate()) - before if thread.is_alive()}
     assert not left & {"viewer-draw", "viewer-callbacks", "viewer-watch"}
     assert not viewer._server._websock_server._server_thread.is_alive()
-    # Updates that come late, such as from a node that goes down at the same time, do no harm.
+    # Late updates, such as from a node that shuts down at the same time, are ignored.
     viewer.update_joints("toy", toy.home)
 
 
@@ -375,7 +375,7 @@ def test_preview_robot_obeys(open_viewer):
 
 
 def wheel_angles(viewer, name):
-    """Return what the panel says of a robot's steered wheels; nothing where it has none."""
+    """Return the panel's text on steered wheels; empty without any."""
     drive = viewer._robots[name].drive
     return drive.angles.content if hasattr(drive, "angles") else ""
 

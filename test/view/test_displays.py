@@ -85,7 +85,7 @@ class TestClouds:
         points = np.zeros((3 * MAX_POINTS, 3), np.float32)
         points[:, 0] = np.linspace(0.0, 1.0, len(points))
         points[::2] = np.nan
-        # Of a camera that looks up: its x axis is the world's z axis.
+        # A camera that looks up: its x axis is the world's z axis.
         cloud = thinned_cloud("/points", points, None, pose((0, 0, 0), (0, -np.pi / 2, 0)))
         assert MAX_POINTS / 2 < len(cloud.points) <= MAX_POINTS
         assert np.isfinite(cloud.points).all()
@@ -104,7 +104,7 @@ class TestClouds:
             viewer.displays.set_cloud(cloud)
             viewer.flush()
             assert viewer.displays._cloud.drawn == count
-        # A selected topic that nobody publishes any more stays selected.
+        # A selected topic without publishers stays selected.
         box.value = "/points"
         viewer.displays.set_topics([], [])
         viewer._refresh_panels()

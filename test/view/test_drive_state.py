@@ -25,7 +25,7 @@ def pad():
 
 
 def drain(pad, now):
-    """Return everything that is due at one moment."""
+    """Return all twists due at time ``now`` [s]."""
     sent = []
     while (twist := pad.step(now)) is not None and len(sent) < 20:
         sent.append(twist)
@@ -112,7 +112,7 @@ def test_bad_speeds_change_nothing(pad, speeds):
 
 
 def test_a_car_goes_to_the_side_of_its_button_in_reverse_too(pad):
-    """The curvature, wz / vx, is that of the wheels' angle: positive to the left."""
+    """The curvature wz / vx has the sign of the steering angle: positive to the left."""
     for left, right in (
         (Direction.ARC_LEFT, Direction.ARC_RIGHT),
         (Direction.BACK_LEFT, Direction.BACK_RIGHT),

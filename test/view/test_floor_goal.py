@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Click-to-go and the folder of the simulation, without a page."""
+"""Goals by clicks on the floor, and the panel of the simulation, without a page."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def viewer(open_viewer):
 
 
 def click(viewer, origin, client=99):
-    """Deliver a click on the scene as a page would."""
+    """Deliver a click on the scene as from a page."""
     goal = viewer._robots["base"].floor_goal
     event = viser.SceneClickEvent(page(), client, origin, DOWN, (0.5, 0.5), None)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports that are taken, and hosts that do not exist."""
+"""Ports in use, and hosts that do not exist."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def listen(port=0):
 
 
 def block_of_free_ports(count):
-    """Return the first of some ports that are all free just now."""
+    """Return the first of ``count`` consecutive free ports."""
     for start in range(21000, 60000, 97):
         with ExitStack() as stack:
             try:
@@ -41,7 +41,7 @@ def block_of_free_ports(count):
 def test_free_port_is_taken_as_given():
     port = block_of_free_ports(1)
     assert free_port(HOST, port, 0) == port
-    # Nothing stays behind.
+    # The port is not kept open.
     assert free_port(HOST, port, 0) == port
 
 

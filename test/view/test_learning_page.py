@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a training run shows the updates in which episodes ended."""
+"""The page of a training run plots the updates with completed episodes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a link as one node: the same volume in the same place, and few nodes."""
+"""Parts of a link merged into one node: equal volume and pose, and few nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTS = [
 
 
 def enclosed(triangles):
-    """Return the volume within triangles whose fronts look outward, by the divergence theorem."""
+    """Return the volume of outward-facing triangles [m^3], by the divergence theorem."""
     a, b, c = (triangles.vertices[triangles.faces[:, k]] for k in range(3))
     return float(np.einsum("ij,ij->i", a, np.cross(b, c)).sum() / 6.0)
 

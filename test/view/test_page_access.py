@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may open the page and its socket: requests as browsers and others send them."""
+"""Access to the page and its socket, by requests as of browsers and other clients."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The script of the Esc key is in the page, compressed or not, and in nothing else."""
+"""The script of the Esc key is in the page only, compressed or not."""
 
 from __future__ import annotations
 

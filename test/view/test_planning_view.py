@@ -34,7 +34,7 @@ def planning(viewer, name="franka"):
 
 
 def drawn(viewer):
-    """Names of the nodes of the scene, without what stands before them."""
+    """Nodes of the scene by name, without path."""
     viewer.flush()
     return {node.name.rpartition("/")[2]: node for node in planning(viewer).objects._nodes.values()}
 
@@ -78,7 +78,7 @@ def test_what_a_link_carries_hangs_below_it(viewer):
     world.detach("cup", pose((0.0, 0.0, 1.0)))
     assert set(show(viewer, world)) == {"object_cup"}
     world.attach(AttachedBody("pen", "no_such_link", np.eye(4), (Part(Sphere(0.01), np.eye(4)),)))
-    assert set(show(viewer, world)) == {"object_cup"}, "a link that is not drawn carries nothing"
+    assert set(show(viewer, world)) == {"object_cup"}, "bodies on links that are not drawn"
 
 
 def test_the_switch_hides_the_scene_and_what_comes_later(viewer):
@@ -116,7 +116,7 @@ MESH = triangle_mesh([(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)],
     ids=lambda value: type(value).__name__,
 )
 def test_surfaces_have_the_size_and_volume_of_their_solid(solid, size, volume):
-    """The volume by the divergence theorem, so the triangles are closed and face outwards."""
+    """Volume by the divergence theorem, which requires closed, outward-facing triangles."""
     vertices, faces = surface_of(solid)
     np.testing.assert_allclose(np.ptp(vertices, axis=0), size, rtol=0.01)
     a, b, c = (vertices[faces[:, k]] for k in range(3))
@@ -205,13 +205,13 @@ def test_a_plan_is_hidden_once_it_is_executed(viewer):
     assert not refreshed()
     viewer.flush()
     assert not path.ghost.base.visible
-    # Somebody looks at it again.
+    # It is shown again.
     path.show.value = True
     assert refreshed()
-    # The next plan is shown, one that the robot need not move for is not taken for executed.
+    # The next plan is shown; one without motion does not count as executed.
     path.show.value = False
     viewer.update_plan("franka", [0.0, 1.0], rows[::-10])
-    assert not refreshed(), "somebody has hidden plans"
+    assert not refreshed(), "plans stay hidden"
     path.show.value = True
     viewer.update_joints("franka", rows[0])
     assert not refreshed()

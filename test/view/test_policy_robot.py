@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot that a policy moves has a drive pad on the page, and nothing that moves single joints."""
+"""A robot under a policy has a drive pad on the page, and no controls of single joints."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes of the scene: shapes, colours, poses, what is sent when a joint moves."""
+"""The nodes of the scene: shapes, colours, poses, and messages when a joint moves."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_only_links_whose_joint_moved_are_sent(open_viewer, toy):
     q = toy.home.copy()
     q[0] += 0.1
     assert view.draw_joints(q) == 1
-    # A turning link keeps its position, so one message is all that one joint costs.
+    # A rotating link keeps its position, so one joint needs one message.
     assert [(type(m).__name__, m.name) for m in sent] == [
         ("SetOrientationMessage", "/robots/toy/base/upper")
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning scenes saved and loaded on the page, without a page."""
+"""Saving and loading planning scenes by the panel, without a page."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the camera stands at first."""
+"""The initial pose of the camera."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from motion_nodes.view.scene_setup import FIELD_OF_VIEW, PANEL_SHIFT, SceneSetup
 
 
 def camera(*balls: tuple[tuple[float, float, float], float], **options: Any) -> SimpleNamespace:
-    """Return the camera that is set for some balls."""
+    """Return the camera that is set for given balls."""
     view = SimpleNamespace()
     server: Any = SimpleNamespace(scene=MagicMock(), initial_camera=view)
     SceneSetup(server, [(np.array(c), r) for c, r in balls], **options)
@@ -35,7 +35,7 @@ def test_a_robot_fills_the_picture_beside_the_panel(radius: float) -> None:
     distance = float(np.linalg.norm(view.position - view.look_at))
     assert distance * np.sin(FIELD_OF_VIEW / 2) == pytest.approx(radius)
     assert angle_to(view, centre) == pytest.approx(np.arctan(PANEL_SHIFT * radius / distance))
-    # To the left of the middle, level with it.
+    # To the left of the middle, at its height.
     right = np.cross(view.look_at - view.position, (0.0, 0.0, 1.0))
     assert (centre - view.look_at) @ right < 0.0
     assert view.look_at[2] == pytest.approx(centre[2])

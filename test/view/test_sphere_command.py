@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion spheres`` as a process: it says where it serves and saves, and ends cleanly."""
+"""``motion spheres`` as a process: it prints address and file, and ends cleanly."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_it_serves_a_page_until_ctrl_c(tmp_path: Path, shipped: bool) -> None:
         assert process.wait(20.0) == 0
     finally:
         process.kill()
-    assert not (tmp_path / "jetbot_spheres.yaml").exists(), "nothing is written unasked"
+    assert not (tmp_path / "jetbot_spheres.yaml").exists(), "no file without saving"
 
 
 def test_an_unknown_robot_is_said_in_one_line(tmp_path: Path) -> None:

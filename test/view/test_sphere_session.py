@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Editing collision spheres, without a page: what is chosen, done, undone and saved."""
+"""Editing collision spheres without a page: selection, changes, undo and saving."""
 
 from __future__ import annotations
 

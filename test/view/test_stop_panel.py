@@ -12,7 +12,7 @@ from motion_nodes.view.viewed_robot import ViewedRobot
 
 
 def press_key(viewer):
-    """Deliver the hotkey as a page would."""
+    """Deliver the hotkey as from a page."""
     from viser._messages import CommandTriggerMessage
 
     viewer._server._connected_clients.setdefault(99, page())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tab of tasks, without a page: what it sends, and what it shows of a task server's status."""
+"""The tab of tasks, without a page: sent commands, and the displayed status of a task server."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_arguments_are_those_of_the_skill_and_objects_those_of_the_scene(viewer)
     assert tuple(fields["object"].options) == ("cube", "tray")
     as_page(viewer, fields["object"], value="tray")
     show(viewer, objects=["ball", "cube", "tray"])
-    assert fields["object"].value == "tray", "what was chosen stays chosen"
+    assert fields["object"].value == "tray", "the selection is kept"
     choose(viewer, SENTENCE)
     assert not any(field.visible for field in fields.values())
     assert panel(viewer).sentence.visible
@@ -119,7 +119,7 @@ def test_clicked_objects_are_arguments(viewer, sent):
     click("tray", "red_cube")
     fields = panel(viewer).arguments
     assert (fields["object"].value, fields["location"].value) == ("tray", "red_cube")
-    # Each drawn object is clickable for both tabs.
+    # Drawn objects can be clicked for both tabs.
     assert panel(viewer).picked in viewer._robots["franka"].planning.objects.on_pick
 
 

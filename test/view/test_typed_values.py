@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people type is neither obeyed half way nor written over."""
+"""Typed values are neither applied before completion nor overwritten."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FRANKA = load_robot("franka")
 
 
 def on_loop(server, call):
-    """Run something on viser's event loop and return what it returns."""
+    """Run ``call`` on viser's event loop; return its result."""
 
     async def run():
         found = call()
@@ -33,7 +33,7 @@ def on_loop(server, call):
 
 
 def typed(server, handle, value):
-    """Deliver a value as a page sends it."""
+    """Deliver a value as from a page."""
     from viser._messages import GuiUpdateMessage
 
     server._connected_clients.setdefault(99, SimpleNamespace(client_id=99))
@@ -42,7 +42,7 @@ def typed(server, handle, value):
 
 
 def pushed(server, handle):
-    """Count the values that are sent to a slider from now on."""
+    """Return a list that collects the values sent to a slider from now on."""
     values, queue = [], server.gui._websock_interface.queue_message
 
     def note(message):
@@ -57,13 +57,13 @@ def pushed(server, handle):
 
 @pytest.fixture
 def hold():
-    """What the pages report of their sliders."""
+    """Reports of the pages on held sliders."""
     return SliderHold()
 
 
 @pytest.fixture
 def settled(monkeypatch, hold):
-    """Values that settle quickly, what they told, and a way to pass time."""
+    """Inputs with a short settling time, their outputs, and an event loop."""
     monkeypatch.setattr(debounced_inputs, "SETTLING_TIME", 0.02)
     told = []
     loop = asyncio.new_event_loop()
@@ -72,7 +72,7 @@ def settled(monkeypatch, hold):
 
 
 def run(loop, *steps):
-    """Take steps on an event loop; a number is the time that passes [s]."""
+    """Execute steps on an event loop; a number is a delay [s]."""
 
     async def all_of_them():
         for step in steps:
@@ -113,7 +113,7 @@ def test_a_slider_that_is_held_is_obeyed_at_once_however_fast(settled, hold):
     assert told == [("elbow", 2.0), ("elbow", 0.5)]
     hold.release()
     drag(2.0)
-    assert len(told) == 2, "that may be the beginning of 2.5"
+    assert len(told) == 2, "may be the beginning of 2.5"
 
 
 def test_a_page_that_is_gone_holds_no_slider(hold, monkeypatch):
@@ -165,14 +165,14 @@ def test_a_plan_that_plays_sends_nothing_to_its_slider(open_viewer):
     on_loop(server, path.refresh_panel)
     assert values == []
     assert path.play_time.content.startswith("**3")
-    # What somebody types meanwhile counts and ends the play.
+    # A value typed meanwhile is used, and ends playback.
     typed(server, path.scrub, 75.0)
     assert not path.play.value
     on_loop(server, path.refresh_panel)
-    assert values == [75.0], "what other pages are told, and no more"
+    assert values == [75.0], "only the update of other pages"
     viewer.flush()
     np.testing.assert_allclose(path.ghost.q, rows[3], atol=1e-9)
-    # It goes on from there, and stops where the ghost is.
+    # Playback continues from there, and stops at the ghost.
     typed(server, path.play, True)
     assert path.now == pytest.approx(75.0, abs=LIMIT)
     path._play_start -= 15.0
@@ -182,7 +182,7 @@ def test_a_plan_that_plays_sends_nothing_to_its_slider(open_viewer):
 
 
 def work_is_done(editor):
-    """Wait until the editor has done what it was asked for."""
+    """Wait until the editor has executed all requests."""
     over = threading.Event()
     editor._work.put("over", over.set)
     assert over.wait(LIMIT)
@@ -194,12 +194,12 @@ def test_the_radius_of_a_sphere_is_not_written_over(tmp_path):
         work_is_done(editor)
         server = editor._server
         values = pushed(server, editor.radius)
-        # "0.0" on the way to 0.03 is no radius.
+        # "0.0", typed before 0.03, is no radius.
         for value in (0.0, 0.03, 0.034):
             typed(server, editor.radius, value)
             work_is_done(editor)
         assert session.chosen[3] == pytest.approx(0.034)
-        assert values == [0.0, 0.03, 0.034], "what other pages are told, and no more"
+        assert values == [0.0, 0.03, 0.034], "only the update of other pages"
         typed(server, editor.history, "Undo")
         work_is_done(editor)
         assert session.chosen[3] != pytest.approx(0.034)

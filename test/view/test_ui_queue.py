@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread that hands wishes on: in order, newest value, never two at a time."""
+"""The thread that forwards commands: in order, newest value, one at a time."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_the_worst_node_stands_first_and_silence_is_told(open_viewer, toy, monke
     panel.refresh()
     lines = panel.table.content.splitlines()
     assert len(lines) == 5
-    assert all(line.replace("\\|", "").count("|") == 4 for line in lines), "a table all the same"
+    assert all(line.replace("\\|", "").count("|") == 4 for line in lines), "the table stays valid"
     later = time.monotonic() + SILENT_AFTER + 1.0
     monkeypatch.setattr("motion_nodes.view.health_panel.time.monotonic", lambda: later)
     assert panel.summary() == "3 SILENT of 3 nodes"
@@ -108,7 +108,7 @@ def test_colours_go_from_red_to_blue():
 
 
 def test_spheres_have_the_colours_of_their_distances(open_viewer):
-    """The oracle is the checker with generated code."""
+    """Against the checker with generated code."""
     viewer = open_viewer(ViewedRobot.of(FRANKA))
     planning = viewer._robots["franka"].planning
     world = World()
@@ -228,7 +228,7 @@ def test_preview_follows_targets_and_keeps_objects(open_viewer):
         preview.close()
 
 
-def test_a_dark_page_has_a_dark_floor_and_shadows_can_be_switched_off(open_viewer, toy):
+def test_a_dark_page_has_a_dark_floor(open_viewer, toy):
     viewer = open_viewer(ViewedRobot(toy), shadows=False)
     setup = viewer._view._setup
     light = setup.floor.cell_color

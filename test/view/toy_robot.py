@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot made by hand for the tests of the viewer."""
+"""A small robot for the tests of the viewer."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class HandMade:
 
 
 def hand_made(kind: str = "arm", folder: Path = Path("/nowhere")) -> HandMade:
-    """Return a robot: turning, sliding, endless, mimicking and fixed joints, all four shapes."""
+    """Return a robot with revolute, prismatic, continuous, mimic and fixed joints, all shapes."""
     shapes = {
         "base": (Shape(Cylinder(0.1, 0.08), pose((0, 0, 0.04))),),
         "upper": (Shape(Box((0.08, 0.06, 0.4)), pose((0, 0, 0.2), (0, 0, 0.3)), (1, 0.5, 0, 1)),),
