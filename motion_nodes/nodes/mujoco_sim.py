@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 
 import numpy as np
 from geometry_msgs.msg import TransformStamped, WrenchStamped
@@ -98,6 +99,11 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
     """Simulates robots with MuJoCo."""
 
     params_type = MujocoSimParams
+
+    @classmethod
+    def handles_images(cls) -> bool:
+        """Return whether the command line gives cameras."""
+        return any(word.startswith("cameras:=") for word in sys.argv)
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured."""

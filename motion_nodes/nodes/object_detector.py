@@ -69,6 +69,11 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
 
     params_type = DetectorParams
 
+    @classmethod
+    def handles_images(cls) -> bool:
+        """Return True."""
+        return True
+
     def __init__(self, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured."""
         super().__init__("object_detector", ros_args=ros_args)

@@ -43,6 +43,11 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
 
     params_type = MapperParams
 
+    @classmethod
+    def handles_images(cls) -> bool:
+        """Return True."""
+        return True
+
     def __init__(self, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured."""
         super().__init__("occupancy_mapper", ros_args=ros_args)

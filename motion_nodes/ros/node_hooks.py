@@ -27,6 +27,11 @@ class NodeHooks(Generic[P]):
 
     params_type: type[P]
 
+    @classmethod
+    def handles_images(cls) -> bool:
+        """Return whether the node publishes or receives images or point clouds of megabytes."""
+        return False
+
     def prepare(self) -> dict[str, Any]:
         """Return defaults by field name for parameters without a fixed default."""
         return {}

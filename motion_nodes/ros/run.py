@@ -37,6 +37,7 @@ from motion_nodes.ros.mapped_code import unmap_code
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.readiness import FAILED, tell
 from motion_nodes.ros.supervision.heartbeat import HeartbeatThread, supervised
+from motion_nodes.ros.transports import choose_transports
 
 SWITCH_INTERVAL = 0.0005
 """[s] Interval at which threads release the GIL to waiting ones. The default of 5 ms would delay
@@ -73,6 +74,8 @@ def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | N
     nodes: list[MotionNode[Any]] = []
     try:
         check_security()
+        types = [getattr(create, "func", create) for create in make]
+        choose_transports(images=any(getattr(kind, "handles_images", bool)() for kind in types))
         rclpy.init(args=init_arguments(args), signal_handler_options=SignalHandlerOptions.NO)
         signals.nodes_exist()
         for create in make:

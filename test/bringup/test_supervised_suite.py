@@ -119,7 +119,11 @@ def running(
     everywhere = {"ros__parameters": {"diagnostic_updater.period": period}}
     params.write_text(yaml.safe_dump({"/**": everywhere} | rates(100.0)))
     arguments = ["robot:=franka", "backend:=mock", "viewer:=none", f"params_file:={params}"]
-    process = module_suite.run([sys.executable, "-m", "motion_nodes.bringup.suite", *arguments])
+    # With shared memory, whose faults are among those tested here.
+    process = module_suite.run(
+        [sys.executable, "-m", "motion_nodes.bringup.suite", *arguments],
+        FASTDDS_BUILTIN_TRANSPORTS="DEFAULT",
+    )
     process.wait_for("READY after", within=240.0)
     made = SupervisedSuite(process, module_client)
     made.arm.wait_for()
