@@ -69,7 +69,10 @@ def _run(options: argparse.Namespace, seed: int, pair: hosts.TwoHosts | None) ->
         home = SmallHome(folder / "home")
     except hosts.NotPermitted as reason:
         print(f"no faults of disks: {reason}")
-    environment = ENVIRONMENT | (pair.environment if pair else {})
+    # The range that users have: with LOCALHOST, rmw_fastrtps would choose the transports.
+    variables = pair.environment if pair else {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
+    os.environ.update(variables)
+    environment = ENVIRONMENT | variables
     suite = Suite(folder, environment | (home.environment if home else {}))
     words = robot_words(options.robots)
     without = [name for name in options.without.split(",") if name]
