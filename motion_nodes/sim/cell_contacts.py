@@ -241,13 +241,14 @@ def _rolling(placement: RobotPlacement) -> set[str]:
 
 
 def _fingers(placement: RobotPlacement) -> set[str]:
-    """Return the links moved by groups without a tip, which are grippers."""
+    """Return the links moved by groups without a tip and without wheels, which are grippers."""
     robot = placement.robot
     joints = {
         joint
         for group in robot.groups.values()
-        if group.tip is None and robot.base is None
+        if group.tip is None
         for joint in group.joints
+        if joint not in robot.base_joints
     }
     return {
         joint.child

@@ -8,7 +8,7 @@ import pytest
 from nodes.lockstep_mobile import LockstepMobile
 
 import motion_nodes as mn
-from motion_nodes.robot_setup.mounted_arm import ArmMount, mount_arm
+from motion_nodes.robot_setup.derived_robot import mounted_folder
 from motion_nodes.tasks.task_planners import RulePlanner
 from motion_nodes.tasks.task_runner import TaskRunner, TaskStatus
 
@@ -21,10 +21,10 @@ OBJECTS = (
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory) -> mn.RobotModel:
+def model() -> mn.RobotModel:
     """A Franka on a Nova Carter."""
-    folder = tmp_path_factory.mktemp("robots") / "carter_franka"
-    mount_arm("nova_carter", "franka", ArmMount((0.0, 0.0, 0.422)), output=folder)
+    folder = mounted_folder("nova_carter", "franka", (0.0, 0.0, 0.422))
+    assert mounted_folder("nova_carter", "franka", (0.0, 0.0, 0.422)) == folder, "cached"
     return mn.load_robot(folder)
 
 
@@ -33,9 +33,11 @@ def test_it_brings_a_cube_from_the_shelf_to_the_table(model) -> None:
     plan = RulePlanner().plan("bring the red cube to the table", robot.observe())
     assert [step.skill for step in plan] == ["navigate", "pick", "navigate", "place"]
     drifts, driving = [], []
+    contacts = set()
 
     def each(runner: TaskRunner) -> None:
         truth = robot.world.base_pose("arm")
+        contacts.update(c.pair for c in robot.world.contacts() if not c.expected)
         drifts.append(np.linalg.norm(truth[:2, 3] - robot.X_WB[:2, 3]))
         if runner.phase == "drive":
             driving.append(np.abs(robot.positions() - robot.arm.state("home")).max())
@@ -51,5 +53,6 @@ def test_it_brings_a_cube_from_the_shelf_to_the_table(model) -> None:
         np.testing.assert_allclose(X[:2, 3], place, atol=2e-3, err_msg=f"{name} was moved")
     touched = {name for pair in robot.touched for name in pair}
     assert not touched & {"object:shelf", "object:table"}
+    assert not contacts, "the fingers may touch the cube, nothing else"
     assert max(driving) < 0.03, "the arm moved while the base drove"
     assert max(drifts) < 0.05
