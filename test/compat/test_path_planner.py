@@ -29,6 +29,7 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.classic.rrt_config import RrtConfig
+from motion_nodes.planning.planning_problem import PlanStatus
 
 CONFIG = RrtConfig(
     distance_metric_weights=WEIGHTS, task_space_limits=((0, 0.7), (-0.6, 0.6), (0, 0.8))
@@ -120,10 +121,13 @@ def test_watched_joints_are_in_the_way_where_they_stand() -> None:
     made.set_cspace_target(START + 0.05 * np.array([1, 0, 0, 1, 0, -1, 0]))
     assert made.compute_path(START, [0.04, 0.04]) is None
     assert made.last is not None
-    assert "finger" in made.last.reason
+    assert made.last.status is PlanStatus.START_IN_COLLISION
+    assert "panda_leftfinger" in made.last.reason
     closed = made.compute_path(START, [0.0, 0.0])
-    assert closed is None or closed.shape[1] == 7
-    assert closed is not None or "finger" not in made.last.reason
+    assert closed is not None, made.last.reason
+    assert closed.shape[1] == 7
+    # They stay where they were last told to be.
+    assert made.compute_path(START) is not None
     with pytest.raises(InvalidCommand):
         made.compute_path(START, [0.0])
 

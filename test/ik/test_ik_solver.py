@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -82,20 +83,16 @@ def test_threads_do_not_disturb_each_other():
     solver = solver_of()
     targets = [pose_of("franka", solver.chain, q) for q in draw(solver.chain, 50, 5)]
     alone = [solver.solve(IkRequest(X)).q for X in targets]
-    wrong = []
+    together = threading.Barrier(4, timeout=60.0)
 
-    def work() -> None:
-        for _ in range(4):
-            for X, q in zip(targets, alone, strict=True):
-                if not np.array_equal(solver.solve(IkRequest(X)).q, q):
-                    wrong.append(X)
+    def work() -> list[np.ndarray]:
+        together.wait()
+        return [solver.solve(IkRequest(X)).q for _ in range(4) for X in targets]
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with ThreadPoolExecutor(4) as threads:
+        answers = [threads.submit(work) for _ in range(4)]
+    for answer in answers:
+        np.testing.assert_array_equal(answer.result(), alone * 4)
 
 
 @pytest.mark.parametrize("robot", ROBOTS)

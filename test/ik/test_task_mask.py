@@ -8,7 +8,8 @@ import pytest
 from robot_setup.urdf_samples import LIMIT, joint, link, robot
 
 from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance
+from motion_nodes.ik.pose_error import pose_error
+from motion_nodes.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance
 from motion_nodes.ik.solver import LeastSquaresIk
 from motion_nodes.ik.task_mask import approach_axis, relaxed_tolerances, solve_reachable
 from motion_nodes.model.poses import from_xyz_rpy
@@ -65,7 +66,20 @@ def test_four_joints_keep_the_position_and_say_so() -> None:
 
 
 def test_six_joints_keep_the_whole_pose() -> None:
+    """A roll beyond the last joint's limit is refused, although all else of the pose is reached."""
     arm = chain(6)
-    X = from_xyz_rpy((9.0, 0.0, 0.0))
-    result = solve_reachable(LeastSquaresIk(arm, SETTINGS), IkRequest(X, settings=SETTINGS), arm)
-    assert not result.success
+    solver, rng = LeastSquaresIk(arm, SETTINGS), np.random.default_rng(6)
+    any_roll = IkTolerance(1e-3, (0.01, np.inf, 0.01))
+    assert approach_axis(arm) == 1
+    for q in rng.uniform(-1.0, 1.0, (5, 6)):
+        q[5] = arm.upper[5] - 0.1
+        X = arm.kinematics.pose(q, "tcp")
+        reached = solve_reachable(solver, IkRequest(X, settings=SETTINGS), arm)
+        assert reached.success
+        assert IkTolerance().accepts(pose_error(arm.kinematics.pose(reached.q, "tcp"), X))
+        rolled = IkRequest(X @ from_xyz_rpy(rpy=(0.0, 0.74, 0.0)), settings=SETTINGS)
+        relaxed = IkSettings(tolerance=any_roll, timeout=1.0)
+        assert solver.solve(rolled._replace(settings=relaxed)).success
+        result = solve_reachable(solver, rolled, arm)
+        assert result.status is IkStatus.NOT_FOUND
+        assert result.orientation_error > 0.01 or result.position_error > 1e-3

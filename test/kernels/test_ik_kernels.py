@@ -198,11 +198,32 @@ def test_a_lane_that_is_waited_for_wins(kind):
     np.testing.assert_array_equal(alone.answer[:7], q)
     waiting = case.work(target, given, prefer=1)
     assert kernel.solve(waiting) == FOUND
-    if waiting.get("found") & 1:
-        assert not np.allclose(waiting.answer[:7], q, atol=1e-3)
-        assert waiting.get("iterations") > alone.get("iterations")
-    else:
-        assert waiting.get("wait") == 0  # its lane was given up
+    assert waiting.get("found") & 3 == 3
+    assert waiting.get("iterations") > alone.get("iterations")
+    np.testing.assert_array_equal(waiting.answer[:7], waiting.q[:, 0])
+    assert not np.allclose(waiting.answer[:7], q, atol=1e-3)
+    reached = case.kinematics.pose(waiting.answer[:7], case.tip)
+    np.testing.assert_allclose(reached, target, atol=2e-6)
+    np.testing.assert_array_equal(waiting.q[:, 1], q)  # the other one stayed
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+def test_a_lane_that_gives_up_is_no_longer_waited_for(kind):
+    case = Case(7, 7)
+    kernel = kind(case.arrays, case.row)
+    q = case.rng.uniform(case.lower, case.upper)
+    target = case.kinematics.pose(q, case.tip)
+    starts = case.rng.uniform(case.lower, case.upper, (30, 1, 7))
+
+    def gives_up(start):
+        return kernel.solve(case.work(target, start, attempts=1)) == EXHAUSTED
+
+    given = np.vstack([next(filter(gives_up, starts)), q])
+    waiting = case.work(target, given, attempts=2, prefer=1)
+    assert kernel.solve(waiting) == FOUND
+    assert waiting.get("found") == 2
+    assert waiting.get("wait") == 0
+    np.testing.assert_array_equal(waiting.answer[:7], q)
 
 
 @pytest.mark.parametrize("kind", KERNELS)

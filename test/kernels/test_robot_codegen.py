@@ -68,12 +68,18 @@ def test_an_unknown_function_is_an_error():
 def test_where_llvm_fails_the_reason_is_given(monkeypatch, tmp_path):
     monkeypatch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path))  # nothing is kept there
 
+    reason = RuntimeError("no such target")
+
     def fails(text, cpu):
-        raise RuntimeError("no such target")
+        raise reason
 
     monkeypatch.setattr(native, "compiled", fails)
-    with pytest.raises(robot_codegen.CodeGenerationError):
+    with pytest.raises(robot_codegen.CodeGenerationError) as raised:
         robot_calls(arrays_of(32))
+    assert raised.value.__cause__ is reason
+    cpu = native.host_cpu()
+    for part in (str(reason), native.toolchain(), cpu.triple, cpu.name):
+        assert part in str(raised.value)
     assert issubclass(robot_codegen.CodeGenerationError, MotionError)
 
 

@@ -144,7 +144,7 @@ def test_pickled_environments_continue_equally():
 
 
 def test_grasp_is_recognized_by_both_fingers():
-    """The fingers close on the cube and hold it; each bonus is paid at most once."""
+    """The fingers close on the cube, hold it and move it; each bonus is paid exactly once."""
     task = make_task("grasp")
     env = MujocoEnv(task, 1, seed=0)
     env.reset()
@@ -158,12 +158,36 @@ def test_grasp_is_recognized_by_both_fingers():
     cube[:3] = kinematics.pose(arm, robot.tool_frame)[:3, 3]
     cube[3:] = (1.0, 0.0, 0.0, 0.0)
     env.restore(state)
-    rewards = []
-    for _ in range(20):
-        step = env.step(np.array([[0.0] * 7 + [-1.0]]))
-        rewards.append(step.rewards[0])
-    assert task.pick_state(env._view()).grasped.all()
-    assert sum(r > 0.5 for r in rewards) <= 2  # grasping and placing, at most once each
+    states, bonuses = [task.pick_state(env._view())], []
+
+    def move(steps, up=0.0, grip=-1.0):
+        for _ in range(steps):
+            step = env.step(np.array([[0.0, -up, 0.0, 0.0, 0.0, 0.0, 0.0, grip]]))
+            states.append(task.pick_state(env._view()))
+            shaping = np.diff([potential(state) for state in states[-2:]])
+            bonuses.append(step.rewards[0] - shaping[0])
+
+    def potential(state):
+        reach = np.linalg.norm(state.gripper - state.item)
+        place = min(np.linalg.norm(state.item - state.target), 0.32)
+        return -12.0 * (reach + (place if state.grasped[0] else 0.32))
+
+    move(5)
+    move(4, up=0.3)
+    move(5, up=-0.6)
+    move(6, up=0.6)
+    move(1, grip=1.0)
+    move(5)
+    grasped = np.array([state.grasped[0] for state in states[1:]])
+    placed = np.array([state.placed[0] for state in states[1:]])
+    assert grasped[-5:].all()
+    expected = np.zeros(len(bonuses))
+    for happens, bonus in ((grasped, 3.0), (placed, 6.0)):
+        begins = np.flatnonzero(np.diff(happens.astype(int), prepend=0) > 0)
+        assert len(begins) >= 2  # the cube leaves the fingers, or the target, and comes back
+        expected[begins[0]] += bonus
+    # The rest are small penalties for efforts and changes of the action.
+    np.testing.assert_allclose(bonuses, expected, atol=0.1)
 
 
 def test_training_repeats_with_its_seed():

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import mujoco
 import numpy as np
@@ -324,23 +325,19 @@ def test_threads_do_not_mix_their_configurations(arm):
     rng = np.random.default_rng(11)
     inputs = rng.uniform(-2, 2, (4, 200, 9))
     expected = [arm.jacobian_batch(Q, "panda_hand_tcp") for Q in inputs]
-    wrong: list[int] = []
+    together = threading.Barrier(4, timeout=60.0)
 
-    def work(index: int) -> None:
-        for q, want in zip(inputs[index], expected[index], strict=True):
-            _, J = arm.pose_and_jacobian(q, "panda_hand_tcp")
-            if not np.allclose(J, want, atol=1e-13):
-                wrong.append(index)
-        batch = arm.jacobian_batch(inputs[index], "panda_hand_tcp")
-        if not np.array_equal(batch, expected[index]):
-            wrong.append(index)
+    def work(Q: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+        together.wait()
+        single = [arm.pose_and_jacobian(q, "panda_hand_tcp")[1] for q in Q]
+        return single, arm.jacobian_batch(Q, "panda_hand_tcp")
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    with ThreadPoolExecutor(4) as threads:
+        answers = [threads.submit(work, Q) for Q in inputs]
+    for answer, want in zip(answers, expected, strict=True):
+        single, batch = answer.result()
+        np.testing.assert_allclose(single, want, rtol=0.0, atol=1e-13)
+        np.testing.assert_array_equal(batch, want)
 
 
 def test_other_threads_run_during_a_batch(arm):
@@ -365,8 +362,9 @@ def _seen_unfinished(work: Callable[[], object]) -> Iterator[bool]:
             work()
             finished.set()
 
-        thread = threading.Thread(target=run)
-        thread.start()
-        started.wait()
-        yield not finished.is_set()
-        thread.join()
+        with ThreadPoolExecutor(1) as threads:
+            done = threads.submit(run)
+            started.wait()
+            unfinished = not finished.is_set()
+            done.result()
+        yield unfinished

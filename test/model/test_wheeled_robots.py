@@ -153,13 +153,22 @@ def test_the_leatherback_is_as_long_and_wide_as_it_says() -> None:
 
 
 def test_the_leatherback_keeps_to_the_angles_of_its_joints() -> None:
-    """The max steering angle is the joint limit, for which the README states the radius."""
+    """The inner wheel turns most, to its joint limit; the README states the radius of this turn."""
     robot = load_robot("leatherback")
     base = base_of(robot)
-    angles = base.steer(Twist2(0.5, 0.0, 5.0), np.zeros(2), 10.0)
-    assert angles.max() == pytest.approx(0.75, abs=1e-6)
-    radius = 0.32 / math.tan(0.75) + 0.12
-    assert radius == pytest.approx(0.46, abs=0.005)
+    limits = robot.limits.select(base.steering_names)
+    for sign, inner, outer in ((1.0, 0, 1), (-1.0, 1, 0)):
+        twist = Twist2(0.5, 0.0, 5.0 * sign)
+        limit = limits.upper[inner] if sign > 0.0 else limits.lower[inner]
+        angles = base.steer(twist, np.zeros(2), 10.0)
+        assert limit == pytest.approx(0.75 * sign)
+        assert angles[inner] == pytest.approx(limit)
+        # Both wheels turn about one point on the line of the rear axle.
+        radius = 0.32 / math.tan(abs(angles[inner])) + 0.12
+        assert 0.32 / math.tan(abs(angles[outer])) - 0.12 == pytest.approx(radius)
+        nearest = base.nearest_twist(twist)
+        assert nearest.vx / nearest.wz == pytest.approx(sign * radius)
+        assert sign * nearest.vx / nearest.wz == pytest.approx(0.46, abs=0.005)
 
 
 @pytest.mark.parametrize(

@@ -217,12 +217,18 @@ def test_a_stop_ends_at_rest_and_a_new_target_moves_again(policy):
     run(policy, 0.3)
     policy.stop()
     run(policy, 1.0)
-    at = policy.get_internal_robot_joint_states()
-    assert np.abs(at[1]).max() < 0.02
+    q, qd = policy.get_internal_robot_joint_states()[:2]
+    assert np.abs(qd).max() < 0.02
     assert policy.plan is None
-    assert policy.status.position_error > 0.01 or np.isnan(policy.status.position_error)
+    assert policy.status.stopping
+    # The stop clears the target, which was not reached.
+    assert np.isnan(policy.status.position_error)
+    assert np.linalg.norm(policy.tool_pose(q)[:3, 3] - POSE) > 0.01
+    np.testing.assert_allclose(run(policy, 0.2), np.tile(q, (10, 1)), atol=1e-3)
     policy.set_end_effector_target(POSE, DOWN)
     run(policy, 1.5)
+    assert not policy.status.stopping
+    assert policy.plan is not None
     assert policy.status.position_error < 0.005
 
 

@@ -154,22 +154,33 @@ def test_failures_keep_their_status_and_words(goal: Goal, status: PlanStatus, wo
 
 
 def test_carried_object_is_kept_clear_of_what_the_hand_passes() -> None:
+    """An empty hand passes straight over a wall, a stick in it has to be lifted over the wall."""
     world = World()
-    world.add(world_object("shelf", Box((0.3, 1.0, 0.04)), at(0.6, 0.0, 0.38)))
+    world.add(world_object("wall", Box((0.5, 0.02, 0.45)), at(0.45, 0.0, 0.225)))
     empty = CollisionChecker(franka(), "arm", scene=world.scene)
-    q = franka().named_state("ready", "arm")
-    other = q.copy()
-    other[0] = 0.6
+    over = franka().named_state("ready", "arm")
+    q, other = over - 0.6 * np.eye(7)[0], over + 0.6 * np.eye(7)[0]
     X_WL = Kinematics(franka().tree, franka().group("arm").joints).pose(q, "panda_hand")
-    world.add(world_object("stick", Box((0.02, 0.02, 0.3)), X_WL @ at(0.0, 0.0, 0.27)))
+    world.add(world_object("stick", Box((0.02, 0.02, 0.2)), X_WL @ at(0.0, 0.0, 0.22)))
     touching = ("panda_leftfinger", "panda_rightfinger")
     world.attach_object("stick", "panda_hand", X_WL, touching)
     carrying = CollisionChecker(franka(), "arm", scene=world.scene)
-    assert empty.is_free(q)
-    if not carrying.is_free(q):
-        refused = plan(PlanRequest(carrying, q, (JointGoal(other),), timeout=20.0))
-        assert "stick" in refused.reason
-    assert plan(PlanRequest(empty, q, (JointGoal(other),), timeout=20.0)).success
+    request = PlanRequest(empty, q, (JointGoal(other),), timeout=20.0)
+    straight = plan(request)
+    assert straight.success
+    assert straight.path is not None
+    np.testing.assert_array_equal(straight.path, [q, other])
+    around = plan(replace(request, checker=carrying))
+    assert around.success, around.reason
+    assert straight.trajectory is not None
+    assert around.trajectory is not None
+    oracle = CoalRobot(carrying)
+    assert min(oracle.distance(q) for q in straight.trajectory.positions) < -0.01
+    assert min(oracle.distance(q) for q in around.trajectory.positions) > -1e-4
+    assert plan(replace(request, goals=(JointGoal(over),))).success
+    refused = plan(replace(request, checker=carrying, goals=(JointGoal(over),)))
+    assert refused.status is PlanStatus.GOAL_IN_COLLISION
+    assert "stick" in refused.reason
 
 
 def test_path_that_fails_verification_is_searched_anew_and_else_withheld(

@@ -246,7 +246,11 @@ def test_composite_paths_of_no_use_are_refused():
 
 def test_settings_frames_and_bad_requests():
     generator = TaskSpaceTrajectoryGenerator(load_robot("franka"), "arm")
-    assert "panda_hand" in generator.get_all_frame_names() or generator.get_all_frame_names()
+    links = {f"panda_link{k}" for k in range(9)}
+    hand = {"panda_hand", "panda_hand_tcp", "panda_leftfinger", "panda_rightfinger"}
+    names = generator.get_all_frame_names()
+    assert len(names) == len(set(names))
+    assert set(names) == links | hand
     assert generator.set_path_conversion_param("alpha", 2.0)
     assert generator.get_path_conversion_config().alpha == 2.0
     for name, value in (("alpha", 1.0), ("alpha", math.nan), ("beta", 1.0), ("alpha", "x")):

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from robot_setup.urdf_samples import INERTIAL, joint, link, robot
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.model.loader import load_robot
+from motion_nodes.model.robot import Robot
 from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.robot_setup.floor_contact import floor_contact
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
@@ -197,7 +199,52 @@ def test_wheels_without_a_speed_get_one_that_suits_their_size() -> None:
     assert stated.block["linear"]["x"]["max_velocity"] <= speed * radius + 1e-9
 
 
-def test_skidding_wheels_are_measured() -> None:
+def four_wheels(folder: Path, x: float, y: float) -> Robot:
+    """Return a robot with driven wheels at (+-x, +-y) [m], none of which is steered."""
+    shape = "<collision>{}<geometry>{}</geometry></collision>"
+    across, drum = '<origin rpy="1.5708 0 0"/>', '<cylinder radius="0.08" length="0.02"/>'
+    wheel, limit = INERTIAL + shape.format(across, drum), '<limit velocity="30" effort="20"/>'
+    parts = [link("base_link", INERTIAL + shape.format("", '<box size="0.3 0.2 0.1"/>'))]
+    sides: dict[str, list[str]] = {"left": [], "right": []}
+    for side, to_left in (("left", y), ("right", -y)):
+        for end, ahead in (("front", x), ("rear", -x)):
+            name = f"{end}_{side}"
+            parts += [link(name, wheel), joint(f"{name}_joint", "base_link", name, inside=limit,
+                           kind="continuous", xyz=f"{ahead} {to_left} 0")]  # fmt: skip
+            sides[side].append(f"{name}_joint")
+    joints = sides["left"] + sides["right"]
+    description = {
+        "format": 1, "name": folder.name, "kind": "differential", "urdf": "four.urdf",
+        "frames": {"base": "base_link", "odom": "odom"},
+        "base": {
+            "left_wheel_names": sides["left"], "right_wheel_names": sides["right"],
+            "wheel_radius": 0.08, "wheel_separation": 2.0 * y,
+            "linear": {"x": {"max_velocity": 0.5, "max_acceleration": 2.0}},
+            "angular": {"z": {"max_velocity": 4.0, "max_acceleration": 6.0}},
+        },
+        "drives": [{"joints": joints, "mode": "velocity", "damping": 5.0}],
+        "limits": {"acceleration": dict.fromkeys(joints, 50.0)},
+        "simulation": {"timestep": 0.005},
+        "sources": dict.fromkeys(("base", "drives", "limits", "simulation"), "chosen"),
+    }  # fmt: skip
+    folder.mkdir()
+    (folder / "four.urdf").write_text(robot(*parts))
+    (folder / "robot.yaml").write_text(yaml.safe_dump(description))
+    return load_robot(folder)
+
+
+@pytest.mark.parametrize(("x", "y"), [(0.2, 0.18), (0.12, 0.2)])
+def test_skidding_wheels_are_measured(tmp_path: Path, x: float, y: float) -> None:
+    """With equal loads and isotropic friction, the ratio of separations is 1 + (x / y)^2.
+
+    In a steady turn the moments of friction cancel: x s_y + y s_x = 0, where a wheel slips across
+    by s_y = w x and along by s_x = w y - w y_effective, at a yaw rate w.
+    """
+    measured = effective_separation(four_wheels(tmp_path / "rover", x, y))
+    assert measured == pytest.approx(2.0 * y * (1.0 + (x / y) ** 2), rel=0.05)
+
+
+def test_wheels_that_do_not_skid_are_not_measured() -> None:
     assert effective_separation(load_robot("jetbot")) is None
     assert effective_separation(load_robot("franka")) is None
 

@@ -56,13 +56,15 @@ def test_two_arms_and_a_neck_are_three_chains() -> None:
 
 
 def test_fingers_that_mimic_are_a_gripper_whatever_their_names() -> None:
+    limit = '<limit lower="0" upper="0.04" velocity="0.2" effort="70"/>'
     more = [
         link("l"),
         link("r"),
-        joint("slide_l", "link_3", "l", kind="prismatic", axis="0 1 0", xyz="0 0.01 0.3"),
+        joint("slide_l", "link_3", "l", kind="prismatic", axis="0 1 0", xyz="0 0.01 0.3",
+              inside=limit),
         joint(
             "slide_r", "link_3", "r", kind="prismatic", axis="0 -1 0", xyz="0 -0.01 0.3",
-            inside=LIMIT + '<mimic joint="slide_l"/>',
+            inside=limit + '<mimic joint="slide_l"/>',
         ),
     ]  # fmt: skip
     tree = read_urdf(arm(3, *more))
@@ -72,7 +74,7 @@ def test_fingers_that_mimic_are_a_gripper_whatever_their_names() -> None:
         "gripper": ("slide_l",),
     }
     ends = open_and_close(tree, groups.grippers[0])
-    assert ends is None or ends[0]["slide_l"] != ends[1]["slide_l"]
+    assert ends == ({"slide_l": 0.04}, {"slide_l": 0.0})
 
 
 def test_guessed_limits_reach_full_speed_in_a_quarter_of_a_second() -> None:

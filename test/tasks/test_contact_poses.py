@@ -96,11 +96,19 @@ def test_handles_are_grasped_from_the_base_across_their_length(
             assert np.linalg.norm(nearer[:2]) == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize("shape", [Cylinder(0.01, 0.12), Sphere(0.02)])
-def test_round_handles_are_pulled_straight_to_the_base(shape: Cylinder | Sphere) -> None:
+@pytest.mark.parametrize(("shape", "width"), [(Cylinder(0.01, 0.12), 0.02), (Sphere(0.02), 0.04)])
+def test_round_handles_are_pulled_straight_to_the_base(
+    shape: Cylinder | Sphere, width: float
+) -> None:
     handle = ObjectState("h", from_xyz_rpy((0.4, 0.3, 0.5)), shape)
-    for grasp in handle_grasps(handle, 0.08):
+    grasps = handle_grasps(handle, 0.08)
+    assert len(grasps) == 2
+    for grasp, sign in zip(grasps, (1.0, -1.0), strict=True):
         assert grasp.X_WG[:3, 2] == pytest.approx((0.8, 0.6, 0.0))
+        assert sign * grasps[0].X_WG[:3, 1] == pytest.approx(grasp.X_WG[:3, 1])
+        assert grasp.X_WG[2, 1] == pytest.approx(0.0), "the fingers do not close across the length"
+        assert grasp.X_WG[:3, 3] == pytest.approx((0.4, 0.3, 0.5))
+        assert grasp.width == pytest.approx(width)
 
 
 def test_what_is_no_handle() -> None:
