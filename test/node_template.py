@@ -113,8 +113,10 @@ def become(request: dict[str, Any]) -> None:
 
 def main() -> None:
     """Serve on the socket whose number is the argument."""
+    # It ends with its connection. The kernel's signal at the end of a parent is one of its thread's
+    # end, which may be that of a pool in a test.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end_with_parent()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     connection = socket.socket(fileno=int(sys.argv[1]))
     for name in PRELOADED:
         importlib.import_module(name)

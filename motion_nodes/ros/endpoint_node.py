@@ -80,7 +80,8 @@ class EndpointNode(LifecycleNode):
         """
         if not self.active:
             return {}
-        now, counts = time.monotonic(), {}
+        now = time.monotonic()
+        counts: dict[str, int] = {}
         for each in tuple(self._polled):
             if each.topic.endswith("/joint_states") and now - each.polled < _POLLED_WITHIN:
                 counts[each.topic] = counts.get(each.topic, 0) + each.count
