@@ -173,13 +173,15 @@ def test_grasp_is_recognized_by_both_fingers():
         return -12.0 * (reach + (place if state.grasped[0] else 0.32))
 
     move(5)
-    move(4, up=0.3)
+    move(7, up=0.3)
     move(5, up=-0.6)
-    move(6, up=0.6)
+    move(7, up=0.6)
     move(1, grip=1.0)
     move(5)
     grasped = np.array([state.grasped[0] for state in states[1:]])
-    placed = np.array([state.placed[0] for state in states[1:]])
+    away = np.array([np.linalg.norm(state.item - state.target) for state in states[1:]])
+    placed = grasped & (away < 0.025)
+    np.testing.assert_array_equal([s.placed[0] for s in states[1:]], grasped & (away < 0.05))
     assert grasped[-5:].all()
     expected = np.zeros(len(bonuses))
     for happens, bonus in ((grasped, 3.0), (placed, 6.0)):
