@@ -175,7 +175,7 @@ class TestCars:
             make()
 
     def test_an_approach_of_other_bases_is_refused_with_what_there_is(self):
-        with pytest.raises(InvalidConfig):
+        with pytest.raises(InvalidConfig, match=", ".join(APPROACHES["ackermann"])):
             config("ackermann", "straight")
 
 

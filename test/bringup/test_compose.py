@@ -6,7 +6,7 @@ import json
 import pytest
 from raised_errors import about
 
-from motion_nodes.bringup.bringup_config import BringupConfig
+from motion_nodes.bringup.bringup_config import LOG_LEVELS, BringupConfig
 from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.bringup.node_specs import NodeSpec, commands_for, processes_for
 from motion_nodes.errors import InvalidConfig, RobotNotFound
@@ -85,16 +85,17 @@ def test_every_spec_names_an_executable_that_exists():
 
 
 def test_wrong_words_are_answered_with_the_right_ones(tmp_path):
-    with pytest.raises(InvalidConfig):
+    with pytest.raises(InvalidConfig, match="'mujoco'"):
         config("franka", backend="mujoko")
-    with pytest.raises(InvalidConfig):
+    with pytest.raises(InvalidConfig, match="'browser'"):
         config("franka", viewer="browsr")
-    with pytest.raises(InvalidConfig):
+    with pytest.raises(InvalidConfig, match=", ".join(LOG_LEVELS)):
         config("franka", log_level="loud")
-    with pytest.raises(InvalidConfig):
+    with pytest.raises(InvalidConfig, match="nothing.yaml"):
         config("franka", params_file=str(tmp_path / "nothing.yaml"))
-    with pytest.raises(RobotNotFound):
+    with pytest.raises(RobotNotFound, match="'franka'", check=about("frankka")) as caught:
         nodes_for(config("frankka"))
+    assert "franka" in caught.value.allowed
 
 
 def test_ros_args_carry_names_parameters_and_files():

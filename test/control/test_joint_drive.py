@@ -6,6 +6,7 @@ import pytest
 from raised_errors import about
 
 from motion_nodes.control.joint_drive import (
+    EFFORT_MODES,
     DriveGains,
     DriveLaw,
     motion_load,
@@ -106,13 +107,16 @@ def test_none_leaves_an_array_and_bad_gains_change_nothing():
 
 def test_unknown_words_are_answered_with_the_known_ones():
     drive = law()
-    with pytest.raises(InvalidCommand):
+    modes = ", ".join(mode.value for mode in ControlMode)
+    with pytest.raises(InvalidCommand, match=modes, check=about("torque")):
         drive.switch_mode("torque")
-    with pytest.raises(InvalidCommand):
+    with pytest.raises(InvalidCommand, match=", ".join(EFFORT_MODES)):
         drive.set_effort_mode("power")
-    with pytest.raises(UnknownJoint, check=about("c")):
+    with pytest.raises(UnknownJoint, check=about("c")) as caught:
         drive.switch_mode("effort", ["a", "c"])
+    assert caught.value.allowed == ("a", "b")
     assert set(drive.modes) == {ControlMode.POSITION}
+    assert set(drive.effort_modes) == {"force"}
 
 
 def test_the_integral_takes_away_a_constant_load():

@@ -49,7 +49,10 @@ class Arm:
 
 
 def stopped(seed: int, how: str) -> tuple[Arm, JointTrajectory, int]:
-    """Return an arm stopped at a random time, its trajectory, and the number of steps before."""
+    """Return an arm stopped at a random time, its trajectory, and the number of steps before.
+
+    Without a way to stop, it moves on.
+    """
     trajectory = motion(seed)
     arm = Arm(trajectory)
     rng = np.random.default_rng(seed + 1000)
@@ -59,10 +62,16 @@ def stopped(seed: int, how: str) -> tuple[Arm, JointTrajectory, int]:
     if how == "cancel":
         arm.arbiter.cancel(arm.run, "canceled")
         assert arm.run.follower.status is FollowStatus.CANCELED
-    else:
+    elif how == "stop_all":
         arm.arbiter.stop_all("the stop")
         assert arm.run.follower.status is FollowStatus.ABORTED
     return arm, trajectory, count
+
+
+def alone(velocity: np.ndarray) -> float:
+    """Return the time of the slowest joint alone, at its acceleration and jerk limits [s]."""
+    times = np.abs(velocity) / LIMITS.acceleration + LIMITS.acceleration / LIMITS.jerk
+    return float(np.max(times))
 
 
 @pytest.mark.parametrize("how", ["cancel", "stop_all"])
@@ -73,9 +82,7 @@ def test_it_stays_on_the_path_and_within_the_limits(seed, how):
     while arm.moves:
         arm.step()
     stop = np.array(arm.positions)
-    # Time of the slowest joint alone, at its acceleration and jerk limits [s].
-    alone = np.max(np.abs(begin) / LIMITS.acceleration + LIMITS.acceleration / LIMITS.jerk)
-    assert (len(stop) - 2 - count) * DT <= 2.0 * alone + 0.05
+    assert (len(stop) - 2 - count) * DT <= 2.0 * alone(begin) + 0.05
     fine = np.array(
         [trajectory.sample(t).position for t in np.arange(0, trajectory.end_time, 5e-4)]
     )
@@ -103,12 +110,21 @@ def test_a_newer_trajectory_takes_the_joints_of_a_stop():
     np.testing.assert_allclose(arm.positions[-1], now.position + 0.1, atol=1e-9)
 
 
-def test_what_is_aborted_by_a_fault_stops_at_once():
-    arm, _, _ = stopped(4, "cancel")
+@pytest.mark.parametrize("how", ["", "cancel"])
+def test_what_is_aborted_by_a_fault_stops_at_once(how):
+    """Each joint by its own limits, also if it was stopping along a path."""
+    arm, _, _ = stopped(4, how)
+    begin = arm.controller.reference(EVERYTHING).velocity
+    assert np.abs(begin).max() > 0.1
     arm.arbiter.abort_all("the robot was lost")
+    ended = FollowStatus.CANCELED if how else FollowStatus.ABORTED
+    assert arm.run.follower.status is ended
     assert not arm.arbiter.stops
-    while arm.moves:
+    for _ in range(int(1.2 * alone(begin) / DT)):
         arm.step()
+    assert not arm.moves
+    acceleration = np.diff(np.array(arm.positions), n=2, axis=0) / DT**2
+    assert np.max(np.abs(acceleration) / LIMITS.acceleration) <= 1.05
 
 
 @pytest.mark.parametrize("j", [500.0, np.inf])

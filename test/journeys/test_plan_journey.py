@@ -155,6 +155,7 @@ def test_stop_reaches_the_controller_at_once(planner, arm):
     call = as_pymoveit2_asks(planner, LEFT, DOWN.as_quat(), max_velocity_scaling_factor=0.05)
     assert call.accepted()
     arm.moving(0.01)
+    here = arm.joints
     ended = (5, 6)
     before = len(statuses.messages)
     sent = time.monotonic()
@@ -166,7 +167,9 @@ def test_stop_reaches_the_controller_at_once(planner, arm):
     print(f"stop to the controller's end: {1e3 * (time.monotonic() - sent):.1f} ms")
     status, result = call.result()
     assert (status, result.error_code.val) == (ABORTED, Codes.PREEMPTED)
+    # The way to the goal takes 1.7 rad of the first joint.
     arm.rest()
+    assert arm.away(here) < 0.3
 
 
 def test_an_obstacle_that_comes_is_gone_around(planner, arm, objects, way):

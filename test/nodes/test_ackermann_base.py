@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -41,12 +42,21 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def cell(
-    module_suite: Any, module_client: RosClient, folders: dict[str, Path]
+    module_suite: Any,
+    module_client: RosClient,
+    folders: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, SimpleNamespace]:
     """Both robots with their nodes, ready to drive."""
     client = module_client
+    # Refusals are awaited in the diagnostics.
+    file = tmp_path_factory.mktemp("params") / "reports.yaml"
+    file.write_text("/**:\n  ros__parameters:\n    diagnostic_updater: {period: 0.1}\n")
     module_suite.bring_up(
-        *(f"{name}:={path}" for name, path in folders.items()), backend="mock", rate=100.0
+        *(f"{name}:={path}" for name, path in folders.items()),
+        backend="mock",
+        rate=100.0,
+        params_file=str(file),
     )
     found = {}
     for name, path in folders.items():
@@ -95,6 +105,23 @@ def drive(angle: float = 0.0, speed: float = 0.0, rate: float = 0.0, acceleratio
 def measured_angle(car: SimpleNamespace) -> str:
     """Return the measured steering angle [rad], as diagnostics print it."""
     return str(values_of(car.client.diagnostics(NODE))["steering angle measured [rad]"])
+
+
+def warnings(car: SimpleNamespace) -> tuple[int, str]:
+    """Return the number of warnings in the diagnostics, and the newest."""
+    values = values_of(car.client.diagnostics(NODE))
+    return int(values.get("warnings", "0")), values.get("last warning", "")
+
+
+def until_refused(car: SimpleNamespace, send: Callable[[], None], word: str) -> None:
+    """Send commands until the node has warned of one more than before, with a word."""
+    before, _ = warnings(car)
+
+    def refused() -> bool:
+        count, text = warnings(car)
+        return count > before and word in text
+
+    car.client.repeat(send, refused, f"a warning with '{word}'")
 
 
 def place(message: Odometry) -> tuple[float, float, float]:
@@ -324,9 +351,13 @@ def test_a_slow_steering_slows_the_car_down(car):
             drives(car, 0.5, 0.5 * math.tan(0.4) / WHEELBASE),
             "full speed at the end",
         )
-        for message in car.commands.messages:
-            if 0.4 - car.base.steering_angle(steering_of(message)) > 0.55:
-                assert not any(wheels_of(message))
+        angles = [car.base.steering_angle(steering_of(m)) for m in car.commands.messages]
+        speeds = [np.abs(wheels_of(m)).max() for m in car.commands.messages]
+        early = [v for a, v in zip(angles, speeds, strict=True) if -0.39 < a < -0.15]
+        late = [v for a, v in zip(angles, speeds, strict=True) if 0.05 < a < 0.35]
+        assert len(early) > 10
+        assert not any(early)
+        assert any(0.0 < v < 0.9 * speeds[-1] for v in late)
     finally:
         free = {"max_steering_velocity": 0.0, "reduce_wheel_speed_until_steering_reached": False}
         assert car.client.set_parameters(NODE, **free).successful
@@ -345,8 +376,7 @@ def test_bad_commands_move_nothing(car, command):
     publisher = car.plain if isinstance(command, Twist) else car.drive
     before = steering_of(car.commands.newest)
     car.commands.clear()
-    for _ in range(10):
-        publisher.publish(command)
+    until_refused(car, lambda: publisher.publish(command), "ignored")
     car.client.wait(lambda: len(car.commands) > 30, "commands")
     for message in car.commands.messages:
         assert not any(wheels_of(message))
@@ -356,9 +386,8 @@ def test_bad_commands_move_nothing(car, command):
 def test_a_stale_drive_command_is_refused(car):
     message = drive(0.2, 0.5)
     message.header.stamp.nanosec = 1
-    for _ in range(10):
-        car.drive.publish(message)
     car.commands.clear()
+    until_refused(car, lambda: car.drive.publish(message), "stamp")
     car.client.wait(lambda: len(car.commands) > 30, "commands")
     assert not any(any(wheels_of(m)) for m in car.commands.messages)
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from motion_nodes.errors import MotionError
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.tree import Box
 from motion_nodes.nodes.task.contact_skills import PULL, WIPE_FORCE, ContactSkills
@@ -268,5 +267,7 @@ def test_a_short_knock_does_not_let_go() -> None:
 
 
 def test_a_pull_must_be_felt() -> None:
-    with pytest.raises(MotionError):
-        run(ScriptedArm(lambda t: None), "handover", object="sponge")
+    script = ScriptedArm(lambda t: None)
+    with pytest.raises(SkillFailed, match="pull"):
+        run(script, "handover", object="sponge")
+    assert "open" not in script.calls

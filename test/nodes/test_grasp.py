@@ -123,9 +123,12 @@ def test_a_trajectory_stops_at_the_max_external_force(hand):
 def test_a_load_beyond_max_effort_aborts_the_motion_with_its_reason(hand):
     assert hand.grip(0.0, max_effort=4.0)[1].stalled
     assert hand.client.set_parameters(CONTROLLER, gripper__abort_on_loss=True).successful
-    hand.go(hand.above)
+    hand.statuses.clear()
+    status, result = hand.go(hand.above)
     hand.client.wait(lambda: hand.status in ("overloaded", "lost"), "too heavy")
-    assert hand.value("reason")
+    assert status == GoalStatus.STATUS_ABORTED
+    failed = [m for m in hand.statuses.messages if m.message in ("overloaded", "lost")]
+    assert result.error_string in {values_of(message)["reason"] for message in failed}
 
 
 def test_forces_out_of_range_are_refused(hand):

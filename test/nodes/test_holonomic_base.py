@@ -16,7 +16,7 @@ from geometry_msgs.msg import Twist, TwistStamped
 from model.holonomic_robot import TRIANGLE, triangle
 from model.robot_samples import write_robot
 from nav_msgs.msg import Odometry
-from ros_client import BEST_EFFORT, RosClient
+from ros_client import BEST_EFFORT, RosClient, values_of
 from sensor_msgs.msg import JointState
 
 from motion_nodes.bases.base import Twist2
@@ -34,9 +34,17 @@ def robot_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def base(module_suite: Any, module_client: RosClient, robot_folder: Path) -> SimpleNamespace:
+def base(
+    module_suite: Any,
+    module_client: RosClient,
+    robot_folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> SimpleNamespace:
     """The robot with its node, ready to drive, without twist limits."""
-    module_suite.bring_up(f"tri:={robot_folder}", backend="mock", rate=100.0)
+    # Refusals are awaited in the diagnostics.
+    file = tmp_path_factory.mktemp("params") / "reports.yaml"
+    file.write_text("/**:\n  ros__parameters:\n    diagnostic_updater: {period: 0.1}\n")
+    module_suite.bring_up(f"tri:={robot_folder}", backend="mock", rate=100.0, params_file=str(file))
     module_client.wait_for_diagnosis(NODE, "no command yet")
     free = {
         f"{axis}__max_{what}": 0.0
@@ -64,6 +72,12 @@ def twist_message(vx: float, vy: float, wz: float) -> Twist:
 
 def stamped(vx: float, vy: float, wz: float) -> TwistStamped:
     return TwistStamped(twist=twist_message(vx, vy, wz))
+
+
+def warnings(base: SimpleNamespace) -> tuple[int, str]:
+    """Return the number of warnings in the diagnostics, and the newest."""
+    values = values_of(base.client.diagnostics(NODE))
+    return int(values.get("warnings", "0")), values.get("last warning", "")
 
 
 def wheels_are(base: SimpleNamespace, speeds: Any, tolerance: float = 1e-6) -> Any:
@@ -235,9 +249,16 @@ def test_bad_parameters_change_nothing(base, parameters, words):
 def test_bad_commands_move_nothing(base, twist):
     assert base.client.set_parameters(NODE, max_linear_speed=1.0, max_angular_speed=1.0).successful
     base.wheels.clear()
-    for _ in range(20):
-        base.stamped.publish(stamped(*twist))
-        base.plain.publish(twist_message(*twist))
+    for publisher, message in (
+        (base.stamped, stamped(*twist)),
+        (base.plain, twist_message(*twist)),
+    ):
+        before, _ = warnings(base)
+        base.client.repeat(
+            lambda p=publisher, m=message: p.publish(m),
+            lambda b=before: warnings(base)[0] > b and "ignored" in warnings(base)[1],
+            f"the refusal of {type(message).__name__}",
+        )
     base.client.wait(lambda: len(base.wheels) > 5, "commands")
     assert not any(any(message.velocity) for message in base.wheels.messages)
     assert base.client.set_parameters(NODE, max_linear_speed=0.0, max_angular_speed=0.0).successful

@@ -317,7 +317,8 @@ def test_the_commands_stop_and_resume(cell, suite):
 def test_commands_without_a_suite_say_so(suite):
     alone = {"ROS_DOMAIN_ID": "0", "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
     motion = [sys.executable, "-m", "motion_nodes.cli.main"]
-    commands = [[*motion, word, "--timeout", "1.5"] for word in ("stop", "resume")]
-    for command in commands:  # one after the other: a second one would resume the first
-        process = suite.run(command, **alone)
+    # One after the other: a second one would resume the first.
+    for word, missing in (("stop", "no controller"), ("resume", "no node")):
+        process = suite.run([*motion, word, "--timeout", "1.5"], **alone)
         assert process.exit_code() == 1, process.output
+        assert missing in process.output

@@ -12,7 +12,8 @@ import anyio
 import numpy as np
 import pytest
 import trimesh
-from joint_client import ABORTED, CANCELED, SUCCEEDED, Call
+from action_msgs.msg import GoalStatus, GoalStatusArray
+from joint_client import ABORTED, CANCELED, CONTROLLER, SUCCEEDED, Call, JointClient
 from mcp import ClientSession, StdioServerParameters, stdio_client
 from moveit_msgs.action import Pickup, Place
 from moveit_msgs.msg import (
@@ -27,7 +28,7 @@ from moveit_msgs.msg import MoveItErrorCodes as Codes
 from moveit_msgs.srv import GetPlanningScene
 from nav2_msgs.action import DummyBehavior
 from own_domain import ENVIRONMENT
-from ros_client import RosClient
+from ros_client import LATCHED, RosClient
 from ros_processes import Suite
 from std_msgs.msg import Empty, String
 from std_srvs.srv import Trigger
@@ -142,11 +143,25 @@ def test_a_full_place_ends_the_task_within_its_budget(tasks: TaskClient) -> None
 
 
 def test_cancel_ends_the_task_with_the_arm_at_rest(tasks: TaskClient) -> None:
+    arm = JointClient(tasks.client)
+    motions = tasks.client.listen(
+        GoalStatusArray, f"{CONTROLLER}/follow_joint_trajectory/_action/status", LATCHED
+    )
+
+    def motion() -> int:
+        return motions.newest.status_list[-1].status if motions else GoalStatus.STATUS_UNKNOWN
+
+    tasks.ask("go home", "succeeded")  # far from the cube
     tasks.heard.clear()
     tasks.commands.publish(String(data="pick up the red cube"))
     tasks.until(lambda s: s["state"] == "running" and s["phase"] == "approach")
+    tasks.client.wait(lambda: motion() == GoalStatus.STATUS_EXECUTING, "a motion of the arm")
     assert tasks.client.call(Trigger, f"{SERVER}/cancel").success
     tasks.until(lambda s: s["state"] == "canceled")
+    tasks.client.wait(lambda: motion() in (CANCELED, ABORTED), "the end of its motion")
+    arm.rest()
+    assert motion() in (CANCELED, ABORTED)
+    assert tasks.status["state"] == "canceled"
 
 
 def test_pick_and_place_are_actions_with_phases(tasks: TaskClient) -> None:

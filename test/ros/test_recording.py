@@ -70,10 +70,12 @@ def speaker():
     odom = node.create_publisher(Odometry, "odom", 5)
 
     def say(count):
+        everyone = all(p.get_subscription_count() > 0 for p in (states, odom))
         states.publish(JointState(name=["elbow"], position=[float(count)]))
         message = Odometry()
         message.pose.pose.position.x = 0.1 * count
         odom.publish(message)
+        return everyone
 
     yield say
     node.destroy_node()
@@ -81,27 +83,31 @@ def speaker():
 
 
 def recorded(speaker, file, *options, stop=False):
-    """Run the command while the node publishes; return exit code, stdout and stderr."""
+    """Run the command while the node publishes; return exit code, stdout and stderr.
+
+    And the first message that had subscribers on both topics.
+    """
     command = [sys.executable, "-m", "motion_nodes.cli.main", "record", "-o", str(file), *options]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
     )
-    count, end = 0, time.monotonic() + 60.0
+    count, first, end = 0, math.inf, time.monotonic() + 60.0
     while process.poll() is None:
         assert time.monotonic() < end
-        speaker(count)
+        if speaker(count):
+            first = min(first, count)
         count += 1
         time.sleep(0.01)
         if stop and file.exists() and file.stat().st_size > 10_000:
             process.send_signal(signal.SIGINT)
             stop = False
     out, err = process.communicate()
-    return process.returncode, out, err
+    return process.returncode, out, err, first
 
 
 def test_joints_and_odometry_are_recorded_from_the_first_message_on(speaker, tmp_path):
     file = tmp_path / "run.jsonl"
-    code, out, err = recorded(speaker, file, "--seconds", "0.6")
+    code, out, err, first = recorded(speaker, file, "--seconds", "0.6")
     assert code == 0, err
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert {line["topic"] for line in lines} == {"/cell/joint_states", "/cell/odom"}
@@ -111,14 +117,17 @@ def test_joints_and_odometry_are_recorded_from_the_first_message_on(speaker, tmp
     values = [state["position"][0] for state in states]
     assert len(values) > 5
     assert values == sorted(values)
+    assert values[0] <= first
+    places = [x["message"]["pose"]["pose"]["position"]["x"] for x in lines if "Odom" in x["type"]]
+    assert places[0] <= 0.1 * first + 1e-9
     times = [line["time"] for line in lines]
     assert times == sorted(times)
-    assert times[-1] - times[0] < 5.0
+    assert 0.3 < times[-1] - times[0] < 5.0
 
 
 def test_one_topic_as_a_table_until_ctrl_c(speaker, tmp_path):
     file = tmp_path / "run.csv"
-    code, out, err = recorded(speaker, file, "--topic", "*/joint_states", stop=True)
+    code, out, err, _ = recorded(speaker, file, "--topic", "*/joint_states", stop=True)
     assert code == 0, err
     assert "messages in" in out
     with file.open() as opened:

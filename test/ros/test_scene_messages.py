@@ -93,7 +93,7 @@ def test_poses_of_shapes_count_from_the_object(messages):
     message.primitive_poses.append(pose_message(from_xyz_rpy((0.1, 0.2, 0.0))))
     item = done(messages, Scene(), message).objects["shelf_board"]
     np.testing.assert_allclose(item.parts[0].X_OS, from_xyz_rpy((0.1, 0.2, 0.0)), atol=1e-12)
-    np.testing.assert_array_equal(item.parts[1].X_OS, np.eye(4)), "those that lack one"
+    np.testing.assert_array_equal(item.parts[1].X_OS, np.eye(4), err_msg="those that lack one")
 
 
 def test_a_single_shape_that_is_placed_instead_of_its_object_is_moved_with_it(messages):

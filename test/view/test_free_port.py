@@ -54,11 +54,12 @@ def test_next_free_port_is_found():
 def test_all_ports_taken_is_one_clear_sentence():
     port = block_of_free_ports(2)
     with listen(port), listen(port + 1):
-        with pytest.raises(PortInUse, match=rf"port {port} is in use on {HOST}.*Stop the program"):
-            free_port(HOST, port, 0)
-        with pytest.raises(PortInUse, match=f"{port} to {port + 1}"):
-            free_port(HOST, port, 1)
-    assert issubclass(PortInUse, MotionError)
+        for search, ports in ((0, f"{port}"), (1, f"{port} to {port + 1}")):
+            # Commands print errors of this class without a traceback.
+            with pytest.raises(MotionError, match=ports) as caught:
+                free_port(HOST, port, search)
+            assert type(caught.value) is PortInUse
+            assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
