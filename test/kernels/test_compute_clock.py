@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The clock of time limits stands while code is compiled, in any thread."""
 
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numba
 import pytest
@@ -35,11 +35,9 @@ def test_overlapping_compilations_of_threads_count_once() -> None:
         with compiling():
             time.sleep(0.05)
 
-    threads = [threading.Thread(target=compile_for_a_while) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        for job in [pool.submit(compile_for_a_while) for _ in range(4)]:
+            job.result()
     elapsed, counted = time.perf_counter() - wall, compute_time() - own
     assert 0.0 <= counted < elapsed - 0.03
 

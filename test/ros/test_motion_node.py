@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from patience import wait_until
@@ -220,15 +221,14 @@ def test_stop_while_transitions_run(make):
                 node.trigger_activate()
                 node.trigger_deactivate() if node.state_label == "active" else None
 
-        thread = threading.Thread(target=toggle)
-        thread.start()
-        begun.wait(5.0)
-        time.sleep(0.001 * i)
-        node.stop()
-        assert not node.active
-        ticks = node.ticks
-        thread.join(5.0)
-        assert not thread.is_alive()
+        with ThreadPoolExecutor(1) as pool:
+            toggling = pool.submit(toggle)
+            begun.wait(5.0)
+            time.sleep(0.001 * i)
+            node.stop()
+            assert not node.active
+            ticks = node.ticks
+            toggling.result(5.0)
         assert node.ticks <= ticks + 1
         assert not node.active
         ups = node.happened().count("activate")
