@@ -252,7 +252,7 @@ def test_paths_from_a_file(tmp_path):
         (("quat_xyzw: [1, 0, 0, 0]}\n", "quat: [1, 0, 0, 0]}\n"), "quat.*field"),
         (("mode: free", "mode: flee"), "'free'"),
         (("mode: skip", "mode: linear_task_space"), "path.*tool"),
-        (("orientation: tangent", "orientation: target"), "quat_xyzw.*belongs.*orientation"),
+        (("orientation: tangent", "orientation: target"), "quat_xyzw.*orientation: target"),
         (("[0.4, 0.2, 0.3]", "[0.4, 0.2]"), "position"),
         (("[0.4, 0.2, 0.3]", "[0.4, 0.2, 0.5]"), "ends.*where"),
         (
