@@ -8,11 +8,12 @@ another one. Both processes run and answer others, so only a comparison of recei
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 FRESH = 1.0
-"""Max time since the last message with which a topic counts as received [s]."""
+"""Max time between two messages with which a topic counts as received without interruption [s]."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class MissedStream:
 
     topic: str
     seconds: float
-    """Time since the process received a message [s]."""
+    """Time for which the other process has received messages and this one has not [s]."""
     receiver: str
     """Name of a process that receives it."""
 
@@ -29,8 +30,20 @@ class MissedStream:
 @dataclass
 class _Count:
     messages: int
-    changed: float
-    """Time of the last change [s]."""
+    silent: float
+    """Time of the last message, or of the first report [s]."""
+    arrived: float = -math.inf
+    """Time of the last message [s]; a first report says nothing of it."""
+    flowing: float = math.inf
+    """Time since which messages arrive without interruption [s]."""
+
+    def update(self, messages: int, now: float) -> None:
+        """Record a report."""
+        if messages == self.messages:
+            return
+        if now - self.arrived > FRESH:
+            self.flowing = now
+        self.messages, self.silent, self.arrived = messages, now, now
 
 
 class StreamComparison:
@@ -51,21 +64,24 @@ class StreamComparison:
         before = self._counts.get(process, {})
         counts = self._counts[process] = {}
         for topic, messages in received.items():
-            known = before.get(topic)
-            changed = known is None or known.messages != messages
-            counts[topic] = _Count(messages, now) if known is None or changed else known
+            counts[topic] = before.get(topic) or _Count(messages, now)
+            counts[topic].update(messages, now)
 
     def forget(self, process: str) -> None:
         """Remove a process that has ended."""
         self._counts.pop(process, None)
 
     def missed(self, process: str, now: float) -> MissedStream | None:
-        """Return the topic that a process misses for the longest time; None without one."""
+        """Return the topic that a process misses for the longest time; None without one.
+
+        Only the time counts in which the other process received messages without interruption:
+        after a pause of the publisher, reports of one process come before those of another.
+        """
         found = [
-            MissedStream(topic, now - count.changed, receiver)
+            MissedStream(topic, now - max(count.silent, others[topic].flowing), receiver)
             for topic, count in self._counts.get(process, {}).items()
-            if now - count.changed > FRESH
             for receiver, others in self._counts.items()
-            if topic in others and now - others[topic].changed <= FRESH
+            if topic in others and now - others[topic].arrived <= FRESH < now - count.silent
         ]
+        found = [missed for missed in found if missed.seconds > FRESH]
         return max(found, key=lambda missed: missed.seconds, default=None)

@@ -75,8 +75,8 @@ class EndpointNode(LifecycleNode):
     def received(self) -> dict[str, int]:
         """Return the number of messages by topic, for topics that several processes receive.
 
-        These are joint states and /clock, of which the newest time [ns] is given instead. Topics
-        that the node does not poll at present are left out; thread-safe.
+        These are joint states and /clock. Topics that the node does not poll at present are left
+        out; thread-safe.
         """
         if not self.active:
             return {}
@@ -85,7 +85,7 @@ class EndpointNode(LifecycleNode):
         for each in tuple(self._polled):
             if each.topic.endswith("/joint_states") and now - each.polled < _POLLED_WITHIN:
                 counts[each.topic] = counts.get(each.topic, 0) + each.count
-        clock = self._time.newest_ns
+        clock = self._time.received
         return counts if clock is None else {**counts, "/clock": clock}
 
     def poll(

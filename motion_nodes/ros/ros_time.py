@@ -40,6 +40,7 @@ class RosTime:
         self._feed: tuple[Any, Callable[[Any], None]] | None = None
         self._message = Clock()
         self._newest = -1
+        self._received = 0
         self._moved_at = time.monotonic()
 
     def follow(self, subscription: Any, feed: Callable[[Any], None]) -> None:
@@ -67,6 +68,7 @@ class RosTime:
                 return time.time_ns()
             subscription, feed = self._feed
             stamps = [_clock_ns(message) for message in take_all(subscription, raw=True)]
+            self._received += len(stamps)
             # rclpy raises on negative times.
             now = next((stamp for stamp in reversed(stamps) if stamp >= 0), None)
             if now is not None:
@@ -81,9 +83,9 @@ class RosTime:
             return self._newest
 
     @property
-    def newest_ns(self) -> int | None:
-        """Newest time of /clock [ns]; None if it is not used."""
-        return self._newest if self.simulated else None
+    def received(self) -> int | None:
+        """Number of messages of /clock; None if it is not used."""
+        return self._received if self.simulated else None
 
     @property
     def simulated(self) -> bool:

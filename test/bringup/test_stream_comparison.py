@@ -24,7 +24,7 @@ def test_a_topic_that_only_one_process_misses_is_found(streams):
         streams.update("planner", {"/clock": tick, STATES: 50}, 0.1 * tick)
     found = streams.missed("container", 5.9)
     assert (found.topic, found.receiver) == ("/clock", "planner")
-    assert found.seconds == pytest.approx(4.9)
+    assert found.seconds == pytest.approx(4.9)  # since 1 s, of the container
     assert streams.missed("planner", 5.9) is None, "nobody receives joint states"
     streams.update("container", {"/clock": 11, STATES: 50}, 6.0)
     assert streams.missed("container", 6.0) is None
@@ -49,10 +49,33 @@ def test_the_longest_missed_topic_is_named(streams):
 
 
 def test_a_process_that_has_ended_receives_nothing(streams):
-    streams.update("container", {"/clock": 10}, 5.0)
-    streams.update("planner", {"/clock": 50}, 5.0)
+    for tick in range(11, 51):
+        streams.update("container", {"/clock": 10}, 0.1 * tick)
+        streams.update("planner", {"/clock": tick}, 0.1 * tick)
     assert streams.missed("container", 5.0) is not None
     streams.forget("planner")
     assert streams.missed("container", 5.0) is None
     streams.forget("nobody")
     assert streams.missed("nobody", 5.0 + FRESH) is None
+
+
+def test_after_a_pause_nobody_has_missed_anything(streams):
+    for tick in range(11, 600):  # the publisher is paused for a minute
+        for name in ("container", "planner"):
+            streams.update(name, {"/clock": 10}, 0.1 * tick)
+    streams.update("planner", {"/clock": 11}, 60.0)
+    assert streams.missed("container", 60.3) is None
+    streams.update("container", {"/clock": 12}, 60.4)
+    for tick in range(605, 640):
+        for name in ("container", "planner"):
+            streams.update(name, {"/clock": tick}, 0.1 * tick)
+            assert streams.missed(name, 0.1 * tick) is None
+
+
+def test_the_first_report_of_a_process_is_no_message(streams):
+    for tick in range(11, 600):
+        streams.update("container", {"/clock": 10}, 0.1 * tick)
+    streams.update("new", {"/clock": 0}, 60.0)
+    assert streams.missed("container", 60.0) is None
+    streams.update("new", {"/clock": 1}, 60.4)  # one message alone, of a paused simulation
+    assert streams.missed("container", 60.5) is None
