@@ -223,8 +223,7 @@ class ProcessHealth:
             f"no message on {missed.topic} for {missed.seconds:.0f} s, "
             f"though {missed.receiver} receives them"
         )
-        late = missed.seconds > limit + self._limits.overload
-        return HealthFinding(Condition.DEAF, text, late or activity().pressure < OVERLOADED)
+        return self._late(Condition.DEAF, text, missed.seconds - limit, activity())
 
     def _late(
         self, condition: Condition, text: str, seconds: float, activity: Activity

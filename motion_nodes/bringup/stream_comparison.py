@@ -28,48 +28,49 @@ class MissedStream:
 
 
 @dataclass
-class _Count:
-    messages: int
+class _Reception:
+    newest: float
+    """Newest reported time of a message, on the clock of the process [s]."""
     silent: float
     """Time of the last message, or of the first report [s]."""
     arrived: float = -math.inf
-    """Time of the last message [s]; a first report says nothing of it."""
+    """Time of the last message [s]; a first report does not count as one."""
     flowing: float = math.inf
     """Time since which messages arrive without interruption [s]."""
 
-    def update(self, messages: int, now: float) -> None:
+    def update(self, newest: float, now: float) -> None:
         """Record a report."""
-        if messages == self.messages:
+        if newest <= self.newest:
             return
         if now - self.arrived > FRESH:
             self.flowing = now
-        self.messages, self.silent, self.arrived = messages, now, now
+        self.newest, self.silent, self.arrived = newest, now, now
 
 
 class StreamComparison:
-    """Numbers of messages received by topic and process."""
+    """Receptions by process and topic."""
 
     def __init__(self) -> None:
         """Begin without observations."""
-        self._counts: dict[str, dict[str, _Count]] = {}
+        self._receptions: dict[str, dict[str, _Reception]] = {}
 
-    def update(self, process: str, received: Mapping[str, int], now: float) -> None:
+    def update(self, process: str, received: Mapping[str, float], now: float) -> None:
         """Record what a process has received.
 
         Args:
             process: its name.
-            received: number of messages by topic, of all topics that it subscribes to now.
+            received: time of the newest message by topic, of all topics that it polls now [s].
             now: time [s].
         """
-        before = self._counts.get(process, {})
-        counts = self._counts[process] = {}
-        for topic, messages in received.items():
-            counts[topic] = before.get(topic) or _Count(messages, now)
-            counts[topic].update(messages, now)
+        before = self._receptions.get(process, {})
+        receptions = self._receptions[process] = {}
+        for topic, newest in received.items():
+            receptions[topic] = before.get(topic) or _Reception(newest, now)
+            receptions[topic].update(newest, now)
 
     def forget(self, process: str) -> None:
         """Remove a process that has ended."""
-        self._counts.pop(process, None)
+        self._receptions.pop(process, None)
 
     def missed(self, process: str, now: float) -> MissedStream | None:
         """Return the topic that a process misses for the longest time; None without one.
@@ -78,10 +79,10 @@ class StreamComparison:
         after a pause of the publisher, reports of one process come before those of another.
         """
         found = [
-            MissedStream(topic, now - max(count.silent, others[topic].flowing), receiver)
-            for topic, count in self._counts.get(process, {}).items()
-            for receiver, others in self._counts.items()
-            if topic in others and now - others[topic].arrived <= FRESH < now - count.silent
+            MissedStream(topic, now - max(own.silent, others[topic].flowing), receiver)
+            for topic, own in self._receptions.get(process, {}).items()
+            for receiver, others in self._receptions.items()
+            if topic in others and now - others[topic].arrived <= FRESH
         ]
         found = [missed for missed in found if missed.seconds > FRESH]
         return max(found, key=lambda missed: missed.seconds, default=None)

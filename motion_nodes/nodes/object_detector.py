@@ -71,7 +71,7 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
 
     @classmethod
     def handles_images(cls) -> bool:
-        """Return True."""
+        """Return True: it receives the images of the robot's cameras."""
         return True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:

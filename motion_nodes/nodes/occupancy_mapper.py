@@ -45,7 +45,7 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
 
     @classmethod
     def handles_images(cls) -> bool:
-        """Return True."""
+        """Return True: it receives the images of the robot's cameras."""
         return True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:

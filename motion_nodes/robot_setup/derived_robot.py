@@ -77,29 +77,27 @@ def derived_folder(
         InvalidDescription: the URDF cannot be used; names file, line and remedy.
         InvalidConfig: the cache cannot be written.
     """
-    cache = _cache_folder()
-    key = _digest(urdf, package_paths, arguments or {})
-    with _locked(cache / f"{key}.lock"):
-        folder = cache / key
-        if not (folder / ROBOT_FILE).is_file():
-            # Imported on demand: slow, and needed once per robot.
-            from motion_nodes.robot_setup.new_robot import new_robot
 
-            made = new_robot(
-                urdf,
-                output=folder,
-                package_paths=package_paths,
-                arguments=arguments,
-                force=True,
-                unique_name=False,
-                progress=progress,
-            )
-            notes = "".join(f"\n  {item.topic}: {item.text}" for item in made.findings)
-            _LOG.warning(
-                "%s has no robot.yaml; derived from the URDF:%s\n'motion new %s' writes a folder "
-                "in which all of it can be corrected", urdf, notes, urdf,
-            )  # fmt: skip
-    return folder
+    def create(folder: Path) -> None:
+        # Imported on demand: slow, and needed once per robot.
+        from motion_nodes.robot_setup.new_robot import new_robot
+
+        made = new_robot(
+            urdf,
+            output=folder,
+            package_paths=package_paths,
+            arguments=arguments,
+            force=True,
+            unique_name=False,
+            progress=progress,
+        )
+        notes = "".join(f"\n  {item.topic}: {item.text}" for item in made.findings)
+        _LOG.warning(
+            "%s has no robot.yaml; derived from the URDF:%s\n'motion new %s' writes a folder "
+            "in which all of it can be corrected", urdf, notes, urdf,
+        )  # fmt: skip
+
+    return _cached(_digest(urdf, package_paths, arguments or {}), create)
 
 
 def mounted_folder(
@@ -117,24 +115,32 @@ def mounted_folder(
         InvalidConfig: the arm cannot be mounted there, or the cache cannot be written.
         RobotNotFound, InvalidDescription: as the loader.
     """
-    cache = _cache_folder()
     sha = hashlib.sha256(_code_digest())
     for name in (base, arm):
         folder = load_robot(name).directory
         for file in sorted(folder.glob("*.yaml")) + sorted(folder.glob("*.urdf")):
             sha.update(str(file).encode() + file.read_bytes())
     sha.update(repr(xyz).encode())
-    key = sha.hexdigest()[:32]
-    with _locked(cache / f"{key}.lock"):
-        folder = cache / key
-        if not (folder / ROBOT_FILE).is_file():
-            # Imported on demand: slow, and needed once per robot.
-            from motion_nodes.robot_setup.mounted_arm import ArmMount, mount_arm
 
-            mount_arm(
-                base, arm, ArmMount(xyz),
-                output=folder, force=True, unique_name=False, progress=progress,
-            )  # fmt: skip
+    def create(folder: Path) -> None:
+        # Imported on demand: slow, and needed once per robot.
+        from motion_nodes.robot_setup.mounted_arm import ArmMount, mount_arm
+
+        mount_arm(
+            base, arm, ArmMount(xyz),
+            output=folder, force=True, unique_name=False, progress=progress,
+        )  # fmt: skip
+
+    return _cached(sha.hexdigest()[:32], create)
+
+
+def _cached(key: str, create: Callable[[Path], None]) -> Path:
+    """Return the folder of a cache entry, created if missing; one process at a time."""
+    cache = _cache_folder()
+    folder = cache / key
+    with _locked(cache / f"{key}.lock"):
+        if not (folder / ROBOT_FILE).is_file():
+            create(folder)
     return folder
 
 

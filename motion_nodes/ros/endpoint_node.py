@@ -72,21 +72,22 @@ class EndpointNode(LifecycleNode):
         """
         return self._time.stalled
 
-    def received(self) -> dict[str, int]:
-        """Return the number of messages by topic, for topics that several processes receive.
+    def received(self) -> list[tuple[str, float]]:
+        """Return topics that several processes receive, with the times of their newest messages.
 
-        These are joint states and /clock. Topics that the node does not poll at present are left
-        out; thread-safe.
+        These are joint states and /clock, the times those of ``time.monotonic()`` [s]. Topics that
+        the node does not poll at present are left out; thread-safe.
         """
         if not self.active:
-            return {}
+            return []
         now = time.monotonic()
-        counts: dict[str, int] = {}
-        for each in tuple(self._polled):
-            if each.topic.endswith("/joint_states") and now - each.polled < _POLLED_WITHIN:
-                counts[each.topic] = counts.get(each.topic, 0) + each.count
-        clock = self._time.received
-        return counts if clock is None else {**counts, "/clock": clock}
+        found = [
+            (each.topic, each.arrived or 0.0)
+            for each in tuple(self._polled)
+            if each.topic.endswith("/joint_states") and now - each.polled < _POLLED_WITHIN
+        ]
+        clock = self._time.arrived
+        return found if clock is None else [*found, ("/clock", max(clock, 0.0))]
 
     def poll(
         self,

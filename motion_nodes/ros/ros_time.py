@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import threading
 import time
@@ -40,7 +41,7 @@ class RosTime:
         self._feed: tuple[Any, Callable[[Any], None]] | None = None
         self._message = Clock()
         self._newest = -1
-        self._received = 0
+        self._arrived = -math.inf
         self._moved_at = time.monotonic()
 
     def follow(self, subscription: Any, feed: Callable[[Any], None]) -> None:
@@ -68,7 +69,8 @@ class RosTime:
                 return time.time_ns()
             subscription, feed = self._feed
             stamps = [_clock_ns(message) for message in take_all(subscription, raw=True)]
-            self._received += len(stamps)
+            if stamps:
+                self._arrived = time.monotonic()
             # rclpy raises on negative times.
             now = next((stamp for stamp in reversed(stamps) if stamp >= 0), None)
             if now is not None:
@@ -83,9 +85,9 @@ class RosTime:
             return self._newest
 
     @property
-    def received(self) -> int | None:
-        """Number of messages of /clock; None if it is not used."""
-        return self._received if self.simulated else None
+    def arrived(self) -> float | None:
+        """Time of the newest message of /clock on ``time.monotonic()`` [s]; None if not used."""
+        return self._arrived if self.simulated else None
 
     @property
     def simulated(self) -> bool:

@@ -115,7 +115,7 @@ def test_watched_joints_are_in_the_way_where_they_stand() -> None:
     made = planner(barriers=False)
     assert made.get_active_joints() == list(franka().group("arm").joints)
     assert made.get_watched_joints() == ["panda_finger_joint1", "panda_finger_joint2"]
-    # A box beside the closed gripper, in the way of open fingers.
+    # A box beside the closed gripper, with which open fingers collide.
     X_WH = hand(START)
     made.add_cuboid("block", (0.03, 0.02, 0.03), X_WH @ at(0.0, 0.055, 0.1))
     made.set_cspace_target(START + 0.05 * np.array([1, 0, 0, 1, 0, -1, 0]))

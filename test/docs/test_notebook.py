@@ -44,7 +44,9 @@ def test_the_cells_run_and_the_motion_leads_around_the_wall() -> None:
     exec(compile(ast.Module(body, []), str(NOTEBOOK), "exec"), names)
     shown = eval(compile(ast.Expression(last.value), str(NOTEBOOK), "eval"), names)
     arm, world, plan = names["arm"], names["world"], names["plan"]
-    assert not arm.checker(world).edge_free(names["start"], names["ik"].q), "no wall in the way"
+    assert not arm.checker(world).edge_free(names["start"], names["ik"].q), (
+        "the wall does not block the edge"
+    )
     assert plan.success
     np.testing.assert_allclose(plan.path[0], names["start"])
     np.testing.assert_allclose(arm.fk(plan.path[-1]), names["target"], atol=2e-3)

@@ -75,7 +75,7 @@ def jam(planner, depth=DEPTH):
 
 
 def bottom(checker, q, size, at):
-    """Return the greatest penetration of a sphere into the block [m]; 0 without collision."""
+    """Return the max penetration of a sphere into the block [m]; 0 without collision."""
     spheres = checker.sphere_positions(q)
     offset = np.abs(spheres[:, :3] - at) - 0.5 * np.array(size)
     outside = np.linalg.norm(np.maximum(offset, 0.0), axis=1)

@@ -37,7 +37,7 @@ FEW = RrtConnectSettings(max_iterations=2000)
 
 
 def _after(times):
-    """Return a ``cancelled`` callback that is false for so many calls."""
+    """Return a ``cancelled`` callback that returns True after ``times`` calls."""
     answers = iter([False] * times)
     return lambda: next(answers, True)
 

@@ -14,11 +14,10 @@ from std_msgs.msg import String
 from motion_nodes.nodes.demo.client import ClientNode
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.ros import qos
+from motion_nodes.ros.clients.task_client import ENDED
 from motion_nodes.ros.names import TASK_SERVER
 from motion_nodes.tasks.task_runner import SkillFailed
 
-ENDED = ("succeeded", "failed", "canceled", "refused")
-"""States of a task that has ended."""
 RESEND_AFTER = 10.0
 """Time without a response after which a task is sent again: commands are best effort [s]."""
 

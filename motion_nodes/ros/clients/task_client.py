@@ -27,7 +27,8 @@ RESEND_AFTER = 3.0
 """Time without a response after which the task is sent again: commands are best effort [s]."""
 LOST_AFTER = 10.0
 """Time without a task server after which it counts as ended [s]."""
-_ENDED = ("succeeded", "planned", "failed", "canceled", "refused")
+ENDED = ("succeeded", "planned", "failed", "canceled", "refused")
+"""States of a task that has ended."""
 
 
 class TaskNotDone(MotionError):
@@ -112,7 +113,7 @@ class TaskClient:
             if status["task"] != order.task[: len(status["task"])]:
                 raise TaskNotDone(f"another task was given meanwhile: '{status['task']}'")
             self._report_events(status)
-            if status["state"] in _ENDED:
+            if status["state"] in ENDED:
                 if status["state"] not in ("succeeded", "planned"):
                     raise TaskNotDone(str(status["reason"] or status["state"]))
                 return list(status["plan"])

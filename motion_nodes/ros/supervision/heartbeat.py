@@ -10,7 +10,6 @@ by a receiver thread, so a deadlock of these is detected.
 
 from __future__ import annotations
 
-import collections
 import json
 import os
 import select
@@ -53,8 +52,8 @@ class Supervised(Protocol):
         """Whether a lifecycle transition is under way."""
         ...
 
-    def received(self) -> dict[str, int]:
-        """Return the numbers of messages on /clock and on topics of joint states."""
+    def received(self) -> list[tuple[str, float]]:
+        """Return /clock and topics of joint states with times of their newest messages [s]."""
         ...
 
     def hold(self, why: str) -> None:
@@ -131,11 +130,11 @@ class HeartbeatThread:
     def _beat(self) -> Beat:
         overdue = [(node.overdue, node.get_fully_qualified_name()) for node in self._nodes]
         worst, name = max(overdue, default=(0.0, ""))
-        received: collections.Counter[str] = collections.Counter()
-        for node in self._nodes:
-            received.update(node.received())
+        received: dict[str, float] = {}
+        for topic, at in (entry for node in self._nodes for entry in node.received()):
+            received[topic] = max(at, received.get(topic, 0.0))
         late = name if worst > 0.0 else ""
-        return Beat(os.getpid(), round(worst, 3), late, self._behind(), dict(received))
+        return Beat(os.getpid(), round(worst, 3), late, self._behind(), received)
 
     def _behind(self) -> float:
         """Return for how long the executor has not served its queue [s]."""

@@ -42,8 +42,8 @@ class Beat:
     """Full name of that loop's node."""
     executor: float = 0.0
     """Time for which the executor has not served its queue [s]."""
-    received: dict[str, int] = field(default_factory=dict)
-    """Number of messages received on each topic that other processes receive, too."""
+    received: dict[str, float] = field(default_factory=dict)
+    """Time of the newest message of each topic that other processes may receive, too [s]."""
 
 
 @dataclass(frozen=True)
