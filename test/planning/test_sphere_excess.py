@@ -102,13 +102,13 @@ def test_paths_have_the_preferred_clearance_where_their_ends_permit_it(tmp_path:
 def test_where_no_path_has_the_preferred_clearance_closer_ones_are_found(tmp_path: Path) -> None:
     checker = with_spheres_larger_by(0.0, tmp_path)
     request = PlanRequest(checker, [-4.0, -2.0], (JointGoal([4.0, -2.0]),), timeout=60.0)
-    world = World(checker.scene)  # the walls are longer, and the gap is 4 mm wider than the robot
-    for name, length, y in (("post", 1.796, 0.102), ("low", 5.2, -7.5), ("high", 5.2, 7.5)):
+    world = World(checker.scene)  # the walls are longer, and the gap is 30 mm wider than the robot
+    for name, length, y in (("post", 1.77, 0.115), ("low", 5.2, -7.5), ("high", 5.2, 7.5)):
         world.add(world_object(name, Box((0.2, length, 1.0)), at(0.0, y, 0.0)))
     checker.set_scene(world.scene)
-    found = plan(request, PlanOptions(preferred_clearance=0.005))
+    found = plan(request, PlanOptions(preferred_clearance=0.02))
     assert found.success, found.reason
-    assert any("preferred clearance of 5 mm" in note for note in found.notes)
+    assert any("preferred clearance of 20 mm" in note for note in found.notes)
     staying = PlanRequest(checker, [-0.202, -2.0], (JointGoal([-0.202, -2.0]),))
     assert plan(staying, PlanOptions()).motion is None
 
