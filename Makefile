@@ -40,15 +40,13 @@ unit: setup-test kernels
 	@$(MAKE) --no-print-directory pytest
 
 # Workers share the tests (test/shares.py); WORKERS=1 runs them sequentially. Tests marked "real_time"
-# follow with two workers, as their loops and limits need an idle machine. Journeys run in real time and
-# may time out on a loaded machine: failed tests are repeated once. Exit code 5: no tests.
+# follow one at a time, as their loops and limits need an idle machine. Exit code 5: no tests.
 pytest:
 	@echo "== pytest" && failed=0; \
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not real_time" $(PYTEST_ARGS) || [ $$? = 5 ] || failed=1; \
 	echo "== pytest: real time"; \
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m real_time $(PYTEST_ARGS) || [ $$? = 5 ] || failed=1; \
-	[ $$failed = 0 ] || { echo "== pytest: failed tests, second run" && \
-		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS); }
+	$(BIN)/python -m pytest -m real_time $(PYTEST_ARGS) || [ $$? = 5 ] || failed=1; \
+	exit $$failed
 
 # Invalid and extreme messages to all endpoints of a running suite (test/fuzz); limits, processes and
 # responses are monitored. A failure prints how to reproduce it: make fuzz SEED=7 MESSAGES=20000

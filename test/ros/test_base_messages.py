@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -98,3 +99,21 @@ def test_four_corners_are_found_in_any_order():
     assert MecanumState.corners((-1, 1, 1, -1), (1, -1, 1, -1)) == (2, 1, 0, 3)
     assert MecanumState.corners((1, 1, -1, -1), (1, 2, 1, -1)) is None
     assert MecanumState.corners((1, 0, -1), (0, 1, 0)) is None
+
+
+def test_conflicts_are_read_while_messages_arrive():
+    watch, end = SenderWatch(), threading.Event()
+
+    def receive() -> None:
+        while not end.is_set():
+            watch.received("a", 1, 0.0)
+            watch.received("b", 1, 0.0)
+
+    receiving = threading.Thread(target=receive)
+    receiving.start()
+    try:
+        for _ in range(20_000):
+            assert set(watch.competing(0.0)) <= {"a", "b"}
+    finally:
+        end.set()
+        receiving.join()

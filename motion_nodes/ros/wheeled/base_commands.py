@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from typing import Any
 
 from geometry_msgs.msg import Twist, TwistStamped
@@ -35,7 +34,7 @@ class SenderWatch:
     def __init__(self) -> None:
         """Start without a publisher."""
         self._last: tuple[str, int | None] | None = None
-        self._changes: deque[tuple[float, str]] = deque(maxlen=self.CONFLICT)
+        self._changes: tuple[tuple[float, str], ...] = ()  # replaced: diagnostics read it
 
     def received(self, topic: str, number: int | None, now: float) -> None:
         """Record a received message.
@@ -50,15 +49,14 @@ class SenderWatch:
             return
         increased = number is None or last[1] is None or number > last[1]
         if topic != last[0] or not increased:
-            self._changes.append((now, topic))
+            self._changes = (*self._changes, (now, topic))[-self.CONFLICT :]
 
     def competing(self, now: float) -> tuple[str, ...]:
         """Return the topics of conflicting publishers at a time [s]; empty without a conflict."""
-        if len(self._changes) < self.CONFLICT:
+        changes = self._changes
+        if len(changes) < self.CONFLICT or not 0.0 <= now - changes[0][0] <= self.SPAN:
             return ()
-        if not 0.0 <= now - self._changes[0][0] <= self.SPAN:
-            return ()
-        return tuple(sorted({topic for _, topic in self._changes}))
+        return tuple(sorted({topic for _, topic in changes}))
 
 
 class TwistInputs:
