@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 
 import numpy as np
@@ -110,6 +111,8 @@ def test_conflicts_are_read_while_messages_arrive():
             watch.received("b", 1, 0.0)
 
     receiving = threading.Thread(target=receive)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
     receiving.start()
     try:
         for _ in range(20_000):
@@ -117,3 +120,4 @@ def test_conflicts_are_read_while_messages_arrive():
     finally:
         end.set()
         receiving.join()
+        sys.setswitchinterval(interval)
