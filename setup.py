@@ -66,7 +66,7 @@ setup(
     python_requires=">=3.11",
     packages=find_packages(include=[f"{PACKAGE}*"]),
     package_data={
-        PACKAGE: ["py.typed", "*.pyi", "robots/*/*", "robots/*/meshes/*"],
+        PACKAGE: ["py.typed", "*.pyi", "ros/*.xml", "robots/*/*", "robots/*/meshes/*"],
         f"{PACKAGE}.interface_build": [
             "packages/*",
             "packages/*/package.xml",

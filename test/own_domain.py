@@ -18,6 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
+from motion_nodes.ros.transports import choose_transports
+
 
 def _own_domain() -> tuple[int, IO[str]]:
     """Return a ROS domain that no other test run on this machine uses, and its lock.
@@ -42,6 +44,7 @@ def _own_domain() -> tuple[int, IO[str]]:
 _DOMAIN, _DOMAIN_LOCK = _own_domain()
 os.environ["ROS_DOMAIN_ID"] = str(_DOMAIN)
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+choose_transports(images=False)  # of clients, too: killed processes must not disturb other tests
 os.environ["ROS_LOG_DIR"] = tempfile.mkdtemp(prefix="motion_nodes-test-log-")
 atexit.register(shutil.rmtree, os.environ["ROS_LOG_DIR"], ignore_errors=True)
 os.environ["RCUTILS_COLORIZED_OUTPUT"] = "0"

@@ -12,6 +12,8 @@ import pytest
 from ros_client import RosClient
 from supervised_suite import CONTAINER, FAR, SIMULATION, SupervisedSuite
 
+from motion_nodes.ros.transports import CHOSEN, RANGE, VARIABLE
+
 pytestmark = pytest.mark.timeout(400)
 
 
@@ -20,9 +22,8 @@ def test_a_process_that_new_publishers_do_not_reach_is_replaced(
 ) -> None:
     # As if its port of the shared memory transport had been judged dead: publishers that start
     # later create another one under its name, and the process receives nothing of them.
-    running = SupervisedSuite(
-        suite, client, tmp_path / "params.yaml", FASTDDS_BUILTIN_TRANSPORTS="DEFAULT"
-    )
+    shared_memory = dict.fromkeys(CHOSEN, "") | {VARIABLE: "DEFAULT", RANGE: "LOCALHOST"}
+    running = SupervisedSuite(suite, client, tmp_path / "params.yaml", **shared_memory)
     running.wait_for()
     pid, back = running.pid(CONTAINER), running.times_back(CONTAINER)
     links = [os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()]

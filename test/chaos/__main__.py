@@ -17,6 +17,8 @@ from fuzz.robot_words import robot_words
 from own_domain import ENVIRONMENT
 from two_hosts import hosts
 
+from motion_nodes.ros.transports import PROFILES, RANGE
+
 ROBOTS = "arm:=franka,base:=jetbot@3,0,0"
 
 
@@ -69,8 +71,8 @@ def _run(options: argparse.Namespace, seed: int, pair: hosts.TwoHosts | None) ->
         home = SmallHome(folder / "home")
     except hosts.NotPermitted as reason:
         print(f"no faults of disks: {reason}")
-    # The range that users have: with LOCALHOST, rmw_fastrtps would choose the transports.
-    variables = pair.environment if pair else {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
+    # The range that users have, without the profile of own_domain.
+    variables = dict(pair.environment) if pair else dict.fromkeys(PROFILES, "") | {RANGE: "SUBNET"}
     os.environ.update(variables)
     environment = ENVIRONMENT | variables
     suite = Suite(folder, environment | (home.environment if home else {}))

@@ -11,13 +11,22 @@ import pytest
 from patience import wait_until
 
 from motion_nodes.nodes.registry import node_class
-from motion_nodes.ros.transports import CHOSEN, UDP, VARIABLE, choose_transports
+from motion_nodes.ros.transports import (
+    CHOSEN,
+    LOOPBACK,
+    PROFILES,
+    RANGE,
+    UDP,
+    VARIABLE,
+    choose_transports,
+)
 
 
 @pytest.fixture
 def unset(monkeypatch):
     for name in CHOSEN:
         monkeypatch.setenv(name, "")  # restored afterwards, too, where it was not set
+    monkeypatch.setenv(RANGE, "SUBNET")
     return monkeypatch
 
 
@@ -44,11 +53,40 @@ def test_nodes_that_handle_images(monkeypatch):
     assert node_class("mujoco_sim").handles_images()
 
 
-@pytest.mark.parametrize(("variables", "shared"), [({}, False), ({VARIABLE: "DEFAULT"}, True)])
-def test_a_node_opens_shared_memory_only_on_request(suite, variables, shared):
-    # With LOCALHOST, the range of the tests, rmw_fastrtps chooses the transports itself.
-    variables = variables | {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
-    process = suite.node("robot_state", robot="franka", variables=variables)
+def test_a_range_of_this_machine_is_a_profile_of_fast_dds(unset):
+    unset.setenv(RANGE, "LOCALHOST")
+    choose_transports(images=True)
+    assert os.environ[RANGE] == "LOCALHOST"
+    choose_transports(images=False)
+    assert {os.environ[name] for name in PROFILES} == {str(LOOPBACK)}
+    assert os.environ[RANGE] == "SUBNET"
+
+
+@pytest.mark.parametrize(
+    "variable", [{"ROS_STATIC_PEERS": "192.0.2.7"}, {"RMW_IMPLEMENTATION": "rmw_cyclonedds_cpp"}]
+)
+def test_a_range_of_this_machine_is_kept_where_no_profile_applies(unset, variable):
+    unset.setenv(RANGE, "LOCALHOST")
+    for name, value in variable.items():
+        unset.setenv(name, value)
+    choose_transports(images=False)
+    assert os.environ[RANGE] == "LOCALHOST"
+    assert not any(os.environ[name] for name in PROFILES)
+
+
+NOTHING_CHOSEN = dict.fromkeys(CHOSEN, "")
+
+
+@pytest.mark.parametrize(
+    ("variables", "shared", "loopback"),
+    [
+        ({RANGE: "SUBNET"}, False, False),
+        ({RANGE: "SUBNET", VARIABLE: "DEFAULT"}, True, False),
+        ({RANGE: "LOCALHOST"}, False, True),
+    ],
+)
+def test_a_node_opens_shared_memory_only_on_request(suite, variables, shared, loopback):
+    process = suite.node("robot_state", robot="franka", variables=NOTHING_CHOSEN | variables)
 
     def files() -> list[str]:
         found = []
@@ -59,3 +97,6 @@ def test_a_node_opens_shared_memory_only_on_request(suite, variables, shared):
 
     wait_until(lambda: any("robot_state.lock" in file for file in files()), "a node")
     assert any("fastrtps_port" in file for file in files()) == shared
+    rows = [row.split() for row in Path(f"/proc/{process.pid}/net/udp").open()]
+    bound = {row[1].partition(":")[0] for row in rows if f"socket:[{row[9]}]" in files()}
+    assert (bound == {"0100007F"}) == loopback, bound

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from motion_nodes.ros.transports import PROFILES
+
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 _CABLE = str(Path(__file__).with_name("cable.py"))
 
@@ -25,6 +27,7 @@ class TwoHosts:
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET",
         # No shared memory, as between two computers.
         "FASTDDS_BUILTIN_TRANSPORTS": "UDPv4",
+        **dict.fromkeys(PROFILES, ""),
     }
     """Variables of processes on the hosts."""
 
