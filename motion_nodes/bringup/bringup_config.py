@@ -95,12 +95,16 @@ class BringupConfig:
         for what, word, allowed in (
             ("backend", self.backend, BACKENDS),
             ("viewer", self.viewer, VIEWERS),
-            ("log level", self.log_level, LOG_LEVELS),
+            ("log_level", self.log_level, LOG_LEVELS),
         ):
             if word not in allowed:
-                raise InvalidConfig(f"{what} '{word}' is not known.{did_you_mean(word, allowed)}")
+                raise InvalidConfig(
+                    f"{what} '{word}' is not known.{did_you_mean(word, allowed)}", field=what
+                )
         if self.params_file is not None and not Path(self.params_file).is_file():
-            raise InvalidConfig(f"params_file '{self.params_file}' does not exist")
+            raise InvalidConfig(
+                f"params_file '{self.params_file}' does not exist", field="params_file"
+            )
         if self.floor_height is not None and not abs(self.floor_height) <= MAX_FLOOR_HEIGHT:
             raise InvalidConfig(
                 f"floor_height {self.floor_height} m is not within +-{MAX_FLOOR_HEIGHT:g} m",

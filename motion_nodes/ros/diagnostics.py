@@ -36,7 +36,8 @@ def report_period(node: Node) -> float:
     if not MIN_PERIOD <= period <= MAX_PERIOD:
         raise InvalidConfig(
             f"{node.get_fully_qualified_name()}: parameter '{PERIOD}' is {period:g} s; allowed is "
-            f"{MIN_PERIOD:g} to {MAX_PERIOD:g} s"
+            f"{MIN_PERIOD:g} to {MAX_PERIOD:g} s",
+            field=PERIOD,
         )
     return period
 

@@ -102,7 +102,9 @@ class ParameterSet(Generic[P]):
         self._declared[entry.name] = entry
         if not self._node.has_parameter(entry.name):
             if default is dataclasses.MISSING and given is None:
-                raise InvalidConfig(f"{where} '{entry.name}' is required ({entry.rules.doc})")
+                raise InvalidConfig(
+                    f"{where} '{entry.name}' is required ({entry.rules.doc})", field=entry.name
+                )
             if given is not None:
                 self._node._parameter_overrides[entry.name] = _as_float(entry, given)
             # The type of an empty list is unknown, so the parameter is declared by type.
@@ -204,7 +206,8 @@ def declare_early(
         given = node._parameter_overrides[name].value
         raise InvalidConfig(
             f"{node.get_fully_qualified_name()}: parameter '{name}' is {given!r}; it must be of "
-            f"type {Parameter.Type.from_parameter_value(default).name.lower()}"
+            f"type {Parameter.Type.from_parameter_value(default).name.lower()}",
+            field=name,
         ) from None
 
 

@@ -50,7 +50,9 @@ class RobotNode(MotionNode[R]):
         """Load the robot of the parameter ``robot``."""
         name = self.early_text("robot")
         if not name:
-            raise InvalidConfig("parameter 'robot' must name a robot, such as -p robot:=franka")
+            raise InvalidConfig(
+                "parameter 'robot' must name a robot, such as -p robot:=franka", field="robot"
+            )
         self.robot = load_description(name)
         return self.robot_defaults(self.robot)
 

@@ -295,11 +295,17 @@ def test_transform_tree_is_the_forward_kinematics(cell, arm):
     assert all("://" in uri for uri in meshes)
     assert all(resolve_mesh(uri, Path("/")).is_file() for uri in meshes)
     transforms = {t.child_frame_id: t for t in static.newest.transforms}
-    transforms |= {t.child_frame_id: t for t in moving.newest.transforms}
-    when = moving.newest.transforms[0].header.stamp
-    states = {(m.header.stamp.sec, m.header.stamp.nanosec): m for m in arm.states.messages}
-    client.wait(lambda: arm.states, "states")
-    message = states.get((when.sec, when.nanosec), arm.states.newest)
+
+    def matched() -> tuple[TFMessage, JointState] | None:
+        states = {(s := m.header.stamp).sec * 10**9 + s.nanosec: m for m in arm.states.messages}
+        for tf in reversed(moving.messages):
+            stamp = tf.transforms[0].header.stamp
+            if (state := states.get(stamp.sec * 10**9 + stamp.nanosec)) is not None:
+                return tf, state
+        return None
+
+    tf, message = client.wait(matched, "a state with the time of a transform")
+    transforms |= {t.child_frame_id: t for t in tf.transforms}
     q = dict(zip(message.name, message.position, strict=True))
     tree = ROBOT.tree
     X_WF = Kinematics(tree).frames(np.array([q[name] for name in tree.joint_names]))
