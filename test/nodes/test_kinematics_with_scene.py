@@ -78,7 +78,7 @@ class Services:
         """Apply a scene, and wait until the kinematics node has received it."""
         request = ApplyPlanningScene.Request(scene=scene)
         answer = self.client.call(ApplyPlanningScene, "/apply_planning_scene", request)
-        assert answer.success
+        assert answer.success, self.process.output
         got = self.client.call(GetPlanningScene, "/get_planning_scene").scene
         objects = len(got.world.collision_objects)
         attached = len(got.robot_state.attached_collision_objects)
@@ -113,6 +113,9 @@ def owned(services, module_suite):
     services.process = module_suite.run(OWNER)
     services.client.wait_for_diagnosis("/scene_owner", "")
     services.wait_for(0)
+    client = services.client
+    get = lambda: client.call(GetPlanningScene, "/get_planning_scene").scene  # noqa: E731
+    client.wait(lambda: get().robot_state.joint_state.name, "an owner that knows the state")
     return services
 
 
