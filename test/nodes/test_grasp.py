@@ -50,14 +50,6 @@ class Hand:
         goal.command.position, goal.command.max_effort = position, max_effort
         return self.arm.send(goal, GripperCommand, f"/{COMMAND_NAMES[0]}").result()
 
-    def grip_block(self, max_effort: float = 0.0) -> Any:
-        """Grip the block on the post, with open fingers around it before."""
-        assert self.grip(0.04)[0] == GoalStatus.STATUS_SUCCEEDED
-        for goal in (self.above, self.at):
-            assert self.go(goal)[0] == GoalStatus.STATUS_SUCCEEDED
-        self.statuses.clear()
-        return self.grip(0.0, max_effort)
-
     @property
     def status(self) -> str:
         return self.statuses.newest.message if self.statuses else ""
@@ -92,7 +84,10 @@ def test_an_empty_hand_closes_without_a_grasp(hand):
 
 
 def test_a_block_is_gripped_gently_and_harder_when_it_is_lifted(hand):
-    status, result = hand.grip_block()
+    assert hand.grip(0.04)[0] == GoalStatus.STATUS_SUCCEEDED
+    for goal in (hand.above, hand.at):
+        assert hand.go(goal)[0] == GoalStatus.STATUS_SUCCEEDED
+    status, result = hand.grip(0.0)
     assert (status, result.reached_goal, result.stalled) == (
         GoalStatus.STATUS_SUCCEEDED, False, True,
     )  # fmt: skip
@@ -116,8 +111,6 @@ def test_a_block_is_gripped_gently_and_harder_when_it_is_lifted(hand):
 
 def test_a_trajectory_stops_at_the_max_external_force(hand):
     """The held block is pressed on the post."""
-    if hand.status != "holding":
-        assert hand.grip_block()[1].stalled
     assert hand.client.set_parameters(CONTROLLER, contact__max_force=25.0).successful
     try:
         status, result = hand.go(hand.configuration(0.32), 3.0)
@@ -128,8 +121,9 @@ def test_a_trajectory_stops_at_the_max_external_force(hand):
 
 
 def test_a_load_beyond_max_effort_aborts_the_motion_with_its_reason(hand):
+    hand.statuses.clear()
+    assert hand.grip(0.0, max_effort=4.0)[1].stalled
     assert hand.client.set_parameters(CONTROLLER, gripper__abort_on_loss=True).successful
-    assert hand.grip_block(max_effort=4.0)[1].stalled
     status, result = hand.go(hand.above)
     hand.client.wait(lambda: hand.status in ("overloaded", "lost"), "too heavy")
     assert status == GoalStatus.STATUS_ABORTED
