@@ -26,6 +26,7 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.meshes import resolve_mesh, with_absolute_meshes
 from motion_nodes.model.poses import from_xyz_quat, inverse
+from motion_nodes.ros.joint_topics import stamp_ns
 
 CONTROLLER = "/joint_trajectory_controller"
 ROBOT = load_robot("franka")
@@ -297,10 +298,9 @@ def test_transform_tree_is_the_forward_kinematics(cell, arm):
     transforms = {t.child_frame_id: t for t in static.newest.transforms}
 
     def matched() -> tuple[TFMessage, JointState] | None:
-        states = {(s := m.header.stamp).sec * 10**9 + s.nanosec: m for m in arm.states.messages}
+        states = {stamp_ns(message): message for message in arm.states.messages}
         for tf in reversed(moving.messages):
-            stamp = tf.transforms[0].header.stamp
-            if (state := states.get(stamp.sec * 10**9 + stamp.nanosec)) is not None:
+            if (state := states.get(stamp_ns(tf.transforms[0]))) is not None:
                 return tf, state
         return None
 
