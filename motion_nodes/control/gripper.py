@@ -85,7 +85,13 @@ class GripperMove:
         self._elapsed = 0.0
 
     def judge(
-        self, position: float, velocity: float, dt: float, *, pushing: bool = False
+        self,
+        position: float,
+        velocity: float,
+        dt: float,
+        *,
+        pushing: bool = False,
+        reference: float = math.nan,
     ) -> GripStatus:
         """Process a measurement and return the status.
 
@@ -94,12 +100,15 @@ class GripperMove:
             velocity: velocity of the fingers [m/s or rad/s].
             dt: time since the last measurement [s].
             pushing: whether all fingers push towards the goal, which shortens the stall timeout.
+            reference: commanded position of the fingers [rad or m]. Until it has passed them they
+                cannot stall: after a grasp it returns from behind the surface of the object.
         """
         if self.status is not GripStatus.MOVING:
             return self.status
         config = self._config
         self._elapsed += dt
-        standing = abs(velocity) < config.stall_velocity_threshold
+        follows = (reference - position) * (self.goal - position) < 0.0
+        standing = not follows and abs(velocity) < config.stall_velocity_threshold
         self._standing = self._standing + dt if standing else 0.0
         if abs(position - self.goal) <= config.goal_tolerance:
             self.status = GripStatus.REACHED

@@ -176,7 +176,9 @@ class GraspingArm:
         if move.status is GripStatus.MOVING:
             far = i[int(np.argmax(np.abs(q[i] - move.goal)))]
             speed = float(np.abs(v[i]).max())
-            move.judge(float(q[far]), speed, PERIOD, pushing=grasp.pushing(pushing))
+            reference = float(self.runner.controller.reference_position[far])
+            pushes = grasp.pushing(pushing)
+            move.judge(float(q[far]), speed, PERIOD, pushing=pushes, reference=reference)
             if move.status is GripStatus.STALLED:
                 grasp.hold(float(q[i].mean()), move.goal - float(q[far]))
         load, certain = (float(np.linalg.norm(w[:3])) for w in (

@@ -33,6 +33,24 @@ def test_an_object_stalls_it_after_the_stall_time():
     assert elapsed == pytest.approx(0.4 + CONFIG.stall_timeout, abs=0.03)
 
 
+def test_fingers_that_wait_for_their_reference_do_not_stall():
+    """An object is released: the reference returns from 0 through the surface at 0.02."""
+    move, reference = GripperMove(0.04, CONFIG), 0.0
+    for _ in range(400):
+        reference = min(reference + 0.05 * 0.004, 0.04)
+        status = move.judge(
+            max(reference, 0.02), 0.05 * (reference > 0.02), 0.004, reference=reference
+        )
+    assert status is GripStatus.REACHED
+
+
+def test_fingers_blocked_before_their_reference_stall():
+    move = GripperMove(0.04, CONFIG)
+    for _ in range(100):
+        status = move.judge(0.02, 0.0, 0.004, reference=0.03)
+    assert status is GripStatus.STALLED
+
+
 def test_creeping_for_ever_times_out():
     move = GripperMove(0.0, CONFIG)
     for _ in range(1100):

@@ -166,9 +166,11 @@ class LockstepArm:
         self._contact.update(self.world.time, q, v, self._residual, known=True)
         if self._move is not None and self._move.status is GripStatus.MOVING:
             far = self._f[int(np.argmax(np.abs(q[self._f] - self._move.goal)))]
-            pushing = effort[self._f] * np.sign(self._move.goal - q[self._f])
+            effort_to_goal = effort[self._f] * np.sign(self._move.goal - q[self._f])
+            command = float(self.runner.controller.reference_position[far])
+            pushing = bool(effort_to_goal.min() > 0.5 * GRIP)
             self._move.judge(float(q[far]), float(np.abs(v[self._f]).max()), PERIOD,
-                             pushing=bool(pushing.min() > 0.5 * GRIP))  # fmt: skip
+                             pushing=pushing, reference=command)  # fmt: skip
         reference = self.runner.step(PERIOD, q, v, residual=residual, effort=effort)
         bounds = self.runner.effort_bounds
         sent = self._limiter.limit(reference, q, bounds, PERIOD)

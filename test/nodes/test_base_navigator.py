@@ -42,7 +42,9 @@ def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespac
     """A JetBot's navigator and a base for it."""
     base = ScriptedBase()
     process = module_suite.node(
-        "base_navigator", robot="jetbot", **{"obstacles.cloud_topics": ["cloud"]}
+        "base_navigator",
+        robot="jetbot",
+        **{"obstacles.cloud_topics": ["cloud"], "odom_timeout": 2.0},
     )
     navigator = NavigationClient(module_client)
     goal_pose = module_client.publisher(PoseStamped, "/goal_pose")

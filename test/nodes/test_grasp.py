@@ -50,6 +50,13 @@ class Hand:
         goal.command.position, goal.command.max_effort = position, max_effort
         return self.arm.send(goal, GripperCommand, f"/{COMMAND_NAMES[0]}").result()
 
+    def grip_block(self, max_effort: float = 0.0) -> Any:
+        """Release the hand, and grip the block where it stands."""
+        assert self.grip(0.04)[1].reached_goal
+        for goal in (self.above, self.at):
+            assert self.go(goal)[0] == GoalStatus.STATUS_SUCCEEDED
+        return self.grip(0.0, max_effort)
+
     @property
     def status(self) -> str:
         return self.statuses.newest.message if self.statuses else ""
@@ -84,10 +91,7 @@ def test_an_empty_hand_closes_without_a_grasp(hand):
 
 
 def test_a_block_is_gripped_gently_and_harder_when_it_is_lifted(hand):
-    assert hand.grip(0.04)[0] == GoalStatus.STATUS_SUCCEEDED
-    for goal in (hand.above, hand.at):
-        assert hand.go(goal)[0] == GoalStatus.STATUS_SUCCEEDED
-    status, result = hand.grip(0.0)
+    status, result = hand.grip_block()
     assert (status, result.reached_goal, result.stalled) == (
         GoalStatus.STATUS_SUCCEEDED, False, True,
     )  # fmt: skip
@@ -121,9 +125,9 @@ def test_a_trajectory_stops_at_the_max_external_force(hand):
 
 
 def test_a_load_beyond_max_effort_aborts_the_motion_with_its_reason(hand):
-    hand.statuses.clear()
-    assert hand.grip(0.0, max_effort=4.0)[1].stalled
     assert hand.client.set_parameters(CONTROLLER, gripper__abort_on_loss=True).successful
+    assert hand.grip_block(max_effort=4.0)[1].stalled
+    hand.statuses.clear()
     status, result = hand.go(hand.above)
     hand.client.wait(lambda: hand.status in ("overloaded", "lost"), "too heavy")
     assert status == GoalStatus.STATUS_ABORTED

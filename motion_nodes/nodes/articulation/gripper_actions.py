@@ -132,7 +132,9 @@ class GripperServer(LoopActionServer[_Grip]):
         farthest = int(np.argmax(np.abs(q - move.goal)))
         grip.position, grip.effort = float(q[farthest]), grip.pushing(q, effort)
         before, speed = move.status, float(v[int(np.argmax(np.abs(v)))])
-        move.judge(grip.position, speed, dt, pushing=grasp.pushing(grip.effort))
+        reference = float(self._host.runner.controller.reference_position[self._indices[farthest]])
+        pushing = grasp.pushing(grip.effort)
+        move.judge(grip.position, speed, dt, pushing=pushing, reference=reference)
         if move.status is GripStatus.STALLED and before is GripStatus.MOVING:
             grasp.hold(float(q.mean()), move.goal - grip.position)
 
