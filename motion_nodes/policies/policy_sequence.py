@@ -27,10 +27,11 @@ from motion_nodes.policies.runner import PolicyRunner, PolicyTargets
 CLOSE = 0.5
 """Deviation from the default positions below which the robot stands up directly [rad or m]."""
 
+STANDING = 0.1
+"""Deviation below which a robot that the policy balances already stands [rad or m]."""
 
 STOP_TIME = 1.0
 """Time from a stop to holding, for policies that are never idle [s]."""
-
 
 class PolicyMode(enum.Enum):
     """Mode of the joints."""
@@ -176,7 +177,7 @@ class PolicySequence:
     # ---- requests
 
     def stand_up(self, inputs: PolicyInputs) -> None:
-        """Move to the default positions and hold them.
+        """Move to the default positions and hold them, by the policy if the robot needs it to stand.
 
         Raises:
             InvalidCommand: joint positions unknown, or the robot has fallen over.
@@ -192,7 +193,9 @@ class PolicySequence:
         points = [position, default]
         if self._sitting is not None and np.abs(position - default).max() > CLOSE:
             points.insert(1, self._sitting)
-        self._begin(PolicyMode.STANDING_UP, points, self.settings.stand_up_time)
+        stands = self._runner.spec.balances and np.abs(position - default).max() < STANDING
+        duration = self.settings.blend_time if stands else self.settings.stand_up_time
+        self._begin(PolicyMode.STANDING_UP, points, duration)
 
     def sit_down(self, inputs: PolicyInputs) -> None:
         """Move to the sitting posture, if there is one, and damp the motors there.
@@ -361,6 +364,8 @@ class PolicySequence:
         self._motion = None
         if self.mode is PolicyMode.STANDING_UP:
             self.mode = PolicyMode.HOLDING
+            if self._runner.spec.balances:
+                self.run()
         elif self.mode is PolicyMode.SITTING_DOWN:
             self.damp("sat down")
 

@@ -203,13 +203,25 @@ def test_a_command_that_decays_at_a_stop_does_not_end_it(sequence):
 def test_a_robot_that_balances_by_its_policy_keeps_it(sequence):
     runner = sequence._runner
     runner.spec = dataclasses.replace(runner.spec, balances=True)
-    standing(sequence)
+    sequence.stand_up(inputs())
+    advance(sequence, 1.9)
+    assert sequence.mode is PolicyMode.STANDING_UP
+    advance(sequence, 0.2)
+    assert sequence.mode is PolicyMode.RUNNING
     advance(sequence, 0.5, moving=True)
     assert not sequence.at_rest
     sequence.stop()
     advance(sequence, 3.0)
     assert sequence.mode is PolicyMode.RUNNING
     assert sequence.at_rest
+
+
+def test_a_robot_that_stands_already_is_balanced_at_once(sequence):
+    runner = sequence._runner
+    runner.spec = dataclasses.replace(runner.spec, balances=True)
+    sequence.stand_up(inputs(Q0 + 0.05))
+    advance(sequence, 0.45, inputs(Q0 + 0.05))
+    assert sequence.mode is PolicyMode.RUNNING
 
 
 def test_a_network_that_is_not_ready_keeps_its_targets(sequence, network):

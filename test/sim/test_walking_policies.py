@@ -64,3 +64,11 @@ def test_a_humanoid_walks_and_balances_after_a_stop():
     assert trial.sequence.at_rest
     assert world.base_pose("g1")[2, 3] > 0.7
     assert np.abs(trial._velocity()).max() < 0.1
+
+
+def test_a_humanoid_is_balanced_before_the_first_command():
+    world, trial = trial_on(name="g1")
+    assert trial.sequence.mode is PolicyMode.RUNNING
+    trial.walk((0.0, 0.0, 0.0), 4.0)
+    assert world.base_pose("g1")[2, 3] > 0.7
+    assert np.abs(trial._velocity()).max() < 0.1
