@@ -33,6 +33,7 @@ STANDING = 0.1
 STOP_TIME = 1.0
 """Time from a stop to holding, for policies that are never idle [s]."""
 
+
 class PolicyMode(enum.Enum):
     """Mode of the joints."""
 
@@ -177,7 +178,7 @@ class PolicySequence:
     # ---- requests
 
     def stand_up(self, inputs: PolicyInputs) -> None:
-        """Move to the default positions and hold them, by the policy if the robot needs it to stand.
+        """Move to the default positions and hold them; by the policy if it balances the robot.
 
         Raises:
             InvalidCommand: joint positions unknown, or the robot has fallen over.

@@ -200,11 +200,9 @@ def filling_boxes(surface: Surface) -> Array:
     counts = np.maximum(1, np.ceil((high - low) / edge)).astype(int)
     size = (high - low) / counts
     axes = [low[k] + (np.arange(counts[k]) + 0.5) * size[k] for k in range(3)]
-    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
-    nearest, _ = surface.nearest(grid)
     # Only cells that the surface does not cross; others would exceed the solid.
-    whole = np.linalg.norm(nearest - grid, axis=1) >= 0.5 * np.linalg.norm(size)
-    cells = ((surface.inside(grid) > 0.5) & whole).reshape(counts)
+    crossed = surface.near_grid(*axes, distance=0.5 * float(np.linalg.norm(size)))
+    cells = surface.inside_grid(*axes) & ~crossed
     boxes = []
     for i, j in np.argwhere(cells.any(axis=2)):
         steps = np.flatnonzero(np.diff(np.concatenate(([0], cells[i, j].astype(int), [0]))))

@@ -86,6 +86,40 @@ class Surface:
         above = steps[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
         return np.asarray((np.abs(above) > 0.5).reshape(len(x), len(y), len(z)))
 
+    def near_grid(self, x: Array, y: Array, z: Array, *, distance: float) -> NDArray[np.bool_]:
+        """Return which points of a regular grid are closer than a distance [m] to the surface.
+
+        Each triangle is compared with the grid points next to it only.
+
+        Args:
+            x: coordinates of the grid points along x, ascending, equally spaced [m].
+            y: the same along y.
+            z: the same along z.
+            distance: the distance [m].
+
+        Returns:
+            Shape (len(x), len(y), len(z)).
+        """
+        axes, near = (x, y, z), np.zeros((len(x), len(y), len(z)), bool)
+        low, high = self.corners.min(axis=1) - distance, self.corners.max(axis=1) + distance
+        first = np.stack([np.searchsorted(axis, low[:, k]) for k, axis in enumerate(axes)])
+        last = np.stack([np.searchsorted(axis, high[:, k], "right") for k, axis in enumerate(axes)])
+        counts = (last - first).clip(0)
+        pairs = counts.prod(axis=0)
+        ends = pairs.cumsum()
+        for begin in range(0, int(pairs.sum()), _CHUNK // 4):
+            number = np.arange(begin, min(begin + _CHUNK // 4, int(ends[-1])))
+            triangle = np.searchsorted(ends, number, "right")
+            number -= (ends - pairs)[triangle]
+            number, k = np.divmod(number, counts[2, triangle])
+            i, j = np.divmod(number, counts[1, triangle])
+            i, j, k = np.stack((i, j, k)) + first[:, triangle]
+            points = np.stack((x[i], y[j], z[k]), axis=1)
+            away = _nearest(self.corners[triangle], points) - points
+            close = np.linalg.norm(away, axis=1) < distance
+            near[i[close], j[close], k[close]] = True
+        return near
+
     def nearest(self, points: Array) -> tuple[Array, Array]:
         """Return the closest point of the surface, and the normal of its triangle, (m, 3) each."""
         nearest, normals = np.full_like(points, np.nan), np.full_like(points, np.nan)
@@ -151,23 +185,27 @@ def nearest_on_triangles(corners: Array, points: Array) -> Array:
     Either the foot of the perpendicular is inside the triangle, or the closest point is on one of
     its three edges.
     """
-    a, b, c = (corners[None, :, k] for k in range(3))
-    p = points[:, None, :]
+    return _nearest(corners[None], points[:, None, :])
+
+
+def _nearest(corners: Array, p: Array) -> Array:
+    """Return the closest point of triangles (..., 3, 3) to points (..., 3), which broadcast."""
+    a, b, c = (corners[..., k, :] for k in range(3))
     normal = np.cross(b - a, c - a)
-    square = np.einsum("mti,mti->mt", normal, normal)
-    height = np.einsum("mti,mti->mt", p - a, normal) / square
+    square = np.einsum("...i,...i->...", normal, normal)
+    height = np.einsum("...i,...i->...", p - a, normal) / square
     foot = p - height[..., None] * normal
     best = foot
     inside = np.ones(height.shape, bool)
     for start, end in ((a, b), (b, c), (c, a)):
-        left = np.einsum("mti,mti->mt", np.cross(end - start, foot - start), normal)
+        left = np.einsum("...i,...i->...", np.cross(end - start, foot - start), normal)
         inside &= left >= 0.0
-    squared = np.where(inside, ((p - foot) ** 2).sum(axis=2), np.inf)
+    squared = np.where(inside, ((p - foot) ** 2).sum(axis=-1), np.inf)
     for start, end in ((a, b), (b, c), (c, a)):
         edge = end - start
-        along = np.einsum("mti,mti->mt", p - start, edge) / (edge**2).sum(axis=2)
+        along = np.einsum("...i,...i->...", p - start, edge) / (edge**2).sum(axis=-1)
         on_edge = start + np.clip(along, 0.0, 1.0)[..., None] * edge
-        length = ((p - on_edge) ** 2).sum(axis=2)
+        length = ((p - on_edge) ** 2).sum(axis=-1)
         nearer = length < squared
         best = np.where(nearer[..., None], on_edge, best)
         squared = np.where(nearer, length, squared)

@@ -80,6 +80,10 @@ def test_the_inside_of_a_grid_is_that_of_its_points(turned: bool) -> None:
     expected = surface.inside(points) > 0.5
     assert 0.1 < expected[apart].mean() < 0.9
     np.testing.assert_array_equal(surface.inside_grid(*axes).ravel()[apart], expected[apart])
+    distance = np.linalg.norm(surface.nearest(points)[0] - points, axis=1)
+    for limit in (0.0, 0.01, 0.07):
+        near = surface.near_grid(*axes, distance=limit).ravel()
+        np.testing.assert_array_equal(near, distance < limit)
 
 
 def test_an_open_surface_has_no_inside() -> None:
