@@ -7,7 +7,7 @@ BIN := .venv/bin
 PORT ?= 8080
 WORKERS ?= auto
 
-.PHONY: test-lerobot dying-listeners sweep fuzz chaos soak demo test setup setup-test lint types layers kernels unit pytest bench docs pictures format clean
+.PHONY: test-long test-lerobot dying-listeners sweep fuzz chaos soak demo test setup setup-test lint types layers kernels unit pytest bench docs pictures format clean
 
 demo: setup
 	@$(BIN)/motion demo --port $(PORT) $(if $(filter-out 0,$(HEADLESS)),--headless)
@@ -43,10 +43,14 @@ unit: setup-test kernels
 # follow one at a time, as their loops and limits need an idle machine. Exit code 5: no tests.
 pytest:
 	@echo "== pytest" && failed=0; \
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not real_time" $(PYTEST_ARGS) || [ $$? = 5 ] || failed=1; \
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not real_time and not long" $(PYTEST_ARGS) || [ $$? = 5 ] || failed=1; \
 	echo "== pytest: real time"; \
 	$(BIN)/python -m pytest -m real_time $(PYTEST_ARGS) || [ $$? = 5 ] || failed=1; \
 	exit $$failed
+
+# Tests marked "long": the same checks with more robots, scenes and seeds, and whole pages of the docs.
+test-long: setup-test kernels
+	@$(BIN)/python -m pytest -n $(WORKERS) -m long $(PYTEST_ARGS)
 
 # Invalid and extreme messages to all endpoints of a running suite (test/fuzz); limits, processes and
 # responses are monitored. A failure prints how to reproduce it: make fuzz SEED=7 MESSAGES=20000

@@ -107,8 +107,9 @@ class GripperMove:
             return self.status
         config = self._config
         self._elapsed += dt
-        follows = (reference - position) * (self.goal - position) < 0.0
-        standing = not follows and abs(velocity) < config.stall_velocity_threshold
+        behind = math.copysign(1.0, self.goal - position) * (position - reference)
+        waiting = behind > config.goal_tolerance
+        standing = not waiting and abs(velocity) < config.stall_velocity_threshold
         self._standing = self._standing + dt if standing else 0.0
         if abs(position - self.goal) <= config.goal_tolerance:
             self.status = GripStatus.REACHED

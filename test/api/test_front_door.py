@@ -247,6 +247,7 @@ TWO_LINKS = """<robot name="franka">
 </robot>"""
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_urdf_alone_is_a_robot(tmp_path, monkeypatch):
     (tmp_path / "robots").mkdir()

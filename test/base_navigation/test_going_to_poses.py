@@ -61,6 +61,7 @@ def test_arrives_from_100_random_starts(kind, reversing):
         assert angular <= LIMITS.max_yaw_acceleration + 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ON_THE_SPOT)
 def test_the_sources_rule_arrives_from_100_random_starts(kind):
     for start, goal in random_poses(100, 8):

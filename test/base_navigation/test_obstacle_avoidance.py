@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from base_navigation.obstacle_scenes import BODY, Scene, SeeingRun
 from base_navigation.rolling_base import DT, LIMITS, STEERING, WHEELBASE, RollingBase
+from long_params import shortened
 from raised_errors import about
 
 from motion_nodes.base_navigation.base_motion import MotionOutcome
@@ -111,7 +112,7 @@ class Wanderer:
         return np.array([tuple(pose), (pose.x + 1.0, pose.y, pose.yaw)])
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", shortened(range(200), 30))
 def test_nothing_is_ever_touched(seed):
     """200 crowded scenes with random motions: about half of the clearance remains."""
     rng = np.random.default_rng(seed)
@@ -159,7 +160,7 @@ def test_the_rule_of_the_source_system_drives_around_too():
     assert min(run.clearances) > CLEARANCE - FEW
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", shortened(range(10), 3))
 def test_random_scenes(seed):
     rng = np.random.default_rng(seed)
     kind = ("differential", "holonomic")[seed % 2]

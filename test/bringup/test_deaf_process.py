@@ -17,6 +17,7 @@ from motion_nodes.ros.transports import CHOSEN, RANGE, VARIABLE
 pytestmark = pytest.mark.timeout(400)
 
 
+@pytest.mark.long
 def test_a_process_that_new_publishers_do_not_reach_is_replaced(
     suite: Any, client: RosClient, tmp_path: Path
 ) -> None:

@@ -75,6 +75,7 @@ def test_doctor_finds_a_working_installation():
         assert word in done.stdout
 
 
+@pytest.mark.long
 def test_doctor_says_what_is_missing(tmp_path):
     (tmp_path / "tf2_msgs.py").write_text("raise ImportError('not here')\n")
     done = motion("doctor", PYTHONPATH=str(tmp_path))

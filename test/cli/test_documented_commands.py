@@ -30,6 +30,7 @@ def commands(page, language="bash"):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_of_the_page(motion, tmp_path, monkeypatch, page):
     monkeypatch.chdir(tmp_path)

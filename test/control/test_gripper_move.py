@@ -44,10 +44,12 @@ def test_fingers_that_wait_for_their_reference_do_not_stall():
     assert status is GripStatus.REACHED
 
 
-def test_fingers_blocked_before_their_reference_stall():
+@pytest.mark.parametrize("reference", [0.03, 0.0199])
+def test_fingers_blocked_at_or_before_their_reference_stall(reference):
+    """A guard may hold the reference where the fingers are."""
     move = GripperMove(0.04, CONFIG)
     for _ in range(100):
-        status = move.judge(0.02, 0.0, 0.004, reference=0.03)
+        status = move.judge(0.02, 0.0, 0.004, reference=reference)
     assert status is GripStatus.STALLED
 
 

@@ -138,6 +138,7 @@ def test_a_payload_is_carried_where_it_is_known():
     assert np.abs(arm.away(X)[:3]).max() < 1e-3
 
 
+@pytest.mark.long
 def test_a_force_is_controlled_while_the_tool_slides_on_a_floor():
     """The floor is soft, and has friction; the force is that of MuJoCo's contacts."""
     arm = CompliantArm(
@@ -167,6 +168,7 @@ def test_a_force_is_controlled_while_the_tool_slides_on_a_floor():
     assert arm.away(low)[1] > 0.1
 
 
+@pytest.mark.long
 def test_a_tool_that_was_pushed_off_a_surface_returns():
     """The force correction has compensated the whole push by then."""
     damping = (np.nan, np.nan, 100.0, np.nan, np.nan, np.nan)

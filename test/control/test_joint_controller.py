@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from long_params import shortened
 
 from motion_nodes.control.joint_command import JointCommand
 from motion_nodes.control.joint_controller import STREAM_GAP, ArticulationController
@@ -51,7 +52,7 @@ def check_limits(limits: JointLimits, q: np.ndarray, dt: float) -> None:
     assert np.all(np.abs(j) <= limits.jerk * (1 + 1e-4) + 1e-3)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", shortened(range(6), 2))
 def test_random_commands_never_leave_the_limits(seed):
     rng = np.random.default_rng(seed)
     limits = FRANKA.limits
@@ -77,7 +78,7 @@ def test_random_commands_never_leave_the_limits(seed):
     check_limits(limits, np.array(seen), DT)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", shortened(range(8), 2))
 @pytest.mark.parametrize("unlimited", ["neither", "jerk", "acceleration", "both"])
 def test_speeds_at_the_goal_and_velocity_drives_stay_within_position_limits(seed, unlimited):
     rng = np.random.default_rng([seed, len(unlimited)])

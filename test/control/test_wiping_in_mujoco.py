@@ -15,12 +15,14 @@ from motion_nodes.nodes.demo.wipe import run_wipe
 from motion_nodes.sim.wiping import STROKE, WipingCell, WipingConfig
 
 
+@pytest.mark.long
 def test_an_uneven_table_is_wiped_with_the_force_that_was_asked(tmp_path: Path) -> None:
     plot = tmp_path / "wipe.svg"
     assert run_wipe(headless=True, port=0, output=plot) == 0
     assert plot.read_text().count("polyline") >= 6
 
 
+@pytest.mark.long
 def test_a_faster_stroke_over_the_same_bumps_is_worse() -> None:
     """The demo's check can fail."""
     cell = WipingCell(WipingConfig(speed=0.2))

@@ -109,6 +109,7 @@ def test_make_targets_and_python_files_exist():
         assert file == "-m" or (ROOT / file).is_file() or f"# {file}\n" in pages, line
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_ros2_lines_are_typed_beside_a_franka(module_suite, tmp_path):
     """Those of the pages that begin with `motion up franka` end with exit code 0 and output."""

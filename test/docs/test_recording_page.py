@@ -21,6 +21,7 @@ def lines():
     return found
 
 
+@pytest.mark.long
 def test_a_base_is_asked_and_recorded_as_the_page_says(suite, lines, tmp_path):
     up, *others = lines
 

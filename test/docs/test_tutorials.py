@@ -22,6 +22,7 @@ def reader(module_suite, tmp_path_factory):
     person.close()
 
 
+@pytest.mark.long
 def test_drive_a_base(reader):
     reader.follow("drive_a_base")
     where = [reader.last("odometry.csv", f"pose.pose.position.{axis}") for axis in "xy"]
@@ -59,6 +60,7 @@ def test_bring_your_robot(reader):
     assert reader.last("move.csv", "lift.position") == pytest.approx(0.3, abs=0.02)
 
 
+@pytest.mark.long
 def test_connect_a_real_arm(reader):
     reader.follow("connect_a_real_arm")
     assert reader.last("streamed.csv", "panda_joint1.position") == pytest.approx(0.1, abs=0.02)

@@ -30,7 +30,11 @@ def suite_of_one(module_suite, ros):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("elbow", r"the elbow moved by (1[0-9]|2[0-9]) cm, the tool by at most 0\.\d\d mm"),
+        pytest.param(
+            "elbow",
+            r"the elbow moved by (1[0-9]|2[0-9]) cm, the tool by at most 0\.\d\d mm",
+            marks=pytest.mark.long,
+        ),
         ("retract", r"retracted by 160 mm: tool error 0\.\d\d mm and 0\.\d\d mrad"),
     ],
 )

@@ -142,6 +142,7 @@ def container(cell: SimpleNamespace) -> SuiteProcess:
     return cell.processes["container"]
 
 
+@pytest.mark.long
 def test_square_comes_back_to_where_the_odometry_says(cell):
     """Robot a is driven with TwistStamped, robot b with Twist, both at 20 Hz."""
     robots = ((cell.a, cell.a.drive), (cell.b, cell.b.drive_plain))

@@ -163,6 +163,7 @@ DRIVEN = {"jet": ("eight", "square"), "kaya": ("eight",), "car": ("square",)}
 """Shapes by robot."""
 
 
+@pytest.mark.long
 def test_shapes(rover):
     """For a car, the curves are within its steering limit."""
     for shape in DRIVEN[rover.name]:

@@ -191,6 +191,7 @@ def _output(*processes: subprocess.Popen[str]) -> list[list[str]]:
     return words
 
 
+@pytest.mark.long
 def test_two_processes_at_once_and_then_a_third(tmp_path):
     one, two = _output(_start(tmp_path), _start(tmp_path))
     (third,) = _output(_start(tmp_path))
@@ -200,6 +201,7 @@ def test_two_processes_at_once_and_then_a_third(tmp_path):
     assert all(p.suffix == ".code" for p in (tmp_path / "own" / "kernels").iterdir())
 
 
+@pytest.mark.long
 def test_a_robot_starts_where_no_folder_can_be_written(tmp_path):
     _make_unwritable(tmp_path / "own")
     _make_unwritable(tmp_path / "temp" / f"motion_nodes-{os.getuid()}")

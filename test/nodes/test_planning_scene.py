@@ -396,6 +396,7 @@ def test_changes_while_the_whole_scene_is_under_way(scene, follower):
         scene.client.wait(lambda: follower.synchronised and same(follower, scene), "the same")
 
 
+@pytest.mark.long
 def test_a_scene_of_ten_thousand_objects(scene, follower):
     sent = [requests.box(f"o{i}", (0.01,) * 3, (0.01 * i, 1.0, 0.0)) for i in range(10_000)]
     assert scene.apply(requests.diff(*sent))

@@ -56,6 +56,7 @@ def test_a_planner_brings_the_arm_out_and_it_goes_on_following(policy):
     policy.wait_for("arrived")
 
 
+@pytest.mark.long
 def test_a_target_in_collision_is_reported_as_such_and_tried_once(policy):
     policy.begin_anew()
     policy.scene(requests.box("block", (0.3, 0.3, 0.3), (0.6, 0.0, 0.3)))

@@ -314,6 +314,7 @@ def test_the_commands_stop_and_resume(cell, suite):
     cell.client.wait(lambda: not any(map(cell.stopped, ALL)), "all nodes to be resumed")
 
 
+@pytest.mark.long
 def test_commands_without_a_suite_say_so(suite):
     alone = {"ROS_DOMAIN_ID": "0", "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
     motion = [sys.executable, "-m", "motion_nodes.cli.main"]

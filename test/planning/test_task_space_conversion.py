@@ -119,6 +119,7 @@ def test_the_tool_stays_near_its_path_and_the_joints_within_limits(robot, shape)
     assert generator.last.fraction == 1.0
 
 
+@pytest.mark.long
 def test_a_narrower_window_gives_more_waypoints():
     spec = spec_of("franka", circle)
     chain, counts = chain_of("franka"), []

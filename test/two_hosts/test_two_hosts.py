@@ -8,11 +8,12 @@ import sys
 
 import pytest
 from fuzz.watcher import python_path
+from long_params import shortened
 
 from two_hosts.__main__ import CUT, SKIPPED
 
 
-@pytest.mark.parametrize("discovery", ["multicast", "peers", "server"])
+@pytest.mark.parametrize("discovery", shortened(["multicast", "peers", "server"]))
 def test_the_cable_is_cut_in_a_motion(suite, discovery):
     process = suite.run(
         [sys.executable, "-m", "two_hosts", "--discovery", discovery], PYTHONPATH=python_path()
