@@ -13,6 +13,7 @@ from motion_nodes.ros.names import under
 ALONE = (
     "rrt_planner",
     "trajectory_generator",
+    "task_server",
     "rmpflow_policy",
     "occupancy_mapper",
     "object_detector",
@@ -22,8 +23,8 @@ ALONE = (
 """Executables with a process of their own: those with high computational load, and the driver,
 whose loop must not be delayed."""
 
-JOINED = {"trajectory_generator": "rrt_planner"}
-"""Executables that share the process of another one of their robot: both only serve requests,
+JOINED = {"trajectory_generator": "rrt_planner", "task_server": "rrt_planner"}
+"""Executables that share the process of another one of their robot: they only serve requests,
 without control loops. Each process saved is 50 MB and some percent of a processor."""
 
 WITHOUT_MOTION = (
@@ -74,8 +75,8 @@ class NodeSpec:
     def stands_alone(self) -> bool:
         """Whether it is not in the container.
 
-        The simulation replaces the robots; planning, trajectory generation and the reactive
-        policy hold the GIL for long, which would delay other loops of the process.
+        The simulation replaces the robots; planning, trajectory generation, the search for grasps
+        and the reactive policy hold the GIL for long, which would delay other loops of the process.
         """
         return self.is_simulation or self.executable in ALONE
 

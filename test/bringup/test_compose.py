@@ -110,6 +110,13 @@ def test_ros_args_carry_names_parameters_and_files():
     assert args[-1] == "a.b.state:=warn"
 
 
+def test_tasks_share_the_process_of_the_planner_not_that_of_the_joint_controller():
+    specs = nodes_for(config("franka", tasks=True))
+    processes = processes_for(specs, composed=True)
+    assert "task_server" in [spec.name for spec in processes["move_group"]]
+    assert "task_server" not in [spec.name for spec in processes["container"]]
+
+
 def test_composed_means_one_process_beside_the_simulation_and_those_that_plan():
     specs = nodes_for(config("a:=jetbot", "b:=franka"))
     composed = commands_for(specs, composed=True)

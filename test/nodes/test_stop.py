@@ -141,6 +141,7 @@ def cell(running: StoppableSuite) -> Iterator[StoppableSuite]:
     running.arm.go_home()
 
 
+@pytest.mark.real_time  # streams of a busy process pause
 def test_a_stop_from_the_topic_brings_both_to_rest_until_the_resume(cell):
     with cell.streamed(cell.reach, cell.drive):
         cell.arm.moving(above=0.3)
@@ -162,6 +163,7 @@ def test_a_stop_from_the_topic_brings_both_to_rest_until_the_resume(cell):
         cell.client.wait(lambda: cell.speed > 0.1, "the base to drive again")
 
 
+@pytest.mark.real_time
 def test_streams_that_began_while_stopped_are_not_obeyed_at_the_resume(cell):
     cell.stop()
     with cell.streamed(cell.reach, cell.drive):

@@ -78,6 +78,8 @@ class ControllerStatus:
             report.note("OK", f"following {', '.join(run.label for run in runner.runs)}")
         elif runner.compliance.law is not None:
             report.note("OK", f"impedance control of {runner.compliance.law.tool}")
+        elif refusal := self._unstarted():
+            report.note("WARN", refusal)
         else:
             report.note("OK", "moving" if runner.controller.moving else "holding")
         if self._monitor.fault:
@@ -93,3 +95,8 @@ class ControllerStatus:
         report.value("implausible states", state.rejected)
         report.value("commands taken", streams.count)
         report.value("speed scaling", streams.scaling)
+
+    def _unstarted(self) -> str | None:
+        """Return why commands are still refused although the state is received again."""
+        reported = self._monitor.fault or self._host.node.stop_reason
+        return None if reported else self._host.refusal()
