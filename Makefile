@@ -48,7 +48,7 @@ pytest:
 	$(BIN)/python -m pytest -m real_time $(PYTEST_ARGS) || [ $$? = 5 ] || failed=1; \
 	exit $$failed
 
-# Tests marked "long": the same checks with more robots, scenes and seeds, and whole pages of the docs.
+# Tests marked "long": more robots, scenes and seeds of other tests, long scenarios, whole pages of the docs.
 test-long: setup-test kernels
 	@$(BIN)/python -m pytest -n $(WORKERS) -m long $(PYTEST_ARGS)
 

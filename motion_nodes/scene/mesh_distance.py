@@ -87,12 +87,12 @@ class Surface:
         return np.asarray((np.abs(above) > 0.5).reshape(len(x), len(y), len(z)))
 
     def near_grid(self, x: Array, y: Array, z: Array, *, distance: float) -> NDArray[np.bool_]:
-        """Return which points of a regular grid are closer than a distance [m] to the surface.
+        """Return which points of a grid are closer than a distance [m] to the surface.
 
         Each triangle is compared with the grid points next to it only.
 
         Args:
-            x: coordinates of the grid points along x, ascending, equally spaced [m].
+            x: coordinates of the grid points along x, ascending [m].
             y: the same along y.
             z: the same along z.
             distance: the distance [m].

@@ -119,7 +119,6 @@ def test_a_simulation_that_ends_begins_anew_at_time_zero(running):
     running.goes(FAR)
 
 
-@pytest.mark.long
 def test_a_node_that_always_dies_stays_down_and_the_rest_goes_on(running):
     name, down = "rmpflow_policy", "it stays down after 3 restarts within 60 s"
     for times in range(1, 12):  # on a slow machine some restarts have left the window

@@ -123,11 +123,11 @@ def test_a_target_is_jogged_and_entered(cell: Cell) -> None:
     cell.settle()  # the last drag
     before, count = target.current(), len(cell.targets)
     page.click("+Z")
-    cell.wait(lambda: len(cell.targets) > count, "the jogged target is commanded")
-    jogged, count = cell.targets[-1].X_BT, len(cell.targets)
+    cell.wait(lambda: len(cell.targets) == count + 1, "the jogged target is commanded")
+    jogged = cell.targets[-1].X_BT
     np.testing.assert_allclose(jogged[:3, 3] - before[:3, 3], (0.0, 0.0, 0.005), atol=1e-9)
     page.click("Move target to pose")
-    cell.wait(lambda: len(cell.targets) > count, "the entered target is commanded")
+    cell.wait(lambda: len(cell.targets) == count + 2, "the entered target is commanded")
     np.testing.assert_allclose(cell.targets[-1].X_BT, jogged, atol=2e-3)
 
 

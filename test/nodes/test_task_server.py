@@ -225,7 +225,6 @@ def test_goals_that_are_refused(tasks: TaskClient, name: str, goal: Any, code: i
     assert tasks.status["state"] != "running"
 
 
-@pytest.mark.long
 def test_a_language_model_drives_the_suite_over_mcp(tasks: TaskClient) -> None:
     """A real MCP client over stdin and stdout, as applications start the server."""
     anyio.run(_session_of_a_model, tasks)

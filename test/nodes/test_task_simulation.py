@@ -58,7 +58,6 @@ def table(module_suite: Suite, module_client: RosClient) -> Iterator[Table]:
     return made
 
 
-@pytest.mark.long
 def test_a_dropped_object_is_picked_up_again_and_placed(table: Table) -> None:
     table.begin("put the red cube on the shelf", "let down")
     table.move("red_cube", 0.45, 0.2, 0.03)
