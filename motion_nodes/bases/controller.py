@@ -167,7 +167,11 @@ class BaseController:
         self._add_commanded(now)
         if not dt > 0.0:
             return self.driven
-        fresh = 0.0 <= self.command_age(now) <= self.config.cmd_vel_timeout
+        age = self.command_age(now)
+        if age > self.config.cmd_vel_timeout:
+            # Expired for good: a longer timeout does not revive it.
+            self.wanted, self.not_driven = Twist2(), ""
+        fresh = 0.0 <= age <= self.config.cmd_vel_timeout
         wanted = self.config.limits.within_velocity(self.wanted if fresh else Twist2())
         wanted = self._within_wheels(wanted)[0]
         if isinstance(self._ramps, SteeredLimiter):

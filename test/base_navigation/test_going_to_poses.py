@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from base_navigation.rolling_base import LIMITS, STEERING, WHEELBASE, Run
+from long_params import shortened
 
 from motion_nodes.base_navigation.approaches import (
     APPROACHES,
@@ -154,7 +155,7 @@ class TestStraight:
 
 
 class TestCars:
-    @pytest.mark.parametrize("reversing", [False, True])
+    @pytest.mark.parametrize("reversing", shortened([True, False]))
     def test_along_dubins_curves_from_40_random_starts(self, reversing):
         for start, goal in random_poses(40, 5):
             setup = config("ackermann", "dubins", reversing=reversing)

@@ -119,6 +119,17 @@ def test_a_command_lasts_until_its_timeout():
     assert base.step(0.9, 0.01)[0] == Twist2()  # the clock went back
 
 
+def test_a_longer_timeout_does_not_revive_an_expired_command():
+    base = controller(timeout=0.5)
+    base.command(Twist2(0.2), 1.0)
+    base.step(1.6, 0.01)
+    longer = BaseControllerConfig(limits=BaseLimits(), cmd_vel_timeout=60.0)
+    base.reconfigure(base.base, longer)
+    assert base.step(1.7, 0.01)[0] == Twist2()
+    base.command(Twist2(0.3), 1.8)
+    assert base.step(1.9, 0.01)[0].vx == 0.3
+
+
 @pytest.mark.parametrize(
     ("twist", "message"),
     [

@@ -94,6 +94,7 @@ def test_a_sphere_is_dragged_and_that_is_undone(page: Page, editor: SphereEditor
          "it is drawn where it was")  # fmt: skip
 
 
+@pytest.mark.long
 def test_spheres_are_added_connected_resized_and_deleted(page: Page, editor: SphereEditor) -> None:
     session = editor.session
     count = len(session.spheres.of(session.link))

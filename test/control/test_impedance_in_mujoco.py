@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from control.compliant_arm import CompliantArm
+from long_params import shortened
 
 from motion_nodes.model.rotation_vectors import rotation_vector, turned
 
@@ -62,6 +63,7 @@ def test_a_free_arm_holds_still():
     assert np.linalg.norm(arm.away(X)[:3]) < 2.5e-5, "0.5 mm a minute"
 
 
+@pytest.mark.long
 def test_the_tool_stays_where_it_is_when_the_elbow_moves():
     arm = CompliantArm(stiffness=(1000.0, 50.0), nullspace_stiffness=50.0, period=SETTLING)
     arm.run(0.5)
@@ -75,7 +77,7 @@ def test_the_tool_stays_where_it_is_when_the_elbow_moves():
     assert most < 1e-3
 
 
-@pytest.mark.parametrize(("ratio", "mode"), [(0.3, 0), (0.3, 5), (0.7, 3)])
+@pytest.mark.parametrize(("ratio", "mode"), shortened([(0.3, 0), (0.3, 5), (0.7, 3)]))
 def test_damping_ratio_is_as_asked(ratio, mode):
     """From the overshoot of a mode: exp(-pi zeta / sqrt(1 - zeta^2))."""
     arm = CompliantArm(
@@ -97,7 +99,7 @@ def test_damping_ratio_is_as_asked(ratio, mode):
     assert -log / np.hypot(np.pi, log) == pytest.approx(ratio, rel=0.1)
 
 
-@pytest.mark.parametrize("period", [0.001, 0.004])
+@pytest.mark.parametrize("period", shortened([0.004, 0.001]))
 def test_pushed_anywhere_it_gives_back_no_more_than_it_got(period):
     rng = np.random.default_rng(5)
     arm = CompliantArm(period=period, nullspace_stiffness=0.0)
@@ -129,6 +131,7 @@ def test_forces_and_efforts_are_limited():
     assert arm.away(X)[0] < -0.01, "stronger than the limit"
 
 
+@pytest.mark.long
 def test_a_payload_is_carried_where_it_is_known():
     arm = CompliantArm(**STIFF)
     X = arm.pose

@@ -38,6 +38,7 @@ def test_reach_a_pose(reader):
     assert np.allclose(hand[:3, 2], [0, 0, -1], atol=0.02)
 
 
+@pytest.mark.long
 def test_follow_a_target(reader):
     reader.follow("follow_a_target")
 
@@ -54,6 +55,7 @@ def test_plan_around_a_shelf(reader):
     assert (reader.folder / "shelf.svg").read_text().startswith("<")
 
 
+@pytest.mark.long
 def test_bring_your_robot(reader):
     reader.follow("bring_your_robot")
     assert reader.last("move.csv", "turn.position") == pytest.approx(0.4, abs=0.02)

@@ -236,6 +236,7 @@ def test_held_button_drives_and_release_stops(cell: Cell) -> None:
     assert moved(believed, cell.odometry()) == pytest.approx(moved(start, cell.base()), abs=0.02)
 
 
+@pytest.mark.long
 def test_latched_turn_goes_on_until_stop(cell: Cell) -> None:
     page, start = cell.page, cell.base()
     page.check("Latch", True, "jetbot")

@@ -14,6 +14,7 @@ import pytest
 from base_navigation.rolling_base import figure_of_eight, rounded_square, square
 from geometry_msgs.msg import TransformStamped
 from joint_client import Call
+from long_params import shortened
 from nav_msgs.msg import Odometry
 from navigation_client import (
     ABORTED,
@@ -109,7 +110,7 @@ def jetbot_with_a_scanner(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=list(ROBOTS))
+@pytest.fixture(scope="module", params=shortened(ROBOTS))
 def rover(
     request: pytest.FixtureRequest,
     module_suite: Any,

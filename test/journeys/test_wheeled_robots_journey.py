@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from geometry_msgs.msg import Twist, TwistStamped
+from long_params import shortened
 from nav_msgs.msg import Odometry
 from ros_client import RosClient
 from sensor_msgs.msg import JointState
@@ -81,7 +82,7 @@ def moved(start: Odometry, end: Odometry) -> tuple[float, float, float]:
     return c * dx + s * dy, c * dy - s * dx, math.remainder(yaw1 - yaw, math.tau)
 
 
-@pytest.fixture(scope="module", params=["mujoco", "mock"])
+@pytest.fixture(scope="module", params=shortened(["mujoco", "mock"]))
 def bases(request: pytest.FixtureRequest, module_suite: Any, module_client: RosClient) -> Any:
     """All three robots in one simulation; every test runs in both simulations."""
     words = [

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from long_params import shortened
 from raised_errors import about
 from u_trap import BEYOND_U, U_WALLS
 
@@ -80,7 +81,7 @@ def test_rmpflow_alone_is_stuck_in_the_trap():
     assert policy.status.position_error > 0.1
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", shortened([1, 0, 2]))
 def test_it_leaves_the_trap(seed):
     policy = policy_of(mpc=MpcSettings(seed=seed))
     policy.set_scene(open_u())

@@ -7,14 +7,12 @@ the cases with nodes, publishers and actions.
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from control_msgs.action import GripperCommand
+from even_streams import begun_anew_after_pauses, streamed
 from joint_client import ARM, CANCELED, CONTROLLER, FINGERS, HOME, SUCCEEDED, JointClient, smooth
 from policy_client import POLICY, PolicyClient
 from sensor_msgs.msg import JointState
@@ -63,41 +61,6 @@ def policy(module_policy: PolicyClient) -> PolicyClient:
     return module_policy
 
 
-@contextlib.contextmanager
-def streamed(arm: JointClient, send: Callable[[], None], rate: float = 50.0) -> Iterator[None]:
-    """Send messages at a rate [Hz] while the client waits."""
-    timer = arm.client.node.create_timer(1.0 / rate, send)
-    try:
-        yield
-    finally:
-        arm.client.node.destroy_timer(timer)
-
-
-def evenly_streamed(policy: PolicyClient, send: Callable[[], None], work: Callable[[], Any]) -> Any:
-    """Return the result of ``work`` during a stream without pauses.
-
-    A pause begins a new command. If a loaded machine causes one, nothing was tested and the
-    attempt is repeated.
-    """
-    for _ in range(5):
-        times = [time.monotonic()]
-
-        def stamped(times: list[float] = times) -> None:
-            times.append(time.monotonic())
-            send()
-
-        with streamed(policy.arm, stamped):
-            policy.wait_for("following")
-            policy.arm.moving(above=0.05)  # its motion begins after the status says so
-            times[:] = [time.monotonic()]
-            found = work()
-            times.append(time.monotonic())
-        if max(b - a for a, b in itertools.pairwise(times)) < 0.8 * INPUT_PAUSE:
-            return found
-        policy.begin_anew()
-    pytest.fail("this machine is too busy to stream without pauses")
-
-
 def reference(
     arm: JointClient, goal: dict[str, float], topic: str = "reference"
 ) -> Callable[[], None]:
@@ -133,8 +96,9 @@ def test_a_policy_that_follows_a_target_lets_a_trajectory_have_the_joints(policy
     policy.wait_for("following")
 
 
+@begun_anew_after_pauses
 def test_a_target_that_is_streamed_on_waits_for_a_pause(policy):
-    with streamed(policy.arm, lambda: policy.go(PLACE)):
+    with streamed(policy.client, lambda: policy.go(PLACE), pause=INPUT_PAUSE):
         policy.arm.moving(above=0.3)
         carried_out(policy.arm)
         policy.wait_for_warning("ignored: it was preempted")
@@ -154,14 +118,16 @@ def test_a_target_that_is_cleared_at_once_is_not_followed(policy):
     policy.wait_for("idle")
 
 
+@begun_anew_after_pauses
 def test_servo_that_is_streamed_on_waits_for_a_pause(policy):
     twist = policy.twist(linear_x=0.1, frame="panda_link0")
-    status, result = evenly_streamed(
-        policy, twist, lambda: policy.arm.follow(smooth(GOAL, 1.0)).result()
-    )
-    assert status == SUCCEEDED, result.error_string
+    with streamed(policy.client, twist, pause=INPUT_PAUSE):
+        policy.wait_for("following")
+        policy.arm.moving(above=0.05)  # its motion begins after the status says so
+        status, result = policy.arm.follow(smooth(GOAL, 1.0)).result()
+        assert status == SUCCEEDED, result.error_string
     policy.client.spin(0.6)
-    with streamed(policy.arm, policy.twist(linear_x=0.1, frame="panda_link0")):
+    with streamed(policy.client, twist, pause=INPUT_PAUSE):
         policy.wait_for("following")
 
 
@@ -200,9 +166,10 @@ def test_a_reset_of_the_controller_stops_a_policy(policy):
     assert policy.arm.away(rested) < 1e-3
 
 
+@begun_anew_after_pauses
 def test_a_trajectory_preempts_a_stream_which_counts_after_a_pause(policy):
     arm, send = policy.arm, reference(policy.arm, {J1: -0.4})
-    with streamed(arm, send):
+    with streamed(arm.client, send):
         arm.moving(joints=[J1])
         carried_out(arm)
         arm.wait_for_warning("are dropped until it pauses")
@@ -211,23 +178,25 @@ def test_a_trajectory_preempts_a_stream_which_counts_after_a_pause(policy):
     arm.arrives({J1: -0.4})
 
 
+@begun_anew_after_pauses
 def test_the_newer_of_two_streams_has_the_joint_and_the_fight_is_reported(policy):
     arm = policy.arm
     older, newer = reference(arm, {J1: -0.4}), reference(arm, {J1: 0.4})
-    with streamed(arm, older):
+    with streamed(arm.client, older):
         arm.moving(joints=[J1])
-        with streamed(arm, newer):
+        with streamed(arm.client, newer):
             arm.arrives({J1: 0.4})
             arm.client.spin(0.3)
             assert arm.away({J1: 0.4}) < 0.01
             arm.client.wait_for_diagnosis(CONTROLLER, "several senders command the joints")
 
 
+@begun_anew_after_pauses
 def test_a_topic_trajectory_preempts_an_array_stream(policy):
     arm = policy.arm
     array = arm.publisher(Float64MultiArray, "commands")
     values = [HOME[name] + 0.2 * (name == J1) for name in (*ARM, *FINGERS)]
-    with streamed(arm, lambda: array.publish(Float64MultiArray(data=values))):
+    with streamed(arm.client, lambda: array.publish(Float64MultiArray(data=values))):
         arm.moving(joints=[J1])
         topic = arm.publisher(type(smooth(GOAL, 1.0)), "joint_trajectory")
         arm.client.wait(lambda: topic.get_subscription_count() > 0, "the controller to listen")
@@ -235,10 +204,11 @@ def test_a_topic_trajectory_preempts_an_array_stream(policy):
         arm.arrives({J1: -0.3}, within=1e-3)
 
 
+@begun_anew_after_pauses
 def test_a_grip_takes_the_fingers_of_a_stream_that_goes_on_with_the_arm(policy):
     arm = policy.arm
     goal = {**GOAL, **dict.fromkeys(FINGERS, 0.04)}
-    with streamed(arm, reference(arm, goal)):
+    with streamed(arm.client, reference(arm, goal)):
         arm.moving(joints=[J1])
         grip = GripperCommand.Goal()
         grip.command.position, grip.command.max_effort = 0.01, 20.0
@@ -247,9 +217,10 @@ def test_a_grip_takes_the_fingers_of_a_stream_that_goes_on_with_the_arm(policy):
         arm.arrives({**GOAL, **dict.fromkeys(FINGERS, 0.01)})
 
 
+@begun_anew_after_pauses
 def test_a_stream_takes_joints_of_the_policy(policy):
     policy.go(PLACE)
     policy.arm.moving(above=0.3)
-    with streamed(policy.arm, reference(policy.arm, {J2: HOME[J2] + 0.2})):
+    with streamed(policy.client, reference(policy.arm, {J2: HOME[J2] + 0.2})):
         assert "preempted by ~/reference" in policy.wait_for("idle")
     policy.arm.arrives({J2: HOME[J2] + 0.2})

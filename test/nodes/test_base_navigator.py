@@ -145,6 +145,7 @@ class TestGoals:
                                 goal_checker_id="general_goal_checker")  # fmt: skip
         assert call.result(within=30.0)[0] == SUCCEEDED
 
+    @pytest.mark.long
     def test_other_approaches(self, cell, base, navigator):
         for approach in ("quintic", "dubins", "turn_then_drive", "straight"):
             base.odometry.set_pose(0.0, 0.0, 0.0)

@@ -132,6 +132,7 @@ def stream(arm: JointClient) -> tuple[np.ndarray, np.ndarray]:
     return np.abs(v).max(axis=1), np.abs(a).max(axis=0)
 
 
+@pytest.mark.long
 def test_a_second_obstacle_changes_the_changed_motion(planner, objects):
     call = on_the_way(planner, replan=True)
     objects.publish(box("post", *POST))

@@ -26,6 +26,8 @@ from motion_nodes.ros.diagnostics import Report
 
 pytestmark = pytest.mark.timeout(900)
 JOINTS = load_robot("go2").joint_names
+PATIENT = 1.0
+"""[s] Max age of measurements: the scripted robot may pause on a busy machine."""
 
 
 class ScriptedGo2:
@@ -74,7 +76,7 @@ def test_falls_and_lost_measurements_damp_the_motors(suite, client, tmp_path):
     # No idle timeout: a late client would see "holding" before the fault.
     suite.node(
         "policy_controller", robot="go2", policy=str(folder), stand_up_time=0.2, max_tilt=1.0,
-        idle_time=0.0,
+        idle_time=0.0, input_timeout=PATIENT,
     )  # fmt: skip
     robot = ScriptedGo2(client)
     try:
@@ -107,7 +109,10 @@ def test_a_network_that_returns_nan_damps_the_motors(suite, client, tmp_path):
     graph.add_node("Sqrt", ["minus"], ["actions"])
     graph.add_output("actions", (1, 12))
     (folder / "policy.onnx").write_bytes(graph.to_bytes())
-    suite.node("policy_controller", robot="go2", policy=str(folder), stand_up_time=0.2)
+    suite.node(
+        "policy_controller", robot="go2", policy=str(folder), stand_up_time=0.2,
+        input_timeout=PATIENT,
+    )  # fmt: skip
     robot = ScriptedGo2(client)
     try:
         walker = Walker(client)

@@ -128,6 +128,7 @@ def test_a_mesh_is_picked_and_keeps_its_shape(tasks: TaskClient) -> None:
     assert (at.x, at.y, at.z) == pytest.approx((0.4, -0.05, 0.04), abs=0.01)
 
 
+@pytest.mark.long
 def test_a_full_place_ends_the_task_within_its_budget(tasks: TaskClient) -> None:
     objects = tasks.client.publisher(CollisionObject, "/collision_object", qos.REQUESTS)
     lid = world_object("lid", Box((0.2, 0.2, 0.02)), from_xyz_rpy((0.5, 0.4, 0.11)))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The core works without ROS; imports are lazy, files short, class names unique."""
 
-import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_files_stay_short_and_say_their_licence(folder):
 def test_a_class_name_stands_once_in_the_package():
     places: dict[str, list[str]] = {}
     for file in sorted((ROOT / "motion_nodes").rglob("*.py")):
-        for node in ast.parse(file.read_text("utf-8")).body:
-            if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name, []).append(str(file.relative_to(ROOT)))
+        for name in re.findall(r"^class (\w+)", file.read_text("utf-8"), re.MULTILINE):
+            places.setdefault(name, []).append(str(file.relative_to(ROOT)))
+    assert len(places) > 500
     assert {name: files for name, files in places.items() if len(files) > 1} == {}

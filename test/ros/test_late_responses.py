@@ -52,7 +52,8 @@ def ended() -> None:
 
 
 @pytest.mark.parametrize("failures", [0, 1, 3])
-def test_a_response_is_repeated_until_its_client_is_discovered(failures):
+def test_a_response_is_repeated_until_its_client_is_discovered(failures, monkeypatch):
+    monkeypatch.setattr(late_responses, "DISCOVERY_TIMEOUT", 30.0)
     send = Send(failures)
     late_responses.deliver(send, send.lost.set)
     assert send.delivered.wait(10.0)
@@ -68,7 +69,8 @@ def test_a_client_that_is_never_discovered_is_given_up():
     assert 2 <= send.calls <= 10
 
 
-def test_a_service_that_has_ended_ends_its_repetitions():
+def test_a_service_that_has_ended_ends_its_repetitions(monkeypatch):
+    monkeypatch.setattr(late_responses, "DISCOVERY_TIMEOUT", 30.0)
     first, gone = Send(1), Send(1000, InvalidHandle)
 
     def send() -> None:
