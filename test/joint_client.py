@@ -15,7 +15,7 @@ from control_msgs.msg import JointTolerance, JointTrajectoryControllerState
 from patience import LIMIT
 from rclpy.action import ActionClient
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from ros_client import BEST_EFFORT, RosClient, values_of
+from ros_client import RosClient, values_of
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -34,7 +34,9 @@ ABORTED = GoalStatus.STATUS_ABORTED
 CANCELED = GoalStatus.STATUS_CANCELED
 
 MANY = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
-"""Quality of service of an action client with many goals at once."""
+"""Quality of service of an action client with many goals at once, or much feedback."""
+EVERY = QoSProfile(depth=300, reliability=ReliabilityPolicy.BEST_EFFORT)
+"""Keeps the states and commands of a second, in which this process may pause."""
 
 
 def duration(seconds: float) -> Duration:
@@ -122,8 +124,8 @@ class JointClient:
     ) -> None:
         self.client = client
         self.controller = f"{namespace}{controller}"
-        self.states = client.listen(JointState, f"{namespace}/joint_states", BEST_EFFORT)
-        self.commands = client.listen(JointState, f"{namespace}/joint_command", BEST_EFFORT)
+        self.states = client.listen(JointState, f"{namespace}/joint_states", EVERY)
+        self.commands = client.listen(JointState, f"{namespace}/joint_command", EVERY)
         self.reports = client.listen(
             JointTrajectoryControllerState, f"{self.controller}/controller_state"
         )
@@ -211,6 +213,7 @@ class JointClient:
                 full,
                 goal_service_qos_profile=MANY,
                 result_service_qos_profile=MANY,
+                feedback_sub_qos_profile=MANY,
             )
         action = self._actions[full]
         self.client.wait(action.server_is_ready, f"the action {full}")

@@ -71,7 +71,7 @@ class NavigationClient:
         self.client.wait(
             lambda: self.client.diagnostics(self.node) is not old or not news, "a report"
         )
-        self.client.wait_for_diagnosis(self.node, diagnosis, within=30.0)
+        self.client.wait_for_diagnosis(self.node, diagnosis)
 
     def send(self, kind: Any, name: str, goal: Any) -> Call:
         """Send a goal."""

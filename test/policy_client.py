@@ -14,6 +14,7 @@ from geometry_msgs.msg import PoseStamped, TwistStamped
 from joint_client import ARM, CONTROLLER, FRANKA, JointClient
 from moveit_msgs.msg import CollisionObject, PlanningScene, ServoStatus
 from moveit_msgs.srv import ApplyPlanningScene
+from patience import LIMIT
 from ros_client import RosClient, values_of
 from ros_processes import Suite
 from sensor_msgs.msg import JointState
@@ -72,8 +73,8 @@ class PolicyClient:
             (JointJog, f"{SERVO}/delta_joint_cmds"),
         ):
             self.publisher(kind, topic)
-        # A subscriber discovers its publisher slightly later than vice versa.
-        self.client.spin(0.3)
+        # A subscriber discovers its publisher slightly later than vice versa; it may pause.
+        self.client.spin(1.0)
 
     # ---- inputs
 
@@ -185,14 +186,20 @@ class PolicyClient:
         """Newest status."""
         return "" if self.statuses.newest is None else str(self.statuses.newest.message)
 
-    def wait_for(self, word: str, within: float = 20.0) -> str:
+    def wait_for(self, word: str, within: float = LIMIT) -> str:
         """Wait until a new status begins with a word; return it."""
         self.statuses.clear()
+
+        def said() -> str:
+            return self.text if self.text.startswith(word) else ""
+
         try:
-            self.client.wait(lambda: self.text.startswith(word), f"status '{word}'", within)
+            text = str(self.client.wait(said, f"status '{word}'", within))
         except AssertionError as error:
             raise AssertionError(f"{error}; it says: {self.text}") from None
-        return self.text
+        # After a pause of this process, the newest states are still to be received.
+        self.client.spin(self.client.PERIOD)
+        return text
 
     def stays(self, word: str, seconds: float) -> None:
         """Check that the status keeps a word for a time [s]."""

@@ -101,6 +101,11 @@ class RosClient:
                 heard(taken[0])
                 yield
 
+    def _take_pending(self) -> None:
+        """Take what has arrived, also if this process paused meanwhile."""
+        for _ in self._round(0.0):
+            pass
+
     def publisher(self, kind: Any, topic: str, profile: QoSProfile = RELIABLE) -> Any:
         """Return a publisher with at least one subscriber."""
         publisher = self.node.create_publisher(kind, topic, profile)
@@ -113,6 +118,7 @@ class RosClient:
         while (left := end - time.monotonic()) > 0.0:
             for _ in self._round(min(left, self.PERIOD)):
                 pass
+        self._take_pending()
 
     def wait(self, condition: Callable[[], Any], what: str, within: float = LIMIT) -> Any:
         """Receive messages until the condition is true; return its value."""
@@ -154,6 +160,7 @@ class RosClient:
         end = time.monotonic() + seconds
         self.repeat(send, lambda: time.monotonic() >= end, "the time", rate=rate,
                     within=seconds + LIMIT)  # fmt: skip
+        self._take_pending()
 
     def call(self, kind: Any, name: str, request: Any = None, within: float = LIMIT) -> Any:
         """Call a service; return its response."""

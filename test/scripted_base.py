@@ -12,7 +12,7 @@ from geometry_msgs.msg import TransformStamped, TwistStamped
 from nav_msgs.msg import Odometry
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from ros_client import LATCHED, RELIABLE
+from ros_client import LATCHED, RELIABLE, RosClient
 from tf2_msgs.msg import TFMessage
 
 from motion_nodes.base_navigation.planar_pose import Pose2
@@ -38,6 +38,7 @@ class ScriptedBase:
         """Pose of the odometry frame in the map, by a localization; None: no localization."""
         self.told: list[tuple[float, Twist2]] = []
         """Commands with their times of arrival [s]."""
+        self._published = 0
         self._node = Node("test_scripted_base", use_global_arguments=False)
         self._out = self._node.create_publisher(Odometry, f"{controller}/odom", RELIABLE)
         self._tf = self._node.create_publisher(TFMessage, "/tf", RELIABLE)
@@ -61,12 +62,26 @@ class ScriptedBase:
         """Whether the last command is zero."""
         return not self.told or self.told[-1][1] == Twist2()
 
+    def put(self, client: RosClient, x: float, y: float, yaw: float) -> None:
+        """Set its pose [m, rad], and wait until it has been published several times."""
+        self.odometry.set_pose(x, y, yaw)
+        self._told_others(client)
+
+    def localize(self, client: RosClient, map_to_odom: Pose2) -> None:
+        """Begin a localization, and wait until it has been published several times."""
+        self.map_to_odom = map_to_odom
+        self._told_others(client)
+
     def close(self) -> None:
         """Leave the graph."""
         self._stop.set()
         self._thread.join()
         self._executor.shutdown()
         self._node.destroy_node()
+
+    def _told_others(self, client: RosClient) -> None:
+        end = self._published + 5
+        client.wait(lambda: self._published >= end, "the base to publish")
 
     def _hear(self, message: TwistStamped) -> None:
         t = message.twist
@@ -93,6 +108,7 @@ class ScriptedBase:
                     ("map", "odom", self.map_to_odom), ("odom", "base_link", self.pose)
                 )
             )
+        self._published += 1
 
     def _publish(self) -> None:
         message, odometry = Odometry(), self.odometry

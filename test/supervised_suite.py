@@ -44,7 +44,10 @@ class SupervisedSuite:
         return self.client.diagnostics(f"supervisor: {name}")
 
     def pid(self, name: str) -> int:
-        """Return the process id, once the process is reported to run and reached over DDS."""
+        """Return the process id, once the process is reported to run and reached over DDS.
+
+        The last report may be one of before its replacement.
+        """
 
         def known() -> int:
             status = self.report(name)
@@ -52,7 +55,8 @@ class SupervisedSuite:
                 return 0
             values = values_of(status)
             reached = float(values.get("echo over DDS [s]", 0.0)) > 0.0
-            return int(values["pid"]) if reached else 0
+            exists = Path("/proc", values["pid"]).exists()
+            return int(values["pid"]) if reached and exists else 0
 
         return self.client.wait(known, f"a report of {name}", within=60.0)
 

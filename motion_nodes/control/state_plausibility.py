@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 CONFIRMED = 0.04
 """Min duration of a moving reference with constant states, in addition to the drives' lag [s]."""
 REPEATS = 5
-"""Min number of equal measurements of a frozen joint."""
+"""Min number of equal measurements of a frozen joint during its motion."""
 CONTRADICTION = 0.02
 """Min reported velocity of a joint that is not at rest [rad/s or m/s]."""
 SPAN = 2.0
@@ -137,6 +137,8 @@ class FrozenStates:
         self._resting = None if moves else position
         step = np.abs(position - self._reference)
         self._reference = position.copy()
+        # Repetitions count from the begin of the motion; missing measurements are not frozen ones.
+        self._repeats[self._travel == 0.0] = 0
         self._travel += np.where(np.isnan(step), np.abs(np.nan_to_num(velocity)) * dt, step)
         self._elapsed[self._travel > 0.0] += dt
         suspicious = (self._travel > SLACK) & (self._elapsed > self._lag + CONFIRMED)

@@ -4,10 +4,16 @@
 from __future__ import annotations
 
 import errno
+import os
 import time
 from typing import Any
 
 from motion_nodes.hardware.robot_driver import DriverFault, LinkLost
+
+WRITE_TIMEOUT = 0.1
+"""[s] After this time, a port that accepts no more bytes counts as disconnected."""
+PAUSE = 2e-4
+"""Time between two attempts to read or write [s]."""
 
 
 class SerialPort:
@@ -39,9 +45,7 @@ class SerialPort:
             raise DriverFault("no serial port was given; name one, such as --device /dev/ttyACM0")
         self.close()
         try:
-            self._port = serial.Serial(
-                self._device, self._baud_rate, timeout=0.0, write_timeout=0.1, exclusive=True
-            )
+            self._port = serial.Serial(self._device, self._baud_rate, timeout=0.0, exclusive=True)
             self._port.reset_input_buffer()
         except (OSError, ValueError) as error:
             raise DriverFault(f"{self._device} cannot be opened: {_advice(error)}") from None
@@ -58,7 +62,20 @@ class SerialPort:
             LinkLost: the port is disconnected.
         """
         try:
-            self._opened().write(data)
+            # Not pyserial's: it fails if this process paused after the last byte was sent.
+            fd, left, end = self._opened().fileno(), memoryview(data), time.monotonic()
+            end += WRITE_TIMEOUT
+            while True:
+                late = time.monotonic() > end
+                try:
+                    left = left[os.write(fd, left) :]
+                except BlockingIOError:
+                    pass
+                if not left:
+                    return
+                if late:
+                    raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+                time.sleep(PAUSE)
         except OSError as error:
             raise LinkLost(
                 f"{self._device} is disconnected ({error}); is the cable plugged in?"
@@ -73,10 +90,11 @@ class SerialPort:
         port, end = self._opened(), time.monotonic() + timeout
         try:
             while True:
+                late = time.monotonic() >= end  # before it reads: what has arrived counts
                 data: bytes = port.read(4096)
-                if data or time.monotonic() > end:
+                if data or late:
                     return data
-                time.sleep(2e-4)
+                time.sleep(PAUSE)
         except OSError as error:
             raise LinkLost(
                 f"{self._device} is disconnected ({error}); is the cable plugged in?"

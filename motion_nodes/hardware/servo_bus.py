@@ -191,14 +191,15 @@ class ServoBus:
         last = time.monotonic() + 5.0 * self._reply_timeout
         while len(answers) < len(servos):
             received = self._port.read(self._reply_timeout)
-            if not received or time.monotonic() > last:
-                silent = [servo for servo in servos if servo not in answers]
-                raise DriverFault(
-                    f"servo {', '.join(map(str, silent))} does not answer; check cable and power"
-                )
             self._buffer += received
+            # Answers that have arrived count, even if this process paused meanwhile.
             while (status := self._packets.take_status(self._buffer)) is not None:
                 servo, error, data = status
                 if servo in servos and (length is None or len(data) == length):
                     answers[servo] = ServoAnswer(error, data)
+            silent = [servo for servo in servos if servo not in answers]
+            if silent and (not received or time.monotonic() > last):
+                raise DriverFault(
+                    f"servo {', '.join(map(str, silent))} does not answer; check cable and power"
+                )
         return answers

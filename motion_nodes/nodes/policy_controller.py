@@ -228,6 +228,7 @@ class PolicyControllerNode(RobotNode[LearnedPolicyParams]):
 
     def _refuse(self) -> None:
         """Raise InvalidCommand while motions are refused."""
+        self._measured.take(self.input_ns() * 1e-9)  # requests are served before they are read
         refusal = self.stop_reason or self._measured.fault(self.now())
         if refusal:
             raise InvalidCommand(refusal)

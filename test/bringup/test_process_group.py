@@ -16,7 +16,7 @@ QUIET = [
 ]
 
 
-def wait_until(condition, limit=10.0):
+def wait_until(condition, limit=60.0):
     end = time.monotonic() + limit
     while not condition():
         assert time.monotonic() < end, "did not happen in time"
@@ -69,15 +69,16 @@ def test_one_that_ends_is_reported_and_the_others_go_on():
         assert news == ["b ended with code 3"]
 
 
-def test_a_stubborn_one_is_killed(monkeypatch):
+def test_a_stubborn_one_is_killed(monkeypatch, tmp_path):
     monkeypatch.setattr("motion_nodes.bringup.processes.STOP_GRACE", 0.5)
-    code = ("import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-            "print('deaf', flush=True); time.sleep(60)")  # fmt: skip
+    deaf = tmp_path / "deaf"
+    code = ("import pathlib, signal, sys, time; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+            "pathlib.Path(sys.argv[1]).touch(); time.sleep(60)")  # fmt: skip
     news = []
-    group = ProcessGroup({"deaf": [sys.executable, "-c", code]}, news.append)
+    group = ProcessGroup({"deaf": [sys.executable, "-c", code, str(deaf)]}, news.append)
     with group:
         pid = group.pid("deaf")
-        time.sleep(0.5)
+        wait_until(deaf.exists)
     assert gone(pid)
     assert "was killed" in news[-1]
 

@@ -107,12 +107,15 @@ def test_a_target_is_dragged_along_an_arrow(cell: Cell) -> None:
         page.drag(arrow(cell, handles, 0, 0.7), arrow(cell, handles, 0, 1.5))
         return bool(cell.targets)
 
+    def moved(command: TargetCommand) -> Array:
+        return np.asarray(before[:3, :3].T @ (command.X_BT[:3, 3] - before[:3, 3]))
+
     cell.wait(dragged, "the target is asked for")
+    # The first commands are from the beginning of the drag.
+    cell.wait(lambda: moved(cell.targets[-1])[0] > 0.03, "it moves along the arrow")
     command = cell.targets[-1]
     assert (command.follower, command.verb) == (RMPFLOW, "follow")
-    moved = before[:3, :3].T @ (command.X_BT[:3, 3] - before[:3, 3])
-    assert moved[0] > 0.03, "along the arrow"
-    np.testing.assert_allclose(moved[1:], 0.0, atol=1e-4)
+    np.testing.assert_allclose(moved(command)[1:], 0.0, atol=1e-4)
     np.testing.assert_allclose(command.X_BT[:3, :3], before[:3, :3], atol=1e-6)
 
 
@@ -199,14 +202,19 @@ def test_an_object_is_added_dragged_and_removed(cell: Cell, tmp_path: Path) -> N
         return len(cell.objects) > 1
 
     cell.wait(dragged, "the object is dragged")
+    cell.wait(lambda: cell.objects[-1][1].X_WO[2, 3] > before[2, 3] + 0.02, "it moves up")
     name, moved = cell.objects[-1]
     assert name == "box_1"
     assert moved.parts is item.parts, "moved, not made anew"
-    assert moved.X_WO[2, 3] > before[2, 3] + 0.02
     np.testing.assert_allclose(moved.X_WO[:2, 3], before[:2, 3], atol=1e-4)
     cell.wait(lambda: not editor.animated, "the owner's pose is shown again")
     node = cell.live.planning.objects._nodes["object", "box_1"]
-    np.testing.assert_allclose(node.position, cell.world.scene.objects["box_1"].X_WO[:3, 3])
+
+    def shown() -> bool:
+        place = cell.world.scene.objects["box_1"].X_WO[:3, 3]
+        return bool(np.allclose(node.position, place, rtol=1e-7, atol=0.0))
+
+    cell.wait(shown, "it is drawn where it is")
     page.click("Remove object")
     cell.wait(lambda: cell.objects[-1] == ("box_1", None), "the object is to go")
     cell.wait(lambda: not editor.handles.visible, "the handles are gone")

@@ -82,8 +82,9 @@ def test_a_sphere_is_dragged_and_that_is_undone(page: Page, editor: SphereEditor
         return session.spheres is not before
 
     wait(dragged, "the sphere is moved")
+    # The first changes are from the beginning of the drag.
+    wait(lambda: session.spheres.of(session.link)[index][2] > start[2] + 0.02, "it moves up")
     moved = session.spheres.of(session.link)[index]
-    assert moved[2] > start[2] + 0.02
     np.testing.assert_allclose(moved[:2], start[:2], atol=1e-4)
     page.wait_for_text("Unsaved changes")
     while session.spheres is not before:

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-PAGE_LIMIT = 60.0
+PAGE_LIMIT = 90.0
 """Longest wait for a page to load and draw [s]; WebGL in software is slow on a busy machine."""
-LIMIT = 20.0
+LIMIT = 60.0
 """Longest wait for anything else [s]."""
 POLL = 0.1
 

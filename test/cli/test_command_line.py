@@ -9,7 +9,7 @@ import pytest
 from motion_nodes.model.loader import available_robots
 
 
-def motion(*arguments, timeout=60, **environment):
+def motion(*arguments, timeout=180, **environment):
     import os
 
     return subprocess.run(

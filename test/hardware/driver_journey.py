@@ -76,16 +76,19 @@ class DriverJourney:
     def stream(self, near: float, seconds: float = 2.0) -> None:
         """References of one joint on a sine, 50 in a second; it follows and comes back."""
         publisher = self.arm.publisher(JointState, "reference")
-        start, middle, reached = time.monotonic(), self.home[self.first], 0.0
+        middle, reached, elapsed, last = self.home[self.first], 0.0, 0.0, time.monotonic()
 
         def send() -> None:
-            nonlocal reached
-            phase = min(1.0, (time.monotonic() - start) / seconds)
+            nonlocal reached, elapsed, last
+            now = time.monotonic()
+            # The sine stands while this process pauses: the arm reaches both of its ends.
+            elapsed, last = elapsed + min(now - last, 0.05), now
+            phase = min(1.0, elapsed / seconds)
             value = middle + 0.1 * math.sin(2.0 * math.pi * phase)
             publisher.publish(JointState(name=[self.first], position=[value]))
             reached = max(reached, self.arm.joints[self.first] - middle)
 
-        self.client.repeat_for(send, 1.2 * seconds, rate=50.0)
+        self.client.repeat(send, lambda: elapsed > 1.2 * seconds, "the end of the sine", rate=50.0)
         assert reached > 0.07, f"{self.first} moved by {reached:.3f} of 0.1 rad"
         self.arm.arrives(self.home, near)
         self.arm.rest(below=0.02)

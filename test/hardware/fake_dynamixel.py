@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
 from hardware.serial_fake import SerialFake
@@ -102,12 +101,12 @@ class FakeDynamixelBus(SerialFake):
         """Sent before the next answer."""
         self.echo = False
         """Sends back what it receives, as some adapters do."""
-        self._heard = time.monotonic()
+        self._heard = 0.0
         super().__init__()
 
     def advance(self, dt: float) -> None:
         for servo in self.servos.values():
-            servo.advance(dt, time.monotonic() - self._heard)
+            servo.advance(dt, self.clock - self._heard)
 
     def take(self, buffer: bytearray) -> None:
         while len(buffer) >= 10:
@@ -120,7 +119,7 @@ class FakeDynamixelBus(SerialFake):
             assert crc(whole[:-2]).to_bytes(2, "little") == whole[-2:]
             if self.echo:
                 self.send(whole)
-            self._heard = time.monotonic()
+            self._heard = self.clock
             body = whole[7:-2].replace(b"\xff\xff\xfd\xfd", b"\xff\xff\xfd")
             self._handle(whole[4], body[0], body[1:])
 

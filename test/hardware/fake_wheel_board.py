@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import time
+import math
 
 from hardware.serial_fake import SerialFake
 
@@ -19,11 +19,11 @@ class FakeWheelBoard(SerialFake):
         self.positions, self.velocities = [0.0, 0.0], [0.0, 0.0]
         self.flags = 0
         self.enabled = self.damaged = False
-        self._heard = 0.0
+        self._heard = -math.inf
         super().__init__()
 
     def advance(self, dt: float) -> None:
-        if time.monotonic() - self._heard > WATCHDOG_TIME:
+        if self.clock - self._heard > WATCHDOG_TIME:
             self.velocities = [0.0, 0.0]
             self.flags |= 1
         for i in range(2):
@@ -36,7 +36,7 @@ class FakeWheelBoard(SerialFake):
     def _handle(self, words: list[bytes]) -> None:
         if words[0] == b"W" and self.enabled:
             self.velocities = [float(word) for word in words[1:]]
-            self._heard = time.monotonic()
+            self._heard = self.clock
             self.flags &= ~1
         elif words[0] == b"E":
             self.enabled = words[1] == b"1"

@@ -11,12 +11,16 @@ import tty
 
 PERIOD = 1e-3
 """Min step of the device's time [s]."""
+LONGEST_STEP = 0.1
+"""Max step [s]: a real device does not wait while the process of a test pauses."""
 
 
 class SerialFake:
     """Reads bytes and advances its own time in a thread; ``device`` is the port."""
 
     def __init__(self) -> None:
+        self.clock = 0.0
+        """The device's time [s]."""
         self._master, self._slave = pty.openpty()
         tty.setraw(self._slave)
         self.device = os.ttyname(self._slave)
@@ -54,6 +58,7 @@ class SerialFake:
                 time.sleep(2e-4)
             now = time.monotonic()
             if now - last > PERIOD:
-                self.advance(now - last)
-                last = now
+                dt, last = min(now - last, LONGEST_STEP), now
+                self.clock += dt
+                self.advance(dt)
             self.take(buffer)

@@ -23,7 +23,7 @@ from motion_nodes.hardware.robot_driver import DriverFault, DriverOptions, LinkL
 from motion_nodes.model.loader import load_robot
 
 ROBOT = load_robot("so101")
-SETTINGS = dict(ROBOT.description.hardware.settings) | {"reply_timeout": 0.3}
+SETTINGS = dict(ROBOT.description.hardware.settings) | {"reply_timeout": 1.0}
 """The bus is a thread of the test."""
 
 

@@ -353,9 +353,9 @@ def test_the_hand_moves_when_its_command_rests(driver: FrankaDriver, franky: Fak
 def test_a_hand_that_does_not_answer_is_a_fault(
     driver: FrankaDriver, franky: FakeFranky, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("motion_nodes.hardware.franka.hand.READ_TIMEOUT", 0.1)
     rig = Rig(driver)
     rig.enable()
     franky.hand_dead = True
+    monkeypatch.setattr("motion_nodes.hardware.franka.hand.READ_TIMEOUT", 0.1)
     rig.until(lambda: "UDP receive: Timeout" in rig.session.fault, "the fault")
     assert rig.session.state is SessionState.HOLDING

@@ -22,7 +22,7 @@ from motion_nodes.model.loader import load_robot
 
 COUNTS = 1440.0
 WHEELS = {"left": "left_wheel_joint", "right": "right_wheel_joint", "counts_per_turn": COUNTS}
-PATIENT = WHEELS | {"reply_timeout": 0.5}
+PATIENT = WHEELS | {"reply_timeout": 1.0}
 """The board is a thread of the test."""
 
 

@@ -29,7 +29,7 @@ from motion_nodes.model.loader import load_robot
 ROBOT = load_robot("ur5e")
 READY = [0.0, -1.571, 1.571, -1.571, -1.571, 0.0]
 NONE = np.full(6, np.nan)
-PATIENT = {"max_silence": 0.2, "link_timeout": 0.5}
+PATIENT = {"max_silence": 0.5, "link_timeout": 1.0}
 """The controller is a thread of the test."""
 LATENESS = 0.02
 """Between the time of a cycle and its stamp, on a busy machine [s]."""
@@ -71,7 +71,7 @@ class Rig:
         self.amplitude = 0.0
 
     def until(self, done: Callable[[], bool], what: str) -> None:
-        end = time.monotonic() + 10.0
+        end = time.monotonic() + 60.0
         while not done():
             assert time.monotonic() < end, f"{what}: {self.session.state}, {self.session.waiting}"
             now, t = time.monotonic_ns(), time.monotonic() - self.begin
@@ -237,7 +237,7 @@ def test_hold_brakes_the_arm_by_the_program(
     rig = Rig(driver)
     rig.follow(controller)
     rig.session.close()
-    end = time.monotonic() + 5.0
+    end = time.monotonic() + 30.0
     while controller.runtime != 1 and time.monotonic() < end:
         time.sleep(0.01)
     assert controller.runtime == 1
@@ -292,7 +292,7 @@ def test_commands_that_stay_away_brake_the_arm(
     rig.amplitude = 0.1
     rig.follow(controller)
     rig.until(lambda: bool(controller.arm.floats.get(30)), "motion")
-    end = time.monotonic() + 10.0
+    end = time.monotonic() + 30.0
     while not controller.arm.decelerations and time.monotonic() < end:
         time.sleep(0.01)
     assert controller.arm.outputs[25] == 2

@@ -287,7 +287,7 @@ def _silent(arm: FakeXArm) -> None:
 
 @pytest.mark.parametrize("harm", [_cut, _garbage, _silent])
 def test_lost_link_is_a_fault_and_is_found_again(arm: FakeXArm, harm: Callable) -> None:
-    driver = driver_of(arm, link_timeout=0.1)
+    driver = driver_of(arm, link_timeout=0.2)
     rig = Rig(driver)
     rig.follow()
     harm(arm)

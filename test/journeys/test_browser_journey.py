@@ -32,7 +32,7 @@ pytestmark = pytest.mark.timeout(900)
 
 LIVE = "connected"
 LOST = "no joint_states"
-START = 30.0
+START = 60.0
 """[s] Longest wait for the suite to be up, on a busy machine with no kernel in the cache."""
 TOLERANCE = 0.01
 """[rad or m]"""

@@ -58,8 +58,8 @@ def test_the_parallel_gripper(arm):
 
 
 def test_arm_and_gripper_at_the_same_time(arm):
-    goal = {name: HOME[name] + 0.2 for name in ARM}
-    move = arm.follow(smooth(goal, 1.5))
+    goal = {name: HOME[name] + 0.3 for name in ARM}
+    move = arm.follow(smooth(goal, 2.5))
     assert move.accepted()
     arm.moving(0.1, ARM)
     status, result = grip(arm, 0.03, COMMAND_NAMES[0]).result()
@@ -76,10 +76,14 @@ def test_a_weak_grip_arrives_and_never_pushes_harder(arm):
     call = arm.send(goal, GripperCommand, f"/{COMMAND_NAMES[0]}")
     assert call.accepted()
     # Acceptance precedes the motion; until then the previous bound applies.
-    arm.moving(0.005, FINGERS)
+    arm.clear()
+    arm.client.wait(
+        lambda: call.done or (arm.states and arm.speed(FINGERS) > 0.005), "motion, or its end"
+    )
     arm.states.clear()
     status, result = call.result()
     assert (status, result.reached_goal) == (SUCCEEDED, True)
+    arm.client.wait(lambda: len(arm.states) > 20, "states")
     efforts = [
         abs(effort)
         for message in arm.states.messages

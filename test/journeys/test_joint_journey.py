@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from control_msgs.msg import JointTrajectoryControllerState
 from diagnostic_msgs.msg import DiagnosticStatus
-from ros_client import BEST_EFFORT, LATCHED, RELIABLE, RosClient, values_of
+from joint_client import EVERY
+from ros_client import LATCHED, RELIABLE, RosClient, values_of
 from ros_processes import SuiteProcess
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -40,7 +41,7 @@ class Arm:
 
     def __init__(self, client: RosClient) -> None:
         self.client = client
-        self.states = client.listen(JointState, "/joint_states", BEST_EFFORT)
+        self.states = client.listen(JointState, "/joint_states", EVERY)
         self.reports = client.listen(
             JointTrajectoryControllerState, f"{CONTROLLER}/controller_state"
         )
@@ -106,8 +107,13 @@ def cell(module_suite: Any, module_client: RosClient) -> SimpleNamespace:
     )
     arm = Arm(client)
     waiting = client.wait_for_diagnosis(CONTROLLER, "waiting for joint_states")
-    arm.send({ARM[0]: 0.3})
-    container_only["container"].wait_for("command refused: the robot's state is not known")
+    told = "command refused: the robot's state is not known"
+    client.repeat(
+        lambda: arm.send({ARM[0]: 0.3}),  # the first may precede discovery
+        lambda: told in container_only["container"].output,
+        told,
+        rate=2.0,
+    )
     sim = module_suite.node("mujoco_sim", robots=["franka"])
     processes = {"container": container_only["container"], "mujoco_sim": sim}
     holding = client.wait_for_diagnosis(CONTROLLER, "holding")

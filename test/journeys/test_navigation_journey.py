@@ -27,6 +27,7 @@ from navigation_client import (
 )
 from ros_client import Heard, RosClient, values_of
 from std_srvs.srv import SetBool, Trigger
+from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
@@ -197,10 +198,19 @@ def test_it_drives_around_a_box(rover):
     node = rover.navigator.node
     assert client.set_parameters(node, obstacles__blocked_timeout=0.5).successful
     put = client.publisher(TransformStamped, "/mujoco_sim/move_object")
+    objects = client.listen(MarkerArray, "/mujoco_sim/objects")
     rover.clear()
     start, truth = rover.pose, pose_of(rover.truth.newest)
     goal = start.compose(Pose2(1.6, 0.0, 0.0))
-    place_box(put, truth.compose(Pose2(0.7, 0.0, 0.0)))
+    place = truth.compose(Pose2(0.7, 0.0, 0.0))
+
+    def there() -> bool:
+        markers = objects.newest.markers if objects else ()
+        at = [m.pose.position for m in markers if m.ns == "box"]
+        return bool(at) and math.hypot(at[0].x - place.x, at[0].y - place.y) < 0.05
+
+    # The first request may precede discovery.
+    client.repeat(lambda: place_box(put, place), there, "the box in the way", rate=1.0)
     call = rover.go(goal)
     status, result = call.result(within=120.0)
     assert status == SUCCEEDED, result.error_msg

@@ -70,6 +70,13 @@ def reference(
     return lambda: publisher.publish(message)
 
 
+def set_out(policy: PolicyClient) -> None:
+    """Follow a target; older messages are discarded before, as the motion is short."""
+    policy.arm.clear()
+    policy.go(PLACE)
+    policy.client.wait(lambda: policy.arm.states and policy.arm.speed() > 0.3, "motion")
+
+
 def carried_out(arm: JointClient, seconds: float = 1.0) -> None:
     """Execute a trajectory; it succeeds, and its goal is held."""
     status, result = arm.follow(smooth(GOAL, seconds)).result()
@@ -79,16 +86,14 @@ def carried_out(arm: JointClient, seconds: float = 1.0) -> None:
 
 
 def test_a_policy_that_comes_to_rest_leaves_a_trajectory_alone(policy):
-    policy.go(PLACE)
-    policy.arm.moving(above=0.3)
+    set_out(policy)
     assert policy.trigger(f"{POLICY}/clear_target").success
     carried_out(policy.arm)
     policy.wait_for("idle")
 
 
 def test_a_policy_that_follows_a_target_lets_a_trajectory_have_the_joints(policy):
-    policy.go(PLACE)
-    policy.arm.moving(above=0.3)
+    set_out(policy)
     carried_out(policy.arm)
     assert "another command has the joints: preempted by action goal" in policy.wait_for("idle")
     # A new target is a new command, however soon it comes.
@@ -132,8 +137,7 @@ def test_servo_that_is_streamed_on_waits_for_a_pause(policy):
 
 
 def test_a_policy_that_is_deactivated_takes_nothing_back(policy):
-    policy.go(PLACE)
-    policy.arm.moving(above=0.3)
+    set_out(policy)
     call = policy.arm.follow(smooth(GOAL, 1.0))
     assert call.accepted()
     assert policy.client.change_state(POLICY, "deactivate")
@@ -144,8 +148,7 @@ def test_a_policy_that_is_deactivated_takes_nothing_back(policy):
 
 
 def test_a_canceled_trajectory_leaves_the_joints_at_rest(policy):
-    policy.go(PLACE)
-    policy.arm.moving(above=0.3)
+    set_out(policy)
     call = policy.arm.follow(smooth(GOAL, 3.0))
     assert call.accepted()
     assert call.cancel()
@@ -157,8 +160,7 @@ def test_a_canceled_trajectory_leaves_the_joints_at_rest(policy):
 
 
 def test_a_reset_of_the_controller_stops_a_policy(policy):
-    policy.go(PLACE)
-    policy.arm.moving(above=0.3)
+    set_out(policy)
     assert policy.client.call(Trigger, f"{CONTROLLER}/reset", Trigger.Request()).success
     assert "preempted by a reset of the controller" in policy.wait_for("idle")
     rested = policy.arm.rest()
@@ -219,8 +221,7 @@ def test_a_grip_takes_the_fingers_of_a_stream_that_goes_on_with_the_arm(policy):
 
 @begun_anew_after_pauses
 def test_a_stream_takes_joints_of_the_policy(policy):
-    policy.go(PLACE)
-    policy.arm.moving(above=0.3)
+    set_out(policy)
     with streamed(policy.client, reference(policy.arm, {J2: HOME[J2] + 0.2})):
         assert "preempted by ~/reference" in policy.wait_for("idle")
     policy.arm.arrives({J2: HOME[J2] + 0.2})

@@ -46,6 +46,17 @@ class Graph:
             self._publishers[name].publish(KINDS[name](**{field: value}))
         self.client.spin(0.2)
 
+    def connect(self) -> None:
+        """Execute until both robots' commands arrive: they are lost before their discovery."""
+        for name, heard in self.out.items():
+            self.give(robot_path=f"/{name}", joint_indices=[0], position_command=[0.0])
+            self.client.repeat(
+                lambda: self._publishers["exec_in"].publish(Empty()),
+                lambda heard=heard: heard,
+                f"commands of {name}",
+                rate=5.0,
+            )
+
     def execute(self, robot: str = "left") -> dict[str, tuple[float, ...]]:
         """Execute; return what was sent to a robot: (position, velocity, effort) by joint."""
         messages = self._executed(lambda: self.out[robot].messages)[robot]
@@ -86,7 +97,9 @@ def shared(module_suite: Any, module_client: RosClient) -> Graph:
     """A node that may command two arms."""
     module_suite.node("articulation_graph", robots=["left:=franka", "right:=franka", "car:=jetbot"])
     module_client.wait_for_diagnosis(GRAPH, "")
-    return Graph(module_client)
+    made = Graph(module_client)
+    made.connect()
+    return made
 
 
 @pytest.fixture
@@ -124,6 +137,7 @@ def test_each_input_changes_what_it_says_and_nothing_else(graph):
     graph.give(robot_path="")
     before = graph.sent()
     assert close(graph.execute("right"), panda_joint1=(NO, NO, 1.5))
+    graph.client.wait(lambda: graph.sent() > before, "a report after the command")
     assert graph.sent() == before + 1
 
 
@@ -160,7 +174,8 @@ def test_a_stop_and_a_reset_clear_the_inputs(graph):
 
 def test_parameters_are_inputs_too(graph):
     client = graph.client
-    graph.give(joint_indices=[2])
+    graph.give(joint_indices=[2], position_command=[0.1])
+    assert close(graph.execute(), panda_joint3=(0.1, NO, NO)), "read before the parameters are set"
     assert client.set_parameters(GRAPH, position_command=[0.4], joint_indices=[1]).successful
     try:
         client.spin(0.2)

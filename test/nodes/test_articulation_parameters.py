@@ -25,6 +25,7 @@ from joint_client import (
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
 
 from motion_nodes.nodes.articulation.articulation_config import tolerances_of
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams, robot_defaults
@@ -59,8 +60,10 @@ def reference_speeds(arm: JointClient) -> np.ndarray:
 
 
 def test_a_tighter_velocity_limit_acts_on_what_moves(arm):
+    # Long at its speed, so that it lasts longer than a pause of this process.
+    assert arm.client.set_parameters(CONTROLLER, max_velocity=capped(1.2)).successful
     publisher = arm.publisher(JointState, "reference")
-    message = JointState(name=[J1], position=[1.5])
+    message = JointState(name=[J1], position=[2.4])
     arm.reports.clear()
     arm.client.repeat(
         lambda: publisher.publish(message),
@@ -74,10 +77,12 @@ def test_a_tighter_velocity_limit_acts_on_what_moves(arm):
     wide = {"max_velocity": OWN["velocity"]}
     assert arm.client.set_parameters(CONTROLLER, **wide).successful
     arm.client.wait(lambda: reference_speeds(arm)[-1] > 0.5, "speed again")
+    # The way home is planned from a joint at rest.
+    assert arm.client.call(Trigger, f"{CONTROLLER}/reset").success
 
 
 def test_a_trajectory_goes_on_under_tighter_limits_and_arrives_late(arm):
-    call = arm.follow(smooth({J1: 0.6}, 1.2))
+    call = arm.follow(smooth({J1: 0.6}, 2.0))  # above 0.3 rad/s for 1.1 s
     assert call.accepted()
     arm.moving(0.3)
     assert arm.client.set_parameters(CONTROLLER, max_velocity=capped(0.25)).successful

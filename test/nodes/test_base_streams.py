@@ -16,7 +16,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Twist, TwistStamped
 from nav_msgs.msg import Odometry
 from ros_client import RosClient
-from ros_processes import Suite
+from ros_processes import PATIENT, Suite
 from sample_car import FRONT, REAR, STEERING, write_car
 from scripted_wheels import ScriptedWheels
 from tf2_msgs.msg import TFMessage
@@ -24,6 +24,7 @@ from tf2_msgs.msg import TFMessage
 BASE = "/diff_drive_controller"
 WHEELS = ("left_wheel_joint", "right_wheel_joint")
 RADIUS = 0.03
+USUAL = {"cmd_vel_timeout": 0.5} | PATIENT
 WARN, ERROR = DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
 
@@ -98,7 +99,7 @@ def patient(jetbot: Jetbot) -> Iterator[None]:
     timeouts = ("cmd_vel_timeout", "state_timeout")
     assert jetbot.client.set_parameters(BASE, **dict.fromkeys(timeouts, 5.0)).successful
     yield
-    assert jetbot.client.set_parameters(BASE, **dict.fromkeys(timeouts, 0.5)).successful
+    assert jetbot.client.set_parameters(BASE, **USUAL).successful
 
 
 def every(count: int, send: Callable[[], None]) -> Callable[[], None]:
@@ -168,7 +169,7 @@ def test_wheel_speeds_alone(suite, client):
 
 
 def test_open_loop_needs_no_wheel_states(suite, client):
-    process = suite.node("differential_base", robot="jetbot", open_loop=True)
+    process = suite.node("differential_base", robot="jetbot", open_loop=True, cmd_vel_timeout=1.0)
     odom = client.listen(Odometry, f"{BASE}/odom")
     out = client.listen(TwistStamped, f"{BASE}/cmd_vel_out")
     publisher = client.publisher(Twist, f"{BASE}/cmd_vel_unstamped")
@@ -179,7 +180,9 @@ def test_open_loop_needs_no_wheel_states(suite, client):
         lambda: odom and odom.newest.pose.pose.position.x > 0.2,
         "odometry",
     )
-    client.wait(lambda: out.newest.twist.linear.x == 0.0, "the stop")
+    client.wait(
+        lambda: out.newest.twist.linear.x == odom.newest.twist.twist.linear.x == 0.0, "the stop"
+    )
     client.spin(0.2)
     assert "joint_states" not in process.output
     assert odom.newest.twist.twist.linear.x == 0.0
@@ -201,6 +204,10 @@ def test_wheels_that_contradict_each_other(suite, client, tmp_path):
     car.slip = {FRONT[0]: 20.0}
     status = car.until_diagnosed(node, "wheel slip", level=WARN)
     assert f"({FRONT[0]})" in status.message
+    # The report may arrive earlier than the states before it.
+    car.until(
+        lambda: states and states.newest.traction_wheels_velocity[0] > 1.0, "the slipping wheel"
+    )
     state = states.newest
     assert state.traction_wheels_velocity[0] == pytest.approx(20.0, abs=1e-6)
     assert tuple(state.traction_wheels_position[1:]) == (0.0, 0.0, 0.0)
@@ -255,8 +262,7 @@ def test_navigation_with_stale_bursts(jetbot):
     assert np.ptp(wheels, axis=0) == pytest.approx([0.0, 0.0], abs=1e-9)
     assert wheels[0, 1] > wheels[0, 0] > 0.0
     assert "s old, more than the timeout of 2 s; ignored" in jetbot.process.output
-    defaults = dict.fromkeys(patience, 0.5)
-    assert jetbot.client.set_parameters(BASE, **defaults).successful
+    assert jetbot.client.set_parameters(BASE, **USUAL).successful
 
 
 def test_flood_of_a_thousand_commands_a_second(jetbot):
@@ -351,12 +357,14 @@ def test_deactivation_stops_and_no_command_outlives_it(jetbot):
 
 def test_a_wheel_lost_under_way(jetbot):
     send = jetbot.sender()
+    assert jetbot.client.set_parameters(BASE, state_timeout=1.0).successful
     jetbot.until(lambda: jetbot.way > 0.02, "motion", lambda: send(0.2))
     jetbot.without = (WHEELS[0],)
     jetbot.until_diagnosed(BASE, f"of {WHEELS[0]}; wheels stopped", lambda: send(0.2), level=ERROR)
     jetbot.until(jetbot.stands, "the stop", lambda: send(0.2))
     jetbot.without = ()
     jetbot.until(lambda: any(jetbot.told), "motion again", lambda: send(0.2))
+    assert jetbot.client.set_parameters(BASE, **USUAL).successful
 
 
 def test_set_odometry(jetbot):

@@ -59,9 +59,10 @@ def test_plans_stops_and_streams_are_even(arm: JointClient) -> None:
     heard.drop()
     moves = {name: HOME[name] + (0.5 if i % 2 else -0.5) for i, name in enumerate(ARM)}
     assert arm.follow(smooth(moves, 0.8)).result()[0] == SUCCEEDED
-    call = arm.follow(smooth({name: HOME[name] for name in ARM}, 0.8))
+    back = {name: 2.0 * HOME[name] - q for name, q in moves.items()}
+    call = arm.follow(smooth(back, 2.4))  # above 0.4 rad/s for 1.4 s
     assert call.accepted()
-    arm.client.wait(lambda: arm.speed() > 0.4, "half speed")
+    arm.client.wait(lambda: arm.speed() > 0.4, "speed")
     call.cancel()
     call.result()
     publisher = arm.publisher(JointState, "reference")

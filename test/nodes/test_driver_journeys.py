@@ -33,11 +33,11 @@ WITHOUT = ("robot_state", "ik_service", "trajectory_generator", "controller_mana
 NEAR = 0.01
 """[rad] Servos have 4096 positions per turn."""
 PATIENT: dict[str, dict[str, Any]] = {
-    "feetech": {"reply_timeout": 0.3},
-    "dynamixel": {"reply_timeout": 0.3},
+    "feetech": {"reply_timeout": 0.9},
+    "dynamixel": {"reply_timeout": 0.9},
     "ur": {"rate": 125.0, "max_silence": 0.5, "link_timeout": 1.0},
     "xarm": {"link_timeout": 2.0},
-    "two_wheels": {"reply_timeout": 0.5},
+    "two_wheels": {"reply_timeout": 0.9},
 }
 """Settings for a busy machine."""
 PARAMETERS = """

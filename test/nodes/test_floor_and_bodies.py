@@ -156,4 +156,8 @@ def test_a_whole_scene_keeps_the_floor_until_it_is_removed_by_its_name(cell):
     cell.apply(requests.diff(CollisionObject(id=FLOOR, operation=CollisionObject.REMOVE)))
     assert cell.names == set()
     request = GetStateValidity.Request(robot_state=state(BELOW))
-    assert cell.client.call(GetStateValidity, "/check_state_validity", request).valid
+    # Another node receives the scene from the planner.
+    cell.client.wait(
+        lambda: cell.client.call(GetStateValidity, "/check_state_validity", request).valid,
+        "the kinematics without the floor",
+    )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -69,6 +70,11 @@ class Compliant:
         self.client.spin(0.3)
         return len(self.poses) > 2
 
+    def becomes_active(self) -> None:
+        """Wait until poses are published."""
+        self.poses.clear()
+        self.client.wait(lambda: len(self.poses) > 2, "poses of the active mode")
+
     def refuses(self, message: Any) -> None:
         """A message changes nothing."""
         before = self.tool
@@ -111,7 +117,7 @@ def test_it_is_switched_on_and_off_without_a_jump(mode):
     before = mode.tool
     answer = mode.activate()
     assert answer.success, answer.message
-    assert mode.active
+    mode.becomes_active()
     assert np.abs(mode.tool - before).max() < 2e-3
     assert mode.activate(False).success
     assert not mode.active
@@ -125,7 +131,7 @@ def test_it_is_switched_by_the_controller_manager(mode):
 
     answer = switch(activate_controllers=[IMPEDANCE_CONTROLLER])
     assert answer.ok, answer.message
-    assert mode.active
+    mode.becomes_active()
     assert switch(deactivate_controllers=[IMPEDANCE_CONTROLLER]).ok
     assert not mode.active
 
@@ -162,8 +168,15 @@ def test_it_presses_on_the_floor_with_the_force_that_was_asked(mode):
 
 
 def test_a_stop_ends_it_and_is_obeyed(mode):
-    mode.send(mode.target((0.45, 0.2, 0.4)))
-    mode.arm.moving(above=0.1)
+    sides = itertools.cycle((0.2, -0.2))
+    mode.arm.clear()
+    # To the other side if this process did not see the motion.
+    mode.client.repeat(
+        lambda: mode.send(mode.target((0.45, next(sides), 0.4))),
+        lambda: mode.arm.states and mode.arm.speed() > 0.1,
+        "motion",
+        rate=0.5,
+    )
     assert mode.client.call(Trigger, f"{CONTROLLER}/stop").success
     try:
         mode.arm.rest(below=5e-3)

@@ -314,6 +314,9 @@ def test_random_scenes_against_coal(scene):
             size = rng.uniform(0.05, 0.2, 3)
             world.add(world_object(f"b{i}", Box(tuple(size)), _at(xyz)))
             sent.append(requests.box(f"b{i}", size, xyz))
+        if round_ % 2:
+            # Out of reach: another number of objects than before, which the diagnostics tell.
+            sent.append(requests.box("far", (0.1, 0.1, 0.1), (3.0, 0.0, 3.0)))
         message = PlanningScene()
         message.world.collision_objects = sent
         scene.apply(message)

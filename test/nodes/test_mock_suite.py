@@ -87,11 +87,18 @@ def test_twist(suite_of_two):
         lambda: suite_of_two.odom and suite_of_two.odom.newest.pose.pose.position.x > 0.2,
         "the base to drive",
     )
-    client.wait(lambda: not any(suite_of_two.wheels.newest.velocity), "the wheels to stand")
+    # Pending zeros may be from a pause of this process, before the last twist.
+    wheels = suite_of_two.wheels
+    wheels.clear()
+    client.wait(lambda: wheels and not any(wheels.newest.velocity), "the wheels to stand")
     client.spin(0.2)
-    odom, truth = (h.newest.pose.pose.position for h in (suite_of_two.odom, suite_of_two.truth))
-    # Without physics nothing slips; the robot stands at (1, 0).
-    assert math.hypot(truth.x - 1.0 - odom.x, truth.y - odom.y) < 1e-3
+
+    def agree() -> bool:
+        odom, truth = (h.newest.pose.pose.position for h in (suite_of_two.odom, suite_of_two.truth))
+        # Without physics nothing slips; the robot stands at (1, 0).
+        return math.hypot(truth.x - 1.0 - odom.x, truth.y - odom.y) < 1e-3
+
+    client.wait(agree, "odometry of the robot's position")
     assert suite_of_two.odom.newest.header.frame_id == "cell/base/odom"
     assert suite_of_two.odom.newest.child_frame_id == "cell/base/base_link"
 
@@ -146,7 +153,10 @@ def test_a_bad_joint_command_to_the_robot_is_ignored_whole(suite_of_two, client)
         publisher.publish(message)
     suite_of_two.client.spin(0.4)
     assert list(suite_of_two.states.newest.position) == before
-    publisher.publish(JointState(name=["panda_joint1"], position=[0.5]))
-    suite_of_two.client.wait(
-        lambda: abs(suite_of_two.states.newest.position[0] - 0.5) < 1e-6, "the good one"
+    good = JointState(name=["panda_joint1"], position=[0.5])
+    suite_of_two.client.repeat(
+        lambda: publisher.publish(good),
+        lambda: abs(suite_of_two.states.newest.position[0] - 0.5) < 1e-6,
+        "the good one",
+        rate=2.0,
     )

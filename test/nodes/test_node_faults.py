@@ -215,7 +215,7 @@ def test_a_port_in_use(suite, client: RosClient):
         client.wait_for_diagnosis("/browser_viewer", "waiting for joint_states")
         address = values_of(client.diagnostics("/browser_viewer"))["address"]
         assert 0 < urlsplit(address).port - port <= 50
-        assert f"open {address} in a browser" in lenient.output
+        lenient.wait_for(f"open {address} in a browser")
 
 
 def test_a_simulation_that_cannot_keep_up_says_so(suite, client: RosClient):

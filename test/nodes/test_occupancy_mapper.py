@@ -130,9 +130,13 @@ def occupied(cameras, publish, what):
 
 def test_depth_images_and_clouds_are_mapped_and_cleared(cameras):
     occupied(cameras, lambda: cameras.show(DEPTH), "metres")
-    got = cameras.client.call(GetOctomap, "/occupancy_mapper/get_octomap").map
-    assert voxels_of(got).equals(voxels_of(cameras.heard.newest))
     client = cameras.client
+
+    def served() -> bool:
+        got = client.call(GetOctomap, "/occupancy_mapper/get_octomap").map
+        return voxels_of(got).equals(voxels_of(cameras.heard.newest))
+
+    client.wait(served, "the published map from the service")  # an image may be under way
     client.repeat(
         lambda: cameras.show(FAR), lambda: not len(cameras.centres), "seen through", within=20.0
     )
@@ -179,12 +183,13 @@ def test_bad_images_are_dropped_with_their_reasons(cameras):
 
 def test_a_camera_that_stops(cameras):
     client = cameras.client
+    stops = client.listen(EmptyMessage, "/stop", RELIABLE)  # discovered before the only message
     occupied(cameras, lambda: cameras.show(DEPTH), "the box")
     client.repeat(cameras.state, lambda: "no image mapped for" in cameras.report, "the age")
     assert len(cameras.centres)
     cameras.set(camera_stopped="decay")
     client.repeat(cameras.state, lambda: not len(cameras.centres), "the decay")
-    stops = client.listen(EmptyMessage, "/stop", RELIABLE)
+    assert not stops
     cameras.set(camera_stopped="block")
     client.repeat(cameras.state, lambda: stops.newest is not None, "the stop")
     client.repeat(cameras.state, lambda: "blocked" in cameras.report, "the report")

@@ -128,7 +128,8 @@ def stream(arm: JointClient) -> tuple[np.ndarray, np.ndarray]:
     q = np.array([m.position for m in heard])[:, columns]
     steps = np.diff(times)[:, None]
     v = np.diff(q, axis=0) / steps
-    a = np.diff(v, axis=0) / steps[1:]
+    # Mean velocities are those of the middles of their steps, which differ if commands were lost.
+    a = np.diff(v, axis=0) / (0.5 * (steps[1:] + steps[:-1]))
     return np.abs(v).max(axis=1), np.abs(a).max(axis=0)
 
 

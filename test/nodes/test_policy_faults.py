@@ -92,7 +92,8 @@ def test_falls_and_lost_measurements_damp_the_motors(suite, client, tmp_path):
                 if walker.ask("stand_up").success:
                     break
                 client.spin(0.05)
-            walker.wait("holding")
+            # The end of the last stream may start the policy as soon as the robot stands.
+            client.wait(lambda: walker.mode in ("holding", "running"), "the robot to stand")
     finally:
         robot.close()
 
@@ -118,7 +119,7 @@ def test_a_network_that_returns_nan_damps_the_motors(suite, client, tmp_path):
         walker = Walker(client)
         walker.wait("holding", 60.0)
         walker.drive(0.5, "damped")
-        status = client.wait_for_diagnosis(NODE, "", within=10.0)
+        status = client.wait_for_diagnosis(NODE, "")
         assert status.level != b"\x00"
     finally:
         robot.close()

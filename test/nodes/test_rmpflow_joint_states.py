@@ -102,6 +102,8 @@ class BadDriver:
 
         self.client.repeat(both, received, "a target", rate=STATES)
         self.until("arrived")
+        # After a pause of this process, the last commands are still to be received.
+        self.client.repeat_for(self.tell, 0.1, rate=STATES)
 
     def until(self, word: str, within: float = 60.0) -> str:
         """Publish the state until the policy's status begins with ``word``; return the status."""

@@ -80,8 +80,8 @@ def test_a_target_is_reached_and_then_the_joints_are_free(policy):
 
 
 def test_a_motion_is_taken_over_from_a_trajectory_without_a_jump(policy):
-    goal = {**HOME, "panda_joint1": 0.8}
-    call = policy.arm.follow(smooth(goal, 3.0))
+    goal = {**HOME, "panda_joint1": 1.6}
+    call = policy.arm.follow(smooth(goal, 6.0))
     assert call.accepted()
     policy.arm.moving(above=0.2)
     policy.arm.commands.clear()
@@ -141,8 +141,12 @@ def test_a_target_at_a_kilohertz_that_jumps_is_followed_within_the_limits(policy
         policy.go((0.45, 0.5 if count // 200 % 2 else -0.5, 0.4))
 
     policy.client.repeat_for(jump, 2.0, rate=1000.0)
-    policy.wait_for("following")
+    policy.statuses.clear()
+    policy.client.repeat(
+        jump, lambda: policy.text.startswith("following"), "it to follow", rate=20.0
+    )
     policy.client.repeat(jump, lambda: len(policy.sent) > 5, "references", rate=20.0)
+    policy.client.spin(0.05)  # until the last target has arrived
     assert policy.fastest < FASTEST
     policy.trigger(f"{POLICY}/clear_target")
     policy.wait_for("idle")
@@ -195,8 +199,9 @@ def test_an_unreachable_target_is_told_and_harms_nothing(policy):
 def test_a_lost_target_ends_in_a_stop(policy):
     assert policy.client.set_parameters(POLICY, target_timeout=0.8).successful
     try:
-        policy.client.repeat_for(lambda: policy.go((0.45, -0.3, 0.4)), 0.6)
-        assert policy.arm.speed() > 0.05
+        policy.client.repeat(
+            lambda: policy.go((0.45, -0.3, 0.4)), lambda: policy.arm.speed() > 0.05, "motion"
+        )
         assert "not renewed for 0.8 s" in policy.wait_for("stopped")
         policy.rest()
     finally:
@@ -215,9 +220,12 @@ def test_an_obstacle_in_the_way_and_one_that_moves_are_kept_away_from(policy):
     least, y = np.inf, 0.8
     for _ in range(40):
         y -= 0.012
+        policy.statuses.clear()
         policy.scene_moves("ball", (0.4, y, 0.45))
         policy.client.spin(0.05)
-        values = {v.key: v.value for v in policy.statuses.newest.values}
+        # The ball waits for a policy that pauses.
+        status = policy.client.wait(lambda: policy.statuses.newest, "a status")
+        values = {v.key: v.value for v in status.values}
         least = min(least, float(values["clearance [m]"]))
     assert policy.tool[1, 3] < 0.29, "the tool has given way"
     # The ball moves 12 mm between two messages, and responses are late under load.
@@ -336,7 +344,9 @@ def test_servo_can_be_stopped_paused_and_told_what_to_take(policy):
     policy.trigger(f"{SERVO}/stop_servo")
     policy.client.repeat_for(send, 0.3)
     policy.wait_for_warning("start_servo")
-    assert policy.servo_statuses.newest.code == ServoStatus.INVALID
+    policy.client.wait(
+        lambda: policy.servo_statuses.newest.code == ServoStatus.INVALID, "servo to say so"
+    )
     policy.trigger(f"{SERVO}/start_servo")
     policy.switch(f"{SERVO}/pause_servo", True)
     policy.client.repeat_for(send, 0.3)
@@ -348,8 +358,11 @@ def test_servo_can_be_stopped_paused_and_told_what_to_take(policy):
         name = f"{SERVO}/switch_command_type"
         assert policy.client.call(ServoCommandType, name, request).success == (kind != 9)
         policy.sent.clear()
-        policy.client.repeat_for(send, 0.4)
-        assert bool(policy.sent) == taken
+        if taken:
+            policy.client.repeat(send, lambda: policy.sent, "references")
+        else:
+            policy.client.repeat_for(send, 0.4)
+            assert not policy.sent
     policy.wait_for("idle")
 
 

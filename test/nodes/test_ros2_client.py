@@ -10,6 +10,7 @@ import pytest
 import rclpy
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
+from patience import wait_until
 from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import Imu, JointState
 from shape_msgs.msg import SolidPrimitive
@@ -132,7 +133,9 @@ def test_verbs_against_a_node(listener):
     code, told = ros2_process(
         "topic", "pub", "--once", "/number", "std_msgs/msg/Float64", "{data: 2}"
     )
-    assert (code, listener.received) == (0, [2.0]), told
+    assert code == 0, told
+    wait_until(lambda: listener.received, "the number")
+    assert listener.received == [2.0]
     # Latched: it was published before.
     code, told = ros2_process("topic", "echo", "--once", "/word")
     assert (code, told) == (0, "data: 'hello'\n---\n")

@@ -36,7 +36,8 @@ def cell(
 ) -> Iterator[JointClient]:
     """The controller of that robot."""
     # The driver may be late under load; lost states are tested elsewhere.
-    module_suite.node("articulation_controller", robot="franka", state_timeout=3.0)
+    patient = {"state_timeout": 3.0, "tracking_lag": 0.8}
+    module_suite.node("articulation_controller", robot="franka", **patient)
     arm = JointClient(module_client)
     arm.wait_for()
     yield arm
@@ -146,7 +147,7 @@ def test_a_second_driver_of_the_same_joints(arm):
 def test_a_second_driver_of_other_joints(arm):
     other = arm.client.publisher(JointState, "/joint_states")
     message = JointState(name=["left_wheel_joint"], position=[1.0])
-    call = begin(arm, 1.0)
+    call = begin(arm, 1.5)
     arm.client.repeat(lambda: other.publish(message), lambda: call.done, "the end", rate=50.0)
     status, result = call.result()
     arm.client.node.destroy_publisher(other)
@@ -174,7 +175,7 @@ def test_commands_that_move_no_joint_of_the_arm(arm, name, value):
     """Joints of a base in the same namespace, or values that every driver ignores."""
     other = arm.client.publisher(JointState, "/joint_command")
     message = JointState(name=[name], position=[value])
-    call = begin(arm, 1.0)
+    call = begin(arm, 1.5)
     arm.client.repeat(lambda: other.publish(message), lambda: call.done, "the end", rate=50.0)
     status, result = call.result()
     arm.client.node.destroy_publisher(other)

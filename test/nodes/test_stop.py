@@ -176,7 +176,7 @@ def test_goals_end_aborted_and_new_ones_are_refused_with_the_reason(cell):
     planner = Planner(cell.arm, "/arm")
     planner.wait()
     calls = [
-        cell.arm.follow(smooth(FAR, 3.0)),
+        cell.arm.follow(smooth(FAR, 6.0)),
         cell.navigator.go((3.0, 0.0, 0.0), "base/odom"),
     ]
     cell.arm.moving(above=0.1)
@@ -208,7 +208,7 @@ def test_goals_end_aborted_and_new_ones_are_refused_with_the_reason(cell):
 def test_a_planned_motion_is_aborted_and_can_be_repeated_after_the_resume(cell):
     planner = Planner(cell.arm, "/arm")
     planner.wait()
-    call = planner.move(at(FAR))
+    call = planner.move(at(FAR), max_velocity_scaling_factor=0.3)  # for two seconds
     cell.arm.moving(above=0.1)
     cell.stop()
     status, result = call.result()
@@ -227,7 +227,7 @@ def test_the_policy_forgets_its_target(cell):
     cell.client.wait_for_diagnosis(f"/arm/{REACTIVE_POLICY}", "stopped by /stop")
     cell.resume()
     cell.stays()
-    cell.go((0.45, 0.3, 0.4))
+    cell.go((0.45, -0.3, 0.4))  # far away, wherever it was stopped
     cell.arm.moving(above=0.3)
 
 

@@ -51,17 +51,33 @@ def tasks(module_suite: Suite, module_client: RosClient) -> Iterator[TaskClient]
     # Its configuration compiles the inverse kinematics.
     module_client.wait_for_diagnosis(SERVER, "", within=90.0)
     made = TaskClient(module_client)
-    objects = module_client.publisher(CollisionObject, "/collision_object", qos.REQUESTS)
-    for name, size, at in (
-        ("red_cube", (0.04, 0.04, 0.04), (0.45, 0.15, 0.02)),
-        ("shelf", (0.25, 0.25, 0.2), (0.5, -0.25, 0.1)),
-        ("beam", (0.2, 0.2, 0.05), (0.6, 0.4, 0.025)),
-    ):
-        item = world_object(name, Box(size), from_xyz_rpy(at, (0.0, 0.0, 0.0)))
-        objects.publish(object_message(item, "panda_link0"))
-    made.until(lambda s: {"red_cube", "shelf", "beam"} <= set(s["objects"]))
+    put(
+        made,
+        *(
+            world_object(name, Box(size), from_xyz_rpy(at, (0.0, 0.0, 0.0)))
+            for name, size, at in (
+                ("red_cube", (0.04, 0.04, 0.04), (0.45, 0.15, 0.02)),
+                ("shelf", (0.25, 0.25, 0.2), (0.5, -0.25, 0.1)),
+                ("beam", (0.2, 0.2, 0.05), (0.6, 0.4, 0.025)),
+            )
+        ),
+    )
     yield made
     made.actions.close()
+
+
+def put(tasks: TaskClient, *items: Any) -> None:
+    """Add objects to the scene until the server knows them: the first may precede discovery."""
+    objects = tasks.client.publisher(CollisionObject, "/collision_object", qos.REQUESTS)
+
+    def send() -> None:
+        for item in items:
+            objects.publish(object_message(item, "panda_link0"))
+
+    def known() -> bool:
+        return {item.name for item in items} <= set(tasks.status.get("objects", ()))
+
+    tasks.client.repeat(send, known, "the objects", rate=0.5)
 
 
 def placed(frame: str, x: float = 0.5) -> PlaceLocation:
@@ -115,9 +131,7 @@ def test_a_mesh_is_picked_and_keeps_its_shape(tasks: TaskClient) -> None:
     shape = trimesh.creation.annulus(0.02, 0.025, 0.08)
     mug = world_object("mug", triangle_mesh(shape.vertices, shape.faces),
                        from_xyz_rpy((0.4, 0.05, 0.04)))  # fmt: skip
-    objects = tasks.client.publisher(CollisionObject, "/collision_object", qos.REQUESTS)
-    objects.publish(object_message(mug, "panda_link0"))
-    tasks.until(lambda s: "mug" in s["objects"])
+    put(tasks, mug)
     assert tasks.ask("put the mug at 0.4, -0.05", "succeeded")["held"] is None
     request = GetPlanningScene.Request()
     request.components.components = PlanningSceneComponents.WORLD_OBJECT_GEOMETRY
@@ -130,12 +144,9 @@ def test_a_mesh_is_picked_and_keeps_its_shape(tasks: TaskClient) -> None:
 
 @pytest.mark.long
 def test_a_full_place_ends_the_task_within_its_budget(tasks: TaskClient) -> None:
-    objects = tasks.client.publisher(CollisionObject, "/collision_object", qos.REQUESTS)
     lid = world_object("lid", Box((0.2, 0.2, 0.02)), from_xyz_rpy((0.5, 0.4, 0.11)))
     pile = world_object("pile", Box((0.2, 0.2, 0.1)), from_xyz_rpy((0.5, 0.4, 0.05)))
-    for item in (pile, lid):
-        objects.publish(object_message(item, "panda_link0"))
-    tasks.until(lambda s: {"lid", "pile"} <= set(s["objects"]))
+    put(tasks, pile, lid)
     status = tasks.ask("put the red cube on the pile", "failed")
     assert "no room" in status["reason"]
     assert status["held"] == "red_cube"
@@ -290,9 +301,9 @@ async def _session_of_a_model(tasks: TaskClient) -> None:
         await call("resume")
         stops = tasks.client.publisher(Empty, "/stop", qos.REQUESTS)
         tasks.client.wait(stops.get_subscription_count, "receivers of the stop")
-        stops.publish(Empty())
         while not (await call("robot_state"))["stopped"]:
-            await anyio.sleep(0.05)
+            stops.publish(Empty())  # the first may precede discovery
+            await anyio.sleep(0.1)
         token = (await call("grip", opening=0.5))["token"]
         assert "stopped" in await refusal("grip", opening=0.5, dry_run=False, token=token)
         assert "person" in await refusal("resume")

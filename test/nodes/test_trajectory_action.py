@@ -88,7 +88,7 @@ def under_way(arm: JointClient, goal: dict[str, float], seconds: float = 3.0, **
 
 def test_success_with_feedback(arm):
     goal = by(0.4)
-    call = arm.follow(smooth(goal, 1.0))
+    call = arm.follow(smooth(goal, 2.0))
     status, result = call.result()
     assert (status, result.error_code, result.error_string) == (SUCCEEDED, Codes.SUCCESSFUL, "")
     arm.arrives(goal)
@@ -104,7 +104,7 @@ def test_success_with_feedback(arm):
         speeds = [np.array(p.velocities) for p in (message.desired, message.actual, message.error)]
         np.testing.assert_allclose(speeds[0] - speeds[1], speeds[2], atol=1e-12)
         time = message.desired.time_from_start.sec + 1e-9 * message.desired.time_from_start.nanosec
-        share = min(time, 1.0)
+        share = min(time / 2.0, 1.0)
         start = np.array([HOME[name] for name in ARM])
         np.testing.assert_allclose(desired - start, 0.4 * (3 - 2 * share) * share**2, atol=1e-3)
         assert np.abs(error).max() < 0.1
@@ -167,7 +167,7 @@ def test_other_inputs_preempt_and_are_named(arm, send, who):
 
 
 def test_cancel_brakes_and_holds(arm):
-    call = under_way(arm, by(1.0, J1), seconds=2.0)
+    call = under_way(arm, by(1.0, J1), seconds=4.0)
     arm.client.wait(lambda: arm.joints[J1] > 0.2, "some way")
     arm.clear()
     assert call.cancel()
@@ -233,7 +233,7 @@ def test_old_stamp_and_others(arm):
     assert "s old and its duration 0.50 s: it has ended" in result.error_string
     assert arm.away(HOME) < 1e-6
 
-    begin = arm.now + 0.5
+    begin = arm.now + 1.0
     ahead = arm.follow(smooth(by(0.2, J1), 0.5, stamp=begin))
     assert ahead.accepted()
     arm.clear()
@@ -248,9 +248,17 @@ def test_old_stamp_and_others(arm):
 
 def test_a_stamp_in_the_past_begins_within_the_trajectory(arm):
     stamp = arm.now - 1.0
+    arm.clear()
     status, _ = arm.follow(smooth(by(0.1, J1), 2.0, stamp=stamp)).result()
     assert status == SUCCEEDED
-    assert arm.now < stamp + 2.5
+    arm.arrives(by(0.1, J1), within=1e-5)
+    # The result itself may be received late.
+    stamps = [
+        message.header.stamp
+        for message in arm.states.messages
+        if abs(message.position[message.name.index(J1)] - HOME[J1] - 0.1) < 1e-5
+    ]
+    assert stamps[0].sec + 1e-9 * stamps[0].nanosec < stamp + 2.5
 
 
 def test_a_refused_goal_does_not_disturb_the_one_under_way(arm):
@@ -320,7 +328,7 @@ def test_speed_scaling(arm):
 
 
 def test_paused_simulation_goes_on_after(arm):
-    call = under_way(arm, by(0.6, J1), seconds=1.5)
+    call = under_way(arm, by(0.6, J1), seconds=2.0)
     arm.pause("/mock_sim", True)
     try:
         arm.client.wait_for_diagnosis(CONTROLLER, "/clock does not advance")

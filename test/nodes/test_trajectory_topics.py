@@ -228,6 +228,7 @@ def test_controller_state(arm):
     call = arm.follow(smooth(goal, 0.8))
     arm.clear()
     assert call.result()[0] == SUCCEEDED
+    arm.client.wait(lambda: len(arm.reports) > 20, "reports")
     stamps = []
     for message in arm.reports.messages:
         assert list(message.joint_names) == JOINTS

@@ -91,7 +91,7 @@ def test_colcon_builds_the_same_layout_and_its_nodes_run(source, tmp_path):
     shell = (
         f". {workspace}/install/setup.sh && python -c 'import motion_nodes; "
         "print(motion_nodes.__file__)' && "
-        f"timeout -s INT 20 {prefix}/lib/motion_nodes/robot_state --ros-args -p robot:=nobody"
+        f"timeout -s INT 90 {prefix}/lib/motion_nodes/robot_state --ros-args -p robot:=nobody"
     )
     done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=False,
                           env=environment, cwd=tmp_path)  # fmt: skip

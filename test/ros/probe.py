@@ -121,7 +121,7 @@ def served(make) -> Iterator[Callable[..., Probe]]:
     yield build
     for executor, thread in running:
         executor.shutdown()
-        thread.join(5.0)
+        thread.join(30.0)
         assert not thread.is_alive()
 
 

@@ -92,7 +92,8 @@ def test_other_errors_and_warnings_are_those_of_the_caller():
     assert not late_threads()
 
 
-def test_the_number_of_late_responses_is_bounded():
+def test_the_number_of_late_responses_is_bounded(monkeypatch):
+    monkeypatch.setattr(late_responses, "DISCOVERY_TIMEOUT", 1.0)
     sends = [Send(1000) for _ in range(late_responses.MAX_LATE + 5)]
     for send in sends:
         late_responses.deliver(send, send.lost.set)
@@ -119,7 +120,8 @@ def test_every_service_of_a_node_repeats_its_responses(node):
         assert "send_response" in vars(service)
 
 
-def test_others_are_answered_while_a_client_is_not_discovered(node, client):
+def test_others_are_answered_while_a_client_is_not_discovered(node, client, monkeypatch):
+    monkeypatch.setattr(late_responses, "DISCOVERY_TIMEOUT", 1.0)
     node.serve(Trigger, "~/own", lambda _request, response: response)
     unmatched = client.node.create_client(Trigger, "/late/own", qos_profile=NEVER_MATCHED)
     client.wait(lambda: node.count_clients("/late/own"), "the client")

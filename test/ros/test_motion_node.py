@@ -228,7 +228,7 @@ def test_stop_while_transitions_run(make):
             node.stop()
             assert not node.active
             ticks = node.ticks
-            toggling.result(5.0)
+            toggling.result(60.0)
         assert node.ticks <= ticks + 1
         assert not node.active
         ups = node.happened().count("activate")

@@ -126,6 +126,8 @@ def test_taken_in_one_thread_while_an_executor_serves_in_another(node, publisher
     taken: list[int] = []
     try:
         for i in range(300):
+            # The queue of its subscription has ten places.
+            wait_until(lambda i=i: len(served) > i - 8, "the executor", pause=0.001)
             publisher.publish(Int64(data=i))
             taken += [m.data for m in polled.all()]
             time.sleep(0.001)

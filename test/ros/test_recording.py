@@ -107,7 +107,7 @@ def recorded(speaker, file, *options, stop=False):
 
 def test_joints_and_odometry_are_recorded_from_the_first_message_on(speaker, tmp_path):
     file = tmp_path / "run.jsonl"
-    code, out, err, first = recorded(speaker, file, "--seconds", "0.6")
+    code, out, err, first = recorded(speaker, file, "--seconds", "1.6")
     assert code == 0, err
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert {line["topic"] for line in lines} == {"/cell/joint_states", "/cell/odom"}

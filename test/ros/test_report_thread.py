@@ -90,5 +90,5 @@ def test_what_came_late_is_not_made_up_for():
     wait_for_calls(slow, 3)
     for call in calls:
         call.end()
-    # About 25 periods fit; the slow call blocks for 0.3 s.
-    assert len(quick.times) < 30
+    # Of 30 periods before the third slow call, 10 pass in the two others.
+    assert sum(t <= slow.times[2] for t in quick.times) < 28

@@ -24,7 +24,7 @@ class Stuck(Probe):
         print("stuck", flush=True)
         ctypes.PyDLL(None).sleep(600)
 
-run.EXIT_DEADLINE = 0.5
+run.EXIT_DEADLINE = 1.5
 run.run_node(Stuck)
 """
 

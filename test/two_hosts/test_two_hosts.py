@@ -18,7 +18,7 @@ def test_the_cable_is_cut_in_a_motion(suite, discovery):
     process = suite.run(
         [sys.executable, "-m", "two_hosts", "--discovery", discovery], PYTHONPATH=python_path()
     )
-    code = process.exit_code(110.0)
+    code = process.exit_code(240.0)
     if code == SKIPPED:
         pytest.skip(f"network namespaces are not permitted here: {process.output}")
     assert code == 0, process.output

@@ -150,9 +150,11 @@ class TwoWheelsDriver(RobotDriver):
         self._buffer.clear()
         self._port.write(line(text))
         end = time.monotonic() + self._settings.reply_timeout
-        while (found := take_line(self._buffer)) is None:
+        while True:
             received = self._port.read(max(end - time.monotonic(), 0.0))
+            self._buffer += received
+            # An answer that has arrived counts, even if this process paused meanwhile.
+            if (found := take_line(self._buffer)) is not None:
+                return state_in(found)
             if not received or time.monotonic() > end + self._settings.reply_timeout:
                 raise DriverFault("the board does not answer; check power, cable and firmware")
-            self._buffer += received
-        return state_in(found)

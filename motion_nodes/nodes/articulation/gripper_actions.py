@@ -41,6 +41,9 @@ COMMAND_NAMES = (
 
 PARALLEL_NAME = "parallel_gripper_action_controller/gripper_cmd"
 
+MAX_GAP = 0.1
+"""[s] A measurement tells of at most this time before it."""
+
 Array = NDArray[np.float64]
 
 
@@ -99,6 +102,8 @@ class GripperServer(LoopActionServer[_Grip]):
         names = host.runner.controller.joint_names
         self._indices = [names.index(joint) for joint in joints]
         self._watch = GraspWatch(host, joints)
+        self._unmeasured = 0.0
+        """Time since the last measurement [s]."""
         self._newest: _Grip | None = None
         """The newest goal, whose grasp is monitored."""
         self.set_params(host.node.params)
@@ -111,15 +116,24 @@ class GripperServer(LoopActionServer[_Grip]):
         self._allow_stalling = params.gripper_allow_stalling
         self._watch.settings = settings_from(params, GraspSettings, "gripper_")
 
-    def update(self, position: Array, velocity: Array, effort: Array, dt: float) -> None:
+    def update(
+        self, position: Array, velocity: Array, effort: Array, dt: float, *, fresh: bool = True
+    ) -> None:
         """Update the status of active goals, and the current grasp; in the loop.
+
+        Fingers are judged by measurements: while these are missing, they do not stall.
 
         Args:
             position: measured, of all joints [rad or m], shape (n,).
             velocity: measured, of all joints [rad/s or m/s], shape (n,).
             effort: measured, of all joints [N m or N], shape (n,); NaN: not measured.
             dt: time since the last update [s].
+            fresh: whether the measurement is a new one.
         """
+        self._unmeasured += dt
+        if not fresh:
+            return
+        dt, self._unmeasured = min(self._unmeasured, MAX_GAP), 0.0
         q, v, tau = position[self._indices], velocity[self._indices], effort[self._indices]
         for grip in self._works:
             if not grip.ended:
