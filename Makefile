@@ -45,12 +45,13 @@ pytest:
 	@echo "== pytest" && failed=0; \
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not real_time and not long" $(PYTEST_ARGS) || [ $$? = 5 ] || failed=1; \
 	echo "== pytest: real time"; \
-	$(BIN)/python -m pytest -m real_time $(PYTEST_ARGS) || [ $$? = 5 ] || failed=1; \
+	$(BIN)/python -m pytest -m "real_time and not long" $(PYTEST_ARGS) || [ $$? = 5 ] || failed=1; \
 	exit $$failed
 
 # Tests marked "long": more robots, scenes and seeds of other tests, long scenarios, whole pages of the docs.
 test-long: setup-test kernels
-	@$(BIN)/python -m pytest -n $(WORKERS) -m long $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "long and not real_time" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "long and real_time" $(PYTEST_ARGS)
 
 # Invalid and extreme messages to all endpoints of a running suite (test/fuzz); limits, processes and
 # responses are monitored. A failure prints how to reproduce it: make fuzz SEED=7 MESSAGES=20000

@@ -10,8 +10,12 @@ import pytest
 
 
 def shortened(values: Iterable[Any], short: int = 1) -> list[Any]:
-    """Return parameters of which only the first ones are part of `make test`."""
+    """Return parameters of which only the first ones are part of `make test`.
+
+    A tuple contains the values of several names.
+    """
+    rows = [value if isinstance(value, tuple) else (value,) for value in values]
     return [
-        value if i < short else pytest.param(value, marks=pytest.mark.long)
-        for i, value in enumerate(values)
+        pytest.param(*row, marks=pytest.mark.long if i >= short else ())
+        for i, row in enumerate(rows)
     ]

@@ -73,7 +73,7 @@ class PolicyClient:
             (JointJog, f"{SERVO}/delta_joint_cmds"),
         ):
             self.publisher(kind, topic)
-        # A subscriber discovers its publisher slightly later than vice versa; it may pause.
+        # A subscriber discovers its publisher slightly later than vice versa.
         self.client.spin(1.0)
 
     # ---- inputs

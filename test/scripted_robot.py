@@ -24,6 +24,8 @@ class ScriptedRobot:
         """Ranges to which joints are blocked [rad or m]."""
         self.frozen = False
         """Whether the last measurement is repeated with new stamps."""
+        self.silent = False
+        """Whether nothing is published."""
         self._velocities = dict.fromkeys(home, 0.0)
         self._targets = dict(home)
         self._node = Node("test_scripted_robot", use_global_arguments=False)
@@ -68,4 +70,5 @@ class ScriptedRobot:
             message.position.append(self.q[name])
             message.velocity.append(self._velocities[name])
         message.header.stamp = self._node.get_clock().now().to_msg()
-        self._out.publish(message)
+        if not self.silent:
+            self._out.publish(message)

@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = "README.md"
 OWN_ROBOT = "docs/tutorials/bring_your_robot.md"
 INTERRUPTED = (0, 2)
-"""Exit codes of make after SIGINT: 2 unless its command has ended before."""
+"""Exit codes of make after SIGINT: 2, or 0 if its command ended well and first."""
 TIMEOUT = 900.0
 """Default timeout of a command [s]."""
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -147,6 +147,8 @@ class Stranger:
         except StepError as error:
             raise StepError(f"{error}\nThe suite:\n{log.read_text()[-3000:]}") from None
         finally:
+            if process.poll() is not None:
+                raise StepError(f"'{text}' ended by itself:\n{log.read_text()[-3000:]}")
             os.killpg(process.pid, signal.SIGINT)  # make has children
             ended = process.wait(60)
         if ended not in codes:

@@ -78,6 +78,8 @@ class BaseController:
         """The feasible part of the newest command."""
         self.not_driven = ""
         """The infeasible part of the newest command, as text."""
+        self.expired = False
+        """Whether the newest command has exceeded its timeout."""
         self._wanted_at = -float("inf")
         self.driven = BaseCommand(
             Twist2(), np.zeros(len(base.wheel_names)), np.zeros(len(base.steering_names))
@@ -127,6 +129,7 @@ class BaseController:
             return
         twist = self.config.shape.shaped(twist)
         self.wanted, self._wanted_at = self.base.nearest_twist(twist), given
+        self.expired = False
         self.not_driven = _difference(twist, self.wanted)
 
     def command_age(self, now: float) -> float:
@@ -170,7 +173,7 @@ class BaseController:
         age = self.command_age(now)
         if age > self.config.cmd_vel_timeout:
             # Expired for good: a longer timeout does not revive it.
-            self.wanted, self.not_driven = Twist2(), ""
+            self.wanted, self.not_driven, self.expired = Twist2(), "", True
         fresh = 0.0 <= age <= self.config.cmd_vel_timeout
         wanted = self.config.limits.within_velocity(self.wanted if fresh else Twist2())
         wanted = self._within_wheels(wanted)[0]

@@ -84,6 +84,10 @@ class GripperMove:
         self._standing = 0.0
         self._elapsed = 0.0
 
+    def wait(self, dt: float) -> None:
+        """Count a time without measurements [s] towards the timeout."""
+        self._elapsed += dt
+
     def judge(
         self,
         position: float,

@@ -24,8 +24,10 @@ Array = NDArray[np.float64]
 
 CONFIRMED = 0.04
 """Min duration of a moving reference with constant states, in addition to the drives' lag [s]."""
-REPEATS = 5
+REPEATS = 3
 """Min number of equal measurements of a frozen joint during its motion."""
+MOVED = 1e-4
+"""Distance of a reference from which a motion counts [rad or m]."""
 CONTRADICTION = 0.02
 """Min reported velocity of a joint that is not at rest [rad/s or m/s]."""
 SPAN = 2.0
@@ -103,19 +105,26 @@ class FrozenStates:
         self._travel[:] = 0.0
         self._elapsed[:] = 0.0
 
-    def measure(self, position: Array, velocity: Array, effort: Array) -> None:
+    def measure(
+        self,
+        position: Array,
+        velocity: Array,
+        effort: Array,
+        updated: NDArray[np.bool_] | None = None,
+    ) -> None:
         """Compare a measurement with the last one.
 
         Args:
             position: positions [rad or m], shape (n,).
             velocity: velocities [rad/s or m/s], shape (n,).
             effort: efforts [N m or N], shape (n,), NaN where not measured.
+            updated: joints that were measured, shape (n,); None: all.
         """
         new, old = self._new, self._measured
         new[0], new[1], new[2] = position, velocity, effort
         equal = (new.view(np.int64) == old.view(np.int64)).all(axis=0)
         self._measured, self._new = new, old
-        self._repeats += 1
+        self._repeats += 1 if updated is None else updated
         changed = ~equal
         self._repeats[changed] = 0
         self._travel[changed] = 0.0
@@ -137,10 +146,10 @@ class FrozenStates:
         self._resting = None if moves else position
         step = np.abs(position - self._reference)
         self._reference = position.copy()
-        # Repetitions count from the begin of the motion; missing measurements are not frozen ones.
-        self._repeats[self._travel == 0.0] = 0
+        # Repetitions count from the start of the motion: late measurements are not frozen ones.
+        self._repeats[self._travel <= MOVED] = 0
         self._travel += np.where(np.isnan(step), np.abs(np.nan_to_num(velocity)) * dt, step)
-        self._elapsed[self._travel > 0.0] += dt
+        self._elapsed[self._travel > MOVED] += dt
         suspicious = (self._travel > SLACK) & (self._elapsed > self._lag + CONFIRMED)
         suspicious &= (self._repeats >= REPEATS) & ~self._exempt
         if not suspicious.any():

@@ -320,7 +320,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         usable = self._fresh and not self._monitor.frozen
         fresh = usable and not self._state_lost
         residual = self._guard.measure(state) if usable else None
-        measured, self._fresh = fresh, False
+        self._fresh = False
         for stamp in deadlines:
             reference = self.runner.step(
                 period, state.position, state.velocity, scaling, fresh=fresh, residual=residual,
@@ -337,19 +337,20 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
                     f"{self._logged_fault}; stopped, holding the measured positions"
                 )
         elapsed = len(deadlines) * period
-        self._update_actions(elapsed, fresh=measured)
+        self._update_actions(elapsed)
         self._since_report += elapsed
         if self._since_report * self.params.state_publish_rate >= 1.0:
             self._since_report = 0.0
             self._outputs.report(state, scaling, deadlines[-1])
             self._impedance.report(deadlines[-1])
 
-    def _update_actions(self, dt: float, *, fresh: bool = True) -> None:
+    def _update_actions(self, dt: float) -> None:
         if self._follow is not None:
             self._follow.look()
         if self._gripper is not None:
-            q, v, effort = self._state.position, self._state.velocity, self._state.effort
-            self._gripper.update(q, v, effort, dt, fresh=fresh)
+            state, gripper = self._state, self._gripper
+            at = state.measured_at(gripper.indices)
+            gripper.update(state.position, state.velocity, state.effort, dt, at)
             self._gripper.look()
 
     # ---- services

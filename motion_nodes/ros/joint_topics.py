@@ -103,6 +103,8 @@ class JointStateReader:
         """Stamp of the newest measurement [ns]."""
         self.problem = ""
         """Why the newest rejected message was rejected."""
+        self.updated: NDArray[np.bool_] = np.zeros(n, np.bool_)
+        """Joints of which the last update read a state, shape (n,)."""
         self._received_at: Array = np.full(n, -np.inf)
         """Time of each joint's newest state on ``time.monotonic()`` [s], shape (n,)."""
         self._oldest = -float("inf")
@@ -133,10 +135,23 @@ class JointStateReader:
             if fresh.all():
                 break
         if fresh is None or not fresh.any():
+            self.updated[:] = False
             return False
+        self.updated = fresh
         self._received_at[fresh] = time.monotonic()
         self._oldest = float(self._received_at.min())
         return self.received
+
+    def measured_at(self, joints: NDArray[np.intp]) -> float:
+        """Return when the states of joints were received, on ``time.monotonic()`` [s].
+
+        Args:
+            joints: indices, shape (k,).
+
+        Returns:
+            The time of the oldest of their newest states; minus infinity before the first.
+        """
+        return float(self._received_at[joints].min())
 
     def age(self) -> float:
         """Return the wall time since the oldest joint state [s]; infinite before the first."""

@@ -126,7 +126,9 @@ def test_a_longer_timeout_does_not_revive_an_expired_command():
     longer = BaseControllerConfig(limits=BaseLimits(), cmd_vel_timeout=60.0)
     base.reconfigure(base.base, longer)
     assert base.step(1.7, 0.01)[0] == Twist2()
+    assert base.expired
     base.command(Twist2(0.3), 1.8)
+    assert not base.expired
     assert base.step(1.9, 0.01)[0].vx == 0.3
 
 

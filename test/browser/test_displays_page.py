@@ -117,7 +117,6 @@ def test_scene_files_are_downloaded_and_uploaded(
     assert len(loaded) == 1
 
 
-@pytest.mark.long
 def test_a_second_page_shows_and_commands_the_same(page: Page, viewer: BrowserViewer) -> None:
     twists: list[tuple[float, ...]] = []
     viewer.on_twist = lambda _, *twist: twists.append(twist)

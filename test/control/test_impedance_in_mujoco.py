@@ -63,7 +63,6 @@ def test_a_free_arm_holds_still():
     assert np.linalg.norm(arm.away(X)[:3]) < 2.5e-5, "0.5 mm a minute"
 
 
-@pytest.mark.long
 def test_the_tool_stays_where_it_is_when_the_elbow_moves():
     arm = CompliantArm(stiffness=(1000.0, 50.0), nullspace_stiffness=50.0, period=SETTLING)
     arm.run(0.5)
@@ -77,7 +76,7 @@ def test_the_tool_stays_where_it_is_when_the_elbow_moves():
     assert most < 1e-3
 
 
-@pytest.mark.parametrize(("ratio", "mode"), shortened([(0.3, 0), (0.3, 5), (0.7, 3)]))
+@pytest.mark.parametrize(("ratio", "mode"), shortened([(0.3, 0), (0.7, 3), (0.3, 5)], 2))
 def test_damping_ratio_is_as_asked(ratio, mode):
     """From the overshoot of a mode: exp(-pi zeta / sqrt(1 - zeta^2))."""
     arm = CompliantArm(
@@ -131,7 +130,6 @@ def test_forces_and_efforts_are_limited():
     assert arm.away(X)[0] < -0.01, "stronger than the limit"
 
 
-@pytest.mark.long
 def test_a_payload_is_carried_where_it_is_known():
     arm = CompliantArm(**STIFF)
     X = arm.pose

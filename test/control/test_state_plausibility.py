@@ -111,6 +111,29 @@ def test_lost_measurements_are_not_repeated_ones():
     assert not len(check.joints)
 
 
+def test_joints_that_are_reported_late_are_not_frozen():
+    """Beside others that another publisher reports in time."""
+    check, some = FrozenStates(LAG, np.zeros(N, bool)), np.array([True, False, False])
+    for k in range(200):
+        q = k * DT
+        check.measure(np.array([q, 0.0, 0.0]), np.zeros(N), NONE, some if k else None)
+        check.command(np.full(N, q), np.ones(N), DT)
+    assert not len(check.joints)
+
+
+@pytest.mark.parametrize("rate", [100.0, 20.0, 10.0])
+def test_slow_measurements_are_found_frozen_after_a_few(rate):
+    check, due = FrozenStates(LAG, np.zeros(N, bool)), 0.0
+    for k in range(300):
+        if k * DT >= due - 1e-9:
+            check.measure(np.zeros(N), np.zeros(N), NONE)
+            due += 1.0 / rate
+        check.command(np.full(N, k * DT), np.ones(N), DT)
+        if len(check.joints):
+            break
+    assert k * DT <= max(LAG + CONFIRMED, REPEATS / rate) + 3 * DT
+
+
 EVERY = np.arange(N)
 
 

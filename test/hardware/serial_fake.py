@@ -12,7 +12,7 @@ import tty
 PERIOD = 1e-3
 """Min step of the device's time [s]."""
 LONGEST_STEP = 0.1
-"""Max step [s]: a real device does not wait while the process of a test pauses."""
+"""Max step [s]: longer pauses of the process do not count."""
 
 
 class SerialFake:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
+from long_params import shortened
 from nav_msgs.msg import Path
 from navigation_client import (
     ABORTED,
@@ -145,14 +146,13 @@ class TestGoals:
                                 goal_checker_id="general_goal_checker")  # fmt: skip
         assert call.result(within=30.0)[0] == SUCCEEDED
 
-    @pytest.mark.long
-    def test_other_approaches(self, cell, base, navigator):
-        for approach in ("quintic", "dubins", "turn_then_drive", "straight"):
-            base.put(cell.client, 0.0, 0.0, 0.0)
-            assert cell.client.set_parameters(NODE, approach=approach).successful
-            status, result = navigator.go((0.5, 0.3, 0.5)).result(within=40.0)
-            assert status == SUCCEEDED, result.error_msg
-            assert base.pose.distance(Pose2(0.5, 0.3)) < 0.05
+    @pytest.mark.parametrize("approach", shortened(["dubins", "quintic", "turn_then_drive"]))
+    def test_other_approaches(self, cell, base, navigator, approach):
+        assert cell.client.set_parameters(NODE, approach=approach).successful
+        status, result = navigator.go((0.5, 0.3, 0.5)).result(within=40.0)
+        assert cell.client.set_parameters(NODE, approach="straight").successful
+        assert status == SUCCEEDED, result.error_msg
+        assert base.pose.distance(Pose2(0.5, 0.3)) < 0.05
 
 
 class TestEnds:

@@ -98,8 +98,10 @@ def patient(jetbot: Jetbot) -> Iterator[None]:
     """Streams and wheel states that pause for less than 5 s, as this process may, stop nothing."""
     timeouts = ("cmd_vel_timeout", "state_timeout")
     assert jetbot.client.set_parameters(BASE, **dict.fromkeys(timeouts, 5.0)).successful
-    yield
-    assert jetbot.client.set_parameters(BASE, **USUAL).successful
+    try:
+        yield
+    finally:
+        assert jetbot.client.set_parameters(BASE, **USUAL).successful
 
 
 def every(count: int, send: Callable[[], None]) -> Callable[[], None]:

@@ -209,11 +209,9 @@ def test_a_blocked_joint_stops_a_stream_until_it_pauses(arm, robot):
         return abs(report.reference.positions[report.joint_names.index(J1)] - 0.1) < 2e-3
 
     arm.client.repeat(lambda: publisher.publish(message), back, "the way back", rate=100.0)
-    anew = JointState(name=[J1], position=[0.0])
     arm.client.spin(0.3)
-    arm.client.repeat(
-        lambda: publisher.publish(anew), lambda: arm.away({J1: 0.0}) < 1e-3, "a new one", rate=2.0
-    )
+    publisher.publish(JointState(name=[J1], position=[0.0]))
+    arm.arrives({J1: 0.0}, within=1e-3)
 
 
 def test_no_tolerance_looks_at_nothing(arm, robot):
@@ -416,6 +414,24 @@ def test_arm_and_gripper_do_not_disturb_each_other(arm):
     assert not move.done
     assert move.result()[0] == SUCCEEDED
     assert arm.away({J1: 0.4} | dict.fromkeys(FINGERS, 0.03)) < 0.011
+
+
+def test_late_states_are_no_stall(arm, robot):
+    """Of the gripper; the stall timeout is 0.3 s."""
+    usual = arm.client.get_parameter(CONTROLLER, "state_timeout")
+    assert arm.client.set_parameters(CONTROLLER, state_timeout=5.0).successful
+    try:
+        robot.silent = True
+        call = grip(arm, 0.0)
+        assert call.accepted()
+        arm.client.spin(0.6)
+        assert not call.done
+        robot.silent = False
+        status, result = call.result()
+        assert (status, result.reached_goal, result.stalled) == (SUCCEEDED, True, False)
+    finally:
+        robot.silent = False
+        assert arm.client.set_parameters(CONTROLLER, state_timeout=usual).successful
 
 
 def test_a_stall_fails_where_that_is_wished(arm, robot):

@@ -27,12 +27,7 @@ JOINTS = load_robot("go2").joint_names
 def walker(module_suite: Any, module_client: Any, tmp_path_factory: Any) -> Walker:
     """A Go2 in MuJoCo with a policy that stands."""
     folder = write_standing_policy(tmp_path_factory.mktemp("policy"), command_gain=0.1)
-    # Services refuse while measurements are old, as after a pause of the controller.
-    file = tmp_path_factory.mktemp("params") / "patient.yaml"
-    file.write_text("policy_controller:\n  ros__parameters: {input_timeout: 2.0}\n")
-    module_suite.bring_up(
-        "go2", policies=(str(folder),), without=("robot_state",), params_file=str(file)
-    )
+    module_suite.bring_up("go2", policies=(str(folder),), without=("robot_state",))
     made = Walker(module_client)
     made.wait("holding", 60.0)
     return made

@@ -142,7 +142,6 @@ def test_a_mesh_is_picked_and_keeps_its_shape(tasks: TaskClient) -> None:
     assert (at.x, at.y, at.z) == pytest.approx((0.4, -0.05, 0.04), abs=0.01)
 
 
-@pytest.mark.long
 def test_a_full_place_ends_the_task_within_its_budget(tasks: TaskClient) -> None:
     lid = world_object("lid", Box((0.2, 0.2, 0.02)), from_xyz_rpy((0.5, 0.4, 0.11)))
     pile = world_object("pile", Box((0.2, 0.2, 0.1)), from_xyz_rpy((0.5, 0.4, 0.05)))

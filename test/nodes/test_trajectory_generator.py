@@ -66,7 +66,7 @@ class Generator:
         self.status: Heard = client.listen(DiagnosticStatus, f"{NODE}/status")
         self._waypoints = client.publisher(JointTrajectory, f"{NODE}/waypoints")
         self._spec = client.publisher(String, f"{NODE}/path_spec")
-        # A subscriber discovers its publisher slightly later than vice versa; it may pause.
+        # A subscriber discovers its publisher slightly later than vice versa.
         client.spin(1.0)
 
     def ask(self, message: JointTrajectory | str) -> DiagnosticStatus:

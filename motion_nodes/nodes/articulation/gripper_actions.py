@@ -41,8 +41,8 @@ COMMAND_NAMES = (
 
 PARALLEL_NAME = "parallel_gripper_action_controller/gripper_cmd"
 
-MAX_GAP = 0.1
-"""[s] A measurement tells of at most this time before it."""
+MAX_GAP = 0.05
+"""[s] A measurement counts for at most this time: a single one after a pause is no stall."""
 
 Array = NDArray[np.float64]
 
@@ -100,10 +100,10 @@ class GripperServer(LoopActionServer[_Grip]):
         self._joints, self._limits = joints, limits
         self._bounds_effort = bounds_effort
         names = host.runner.controller.joint_names
-        self._indices = [names.index(joint) for joint in joints]
+        self.indices = np.array([names.index(joint) for joint in joints])
+        """Indices of the fingers among the joints of the controller."""
         self._watch = GraspWatch(host, joints)
-        self._unmeasured = 0.0
-        """Time since the last measurement [s]."""
+        self._unmeasured, self._measured_at = 0.0, -math.inf
         self._newest: _Grip | None = None
         """The newest goal, whose grasp is monitored."""
         self.set_params(host.node.params)
@@ -117,26 +117,28 @@ class GripperServer(LoopActionServer[_Grip]):
         self._watch.settings = settings_from(params, GraspSettings, "gripper_")
 
     def update(
-        self, position: Array, velocity: Array, effort: Array, dt: float, *, fresh: bool = True
+        self, position: Array, velocity: Array, effort: Array, dt: float, measured_at: float
     ) -> None:
         """Update the status of active goals, and the current grasp; in the loop.
 
-        Fingers are judged by measurements: while these are missing, they do not stall.
+        Without a new measurement fingers neither arrive nor stall, and nothing is lost.
 
         Args:
             position: measured, of all joints [rad or m], shape (n,).
             velocity: measured, of all joints [rad/s or m/s], shape (n,).
             effort: measured, of all joints [N m or N], shape (n,); NaN: not measured.
             dt: time since the last update [s].
-            fresh: whether the measurement is a new one.
+            measured_at: time at which the state of all fingers was received [s].
         """
         self._unmeasured += dt
-        if not fresh:
+        if measured_at <= self._measured_at:
             return
-        dt, self._unmeasured = min(self._unmeasured, MAX_GAP), 0.0
-        q, v, tau = position[self._indices], velocity[self._indices], effort[self._indices]
+        dt = min(self._unmeasured, MAX_GAP)
+        missed, self._unmeasured, self._measured_at = self._unmeasured - dt, 0.0, measured_at
+        q, v, tau = position[self.indices], velocity[self.indices], effort[self.indices]
         for grip in self._works:
             if not grip.ended:
+                grip.move.wait(missed)
                 self._judge(grip, q, v, tau, dt)
         if self._newest is not None:
             self._watch.update(position, self._newest.pushing(q, tau), dt)
@@ -146,7 +148,7 @@ class GripperServer(LoopActionServer[_Grip]):
         farthest = int(np.argmax(np.abs(q - move.goal)))
         grip.position, grip.effort = float(q[farthest]), grip.pushing(q, effort)
         before, speed = move.status, float(v[int(np.argmax(np.abs(v)))])
-        reference = float(self._host.runner.controller.reference_position[self._indices[farthest]])
+        reference = float(self._host.runner.controller.reference_position[self.indices[farthest]])
         pushing = grasp.pushing(grip.effort)
         move.judge(grip.position, speed, dt, pushing=pushing, reference=reference)
         if move.status is GripStatus.STALLED and before is GripStatus.MOVING:
@@ -219,6 +221,7 @@ class GripperServer(LoopActionServer[_Grip]):
         move = GripperMove(position, self._config)
         command = JointCommand(names=self._joints, positions=[move.goal] * len(self._joints))
         claim = self._host.runner.claim(command, "a gripper goal", max_effort)
+        self._unmeasured = 0.0
         self._newest = _Grip(goal, move, claim, self._watch.begin(claim, max_effort))
         return self._newest
 

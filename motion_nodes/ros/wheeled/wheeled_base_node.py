@@ -156,7 +156,7 @@ class WheeledBaseNode(RobotNode[B]):
             report.note("WARN", fault)
         now = self.now()
         command_age = self.controller.command_age(now)
-        if command_age < self.params.cmd_vel_timeout:
+        if command_age < self.params.cmd_vel_timeout and not self.controller.expired:
             report.note("OK", "driving")
             self._diagnose_commands(report, now)
         elif math.isfinite(command_age):
