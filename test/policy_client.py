@@ -14,7 +14,6 @@ from geometry_msgs.msg import PoseStamped, TwistStamped
 from joint_client import ARM, CONTROLLER, FRANKA, JointClient
 from moveit_msgs.msg import CollisionObject, PlanningScene, ServoStatus
 from moveit_msgs.srv import ApplyPlanningScene
-from patience import LIMIT
 from ros_client import RosClient, values_of
 from ros_processes import Suite
 from sensor_msgs.msg import JointState
@@ -186,7 +185,7 @@ class PolicyClient:
         """Newest status."""
         return "" if self.statuses.newest is None else str(self.statuses.newest.message)
 
-    def wait_for(self, word: str, within: float = LIMIT) -> str:
+    def wait_for(self, word: str, within: float = 20.0) -> str:
         """Wait until a new status begins with a word; return it."""
         self.statuses.clear()
 

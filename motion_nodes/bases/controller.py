@@ -174,8 +174,7 @@ class BaseController:
         if age > self.config.cmd_vel_timeout:
             # Expired for good: a longer timeout does not revive it.
             self.wanted, self.not_driven, self.expired = Twist2(), "", True
-        fresh = 0.0 <= age <= self.config.cmd_vel_timeout
-        wanted = self.config.limits.within_velocity(self.wanted if fresh else Twist2())
+        wanted = self.config.limits.within_velocity(self.wanted if age >= 0.0 else Twist2())
         wanted = self._within_wheels(wanted)[0]
         if isinstance(self._ramps, SteeredLimiter):
             self.driven = self._ramps.step(wanted, self.driven.steering, dt)

@@ -228,7 +228,8 @@ class PolicyControllerNode(RobotNode[LearnedPolicyParams]):
 
     def _refuse(self) -> None:
         """Raise InvalidCommand while motions are refused."""
-        self._measured.take(self.input_ns() * 1e-9)  # requests are served before they are read
+        # Requests are served before the cycle reads its measurements.
+        self._measured.take(self.input_ns() * 1e-9)
         refusal = self.stop_reason or self._measured.fault(self.now())
         if refusal:
             raise InvalidCommand(refusal)

@@ -178,7 +178,7 @@ def test_latched_click_drives_until_stop(page: Page, viewer: BrowserViewer, wish
     try:
         page.click("Right", "jetbot")
         # For longer than the timeout of a silent page.
-        wishes.wait_for(lambda seen: len(seen) >= 60 and seen[-1][3] < 0.0, "the drive goes on")
+        wishes.wait_for(lambda seen: len(seen) >= 60 and seen[-1][3] < 0.0, "the drive continues")
         page.click("Stop", "jetbot")
         wishes.wait_for(lambda seen: seen[-3:] == [REST] * 3, "the base is stopped")
     finally:

@@ -210,7 +210,7 @@ def test_it_drives_around_a_box(rover):
         return bool(at) and math.hypot(at[0].x - place.x, at[0].y - place.y) < 0.05
 
     # The first request may precede discovery.
-    client.repeat(lambda: place_box(put, place), there, "the box in the way", rate=1.0)
+    client.repeat(lambda: place_box(put, place), there, "the box on the path", rate=1.0)
     call = rover.go(goal)
     status, result = call.result(within=120.0)
     assert status == SUCCEEDED, result.error_msg

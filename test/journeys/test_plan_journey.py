@@ -109,8 +109,7 @@ def nearest(way: Heard, size: Any, place: Any) -> float:
 
 
 def test_the_tool_goes_around_a_wall_to_a_pose(planner, arm, way):
-    call = as_pymoveit2_asks(planner, LEFT, DOWN.as_quat(), allowed_planning_time=5.0)
-    status, result = call.result()
+    status, result = as_pymoveit2_asks(planner, LEFT, DOWN.as_quat()).result(within=30.0)
     assert status == SUCCEEDED, result.error_code.message
     distance, angle = off(arm, LEFT)
     assert distance < OFF
@@ -153,9 +152,7 @@ def test_stop_reaches_the_controller_at_once(planner, arm):
         RELIABLE,
     )
     publisher = client.publisher(String, "/trajectory_execution_event")
-    call = as_pymoveit2_asks(
-        planner, LEFT, DOWN.as_quat(), max_velocity_scaling_factor=0.05, allowed_planning_time=5.0
-    )
+    call = as_pymoveit2_asks(planner, LEFT, DOWN.as_quat(), max_velocity_scaling_factor=0.05)
     assert call.accepted()
     arm.moving(0.01)
     here = arm.joints

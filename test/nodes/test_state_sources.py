@@ -36,8 +36,7 @@ def cell(
 ) -> Iterator[JointClient]:
     """The controller of that robot."""
     # The driver may be late under load; lost states are tested elsewhere.
-    patient = {"state_timeout": 3.0, "tracking_lag": 0.8}
-    module_suite.node("articulation_controller", robot="franka", **patient)
+    module_suite.node("articulation_controller", robot="franka", state_timeout=3.0)
     arm = JointClient(module_client)
     arm.wait_for()
     yield arm
