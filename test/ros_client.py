@@ -18,6 +18,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
+from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledGroup
 
 RELIABLE = QoSProfile(depth=50, reliability=ReliabilityPolicy.RELIABLE)
@@ -165,7 +166,8 @@ class RosClient:
     def call(self, kind: Any, name: str, request: Any = None, within: float = LIMIT) -> Any:
         """Call a service; return its response."""
         if name not in self._clients:
-            self._clients[name] = self.node.create_client(kind, name)
+            # Responses to other clients arrive too; with rcl's depth of 10 they displace ours.
+            self._clients[name] = self.node.create_client(kind, name, qos_profile=qos.SERVICES)
         client = self._clients[name]
         self.wait(client.service_is_ready, f"service {name}", within)
         future = client.call_async(request if request is not None else kind.Request())

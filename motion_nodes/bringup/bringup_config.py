@@ -89,6 +89,8 @@ class BringupConfig:
     ``[NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]``, otherwise ``[NAMESPACE/]NAME``."""
     detect: bool = False
     """Whether the cameras detect the objects of tasks instead."""
+    control_rate: float | None = None
+    """Update rate of the simulation and of the joint controllers [Hz]; None: their defaults."""
 
     def __post_init__(self) -> None:
         """Validate the values."""
@@ -128,6 +130,11 @@ class BringupConfig:
                     f"{name} needs the backend mujoco; '{self.backend}' has no MuJoCo model",
                     field=name,
                 )
+
+    @property
+    def control_settings(self) -> dict[str, Value]:
+        """Parameters of the simulation and of the joint controllers for ``control_rate``."""
+        return {} if self.control_rate is None else {"update_rate": self.control_rate}
 
     @property
     def has_floor(self) -> bool:

@@ -36,6 +36,9 @@ BASE_EXECUTABLES = {
     "ackermann": "ackermann_base",
 }
 
+LATENCY_PERIODS = 2.0
+"""Command latency of the simulation [periods of the references]."""
+
 
 def nodes_for(config: BringupConfig) -> list[NodeSpec]:
     """Return the nodes of the suite, the simulation first.
@@ -54,7 +57,9 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
     specs: list[NodeSpec] = []
     if config.simulated:
         executable = f"{config.backend}_sim"
-        cell: dict[str, Value] = {"robots": words}
+        cell: dict[str, Value] = {"robots": words, **config.control_settings}
+        if config.control_rate is not None:
+            cell["command_latency"] = LATENCY_PERIODS / config.control_rate
         if config.backend == "mujoco":
             cell["floor_height"] = floor_height
             cell["scene_bodies"] = config.scene_bodies
@@ -134,6 +139,7 @@ def _robot_nodes(
         # Drives of real arms compensate gravity; plain PD drives do not.
         physics = config.backend == "mujoco"
         led = framed | {
+            **config.control_settings,
             "feed_forward": physics,
             "contact_detection": physics,
             "impedance.gravity_compensation": physics,

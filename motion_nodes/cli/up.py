@@ -63,6 +63,7 @@ def run_show(show: Show, *, headless: bool, port: int = 8080) -> int:
         cameras=show.cameras,
         objects=show.objects,
         policies=show.policies,
+        control_rate=show.control_rate,
     )
     check_libraries(config)
     signals.stop_quietly()

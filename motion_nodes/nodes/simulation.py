@@ -44,6 +44,9 @@ RESET_TIME = 0.5
 STAMP_TOLERANCE_NS = 100_000_000
 """Max time by which the stamp of a command may be ahead of simulated time [ns]."""
 
+STANDING_PERIOD = 0.02
+"""Real time between messages while simulated time stands still [s]."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SimulationParams(NodeParams):
@@ -134,17 +137,29 @@ class SimulationNode(MotionNode[S]):
         self._pace()
         self._resample()
         self._truth_at = -1.0
+        self._sent_ns, self._sent_at = -1, 0.0
         self._factor = (time.monotonic(), self.cell.time)
 
     def tick(self, dt: float) -> None:
-        """Apply commands, advance to the current time, publish states."""
+        """Apply commands, advance to the current time, publish states.
+
+        While simulated time stands still, messages that repeat are rare: they would delay the
+        controllers that it waits for.
+        """
         latest_ns, now_ns = self._latest_stamp(), self._stamp()
         oldest = self.params.command_timeout if self.params.command_latency > 0.0 else 0.0
         for robot in self._robots:
             robot.take_commands(now_ns, oldest, latest_ns)
         if not self._paused and self._problem is None:
             self._advance()
-        nanoseconds = self._stamp()
+        nanoseconds, now = self._stamp(), time.monotonic()
+        if nanoseconds == self._sent_ns and now < self._sent_at + STANDING_PERIOD:
+            return
+        self._sent_ns, self._sent_at = nanoseconds, now
+        self._publish(nanoseconds)
+
+    def _publish(self, nanoseconds: int) -> None:
+        """Publish states, poses and ``/clock`` at a time [ns]."""
         for robot in self._robots:
             robot.publish(nanoseconds)
         if self.cell.time >= self._truth_at or self.cell.time < self._truth_at - 1.0:

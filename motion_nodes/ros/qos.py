@@ -40,7 +40,9 @@ REQUESTS = _profile(10, reliable=True)
 """Subscription to one-shot commands that must not be lost (joint_trajectory)."""
 
 SERVICES = _profile(1000, reliable=True)
-"""Services, also of actions; with rcl's depth of 10, requests are lost if many arrive at once."""
+"""Services and their clients, also of actions. With rcl's depth of 10, requests are lost if many
+arrive at once, and responses if those to other clients, which arrive too, are more than that while
+a client does not spin."""
 
 STATUS = _profile(10, reliable=True, latched=True)
 """Publisher of a status on each change; late subscribers receive the last ones."""

@@ -216,3 +216,15 @@ def test_the_policy_escapes_by_the_planner_that_is_started_with_it():
     specs = {spec.name: spec for spec in nodes_for(config("franka"))}
     assert "move_group" in specs
     assert specs["rmpflow_policy"].parameters["escape"] == "plan"
+
+
+def test_a_control_rate_is_that_of_the_simulation_and_of_the_joint_controllers():
+    def settings(rate):
+        config = BringupConfig(placements=parse_placements(["franka"]), control_rate=rate)
+        return {spec.executable: spec.parameters for spec in nodes_for(config)}
+
+    slow, default = settings(125.0), settings(None)
+    changed = {name for name, values in slow.items() if values != default[name]}
+    assert changed == {"mujoco_sim", "articulation_controller"}
+    assert all(slow[name]["update_rate"] == 125.0 for name in changed)
+    assert slow["mujoco_sim"]["command_latency"] == pytest.approx(0.016)

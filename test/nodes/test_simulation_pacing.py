@@ -10,7 +10,9 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ros_client import RosClient
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
+from std_srvs.srv import SetBool
 
+from motion_nodes.nodes.simulation import STANDING_PERIOD
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import set_stamp
 
@@ -66,3 +68,21 @@ def test_simulated_time_waits_for_late_references(suite, client: RosClient) -> N
             judged += 1
     assert judged
     client.wait(lambda: streamer.time() > last + 0.1, "time without the stream")
+
+
+def test_messages_are_rare_while_time_stands(suite, client: RosClient) -> None:
+    suite.node("mock_sim", robots=["franka"])
+    clock = client.listen(Clock, "/clock", BEST_EFFORT)
+    states = client.listen(JointState, "joint_states", BEST_EFFORT)
+    client.wait(lambda: clock and states, "the simulation")
+    assert client.call(SetBool, "/mock_sim/pause", SetBool.Request(data=True)).success
+    client.spin(0.5)  # what was sent before
+    clock.clear()
+    states.clear()
+    begin = time.monotonic()
+    client.wait(lambda: len(clock) >= 10 and len(states) >= 10, "repeated messages")
+    client.spin(1.0)
+    most = (time.monotonic() - begin) / STANDING_PERIOD + 2
+    assert len({message.clock.nanosec for message in clock.messages}) == 1
+    assert len(clock) <= most
+    assert len(states) <= most

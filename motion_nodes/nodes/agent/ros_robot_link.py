@@ -18,7 +18,6 @@ from control_msgs.action import GripperCommand
 from moveit_msgs.action import ExecuteTrajectory, MoveGroup
 from moveit_msgs.msg import PlanningSceneComponents
 from moveit_msgs.srv import GetPlanningScene
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
 from motion_nodes.agent_tools.robot_link import (
@@ -40,6 +39,7 @@ from motion_nodes.nodes.task.remote_work import (
 from motion_nodes.ros.clients.client_node import client_node
 from motion_nodes.ros.clients.task_client import TaskClient
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.concurrency.lean_executor import LeanExecutor
 from motion_nodes.ros.messages.moveit_messages import pose_of, seconds_of
 from motion_nodes.ros.names import under
 from motion_nodes.ros.scene.scene_shapes import parts_of
@@ -66,7 +66,7 @@ def robot_link(namespace: str, base_frame: str) -> Iterator[RosRobotLink]:
     """
     with client_node("motion_mcp") as node:
         link = RosRobotLink(node, namespace, base_frame)
-        executor = SingleThreadedExecutor()
+        executor = LeanExecutor()
         executor.add_node(node)
         spinning = threading.Thread(target=executor.spin, name="spin", daemon=True)
         spinning.start()

@@ -17,7 +17,6 @@ from typing import Any
 import rclpy
 from moveit_msgs.srv import GetStateValidity
 from numpy.typing import NDArray
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
@@ -25,6 +24,7 @@ from sensor_msgs.msg import JointState
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.concurrency.lean_executor import LeanExecutor
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.stop_latch import StopLatch
@@ -72,7 +72,7 @@ class ActionLink:
         self._validity = self._node.create_client(
             GetStateValidity, f"{prefix}/check_state_validity", qos_profile=qos.SERVICES
         )
-        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor = LeanExecutor(context=self._context)
         self._executor.add_node(self._node)
         self._thread = threading.Thread(target=self._executor.spin, name="spin", daemon=True)
         self._thread.start()

@@ -59,7 +59,7 @@ class DrawerClient(ClientNode):
             )
             for name in ("drawer_position", "drawer_velocity", "handle_from_tool")
         }
-        self._run = self.node.create_client(Trigger, f"{controller}/run")
+        self._run = self.node.create_client(Trigger, f"{controller}/run", qos_profile=qos.SERVICES)
 
     @property
     def ready(self) -> bool:

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.executors import SingleThreadedExecutor
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.tree import Array
@@ -20,6 +19,7 @@ from motion_nodes.nodes.demo.client import ClientNode, DemoFindings
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.concurrency.lean_executor import LeanExecutor
 
 SIMULATION = "mujoco_sim"
 REPORT_TIMEOUT = 10.0
@@ -75,7 +75,7 @@ class RoutineClient(ClientNode):
         """
         super().__init__()
         self.jobs = ExecutorQueue(self.node)
-        self._executor = SingleThreadedExecutor()
+        self._executor = LeanExecutor()
         self._executor.add_node(self.node)
         self._missing = {SIMULATION, *nodes}
         self.contacts = 0

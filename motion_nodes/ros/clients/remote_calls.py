@@ -15,6 +15,7 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
 from motion_nodes.errors import MotionError
+from motion_nodes.ros import qos
 
 CLEANED_UP = "the node was cleaned up"
 
@@ -47,7 +48,9 @@ class RemoteCalls:
             kind: service type.
             name: service name.
         """
-        self._clients[name] = self._node.create_client(kind, name, callback_group=self._group)
+        self._clients[name] = self._node.create_client(
+            kind, name, qos_profile=qos.SERVICES, callback_group=self._group
+        )
 
     def there(self, name: str) -> bool:
         """Return whether a connected service is available now."""

@@ -56,7 +56,9 @@ class TaskClient:
         self._reported: list[str] = []
         node.create_subscription(String, f"{server}/status", self._on_status, qos.STATUS)
         self._commands = node.create_publisher(String, f"{server}/command", qos.COMMANDS)
-        self._cancellation = node.create_client(Trigger, f"{server}/cancel")
+        self._cancellation = node.create_client(
+            Trigger, f"{server}/cancel", qos_profile=qos.SERVICES
+        )
 
     def find(self, timeout: float) -> None:
         """Wait for the task server.

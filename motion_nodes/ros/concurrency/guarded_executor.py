@@ -13,11 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from rclpy._rclpy_pybind11 import InvalidHandle
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.logging import get_logger
 
+from motion_nodes.ros.concurrency.lean_executor import LeanExecutor
 
-class GuardedExecutor(SingleThreadedExecutor):
+
+class GuardedExecutor(LeanExecutor):
     """Logs exceptions of callbacks to their node's logger, and continues to spin.
 
     MemoryError, and exceptions that are not an Exception, are still raised.

@@ -156,4 +156,4 @@ class LoopActionServer(ABC, Generic[W]):
                 self._node.fault_in("feedback of a goal", error)
                 continue
             if message is not None:
-                work.goal.feedback(message)
+                work.goal.publish(message)

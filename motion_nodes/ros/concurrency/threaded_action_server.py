@@ -60,9 +60,14 @@ class ActionGoal:
         return self._ended.is_set()
 
     def feedback(self, message: Any) -> None:
-        """Publish feedback; ignored after the result."""
+        """Publish feedback; ignored after the result, as in :meth:`publish`."""
         if not self.ended:
             self._server.jobs.ask(lambda: self._server.send_feedback(self, message))
+
+    def publish(self, message: Any) -> None:
+        """Publish feedback; in the executor."""
+        if not self.ended:
+            self._server.send_feedback(self, message)
 
     def finish(self, outcome: ActionOutcome, result: Any) -> None:
         """Send the result; only the first call has an effect."""
