@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from patience import ATTEMPTS
 from ros_client import RosClient
 
 from motion_nodes.control.joint_streams import STREAM_PAUSE
-
-ATTEMPTS = 5
 
 
 class StreamPaused(Exception):

@@ -10,6 +10,9 @@ from typing import Any
 LIMIT = 90.0
 """Default timeout of conditions [s]: far more than needed, even on a busy machine."""
 
+ATTEMPTS = 5
+"""Max number of runs of a scenario that this process may spoil by a pause."""
+
 
 class Patience:
     """A timeout that counts pauses of this process only up to a limit."""

@@ -82,6 +82,9 @@ class GripperMove:
         self.status = GripStatus.MOVING
         self._config = config
         self._standing = 0.0
+        """Time at rest [s]."""
+        self._rest = math.nan
+        """Position at its beginning [m or rad]."""
         self._elapsed = 0.0
 
     def wait(self, dt: float) -> None:
@@ -113,7 +116,11 @@ class GripperMove:
         self._elapsed += dt
         behind = math.copysign(1.0, self.goal - position) * (position - reference)
         waiting = behind > config.goal_tolerance
-        standing = not waiting and abs(velocity) < config.stall_velocity_threshold
+        # Fingers whose references are late pause again and again: their velocity is often zero.
+        moved = abs(position - self._rest) > config.goal_tolerance
+        standing = not (waiting or moved) and abs(velocity) < config.stall_velocity_threshold
+        if not standing or math.isnan(self._rest):
+            self._rest = position
         self._standing = self._standing + dt if standing else 0.0
         if abs(position - self.goal) <= config.goal_tolerance:
             self.status = GripStatus.REACHED

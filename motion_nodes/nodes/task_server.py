@@ -152,7 +152,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         )  # fmt: skip
         self._planner = RulePlanner()
         self.task = ServedTask()
-        self._published = ""
+        self._published: dict[str, Any] = {}
         self._commands = self.poll(String, "~/command", qos.COMMANDS)
         self._status = self.advertise(String, "~/status", qos.STATUS)
         self._schema_out = self.advertise(String, "~/schema", qos.STATUS)
@@ -303,10 +303,10 @@ class TaskServerNode(RobotNode[TaskServerParams]):
 
     def _publish(self) -> None:
         state = self._robot.observe()
-        text = json.dumps(self.task.status(state))
-        if text != self._published:
-            self._published = text
-            self._status.publish(String(data=text))
+        status = self.task.status(state)
+        if status != self._published:
+            self._published = status
+            self._status.publish(String(data=json.dumps(status)))
         names = (*sorted(state.objects), "", *state.places)
         if names != self._names:
             self._names = names

@@ -4,7 +4,8 @@
 import os
 import subprocess
 import sys
-import time
+
+from patience import wait_until
 
 from motion_nodes.bringup.processes import ProcessGroup
 
@@ -14,13 +15,6 @@ QUIET = [
     "-c",
     "import signal, time; signal.signal(signal.SIGINT, lambda *_: exit(0)); time.sleep(60)",
 ]
-
-
-def wait_until(condition, limit=60.0):
-    end = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < end, "did not happen in time"
-        time.sleep(0.02)
 
 
 def gone(pid):
@@ -56,14 +50,14 @@ def test_drivers_are_stopped_after_the_others_have_ended(tmp_path):
         for name, delay in (("d", "0"), ("c", "0.5"))
     }
     with ProcessGroup(commands, print, drivers=["d"]):
-        wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 2, "both processes")
     assert ended.read_text() == "cd"
 
 
 def test_one_that_ends_is_reported_and_the_others_go_on():
     news = []
     with ProcessGroup({"a": SLEEP, "b": [sys.executable, "-c", "exit(3)"]}, news.append) as group:
-        wait_until(lambda: group.watch() and group.failed)
+        wait_until(lambda: group.watch() and group.failed, "the failure")
         assert group.failed == {"b": 3}
         assert group.alive == ("a",)
         assert news == ["b ended with code 3"]
@@ -78,7 +72,7 @@ def test_a_stubborn_one_is_killed(monkeypatch, tmp_path):
     group = ProcessGroup({"deaf": [sys.executable, "-c", code, str(deaf)]}, news.append)
     with group:
         pid = group.pid("deaf")
-        wait_until(deaf.exists)
+        wait_until(deaf.exists, "the process")
     assert gone(pid)
     assert "was killed" in news[-1]
 
@@ -96,4 +90,4 @@ def test_children_go_when_the_parent_is_killed():
     child = int(parent.stdout.readline())
     parent.kill()
     parent.wait()
-    wait_until(lambda: gone(child))
+    wait_until(lambda: gone(child), "the end of the child")

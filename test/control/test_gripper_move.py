@@ -44,6 +44,14 @@ def test_fingers_that_wait_for_their_reference_do_not_stall():
     assert status is GripStatus.REACHED
 
 
+def test_fingers_that_pause_at_each_measurement_do_not_stall():
+    """A drive whose references are late stops after each of them."""
+    move, position = GripperMove(0.01, CONFIG), 0.04
+    while (status := move.judge(position, 0.0, 0.05)) is GripStatus.MOVING:
+        position -= 0.0012
+    assert status is GripStatus.REACHED
+
+
 @pytest.mark.parametrize("reference", [0.03, 0.0199])
 def test_fingers_blocked_at_or_before_their_reference_stall(reference):
     """A guard may hold the reference where the fingers are."""

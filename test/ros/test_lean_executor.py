@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
+import rclpy
 from patience import wait_until
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
-from rclpy.executors import SingleThreadedExecutor
+from rclpy.context import Context
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.task import Future
@@ -175,6 +178,59 @@ def test_timeouts(node, timeout):
         executor.spin_once(timeout_sec=timeout)
         assert time.monotonic() - begin >= timeout
     executor.shutdown()
+
+
+def test_a_timeout_counts_from_its_call(node):
+    executor = LeanExecutor()
+    executor.add_node(node)
+    executor.spin_once(timeout_sec=0.1)
+    executor.create_task(lambda: None)
+    executor.spin_once(timeout_sec=0.1)  # the task
+    begin = time.monotonic()
+    executor.spin_once(timeout_sec=2.0)
+    executor.spin_once(timeout_sec=2.0)
+    assert 3.9 < time.monotonic() - begin < 5.9
+    executor.shutdown()
+
+
+def test_what_an_earlier_callback_destroyed_is_not_executed(node):
+    executor, ran = LeanExecutor(), []
+    executor.add_node(node)
+    guards = []
+
+    def first() -> None:
+        ran.append("run")
+        while guards:
+            node.destroy_guard_condition(guards.pop())
+
+    guards += [node.create_guard_condition(first) for _ in range(3)]
+    for guard in guards:
+        guard.trigger()
+    for _ in range(10):
+        executor.spin_once(timeout_sec=0.01)
+    assert ran == ["run"]
+    executor.shutdown()
+
+
+def test_a_shutdown_of_the_context_ends_it():
+    for _ in range(20):
+        context = Context()
+        rclpy.init(context=context)
+        node = Node("lean_ended", context=context, use_global_arguments=False)
+        executor = LeanExecutor(context=context)
+        executor.add_node(node)
+        node.create_timer(0.0005, lambda: None)
+
+        def spin(executor: LeanExecutor = executor) -> None:
+            with contextlib.suppress(ExternalShutdownException):
+                executor.spin()
+
+        spinner = threading.Thread(target=spin, daemon=True)
+        spinner.start()
+        time.sleep(0.01)
+        rclpy.shutdown(context=context)
+        spinner.join(60.0)
+        assert not spinner.is_alive()
 
 
 def test_futures(node):

@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from even_streams import ATTEMPTS
-from patience import wait_until
+from patience import ATTEMPTS, wait_until
 from ros_client import RosClient
 from ros_processes import Suite, SuiteProcess
 

@@ -27,6 +27,9 @@ Work = Generator[None, None, Any]
 RESPONSE_TIMEOUT = 5.0
 """Max time until a server is available and has responded [s]."""
 
+CHECK_PERIOD = 0.2
+"""Period of the check whether a server still exists, which takes half a millisecond [s]."""
+
 
 class RemoteAction:
     """Client of one action, for one goal at a time."""
@@ -72,12 +75,15 @@ class RemoteAction:
         yield from _until(lambda: bool(replies), f"no response of {self.name}", self._timeout)
         if replies[0] is None:
             raise SkillFailed(f"{self.name} rejected the goal")
-        ready_at = time.monotonic()
+        ready_at = checked_at = time.monotonic()
         while len(replies) < 2:
-            if self._client.server_is_ready():
-                ready_at = time.monotonic()
-            elif time.monotonic() > ready_at + self._timeout:
-                raise SkillFailed(f"{self.name} has ended")
+            now = time.monotonic()
+            if now > checked_at + CHECK_PERIOD:
+                checked_at = now
+                if self._client.server_is_ready():
+                    ready_at = now
+                elif now > ready_at + self._timeout:
+                    raise SkillFailed(f"{self.name} has ended")
             yield
         self._handle = None
         return replies[1].status, replies[1].result

@@ -8,10 +8,11 @@ feedback message. Here the wait set changes only with the entities.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator, Iterable
-from contextlib import ExitStack
 from typing import Any
 
 from rclpy._rclpy_pybind11 import InvalidHandle
@@ -24,9 +25,10 @@ from rclpy.executors import (
     TimeoutException,
     TimeoutObject,
 )
+from rclpy.guard_condition import GuardCondition
 from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.task import Task
-from rclpy.waitable import NumberOfEntities
+from rclpy.waitable import NumberOfEntities, Waitable
 
 from motion_nodes.ros.concurrency.polled_subscription import PolledGroup
 
@@ -49,22 +51,28 @@ class _Entities:
             own: guard conditions of the executor.
             context: the executor's context.
         """
-        self._stack = ExitStack()
-        self._stack.enter_context(context.handle)
+        self._stack = contextlib.ExitStack()
         self._by_pointer: dict[str, dict[int, tuple[Any, Any]]] = {kind: {} for kind in _KINDS}
         self._waitables: list[tuple[Any, Any]] = []
+        # Also of an executor that is never shut down.
+        weakref.finalize(self, self._stack.close).atexit = False
+        try:
+            self._collect(nodes, own, context)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def _collect(self, nodes: Iterable[Any], own: tuple[Any, ...], context: Any) -> None:
+        self._stack.enter_context(context.handle)
         for node in nodes:
-            for kind, entities in zip(
-                _KINDS,
-                (node.timers, node.subscriptions, node.guards, node.clients, node.services),
-                strict=True,
-            ):
+            lists = (node.timers, node.subscriptions, node.guards, node.clients, node.services)
+            for kind, entities in zip(_KINDS, lists, strict=True):
                 for entity in entities:
-                    if not isinstance(entity.callback_group, PolledGroup) and self._hold(
-                        entity.handle
-                    ):
+                    if _is_executed(entity) and self._hold(entity.handle):
                         self._by_pointer[kind][entity.handle.pointer] = (entity, node)
-            self._waitables += [(each, node) for each in node.waitables if self._hold(each)]
+            for waitable in node.waitables:
+                if _is_executed(waitable) and self._hold(waitable):
+                    self._waitables.append((waitable, node))
         # A shutdown in another thread destroys them.
         self._own = [guard for guard in own if guard is not None and self._hold(guard.handle)]
         count = NumberOfEntities(
@@ -133,6 +141,11 @@ class _Entities:
         except InvalidHandle:
             return False
         return True
+
+
+def _is_executed(entity: Any) -> bool:
+    """Return whether an executor runs the callbacks of an entity."""
+    return not isinstance(entity.callback_group, PolledGroup)
 
 
 class LeanExecutor(SingleThreadedExecutor):
@@ -205,16 +218,19 @@ class LeanExecutor(SingleThreadedExecutor):
             if self._is_shutdown or not group.beginning_execution(entity):
                 entity._executor_event = False
                 return
-            with self._work_tracker:
+            with self._work_tracker, contextlib.ExitStack() as stack:
+                stack.callback(group.ending_execution, entity)
                 try:
-                    try:
-                        work = take_from_wait_list(entity)
-                    finally:
-                        entity._executor_event = False
-                    if work is not None:
-                        await work()
+                    if isinstance(entity, Waitable | GuardCondition):
+                        # Another callback may have destroyed it; the others are checked by rclpy.
+                        stack.enter_context(getattr(entity, "handle", entity))
+                    work = take_from_wait_list(entity)
+                except InvalidHandle:
+                    return
                 finally:
-                    group.ending_execution(entity)
+                    entity._executor_event = False
+                if work is not None:
+                    await work()
 
         task = Task(handle, executor=self)
         with self._tasks_lock:
@@ -231,22 +247,23 @@ class LeanExecutor(SingleThreadedExecutor):
         if not self._known:
             yield from super()._wait_for_ready_callbacks(timeout_sec, nodes, condition)  # type: ignore[misc]
             return
-        timeout = timeout_sec.timeout if isinstance(timeout_sec, TimeoutObject) else timeout_sec
-        limit = None if timeout is None or timeout < 0.0 else timeout
         takes = {kind: getattr(self, f"_take_{kind}") for kind in (*_KINDS, "waitable")}
-        deadline = None
+        deadline = _deadline(timeout_sec)
         while not self._is_shutdown and not condition():
-            # Suspended ones may go on now.
             suspended = self._suspended()
-            yield from suspended
-            if deadline is None and limit is not None:
-                deadline = time.monotonic() + limit
+            if suspended:
+                yield from suspended
+                # That was the work of other calls; this one has its own time.
+                deadline = _deadline(timeout_sec)
+                if any(task.done() for task, _, _ in suspended):
+                    # What waits for their results may go on.
+                    self._guard.trigger()
             found = self._wait(deadline)
             for kind, entity, node in found:
                 due = kind != "timer" or _is_due(entity)
                 if due and entity.callback_group.can_execute(entity):
                     yield self._make_handler(entity, node, takes[kind]), entity, node
-            if found or suspended:
+            if found:
                 return
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutException
@@ -276,6 +293,9 @@ class LeanExecutor(SingleThreadedExecutor):
                 self._release()
                 own = (self._guard, self._sigint_gc)
                 self._entities = _Entities(nodes, own, self._context)
+            if self._is_shutdown:  # meanwhile; its guard conditions may be missing
+                self._release()
+                raise ShutdownException
             entities, self._waiting = self._entities, True
         try:
             now = time.monotonic()
@@ -294,9 +314,11 @@ class LeanExecutor(SingleThreadedExecutor):
             self._stale = True
             return []
         finally:
+            # Not within the lock: a shutdown of the context holds the context's lock, and wakes.
+            ended = self._is_shutdown or not self._context.ok()
             with self._lock:
                 self._waiting = False
-                if self._stale or self._is_shutdown or not self._context.ok():
+                if self._stale or ended:
                     self._release()
 
 
@@ -307,3 +329,9 @@ def _is_due(timer: Any) -> bool:
             return bool(timer.handle.is_timer_ready())
     except InvalidHandle:
         return False
+
+
+def _deadline(timeout: float | TimeoutObject | None) -> float | None:
+    """Return when a timeout [s] from now expires, on ``time.monotonic()`` [s]; None for never."""
+    seconds = timeout.timeout if isinstance(timeout, TimeoutObject) else timeout
+    return None if seconds is None or seconds < 0.0 else time.monotonic() + seconds
