@@ -140,6 +140,8 @@ class JointClient:
     def wait_for(self, diagnosis: str = "holding") -> None:
         """Wait until the controller commands the robot."""
         self.client.wait_for_diagnosis(self.controller, diagnosis)
+        # Actions are served when all nodes of its process have started.
+        self.client.state(self.controller)
         self.clear()
         self.client.wait(lambda: self.states and self.reports, "the robot's state")
 
