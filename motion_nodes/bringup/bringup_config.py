@@ -21,6 +21,9 @@ LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 MAX_FLOOR_HEIGHT = 100.0
 """[m]"""
 
+MIN_CONTROL_RATE, MAX_CONTROL_RATE = 4.0, 1000.0
+"""Limits of the simulation's rate, and of its command latency of two periods [Hz]."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class HardwareOptions:
@@ -111,6 +114,13 @@ class BringupConfig:
             raise InvalidConfig(
                 f"floor_height {self.floor_height} m is not within +-{MAX_FLOOR_HEIGHT:g} m",
                 field="floor_height",
+            )
+        rate = self.control_rate
+        if rate is not None and not MIN_CONTROL_RATE <= rate <= MAX_CONTROL_RATE:
+            raise InvalidConfig(
+                f"control_rate {rate} Hz is not within {MIN_CONTROL_RATE:g} to "
+                f"{MAX_CONTROL_RATE:g} Hz",
+                field="control_rate",
             )
         self.policy_of("")
         if self.hardware != HardwareOptions():

@@ -223,6 +223,11 @@ class EndpointNode(LifecycleNode):
         self._deliver_late_responses(service)
         return service
 
+    def create_client(self, srv_type: Any, srv_name: str, **kwargs: Any) -> Any:
+        """Create a client whose queue holds the responses to many other clients, too."""
+        kwargs.setdefault("qos_profile", qos.SERVICES)
+        return super().create_client(srv_type, srv_name, **kwargs)
+
     def _deliver_late_responses(self, service: Any) -> None:
         name = service.srv_name
         text = f"a client of {name} did not get its response: it was not discovered in time"

@@ -21,6 +21,7 @@ from std_msgs.msg import Int64
 from std_srvs.srv import Trigger
 
 from motion_nodes.ros.concurrency import lean_executor
+from motion_nodes.ros.concurrency.kept_wait_set import KeptWaitSet
 from motion_nodes.ros.concurrency.lean_executor import LeanExecutor
 
 DEEP = 1000
@@ -51,12 +52,12 @@ def collections(monkeypatch) -> list[None]:
     """An entry for each collection of the entities."""
     counted: list[None] = []
 
-    class Counted(lean_executor._Entities):
+    class Counted(KeptWaitSet):
         def __init__(self, *args) -> None:
             super().__init__(*args)
             counted.append(None)
 
-    monkeypatch.setattr(lean_executor, "_Entities", Counted)
+    monkeypatch.setattr(lean_executor, "KeptWaitSet", Counted)
     return counted
 
 
@@ -106,7 +107,7 @@ def test_a_callback_causes_no_other_wait(node):
     executor, waits = LeanExecutor(), 0
     executor.add_node(node)
     guard = node.create_guard_condition(lambda: None)
-    original = lean_executor._Entities.wait
+    original = KeptWaitSet.wait
 
     def counted(self, *args, **kwargs) -> None:
         nonlocal waits
@@ -115,7 +116,7 @@ def test_a_callback_causes_no_other_wait(node):
 
     executor.spin_once(timeout_sec=0.1)  # those of the new entities
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lean_executor._Entities, "wait", counted)
+        patch.setattr(KeptWaitSet, "wait", counted)
         patch.setattr(lean_executor, "EVENT_PERIOD", 1000.0)
         for i in range(10):
             guard.trigger()
@@ -158,8 +159,6 @@ def test_a_coroutine_waits_for_another_service(node, executor):
     async def forward(_request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         response.success = (await inner.call_async(Trigger.Request())).success
         return response
-
-    # In another group than the client, or it would wait for itself.
 
     # In another group than the client, or it would wait for itself.
     apart = MutuallyExclusiveCallbackGroup()

@@ -128,7 +128,7 @@ SHOWS = {
         FACTORY, "four Frankas", FactoryClient, show_factory, FACTORY_CHECKS,
         frozenset({"factory"}),
         COMPILE_TIMEOUT, objects=factory_objects(), tasks=True, scene_bodies=False,
-        control_rate=125.0,  # two processors simulate four arms twice as fast as at 250 Hz
+        control_rate=125.0,  # four arms at 250 Hz overload two processors
         without=frozenset({
             "trajectory_generator", "controller_manager", "ik_service", "rmpflow_policy",
         }),

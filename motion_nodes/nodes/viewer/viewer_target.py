@@ -13,7 +13,6 @@ from std_srvs.srv import Trigger
 from motion_nodes.errors import MotionError
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.model.tree import Array
-from motion_nodes.ros import qos
 from motion_nodes.ros.clients.move_client import (
     MoveClient,
     joint_constraints,
@@ -61,7 +60,7 @@ class WatchedTarget:
             follower: node.poll(DiagnosticStatus, under(namespace, topic))
             for follower, topic in STATUS.items()
         }
-        self._clear = node.create_client(Trigger, under(namespace, CLEAR), qos_profile=qos.SERVICES)
+        self._clear = node.create_client(Trigger, under(namespace, CLEAR))
         self._planner = MoveClient(node, jobs, under(namespace, "move_action"))
         self._texts = dict.fromkeys(FOLLOWERS, "")
         self._notified = ""
