@@ -60,15 +60,19 @@ def streamed(
 
 
 def begun_anew_after_pauses(test: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a test of ``policy`` to begin anew when one of its streams paused."""
+    """Decorate a test to begin anew when one of its streams paused.
+
+    One of its fixtures has ``begin_anew()``, which brings the robot back.
+    """
 
     @functools.wraps(test)
-    def attempts(policy: Any, **others: Any) -> None:
+    def attempts(**fixtures: Any) -> None:
+        tested = next(each for each in fixtures.values() if hasattr(each, "begin_anew"))
         for _ in range(ATTEMPTS):
             try:
-                return test(policy=policy, **others)
+                return test(**fixtures)
             except StreamPaused:
-                policy.begin_anew()
+                tested.begin_anew()
         pytest.fail("this machine is too busy to stream without pauses")
 
     return attempts

@@ -352,9 +352,10 @@ class MotionNode(NodeHooks[P], StoppableNode):
         if loop is not None:
             loop.stride = 1
         step = self.step = self._steps.step()
-        # Before the jobs: requests made after a resume must not be discarded by it.
+        # Counted before, run after: requests made after a resume must not be discarded by it.
+        jobs = len(self._jobs)
         self.obey_stop_latch()
-        self._jobs.run()
+        self._jobs.run(jobs)
         if step.jump is not None:
             before, after = step.jump
             self.warn("time", f"ROS time jumped from {before:.3f} s to {after:.3f} s; restarting")

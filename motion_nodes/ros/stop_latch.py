@@ -65,8 +65,7 @@ class StopLatch:
         self._state, self._risen, self._holding = inherited_stop(), False, False
         self._held, self._held_until = "", 0.0
         self._replaces = os.environ.get(REPLACED_VARIABLE, "")
-        self._resume_reason = ""
-        """Why commands from before a resume are refused; set while they are discarded."""
+        self._loop_thread: int | None = None
         self.received: dict[str, DiagnosticStatus] = {}
         """The newest message of each node, by node name."""
         self._stops = PolledSubscription(node, Empty, STOP_TOPIC, qos.REQUESTS)
@@ -85,11 +84,19 @@ class StopLatch:
 
     @property
     def reason(self) -> str:
-        """Why commands are refused, as text; empty if they are not."""
+        """Why commands are refused, as text; empty if they are not.
+
+        A cycle of the loop refuses them until :meth:`obey` has applied the resume, which another
+        thread may receive at any time: polled commands may have been sent before it.
+        """
         state, held = self._state, self.held
         if state.stopped:
             return f"stopped by {state.reason}; {HOW_TO_RESUME}"
-        return f"held for {HOLD_TIME:g} s: {held}" if held else self._resume_reason
+        if held:
+            return f"held for {HOLD_TIME:g} s: {held}"
+        unapplied = self._risen or self._holding
+        in_loop = threading.get_ident() == self._loop_thread
+        return "it was sent before the resume" if unapplied and in_loop else ""
 
     @property
     def held(self) -> str:
@@ -140,8 +147,9 @@ class StopLatch:
 
         Args:
             stopped: called once for each stop, with its reason.
-            resumed: called once at its end.
+            resumed: called once at its end; commands that it takes are refused.
         """
+        self._loop_thread = threading.get_ident()
         self.look()
         with self._lock:
             risen, self._risen = self._risen, False
@@ -150,13 +158,10 @@ class StopLatch:
             self._holding = True
             stopped(reason)
         if self._holding and not self._state.stopped and not self.held:
-            self._holding = False
-            # Pending commands were sent before the resume; the node refuses them in the callback.
-            self._resume_reason = "it was sent before the resume"
             try:
                 resumed()
             finally:
-                self._resume_reason = ""
+                self._holding = False
 
     def begin(self) -> None:
         """Apply a stop that is in force at the next :meth:`obey`; the loop is about to start."""
@@ -164,6 +169,7 @@ class StopLatch:
             if self._replaces:
                 self.hold(self._replaces)
                 self._replaces = ""
+            self._loop_thread = None
             self._risen, self._holding = self._state.stopped or bool(self.held), False
 
     def end(self) -> None:

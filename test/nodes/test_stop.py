@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import even_streams
 import pytest
 from control_msgs.action import GripperCommand
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from even_streams import begun_anew_after_pauses
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from joint_client import ABORTED, ARM, CONTROLLER, HOME, SUCCEEDED, JointClient, smooth
 from nav_msgs.msg import Odometry
@@ -21,6 +24,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Empty
 from std_srvs.srv import Trigger
 
+from motion_nodes.control.joint_streams import STREAM_PAUSE
 from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES
 from motion_nodes.ros.names import BASE_NAVIGATOR, PLANNER, REACTIVE_POLICY
 from motion_nodes.ros.stop_latch import AT_REST, INACTIVE, MOTION, RESUMED, SECONDS, STOPPED
@@ -99,13 +103,21 @@ class StoppableSuite:
         self.targets.publish(message)
 
     @contextlib.contextmanager
-    def streamed(self, *sends: Callable[[], None]) -> Iterator[None]:
-        timers = [self.client.node.create_timer(0.03, send) for send in sends]
-        try:
+    def streamed(self, *sends: Callable[[], None], pause: float = math.inf) -> Iterator[None]:
+        """Publish at 33 Hz; StreamPaused: it paused for almost ``pause`` [s]."""
+        with contextlib.ExitStack() as stack:
+            for send in sends:
+                stack.enter_context(
+                    even_streams.streamed(self.client, send, pause=pause, rate=33.0)
+                )
             yield
-        finally:
-            for timer in timers:
-                self.client.node.destroy_timer(timer)
+
+    def begin_anew(self) -> None:
+        """Resume if stopped, let streams pause, and bring the arm home."""
+        if any(map(self.stopped, ALL)):
+            self.resume()
+        self.client.spin(0.7)
+        self.arm.go_home()
 
     def stays(self, seconds: float = 0.4) -> None:
         """Check that nothing moves for ``seconds``."""
@@ -135,15 +147,13 @@ def running(module_suite: Any, module_client: RosClient) -> Iterator[StoppableSu
 @pytest.fixture
 def cell(running: StoppableSuite) -> Iterator[StoppableSuite]:
     yield running
-    if any(map(running.stopped, ALL)):
-        running.resume()
-    running.client.spin(0.7)  # what was streamed pauses
-    running.arm.go_home()
+    running.begin_anew()
 
 
-@pytest.mark.real_time  # streams of a busy process pause
+@pytest.mark.real_time
+@begun_anew_after_pauses
 def test_a_stop_from_the_topic_brings_both_to_rest_until_the_resume(cell):
-    with cell.streamed(cell.reach, cell.drive):
+    with cell.streamed(cell.reach, cell.drive, pause=STREAM_PAUSE):
         cell.arm.moving(above=0.3)
         cell.client.wait(lambda: cell.speed > 0.1, "the base to drive")
         cell.stop()
@@ -164,9 +174,10 @@ def test_a_stop_from_the_topic_brings_both_to_rest_until_the_resume(cell):
 
 
 @pytest.mark.real_time
+@begun_anew_after_pauses
 def test_streams_that_began_while_stopped_are_not_obeyed_at_the_resume(cell):
     cell.stop()
-    with cell.streamed(cell.reach, cell.drive):
+    with cell.streamed(cell.reach, cell.drive, pause=STREAM_PAUSE):
         cell.client.spin(0.4)
         cell.resume(BASE_NODE)
         cell.stays()

@@ -37,9 +37,17 @@ class LoopQueue:
         finally:
             future.cancel()
 
-    def run(self) -> None:
-        """Run pending jobs; called by the loop."""
-        while self._pending:
+    def __len__(self) -> int:
+        """Return the number of pending jobs."""
+        return len(self._pending)
+
+    def run(self, count: int | None = None) -> None:
+        """Run pending jobs; called by the loop.
+
+        Args:
+            count: how many of them, at most :func:`len`; None for all.
+        """
+        for _ in range(len(self) if count is None else count):
             job, future = self._pending.popleft()
             if not future.set_running_or_notify_cancel():
                 continue

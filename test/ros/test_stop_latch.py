@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A resume that arrives during a cycle of the loop, from another thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from patience import wait_until
+from ros.probe import Probe, active
+
+TEXT = "sent before the resume"
+
+
+class StoppableProbe(Probe):
+    """Records what it is told by the latch."""
+
+    obeys_stop = drives_robot = True
+
+    def stopped(self, why: str) -> None:
+        self.note("stopped")
+
+    def resumed(self) -> None:
+        self.note(f"resumed: {self.stop_reason}")
+
+
+@pytest.fixture
+def node(ros: Any) -> Iterator[StoppableProbe]:
+    made = StoppableProbe()
+    yield made
+    made.destroy_node()
+
+
+def in_one_cycle(node: StoppableProbe, act: Callable[[], None]) -> None:
+    """Call a function in the tick of one cycle."""
+    done = threading.Event()
+
+    def once() -> None:
+        node.in_tick = lambda: None
+        act()
+        done.set()
+
+    node.in_tick = once
+    assert done.wait(10.0)
+
+
+def elsewhere(act: Callable[[], Any]) -> Any:
+    """Return the result of a function that another thread calls."""
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(act()))
+    thread.start()
+    thread.join(10.0)
+    return results[0]
+
+
+def test_a_cycle_refuses_commands_until_the_resume_is_applied(node):
+    active(node).stop_latch.stop("a test")
+    wait_until(lambda: "stopped" in node.happened(), "the stop")
+    seen: list[str] = []
+
+    def resume() -> None:
+        assert elsewhere(node.stop_latch.resume)
+        seen.extend((node.stop_reason, elsewhere(lambda: node.stop_reason)))
+
+    in_one_cycle(node, resume)
+    wait_until(lambda: f"resumed: it was {TEXT}" in node.happened(), "the resume")
+    assert TEXT in seen[0], "polled commands may be older"
+    assert seen[1] == "", "new requests are accepted"
+    in_one_cycle(node, lambda: seen.append(node.stop_reason))
+    assert seen[2] == ""
+
+
+def test_a_stop_and_its_resume_in_one_cycle_are_both_applied(node):
+    active(node)
+    seen: list[str] = []
+
+    def stop_and_resume() -> None:
+        elsewhere(lambda: node.stop_latch.stop("a test"))
+        elsewhere(node.stop_latch.resume)
+        seen.append(node.stop_reason)
+
+    in_one_cycle(node, stop_and_resume)
+    wait_until(lambda: node.happened()[-1].startswith("resumed"), "the resume")
+    assert TEXT in seen[0]
+    assert node.happened()[-2:] == ["stopped", f"resumed: it was {TEXT}"]
+
+
+def test_a_request_after_the_resume_is_not_discarded_by_it(node, monkeypatch):
+    """The request arrives between the latch and the jobs of one cycle."""
+    active(node).stop_latch.stop("a test")
+    wait_until(lambda: "stopped" in node.happened(), "the stop")
+    obey, requests = node.obey_stop_latch, []
+
+    def and_a_request() -> None:
+        obey()
+        if not requests:
+            elsewhere(node.stop_latch.resume)
+            job = lambda: node.note("request")  # noqa: E731
+            requests.append(threading.Thread(target=lambda: node.in_loop(job, 10.0)))
+            requests[0].start()
+            wait_until(lambda: len(node._jobs) == 1, "the request")
+
+    monkeypatch.setattr(node, "obey_stop_latch", and_a_request)
+    wait_until(lambda: "request" in node.happened(), "the request")
+    requests[0].join(10.0)
+    assert node.happened()[-2:] == [f"resumed: it was {TEXT}", "request"]
