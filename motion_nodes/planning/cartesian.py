@@ -19,14 +19,14 @@ from numpy.typing import ArrayLike
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose, bad_pose
-from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.group_kinematics import GroupKinematics
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_tools import interpolate_poses
 from motion_nodes.planning.path_verification import sweep_path
 from motion_nodes.planning.planning_problem import PlanStatus
-from motion_nodes.planning.pose_samples import pose_solver
+from motion_nodes.planning.pose_solvers import pose_solver
 from motion_nodes.planning.start_state import START_TOLERANCE, check_start, in_words
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.blended_path import CornerBlending
@@ -279,12 +279,9 @@ class _Follower:
         return steps
 
 
-def checker_kinematics(checker: CollisionChecker) -> Kinematics:
+def checker_kinematics(checker: CollisionChecker) -> GroupKinematics:
     """Return the kinematics of the checker's joints in the robot's base."""
-    robot = checker.robot
-    values = zip(robot.joint_names, checker.positions, strict=True)
-    fixed = {n: float(x) for n, x in values if n not in checker.joint_names}
-    return Kinematics(robot.tree, checker.joint_names, fixed=fixed, base=robot.base_frame)
+    return GroupKinematics(checker.robot, checker.joint_names, checker.positions)
 
 
 def _halfway(A: Array, B: Array) -> Array:

@@ -3,28 +3,21 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection
-from dataclasses import replace
 
 import numpy as np
 
-from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.problem import IkRequest, IkSettings, IkSolver, IkStatus, IkTolerance, as_pose
-from motion_nodes.ik.solvers import make_solver
-from motion_nodes.model.limits import JointLimits
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance, as_pose
 from motion_nodes.model.poses import inverse, rotation_about
-from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.joint_ranges import JointRange, joint_range
 from motion_nodes.planning.joint_ranges import in_words as range_in_words
+from motion_nodes.planning.joint_ranges import joint_range
 from motion_nodes.planning.planning_problem import PlanStatus, PoseGoal
+from motion_nodes.planning.pose_solvers import ATTEMPTS, pose_solver
 from motion_nodes.planning.start_state import in_words
 from motion_nodes.scene.checker import CollisionChecker
 
-ATTEMPTS = 30
-"""Seeds per search; difficult goals get several searches."""
 _INSIDE = 0.9
 """Fraction of a goal region used by samples."""
 _LEFT = 0.05
@@ -248,95 +241,3 @@ def _random_rotation(rng: np.random.Generator) -> Array:
             [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
         ]
     )
-
-
-def pose_chain(checker: CollisionChecker, link: str) -> IkChain:
-    """Return the chain of a checker's joints that move a link.
-
-    Raises:
-        UnknownFrame, InvalidConfig: as :func:`pose_solver`.
-    """
-    robot, joints = checker.robot, moving_joints(checker, link)
-    fixed = dict(_others(checker, link, joints))
-    return IkChain(robot.tree, robot.base_frame, link, joints, limits=checker.limits, fixed=fixed)
-
-
-def _others(
-    checker: CollisionChecker, link: str, joints: tuple[str, ...]
-) -> tuple[tuple[str, float], ...]:
-    """Return the positions of the further joints that move a link, which are fixed."""
-    robot = checker.robot
-    names = _moving(robot, link).difference(joints)
-    values = zip(robot.joint_names, checker.positions, strict=True)
-    return tuple((name, float(x)) for name, x in values if name in names)
-
-
-def pose_solver(
-    checker: CollisionChecker, link: str, held: JointRange | None = None
-) -> tuple[IkSolver, list[int]]:
-    """Return a solver for a link in the robot's base, and the indices of the joints it solves.
-
-    Args:
-        checker: whose joints may move.
-        link: the controlled link.
-        held: joint constraints; None: the joint limits.
-
-    Raises:
-        UnknownFrame: the robot does not have this link.
-        InvalidConfig: none of the joints moves it.
-    """
-    robot, joints = checker.robot, moving_joints(checker, link)
-    fixed = _others(checker, link, joints)
-    columns = [checker.joint_names.index(name) for name in joints]
-    if held is None:
-        return _solver(robot, link, joints, fixed), columns
-    # Not shared: its limits are this goal's; only the first solver of a chain compiles code.
-    limits = replace(checker.limits, lower=held.low, upper=held.high)
-    return _new_solver(robot, link, joints, fixed, limits), columns
-
-
-def moving_joints(checker: CollisionChecker, link: str) -> tuple[str, ...]:
-    """Return the joints of a checker that move a link.
-
-    Raises:
-        UnknownFrame, InvalidConfig: as :func:`pose_solver`.
-    """
-    robot = checker.robot
-    moving = _moving(robot, link)
-    joints = tuple(name for name in checker.joint_names if name in moving)
-    if not joints:
-        raise InvalidConfig(
-            f"{robot.name}: none of {', '.join(checker.joint_names)} moves '{link}'; a pose can be "
-            "planned for links that they move."
-        )
-    return joints
-
-
-@functools.lru_cache(maxsize=64)
-def _moving(robot: Robot, link: str) -> frozenset[str]:
-    """Return the actuated joints that move a link relative to the base."""
-    try:
-        return frozenset(IkChain(robot.tree, robot.base_frame, link).joint_names)
-    except InvalidConfig:
-        return frozenset()
-
-
-@functools.lru_cache(maxsize=64)
-def _solver(
-    robot: Robot,
-    link: str,
-    joints: tuple[str, ...],
-    fixed: tuple[tuple[str, float], ...],
-) -> IkSolver:
-    return _new_solver(robot, link, joints, fixed, robot.limits)
-
-
-def _new_solver(
-    robot: Robot,
-    link: str,
-    joints: tuple[str, ...],
-    fixed: tuple[tuple[str, float], ...],
-    limits: JointLimits,
-) -> IkSolver:
-    chain = IkChain(robot.tree, robot.base_frame, link, joints, limits=limits, fixed=dict(fixed))
-    return make_solver(chain, settings=replace(IkSettings(), attempts=ATTEMPTS))

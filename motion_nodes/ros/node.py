@@ -352,8 +352,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
         if loop is not None:
             loop.stride = 1
         step = self.step = self._steps.step()
-        # Counted before, run after: requests made after a resume must not be discarded by it.
-        jobs = len(self._jobs)
+        jobs = len(self._jobs)  # requests made after a resume must not be discarded by it
         self.obey_stop_latch()
         self._jobs.run(jobs)
         if step.jump is not None:

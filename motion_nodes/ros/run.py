@@ -134,12 +134,21 @@ def _fail(failed: threading.Event) -> None:
 def _serve(
     executor: SingleThreadedExecutor, nodes: list[MotionNode[Any]], failed: threading.Event
 ) -> None:
-    """Start the nodes with autostart, then spin."""
-    for node in nodes:
+    """Start the nodes with autostart, then spin.
+
+    All are configured before the first is activated: an active node reports that it is ready, and
+    its services and actions respond when the executor spins.
+    """
+    starting = [node for node in nodes if node.autostart]
+    for node, trigger in (
+        *((node, node.trigger_configure) for node in starting),
+        *((node, node.trigger_activate) for node in starting),
+    ):
         if signals.STOP.is_set():
             return
-        if node.autostart and not _start(node):
-            tell(FAILED, node.get_fully_qualified_name(), node.failure or "")
+        trigger()
+        if node.failure is not None and not signals.STOP.is_set():
+            tell(FAILED, node.get_fully_qualified_name(), node.failure)
             _fail(failed)
             return
     unmap_code()
@@ -159,13 +168,6 @@ def _serve(
                 return
             # The node keeps its services and diagnostics after a failed callback.
             get_logger("motion_nodes").error(f"a callback failed:\n{traceback.format_exc()}")
-
-
-def _start(node: MotionNode[Any]) -> bool:
-    node.trigger_configure()
-    if node.failure is None and not signals.STOP.is_set():
-        node.trigger_activate()
-    return node.failure is None or signals.STOP.is_set()
 
 
 def _end_if_stuck() -> None:

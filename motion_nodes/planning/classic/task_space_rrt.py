@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose, bad_pose
 from motion_nodes.kernels.collision.checker_bridge import Checker
 from motion_nodes.kernels.compute_clock import compute_time
@@ -26,11 +25,12 @@ from motion_nodes.kernels.search.task_space_rrt import (
 )
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.bidirectional_search import first_path
+from motion_nodes.planning.cartesian import checker_kinematics
 from motion_nodes.planning.classic.rrt_config import RrtConfig
 from motion_nodes.planning.goal_sampling import goal_configurations
 from motion_nodes.planning.link_code import pose_and_jacobian
 from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus, PoseGoal
-from motion_nodes.planning.pose_samples import pose_solver
+from motion_nodes.planning.pose_solvers import pose_solver
 from motion_nodes.planning.search_settings import RrtConnectSettings
 from motion_nodes.planning.start_state import check_search_start
 from motion_nodes.planning.tree_search import (
@@ -123,6 +123,7 @@ class _Targets:
         checker = search.request.checker
         self._link, self._X_LT = goals[0].link, _frame(goals[0])
         self._solver, self._columns = pose_solver(checker, self._link)
+        self._kinematics = checker_kinematics(checker)
         self._tip = Tip(pose_and_jacobian(checker, self._link), np.ascontiguousarray(self._X_LT))
         self._tolerances = [_final(goal.tolerance, config) for goal in goals]
         poses = [as_pose(goal.X_BT, f"the goal of {goal.link}") for goal in goals]
@@ -228,8 +229,7 @@ class _Targets:
         return end if checker.edge_free(q, end) else None
 
     def _tip_pose(self, q: Array) -> Array:
-        chain: IkChain = self._solver.chain  # type: ignore[attr-defined]
-        return np.asarray(chain.kinematics.pose(q[self._columns], self._link) @ self._X_LT)
+        return np.asarray(self._kinematics.pose(q, self._link) @ self._X_LT)
 
     def _in_words(self, outcome: SearchOutcome, in_zone: int) -> str:
         if outcome.status is PlanStatus.CANCELLED:

@@ -28,7 +28,7 @@ from motion_nodes.planning.constrained.path_constraints import (
 )
 from motion_nodes.planning.link_code import pose_and_jacobian
 from motion_nodes.planning.planning_problem import Goal, PoseGoal, PosesGoal
-from motion_nodes.planning.pose_samples import moving_joints
+from motion_nodes.planning.pose_solvers import moving_joints
 from motion_nodes.scene.checker import CollisionChecker
 
 MIN_TOLERANCE = 1e-3

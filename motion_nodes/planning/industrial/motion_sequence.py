@@ -16,7 +16,7 @@ import numpy as np
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.group_kinematics import GroupKinematics
 from motion_nodes.model.payload import Payload
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.cartesian import checker_kinematics, with_tool_speed
@@ -161,7 +161,7 @@ def _runs(items: Sequence[SequenceItem]) -> list[tuple[int, int]]:
 
 
 def _blended_run(
-    items: Sequence[SequenceItem], paths: Sequence[JointPath], kinematics: Kinematics
+    items: Sequence[SequenceItem], paths: Sequence[JointPath], kinematics: GroupKinematics
 ) -> JointPath:
     """Return one path along motions that are blended into each other."""
 

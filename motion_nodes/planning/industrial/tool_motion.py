@@ -22,7 +22,7 @@ from motion_nodes.planning.planning_problem import (
     PoseGoal,
     PosesGoal,
 )
-from motion_nodes.planning.pose_samples import pose_chain
+from motion_nodes.planning.pose_solvers import pose_chain
 from motion_nodes.planning.task_space_conversion import PathConversionConfig, PathConverter
 from motion_nodes.planning.task_space_path_spec import TaskSpacePathSpec
 from motion_nodes.scene.checker import CollisionChecker
