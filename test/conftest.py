@@ -73,11 +73,28 @@ def ros() -> Iterator[None]:
     rclpy.try_shutdown()
 
 
+_suites: list[Any] = []
+"""Running suites."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """Add the last output of running processes to the report of a failed test."""
+    report = yield
+    if report.failed:
+        for process in (each for suite in _suites for each in suite.processes):
+            command, end = " ".join(process.command[1:])[:200], process.output[-4000:]
+            report.sections.append((f"output of {command}", end))
+    return report
+
+
 def _suite(folder: Path) -> Iterator[Any]:
     from ros_processes import Suite
 
     suite = Suite(folder, ENVIRONMENT)
+    _suites.append(suite)
     yield suite
+    _suites.remove(suite)
     suite.close()
     for process in suite.processes:
         assert "Traceback" not in process.output, str(process)
