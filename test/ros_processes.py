@@ -46,11 +46,7 @@ RATED = {
 
 def rated(executable: str, rate: float) -> dict[str, Any]:
     """Return the parameters that set the update rate [Hz] of an executable's loop."""
-    if executable not in RATED:
-        return {}
-    # Two periods of the references, as at the default rate.
-    latency = {"command_latency": 2.0 / rate} if executable.endswith("_sim") else {}
-    return {"update_rate": rate} | latency
+    return {"update_rate": rate} if executable in RATED else {}
 
 
 def with_rate(spec: NodeSpec, rate: float) -> NodeSpec:

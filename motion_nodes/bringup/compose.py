@@ -36,9 +36,6 @@ BASE_EXECUTABLES = {
     "ackermann": "ackermann_base",
 }
 
-LATENCY_PERIODS = 2.0
-"""Command latency of the simulation [periods of the references]."""
-
 
 def nodes_for(config: BringupConfig) -> list[NodeSpec]:
     """Return the nodes of the suite, the simulation first.
@@ -58,8 +55,6 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
     if config.simulated:
         executable = f"{config.backend}_sim"
         cell: dict[str, Value] = {"robots": words, **config.control_settings}
-        if config.control_rate is not None:
-            cell["command_latency"] = LATENCY_PERIODS / config.control_rate
         if config.backend == "mujoco":
             cell["floor_height"] = floor_height
             cell["scene_bodies"] = config.scene_bodies

@@ -8,6 +8,7 @@ its namespace, like a driver; the cell publishes ``/clock``.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from typing import Any, TypeVar
 
@@ -44,6 +45,9 @@ RESET_TIME = 0.5
 STAMP_TOLERANCE_NS = 100_000_000
 """Max time by which the stamp of a command may be ahead of simulated time [ns]."""
 
+LATENCY_PERIODS, MIN_LATENCY, MAX_LATENCY = 2.0, 0.008, 0.5
+"""Default command latency [periods of update_rate], the min of this default, and max [s]."""
+
 STANDING_PERIOD = 0.02
 """Real time between messages while simulated time stands still [s]."""
 
@@ -69,14 +73,15 @@ class SimulationParams(NodeParams):
         read_only=True,
     )
     command_latency: float = param(
-        0.008,
+        math.nan,
         doc="Delay between the stamp of a reference and its effect; references are interpolated "
-        "by cubics at each physics step. Two periods of the stream tolerate a message that is one "
-        "period late. Multiplied by real_time_factor if that is above 1. 0: messages take effect "
-        "at once, like those without a stamp.",
+        "by cubics at each physics step. Not set (NaN): two periods of update_rate, which tolerate "
+        "a reference that is one period late, but at least 8 ms. Multiplied by real_time_factor if "
+        "that is above 1. 0: messages take effect at once, like those without a stamp.",
         unit="s",
         ge=0.0,
-        le=0.5,
+        le=MAX_LATENCY,
+        nan=True,
     )
     command_timeout: float = param(
         0.5,
@@ -147,7 +152,7 @@ class SimulationNode(MotionNode[S]):
         controllers that it waits for.
         """
         latest_ns, now_ns = self._latest_stamp(), self._stamp()
-        oldest = self.params.command_timeout if self.params.command_latency > 0.0 else 0.0
+        oldest = self.params.command_timeout if self._latency > 0.0 else 0.0
         for robot in self._robots:
             robot.take_commands(now_ns, oldest, latest_ns)
         if not self._paused and self._problem is None:
@@ -203,9 +208,11 @@ class SimulationNode(MotionNode[S]):
         self._started = time.monotonic() - self.cell.time / self.params.real_time_factor
 
     def _resample(self) -> None:
-        latency = self.params.command_latency
+        given = self.params.command_latency
+        default = min(max(LATENCY_PERIODS * self.period, MIN_LATENCY), MAX_LATENCY)
+        self._latency = default if math.isnan(given) else given
         factor = max(self.params.real_time_factor, 1.0) if self._clock_out is not None else 1.0
-        settings = ResamplerSettings(latency=latency * factor)
+        settings = ResamplerSettings(latency=self._latency * factor)
         if settings != self._resampling:
             self._resampling = settings
             self.cell.set_resampling(settings)
