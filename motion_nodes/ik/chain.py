@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidConfig, UnknownFrame, UnknownJoint
 from motion_nodes.kernels.kinematic_arrays import FIXED, PRISMATIC, PackedArrays, pack, reroot
-from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.kinematics import Kinematics, check_joints
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, KinematicTree, frozen
@@ -36,8 +37,6 @@ class IkChain:
     """Lower limits [rad or m], -inf for continuous joints, shape (n,)."""
     upper: Array
     """Upper limits, shape (n,)."""
-    kinematics: Kinematics
-    """Kinematics of these joints, relative to the base."""
     length: float
     """Upper bound of the distance between tip and first joint [m]; inf with an unlimited prismatic
     joint."""
@@ -75,10 +74,7 @@ class IkChain:
             UnknownJoint: a joint does not exist, or does not move the tip.
             InvalidConfig: no joint moves the tip, or a joint range is empty.
         """
-        for frame in (base, tip):
-            if frame not in tree.frame_names:
-                raise UnknownFrame(frame, tree.frame_names, tree.name)
-        moving = _joints_between(tree, base, tip)
+        moving = joints_between(tree, base, tip)
         if not moving:
             raise InvalidConfig(f"{tree.name}: no joint moves '{tip}' relative to '{base}'.")
         for name in joints or ():
@@ -86,7 +82,8 @@ class IkChain:
                 raise UnknownJoint(name, moving, f"the joints between '{base}' and '{tip}'")
         self.robot_name, self.base, self.tip = tree.name, base, tip
         self.joint_names = moving if not joints else tuple(joints)
-        self.kinematics = Kinematics(tree, self.joint_names, fixed=fixed, base=base)
+        self._tree, self._fixed = tree, dict(fixed or {})
+        check_joints(tree, self.joint_names, self._fixed)
         self.arrays, self.row = _arrays(tree, self.joint_names, fixed or {}, base, tip)
         lower, upper = _limits(tree, self.joint_names, limits)
         self.lower, self.upper = frozen(lower), frozen(upper)
@@ -100,6 +97,11 @@ class IkChain:
         """The centre as a list."""
         # Scalar access is faster on lists than on arrays.
         self._lower, self._upper = lower.tolist(), upper.tolist()
+
+    @cached_property
+    def kinematics(self) -> Kinematics:
+        """Kinematics of these joints, relative to the base; its code is compiled at first use."""
+        return Kinematics(self._tree, self.joint_names, fixed=self._fixed, base=self.base)
 
     @classmethod
     def of_group(cls, robot: Robot, group: str) -> IkChain:
@@ -193,8 +195,20 @@ def _path(arrays: PackedArrays, row: int) -> list[int]:
     return rows[::-1]
 
 
-def _joints_between(tree: KinematicTree, base: str, tip: str) -> tuple[str, ...]:
-    """Return the actuated joints that move the tip relative to the base."""
+def joints_between(tree: KinematicTree, base: str, tip: str) -> tuple[str, ...]:
+    """Return the actuated joints that move the tip relative to the base, from base to tip.
+
+    Args:
+        tree: the robot.
+        base: reference frame.
+        tip: frame that they move.
+
+    Raises:
+        UnknownFrame: base or tip is not a frame.
+    """
+    for frame in (base, tip):
+        if frame not in tree.frame_names:
+            raise UnknownFrame(frame, tree.frame_names, tree.name)
     arrays, row = _arrays(tree, tree.joint_names, {}, base, tip)
     indices = [int(arrays.q_index[r]) for r in _path(arrays, row) if arrays.kind[r] != FIXED]
     return tuple(tree.joint_names[i] for i in dict.fromkeys(indices))

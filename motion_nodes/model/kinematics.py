@@ -74,7 +74,7 @@ class Kinematics:
         self._robot = tree.name
         self._row_of_frame = {name: row for row, name in enumerate(tree.frame_names)}
         fixed = dict(fixed or {})
-        _check_joints(tree, self.joint_names, fixed)
+        check_joints(tree, self.joint_names, fixed)
         arrays = pack(tree.packed, self.joint_names, fixed)
         base_row = self._frame_index(self.base)
         if base_row != 0:
@@ -262,8 +262,17 @@ class Kinematics:
             raise UnknownFrame(str(frame), self.frame_names, self._robot) from None
 
 
-def _check_joints(tree: KinematicTree, joints: tuple[str, ...], fixed: Mapping[str, float]) -> None:
-    """Raise an error unless moving and fixed joints are actuated, distinct and finite."""
+def check_joints(tree: KinematicTree, joints: Sequence[str], fixed: Mapping[str, float]) -> None:
+    """Check that moving and fixed joints are actuated and distinct, at finite positions.
+
+    Args:
+        tree: the robot.
+        joints: actuated joints of a configuration.
+        fixed: positions of other actuated joints [rad or m].
+
+    Raises:
+        UnknownJoint, InvalidConfig: see :class:`Kinematics`.
+    """
     for name in (*joints, *fixed):
         if name not in tree.joint_names:
             raise UnknownJoint(name, tree.joint_names, f"the actuated joints of {tree.name}")

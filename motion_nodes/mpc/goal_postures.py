@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.chain import IkChain, joints_between
 from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkTolerance
 from motion_nodes.ik.solver import LeastSquaresIk
 from motion_nodes.model.robot import Robot
@@ -49,7 +49,7 @@ class GoalPostures:
             are_free: returns which positions of the active joints [rad or m], shape (m, n), are
                 collision-free.
         """
-        every = IkChain(robot.tree, robot.base_frame, tool).joint_names
+        every = joints_between(robot.tree, robot.base_frame, tool)
         chained = [name for name in joints if name in every]
         others = zip(robot.joint_names, robot.home, strict=True)
         fixed = {name: float(q) for name, q in others if name not in chained}

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.chain import IkChain, joints_between
 from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkSolver, as_pose
 from motion_nodes.ik.solvers import make_solver
 from motion_nodes.model.group_kinematics import GroupKinematics
@@ -125,10 +125,7 @@ def moving_joints(checker: CollisionChecker, link: str) -> tuple[str, ...]:
 @functools.lru_cache(maxsize=64)
 def _moving(robot: Robot, link: str) -> frozenset[str]:
     """Return the actuated joints that move a link relative to the base."""
-    try:
-        return frozenset(IkChain(robot.tree, robot.base_frame, link).joint_names)
-    except InvalidConfig:
-        return frozenset()
+    return frozenset(joints_between(robot.tree, robot.base_frame, link))
 
 
 @functools.lru_cache(maxsize=64)
@@ -137,8 +134,7 @@ def _mount(robot: Robot, link: str, joints: tuple[str, ...], fixed: tuple[str, .
     for name in reversed(fixed):
         joint = robot.tree.joint(name)
         for frame in (joint.child, joint.parent):
-            beyond = IkChain(robot.tree, frame, link).joint_names if frame != link else ()
-            if set(beyond) == set(joints):
+            if set(joints_between(robot.tree, frame, link)) == set(joints):
                 return str(frame)
     return None
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.chain import IkChain, joints_between
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.robot import Robot
 from motion_nodes.planning.composite_path import CompositePathSpec
@@ -164,8 +164,8 @@ class TaskSpaceTrajectoryGenerator(JointTrajectoryGenerator):
         tip = frame or self._default
         if tip not in self._chains:
             group = self._chains[self._default]
-            whole = IkChain(self._robot.tree, self._base, tip)
-            joints = [name for name in whole.joint_names if name in group.joint_names]
+            every = joints_between(self._robot.tree, self._base, tip)
+            joints = [name for name in every if name in group.joint_names]
             others = zip(self._robot.joint_names, self._robot.home, strict=True)
             fixed = {name: float(q) for name, q in others if name not in joints}
             self._chains[tip] = IkChain(

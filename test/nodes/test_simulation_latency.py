@@ -20,8 +20,12 @@ from motion_nodes.sim.backend import RobotBackend
     ],
 )
 def test_it_is_two_periods_unless_given(ros, monkeypatch, rate, given, expected):
-    used = []
-    monkeypatch.setattr(RobotBackend, "set_resampling", lambda _, settings: used.append(settings))
+    used, apply = [], RobotBackend.set_resampling
+    monkeypatch.setattr(
+        RobotBackend,
+        "set_resampling",
+        lambda cell, settings: (used.append(settings), apply(cell, settings)),
+    )
     words = [f"update_rate:={rate}", "robots:=[franka]", "publish_clock:=false"]
     words += [f"command_latency:={given}"] if given else []
     args = ["--ros-args"] + [arg for word in words for arg in ("-p", word)]
