@@ -51,27 +51,16 @@ class GroupKinematics:
             )
 
     def pose(self, q: ArrayLike, frame: str) -> Array:
-        """Return the pose of a frame, shape (4, 4).
+        """Return the pose of a frame, shape (4, 4), for ``q`` [rad or m], shape (n,).
 
-        Args:
-            q: joint positions [rad or m], shape (n,).
-            frame: name of the frame.
-
-        Raises:
-            UnknownFrame: lists the frames.
-            InvalidCommand: ``q`` is not ``n`` numbers.
+        Errors are those of :meth:`Kinematics.pose`.
         """
         return self._kinematics.pose(self._all(np.asarray(q, np.float64)[None])[0], frame)
 
     def jacobian_batch(self, Q: ArrayLike, frame: str) -> Array:
-        """Return the Jacobians of a frame for m configurations, shape (m, 6, n).
+        """Return the Jacobians of a frame, shape (m, 6, n), for ``Q`` [rad or m], shape (m, n).
 
-        Args:
-            Q: joint positions [rad or m], shape (m, n).
-            frame: name of the frame.
-
-        Raises:
-            UnknownFrame, InvalidCommand: see :meth:`pose`.
+        Errors are those of :meth:`Kinematics.jacobian_batch`.
         """
         return self._kinematics.jacobian_batch(self._all(Q), frame)[:, :, self._columns]
 

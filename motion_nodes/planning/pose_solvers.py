@@ -6,8 +6,6 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
-import numpy as np
-
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.ik.chain import IkChain, joints_between
 from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkSolver, as_pose
@@ -47,10 +45,8 @@ class MountedSolver:
 
     def solve(self, request: IkRequest) -> IkResult:
         """Return joint positions; the target is in the robot's base; see :class:`IkSolver`."""
-        target = as_pose(request.target, "target")
-        return self._solver.solve(
-            request._replace(target=np.ascontiguousarray(self._X_MB @ target))
-        )
+        X_MT = self._X_MB @ as_pose(request.target, "target")
+        return self._solver.solve(request._replace(target=X_MT))
 
 
 def pose_chain(checker: CollisionChecker, link: str) -> IkChain:

@@ -23,7 +23,7 @@ import numpy as np
 
 from motion_nodes.errors import MotionError
 from motion_nodes.kernels import jit
-from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.group_kinematics import GroupKinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Robot
 from motion_nodes.planning.constrained.path_constraints import TaskSpaceRegion
@@ -60,10 +60,8 @@ def small_motion(checker: CollisionChecker, tip: str | None = None) -> PlanReque
     goal = np.where(goal == start, clip(start - _LITTLE), goal)
     if tip is None:
         return PlanRequest(room, start, (JointGoal(goal),), timeout=0.05)
-    q = robot.home.copy()
-    q[indices] = goal
-    kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
-    return PlanRequest(room, start, (PoseGoal(tip, kinematics.pose(q, tip)),))
+    X_BT = GroupKinematics(robot, room.joint_names, robot.home).pose(goal, tip)
+    return PlanRequest(room, start, (PoseGoal(tip, X_BT),))
 
 
 def _time_a_bend(checker: CollisionChecker) -> None:

@@ -66,6 +66,7 @@ class StopLatch:
         self._held, self._held_until = "", 0.0
         self._replaces = os.environ.get(REPLACED_VARIABLE, "")
         self._loop_thread: int | None = None
+        """Thread that applies stops and resumes; None before its first cycle."""
         self.received: dict[str, DiagnosticStatus] = {}
         """The newest message of each node, by node name."""
         self._stops = PolledSubscription(node, Empty, STOP_TOPIC, qos.REQUESTS)

@@ -15,7 +15,7 @@ TEXT = "sent before the resume"
 
 
 class StoppableProbe(Probe):
-    """Records what it is told by the latch."""
+    """Records the calls of the latch."""
 
     obeys_stop = drives_robot = True
 

@@ -45,9 +45,12 @@ class LoopQueue:
         """Run pending jobs; called by the loop.
 
         Args:
-            count: how many of them, at most :func:`len`; None for all.
+            count: max number of jobs; None for all.
         """
-        for _ in range(len(self) if count is None else count):
+        left = len(self) if count is None else count
+        # A deactivation runs the jobs of a blocked loop, too.
+        while left > 0 and self._pending:
+            left -= 1
             job, future = self._pending.popleft()
             if not future.set_running_or_notify_cancel():
                 continue
