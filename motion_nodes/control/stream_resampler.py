@@ -32,6 +32,9 @@ from motion_nodes.errors import InvalidConfig
 
 Array = NDArray[np.float64]
 
+SLOWER = 100
+"""Number of consecutive gaps longer than the latency after which a stream counts as slow."""
+
 
 @dataclass(frozen=True)
 class ResamplerSettings:
@@ -104,6 +107,8 @@ class StreamResampler:
         """Bound of the playback rate by the velocity limits."""
         self._period = math.inf
         """Period of the stream [s]; single gaps of dropped messages count as up to two periods."""
+        self._long_gaps = 0
+        """Number of gaps longer than the latency since the last shorter one."""
         self._ended = False
         self.extrapolated = 0
         """Number of samples of a moving reference that had to be extrapolated."""
@@ -176,7 +181,7 @@ class StreamResampler:
         if stamp_ns == newest:
             self._knots.pop()
         elif newest is not None:
-            self._period = min((stamp_ns - newest) * 1e-9, 2.0 * self._period)
+            self._note_gap((stamp_ns - newest) * 1e-9)
         piece = self._joined(self._knots[-1], stamp_ns, sample) if self._knots else None
         self._knots.append(Knot(stamp_ns, sample, piece))
         if before is not None and played is not None and self._knots[0].stamp_ns <= played:
@@ -213,6 +218,17 @@ class StreamResampler:
         # Joints with velocity references alone have no path, and thus no lag along it.
         followed = ~np.isnan(value.position)
         return value._replace(velocity=np.where(followed, value.velocity * rate, value.velocity))
+
+    def _note_gap(self, gap: float) -> None:
+        """Estimate the period from the distance of two stamps [s].
+
+        Simulated time waits at :attr:`covered_ns`, beyond the latency: on a busy machine each stamp
+        may be that late, which does not change the period.
+        """
+        latency = self.settings.latency + 1e-6
+        self._long_gaps = self._long_gaps + 1 if gap > latency else 0
+        if self._period > latency or not 0 < self._long_gaps < SLOWER:
+            self._period = min(gap, 2.0 * self._period)
 
     def _left_behind(self, nominal: int) -> StreamSample | None:
         """Return the current reference if it has to leave the stream's path, else None.

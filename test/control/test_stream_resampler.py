@@ -14,7 +14,7 @@ from raised_errors import about
 
 from motion_nodes.control.playback_clock import CATCH_UP
 from motion_nodes.control.stream_pieces import StreamSample
-from motion_nodes.control.stream_resampler import ResamplerSettings, StreamResampler
+from motion_nodes.control.stream_resampler import SLOWER, ResamplerSettings, StreamResampler
 from motion_nodes.errors import InvalidConfig
 
 T = 0.004  # [s] between two messages
@@ -328,9 +328,24 @@ def test_the_covered_time_is_that_of_a_moving_reference():
     resampler.end()
     assert resampler.covered_ns is None
     resampler.push(ns(5 * T), message(5 * T))
-    assert resampler.covered_ns == ns(9 * T), "a single gap is not its period"
-    resampler.push(ns(8 * T), message(8 * T))
+    assert resampler.covered_ns == ns(8 * T), "a single gap is not its period"
+
+
+def test_a_stream_is_waited_for_on_a_busy_machine_until_it_is_slow():
+    resampler = StreamResampler(ResamplerSettings(latency=2 * T, extrapolation=5 * T))
+    resampler.push(0, message(0.0))
+    resampler.push(ns(T), message(T))
+    for count in range(1, 400):
+        covered = resampler.covered_ns
+        if covered is None:
+            break
+        # The simulation waited there for a late controller.
+        resampler.push(covered, message(covered * 1e-9))
+    assert SLOWER < count < SLOWER + 3
+    resampler.push(covered_after := resampler.newest_ns + ns(3 * T), message(0.0))
     assert resampler.covered_ns is None, "its period exceeds the latency"
+    resampler.push(covered_after + ns(T), message(0.0))
+    assert resampler.covered_ns == covered_after + ns(4 * T)
 
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.booleans(), st.floats(0.0, 3 * T)), max_size=8),

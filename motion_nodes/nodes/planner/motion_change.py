@@ -30,9 +30,11 @@ from motion_nodes.ros.messages.path_constraints import is_constrained
 from motion_nodes.ros.messages.pipelines import requested_motion
 from motion_nodes.ros.messages.plan_messages import planning_time, scaling, trajectory_message
 from motion_nodes.ros.messages.trajectory_messages import trajectory_from
+from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.path_efforts import effort_limits
-from motion_nodes.trajectory.splice import replacement, splice
+from motion_nodes.trajectory.splice import SplicedMotion, replacement, splice
 from motion_nodes.trajectory.time_parameterization import scaled_limits
+from motion_nodes.trajectory.trajectory import Infeasible, Trajectory
 
 START_DELAY = 0.05
 """Time from sending a trajectory to its stamp [s], so that it arrives before it begins."""
@@ -131,27 +133,53 @@ class MotionChange:
         if new.recovery_points:
             return None
         following = trajectory_from(new.trajectory.joint_trajectory, group.joints)
-        request, params = planned.job.request, self._host.params
         scene = requests.scenes.scene_with(planned.job.scene_diff, new.job.request.start_state)
         checker = requests.checker(group, scene, q)
-        limits = scaled_limits(
-            checker.limits,
-            scaling(request.max_velocity_scaling_factor, "max_velocity_scaling_factor"),
-            scaling(request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"),
-        )
-
-        def is_free(path: NDArray[np.float64]) -> bool:
-            # Also checked with spheres, as plans are: a later plan may start there.
-            return bool(checker.are_free(path).all()) and sweep_path(checker, path).free
-
-        share, payload = params.effort_share, payload_of(params, group)
-        efforts = effort_limits(requests.robot, group.joints, q, share, payload)
-        motion = splice(running, leave, following, limits, is_free=is_free, efforts=efforts)
+        try:
+            clearance = self._host.params.preferred_clearance
+            motion = self._transition(running, leave, following, checker, clearance)
+        except Infeasible:
+            motion = self._transition(running, leave, following, checker, 0.0)
         now = self._time_since(began) - OVERLAP
         points = replacement(running, now, leave, motion, PlanOptions().time_step)
         trajectory = trajectory_message(points, requests.robot.base_frame)
         set_stamp(trajectory.joint_trajectory, began + int(now * 1e9))
         return PlannedMotion(planned.job, group, q, new.start, trajectory, new.time, new.note)
+
+    def _transition(
+        self,
+        running: Trajectory,
+        leave: float,
+        following: Trajectory,
+        checker: CollisionChecker,
+        clearance: float,
+    ) -> SplicedMotion:
+        """Return the transition from the running motion to a new one.
+
+        Args:
+            running: the active motion.
+            leave: its time at which the transition begins [s].
+            following: the new motion.
+            checker: of the scene.
+            clearance: of the transition, by spheres [m]. The fastest transition passes obstacles
+                as closely as permitted, closer than the new motion.
+        """
+        request, params, group = self._planned.job.request, self._host.params, self._planned.group
+        limits = scaled_limits(
+            checker.limits,
+            scaling(request.max_velocity_scaling_factor, "max_velocity_scaling_factor"),
+            scaling(request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"),
+        )
+        spheres = checker.snapshot()
+        spheres.set_sphere_margin(clearance)
+
+        def is_free(path: NDArray[np.float64]) -> bool:
+            # Also checked with spheres, as plans are: a later plan may start there.
+            return bool(spheres.are_free(path).all()) and sweep_path(checker, path).free
+
+        share, payload = params.effort_share, payload_of(params, group)
+        efforts = effort_limits(checker.robot, group.joints, checker.positions, share, payload)
+        return splice(running, leave, following, limits, is_free=is_free, efforts=efforts)
 
     def _job_from(self, positions: NDArray[np.float64]) -> PlanJob:
         """Return the request with another start state and the remaining time as planning time."""
