@@ -32,7 +32,7 @@ from motion_nodes.errors import InvalidConfig
 
 Array = NDArray[np.float64]
 
-SLOWER = 100
+SLOWER = 250
 """Number of consecutive gaps longer than the latency after which a stream counts as slow."""
 
 
