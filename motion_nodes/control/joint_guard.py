@@ -2,7 +2,8 @@
 """Detection of blocked joints, by tracking errors and effort residuals.
 
 The tracking error is the distance from the closest recent reference, which allows for lag of drives
-and delay of messages: a blocked joint is away from all of them. If efforts are measured, the effort
+and delay of messages, or from their extrapolations, which a driver applies until a late reference
+arrives: a blocked joint is away from all of them. If efforts are measured, the effort
 residual (:mod:`.effort_residual`) detects a contact earlier, except at a position limit, where a
 joint may touch its end stop. Joints are checked while the reference moves and shortly after. A load
 on a joint at rest is a preload and does not count, so that an arm can leave a contact.
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.control.stream_resampler import ResamplerSettings
 from motion_nodes.model.tree import frozen
 
 Array = NDArray[np.float64]
@@ -31,6 +33,8 @@ PUSH_SHARE = 0.2
 """Fraction of the effort threshold above which a joint counts as pushing."""
 END_STOP = 0.005
 """Distance from a position limit at which the residual may be that of the end stop [rad or m]."""
+EXTRAPOLATED = 1.5 * ResamplerSettings().extrapolation
+"""Time by which drivers extrapolate a late reference, with braking [s]."""
 _ROWS = 256
 """Max number of stored references."""
 
@@ -119,7 +123,8 @@ class JointGuard:
         self.settings = settings
         self._period = period
         n = len(settings.tolerance)
-        self._rows = np.full((_ROWS, n), np.nan)
+        self._rows = np.full((_ROWS, 2, n), np.nan)
+        """Stored references and their extrapolations."""
         self._preload = np.zeros(n)
         self.reset()
 
@@ -129,7 +134,7 @@ class JointGuard:
         self._at = self._known = 0
         self._unmeasured = self._extra = 0
         self._moved = math.inf
-        self._behind: NDArray[np.intp] = np.zeros(self._rows.shape[1], np.intp)
+        self._behind: NDArray[np.intp] = np.zeros(self._rows.shape[2], np.intp)
 
     def note(self, reference: Array, speed: Array, dt: float) -> None:
         """Store a reference of all joints.
@@ -139,7 +144,7 @@ class JointGuard:
             speed: velocities [rad/s or m/s], shape (n,), NaN for joints without one.
             dt: time since the last reference [s].
         """
-        self._rows[self._at] = reference
+        self._rows[self._at] = reference, reference + np.nan_to_num(speed) * EXTRAPOLATED
         self._at = (self._at + 1) % _ROWS
         self._known = min(self._known + 1, _ROWS)
         self._unmeasured += 1
@@ -223,5 +228,6 @@ class JointGuard:
         if first < 0:
             rows = np.concatenate((self._rows[first:], self._rows[: self._at]))
         with np.errstate(invalid="ignore"):
-            below, above = rows.min(axis=0) - position, position - rows.max(axis=0)
+            below = rows.min(axis=(0, 1)) - position
+            above = position - rows.max(axis=(0, 1))
         return np.asarray(np.nan_to_num(np.maximum(np.maximum(below, above), 0.0)))
