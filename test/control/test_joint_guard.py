@@ -14,7 +14,7 @@ FREE = np.zeros(1, np.bool_)
 
 
 def times_blocked(period, measured):
-    """Move a joint back and forth for 4 s, from rest; return the times at which it counts as blocked [s].
+    """Move a joint back and forth from rest, and return when it counts as blocked [s].
 
     Args:
         period: of references and measurements [s].

@@ -21,6 +21,8 @@ LEFT = {**{name: HOME[name] for name in ARM}, "panda_joint1": -0.9}
 RIGHT = LEFT | {"panda_joint1": 0.9}
 POST = ((0.06, 0.06, 0.7), (0.36, 0.0, 0.35))
 """Size and place of a post in the way from LEFT to RIGHT."""
+CLEARANCE = 0.001
+"""Min distance of the robot from the post, by spheres [m]; 5 mm are preferred."""
 SLOW = 0.15
 pytestmark = pytest.mark.timeout(900)
 
@@ -66,18 +68,20 @@ def post_in_the_way() -> CollisionChecker:
     X = np.eye(4)
     X[:3, 3] = (x, y, z)
     scene = Scene(objects={"post": world_object("post", Box(size), X)})
-    return CollisionChecker(FRANKA, scene=scene)
+    checker = CollisionChecker(FRANKA, scene=scene)
+    checker.set_sphere_margin(CLEARANCE)
+    return checker
 
 
-def touched(arm: JointClient) -> list[str]:
-    """Return contacts of the robot with the post in all recorded joint states."""
+def too_close(arm: JointClient) -> list[list[str]]:
+    """Return contacts in each recorded joint state that is too close to the post."""
     checker = post_in_the_way()
     found = []
     for message in arm.states.messages:
         joints = dict(zip(message.name, message.position, strict=True))
         q = np.array([joints[name] for name in checker.joint_names])
         if not checker.is_free(q):
-            found += checker.problems(q)
+            found.append(checker.problems(q))
     return found
 
 
@@ -99,7 +103,7 @@ def test_the_robot_goes_around_what_comes_in_its_way(planner, objects):
     states = [message.feedback.state for message in call.feedback]
     assert any(s.startswith("REPLANNING: ") and "post" in s for s in states)
     assert states.count("MONITOR") >= 2
-    assert not touched(planner.arm)
+    assert not too_close(planner.arm)
 
 
 def test_it_does_not_stop_where_there_is_time_to_replan(planner, objects):
@@ -111,7 +115,7 @@ def test_it_does_not_stop_where_there_is_time_to_replan(planner, objects):
     planner.arm.arrives(RIGHT)
     states = [message.feedback.state for message in call.feedback]
     assert any("post" in s and "without a stop" in s for s in states), states
-    assert not touched(planner.arm)
+    assert not too_close(planner.arm)
     assert not [s for s in states if s.startswith("REPLANNING") and "without" not in s]
     speeds, accelerations = stream(planner.arm)
     # Commands from before the motion may still have been queued when the list was cleared.
@@ -143,7 +147,7 @@ def test_a_second_obstacle_changes_the_changed_motion(planner, objects):
     status, result = call.result(within=60.0)
     assert status == SUCCEEDED, result.error_code.message
     planner.arm.arrives(RIGHT)
-    assert not touched(planner.arm)
+    assert not too_close(planner.arm)
 
 
 def test_without_replanning_it_stops_and_says_why(planner, objects):
@@ -154,7 +158,7 @@ def test_without_replanning_it_stops_and_says_why(planner, objects):
     assert result.error_code.val == Codes.MOTION_PLAN_INVALIDATED_BY_ENVIRONMENT_CHANGE
     assert "post" in result.error_code.message
     planner.arm.rest()
-    assert not touched(planner.arm)
+    assert not too_close(planner.arm)
     assert result.executed_trajectory.joint_trajectory.points
 
 
@@ -190,7 +194,7 @@ def test_a_trajectory_of_a_client_stops_before_what_comes(planner, objects):
     assert status == ABORTED
     assert result.error_code.val == Codes.MOTION_PLAN_INVALIDATED_BY_ENVIRONMENT_CHANGE
     planner.arm.rest()
-    assert not touched(planner.arm)
+    assert not too_close(planner.arm)
 
 
 def test_a_scene_of_a_request_counts_for_it_alone(planner):
@@ -200,7 +204,7 @@ def test_a_scene_of_a_request_counts_for_it_alone(planner):
     call = planner.move(RIGHT, options={"planning_scene_diff": diff}, allowed_planning_time=5.0)
     status, result = call.result(within=60.0)
     assert status == SUCCEEDED, result.error_code.message
-    assert not touched(planner.arm)
+    assert not too_close(planner.arm)
     assert not scene(planner.client).world.collision_objects
 
 
