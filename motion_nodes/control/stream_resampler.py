@@ -135,8 +135,7 @@ class StreamResampler:
         """
         if not self._knots or self._ended or self._period > self.settings.latency + 1e-6:
             return None
-        ahead = self.settings.latency + min(self._period, self.settings.extrapolation)
-        return self._knots[-1].stamp_ns + round(ahead * 1e9)
+        return self._knots[-1].stamp_ns + round((self.settings.latency + self._bridged) * 1e9)
 
     @property
     def moving(self) -> bool:
@@ -223,12 +222,18 @@ class StreamResampler:
         """Estimate the period from the distance of two stamps [s].
 
         Simulated time waits at :attr:`covered_ns`, beyond the latency: on a busy machine each stamp
-        may be that late, which does not change the period.
+        may be that late, which does not change the period. Later ones show that it waited in vain.
         """
         latency = self.settings.latency + 1e-6
         self._long_gaps = self._long_gaps + 1 if gap > latency else 0
-        if self._period > latency or not 0 < self._long_gaps < SLOWER:
+        waited = self._period <= latency < gap <= latency + self._bridged
+        if not waited or self._long_gaps >= SLOWER:
             self._period = min(gap, 2.0 * self._period)
+
+    @property
+    def _bridged(self) -> float:
+        """Time by which simulated time may exceed the stream [s]."""
+        return min(self._period, self.settings.extrapolation)
 
     def _left_behind(self, nominal: int) -> StreamSample | None:
         """Return the current reference if it has to leave the stream's path, else None.

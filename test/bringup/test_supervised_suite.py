@@ -128,7 +128,8 @@ def test_a_node_that_always_dies_stays_down_and_the_rest_goes_on(running):
             break
         running.until_said(f"motion: {name} is back", times)
     assert running.count(f"motion: {name} .*{down}") == 1
-    assert times >= 4
+    # Other tests may have caused some of them.
+    assert running.count(f"motion: {name} .*; restart . of 3 within 60 s") >= 3
     running.client.wait(
         lambda: getattr(running.report(name), "level", None) == DiagnosticStatus.ERROR,
         "its state on /diagnostics",

@@ -341,10 +341,19 @@ def test_a_stream_is_waited_for_on_a_busy_machine_until_it_is_slow():
         resampler.push(covered, message(covered * 1e-9))
         count += 1
     assert SLOWER <= count <= SLOWER + 2
-    resampler.push(covered_after := resampler.newest_ns + ns(3 * T), message(0.0))
+    resampler.push(newest := resampler.newest_ns + ns(3 * T), message(0.0))
     assert resampler.covered_ns is None, "its period exceeds the latency"
-    resampler.push(covered_after + ns(T), message(0.0))
-    assert resampler.covered_ns == covered_after + ns(4 * T)
+    resampler.push(newest + ns(T), message(0.0))
+    assert resampler.covered_ns == newest + ns(4 * T)
+
+
+def test_a_slow_stream_is_soon_not_waited_for_after_a_short_gap():
+    """Its sender may send by simulated time, which waits meanwhile."""
+    resampler, stamp = StreamResampler(ResamplerSettings(latency=2 * T)), 0
+    for count, gap in enumerate([T, *[5 * T] * 9]):
+        stamp += ns(gap)
+        resampler.push(stamp, message(stamp * 1e-9))
+        assert count < 3 or resampler.covered_ns is None
 
 
 @pytest.mark.parametrize("seed", range(4))
