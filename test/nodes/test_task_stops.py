@@ -52,6 +52,8 @@ class Cell:
         self.failing: tuple[str, int, bool] | None = None
         """Motion of the fingers that fails, once; after how many cycles; whether nothing reports
         the fingers then."""
+        self.jammed = False
+        """Whether the fingers stall once when they are to open."""
         self.cube, self.X_TO = from_xyz_rpy((0.45, 0.15, 0.5 * SIDE)), None
         self.scene = World()
         self.frames: Any = SimpleNamespace(
@@ -123,6 +125,10 @@ class Cell:
                     self.cube = self.pose @ self.X_TO
 
     def open(self) -> Iterator[None]:
+        if self.jammed:
+            self.jammed = False
+            yield
+            return
         for number, step in enumerate((0.003, 0.01, 0.08)):
             yield
             self._fail("open", number)
@@ -264,6 +270,21 @@ def test_fingers_that_fail_on_the_load_keep_it_known(motion, cycles, silent) -> 
         known = cell.scene.scene.objects["red_cube"].X_WO[:3, 3]
         assert known == pytest.approx(cell.cube[:3, 3], abs=3e-3), where
     assert held == {False, True}
+
+
+def test_a_load_whose_fingers_do_not_open_is_not_lifted_but_released_again() -> None:
+    cell = Cell()
+    runner = cell.begin()
+    while runner.phase != "let down":
+        cell.tick(runner)
+    cell.jammed = True
+    while runner.state is TaskStatus.RUNNING:
+        cell.tick(runner)
+        assert runner.phase != "retreat" or not cell.grips
+    assert runner.state is TaskStatus.SUCCEEDED, runner.reason
+    assert len([e.text for e in runner.events if "did not open" in e.text]) == 1
+    assert cell.cube[2, 3] == pytest.approx(SHELF_TOP + 0.5 * SIDE)
+    assert cell.objects.held is None
 
 
 @pytest.mark.parametrize("silent", [False, True])

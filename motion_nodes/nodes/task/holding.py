@@ -111,6 +111,7 @@ class Holding:
         width = self._motions.width
         try:
             yield from self._motions.open()
+            self._require_opened(width)
         except (GeneratorExit, SkillFailed):
             if width is None or self._may_hold(width):
                 self._interrupted = item
@@ -119,6 +120,14 @@ class Holding:
             self._objects.show(item)
             raise
         self._let_go(item)
+
+    def _require_opened(self, before: float | None) -> None:
+        """Fail if the finger distance [m] is that before opening: fingers also stall inside."""
+        found = self._motions.width
+        if before is None or found is None:
+            return
+        if found < min(before + LOOSE_WIDTH, self._motions.max_width - LOOSE_WIDTH):
+            raise SkillFailed(f"the fingers did not open: they are {1e3 * found:.0f} mm apart")
 
     def _let_go(self, item: ObjectState) -> None:
         self._objects.detach(item)
