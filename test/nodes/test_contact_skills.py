@@ -58,7 +58,8 @@ class ScriptedArm:
         return self._moved(what)
 
     def open(self) -> Iterator[None]:
-        return self._moved("open")
+        yield from self._moved("open")
+        self.width = self.max_width
 
     def close(self) -> Any:
         yield

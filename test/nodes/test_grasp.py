@@ -135,6 +135,25 @@ def test_a_load_beyond_max_effort_aborts_the_motion_with_its_reason(hand):
     assert result.error_string in {values_of(message)["reason"] for message in failed}
 
 
+def test_a_release_presses_the_block_no_harder_than_the_grip(hand):
+    """Its reference returns from behind the surface."""
+    assert hand.client.set_parameters(CONTROLLER, gripper__grasp_force=0.0).successful
+    try:
+        assert hand.grip_block(max_effort=6.0)[1].stalled
+        hand.arm.clear()
+        assert hand.grip(0.04)[1].reached_goal
+    finally:
+        assert hand.client.set_parameters(CONTROLLER, gripper__grasp_force=3.0).successful
+    closing = [
+        -effort
+        for message in hand.arm.states.messages
+        for name, effort in zip(message.name, message.effort, strict=True)
+        if "finger" in name
+    ]
+    assert len(closing) > 20
+    assert 3.0 < max(closing) < 9.0
+
+
 def test_forces_out_of_range_are_refused(hand):
     for values in (
         {"gripper__grasp_force": -1.0},

@@ -60,6 +60,8 @@ class _Grip:
     effort: float = math.nan
     """Smallest effort of the fingers towards the goal [N or N m]."""
     canceled: bool = False
+    bounds: Array | None = None
+    """Effort limits that apply as soon as the reference has passed the fingers [N m or N]."""
 
     @property
     def ended(self) -> bool:
@@ -151,6 +153,9 @@ class GripperServer(LoopActionServer[_Grip]):
         reference = float(self._host.runner.controller.reference_position[self.indices[farthest]])
         pushing = grasp.pushing(grip.effort)
         move.judge(grip.position, speed, dt, pushing=pushing, reference=reference)
+        if grip.bounds is not None and (move.passed or move.status is not GripStatus.MOVING):
+            self._host.runner.effort_bounds[self.indices] = grip.bounds
+            grip.bounds = None
         if move.status is GripStatus.STALLED and before is GripStatus.MOVING:
             grasp.hold(float(q.mean()), move.goal - grip.position)
 
@@ -220,9 +225,14 @@ class GripperServer(LoopActionServer[_Grip]):
             raise MotionError(refusal)
         move = GripperMove(position, self._config)
         command = JointCommand(names=self._joints, positions=[move.goal] * len(self._joints))
+        bounds = self._host.runner.effort_bounds
+        before = bounds[self.indices].copy()
         claim = self._host.runner.claim(command, "a gripper goal", max_effort)
         self._unmeasured = 0.0
         self._newest = _Grip(goal, move, claim, self._watch.begin(claim, max_effort))
+        # A released object is not pressed harder before the fingers open.
+        self._newest.bounds = bounds[self.indices].copy()
+        bounds[self.indices] = np.minimum(before, self._newest.bounds)
         return self._newest
 
     def _outcome(self, grip: _Grip) -> ActionOutcome:
