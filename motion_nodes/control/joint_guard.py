@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.control.playback_clock import BRAKED
 from motion_nodes.control.stream_resampler import ResamplerSettings
 from motion_nodes.model.tree import frozen
 
@@ -33,7 +34,7 @@ PUSH_SHARE = 0.2
 """Fraction of the effort threshold above which a joint counts as pushing."""
 END_STOP = 0.005
 """Distance from a position limit at which the residual may be that of the end stop [rad or m]."""
-EXTRAPOLATED = 1.5 * ResamplerSettings().extrapolation
+EXTRAPOLATED = BRAKED * ResamplerSettings().extrapolation
 """Time by which drivers extrapolate a late reference, with braking [s]."""
 _ROWS = 256
 """Max number of stored references."""

@@ -18,6 +18,10 @@ CATCH_UP = 1.0
 RAMP = 20.0
 """[1/s] Max increase of dp/dt per second, and its decrease towards the end of a catch-up."""
 
+BRAKED = 1.5
+"""Distance by which the playback time passes the end of the buffer until it stops, in durations of
+the extrapolation: one at rate 1, half of one while it brakes."""
+
 _STEP = 0.002
 """[s] Max step of the integration while p lags or brakes."""
 
@@ -77,7 +81,7 @@ class PlaybackClock:
         return nominal_ns + round(self._time * 1e9)
 
     def _integrate(self, left: float, end: float, max_rate: float) -> None:
-        rest = end + 1.5 * self._hold
+        rest = end + BRAKED * self._hold
         while left > 1e-12:
             h = min(left, _STEP)
             left -= h

@@ -25,7 +25,7 @@ from tf2_msgs.msg import TFMessage
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 HERE = Path(__file__).parent
-LIMIT = 60.0  # [s] for one condition; discovery took up to 3 s on a busy machine
+LIMIT = 20.0  # [s] for one condition; discovery took up to 3 s on a busy machine
 ANSWERED = 2.0  # [s] a server drops its answer if it has not discovered the client yet
 
 
