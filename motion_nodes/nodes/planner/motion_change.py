@@ -135,11 +135,7 @@ class MotionChange:
         following = trajectory_from(new.trajectory.joint_trajectory, group.joints)
         scene = requests.scenes.scene_with(planned.job.scene_diff, new.job.request.start_state)
         checker = requests.checker(group, scene, q)
-        try:
-            clearance = self._host.params.preferred_clearance
-            motion = self._transition(running, leave, following, checker, clearance)
-        except Infeasible:
-            motion = self._transition(running, leave, following, checker, 0.0)
+        motion = self._transition(running, leave, following, checker)
         now = self._time_since(began) - OVERLAP
         points = replacement(running, now, leave, motion, PlanOptions().time_step)
         trajectory = trajectory_message(points, requests.robot.base_frame)
@@ -152,17 +148,16 @@ class MotionChange:
         leave: float,
         following: Trajectory,
         checker: CollisionChecker,
-        clearance: float,
     ) -> SplicedMotion:
-        """Return the transition from the running motion to a new one.
+        """Return the transition to a new motion, with the preferred clearance if there is one.
+
+        The fastest transition passes obstacles as closely as permitted, closer than the new motion.
 
         Args:
             running: the active motion.
             leave: its time at which the transition begins [s].
             following: the new motion.
             checker: of the scene.
-            clearance: of the transition, by spheres [m]. The fastest transition passes obstacles
-                as closely as permitted, closer than the new motion.
         """
         request, params, group = self._planned.job.request, self._host.params, self._planned.group
         limits = scaled_limits(
@@ -170,16 +165,20 @@ class MotionChange:
             scaling(request.max_velocity_scaling_factor, "max_velocity_scaling_factor"),
             scaling(request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"),
         )
+        share, payload = params.effort_share, payload_of(params, group)
+        efforts = effort_limits(checker.robot, group.joints, checker.positions, share, payload)
         spheres = checker.snapshot()
-        spheres.set_sphere_margin(clearance)
 
         def is_free(path: NDArray[np.float64]) -> bool:
             # Also checked with spheres, as plans are: a later plan may start there.
             return bool(spheres.are_free(path).all()) and sweep_path(checker, path).free
 
-        share, payload = params.effort_share, payload_of(params, group)
-        efforts = effort_limits(checker.robot, group.joints, checker.positions, share, payload)
-        return splice(running, leave, following, limits, is_free=is_free, efforts=efforts)
+        spheres.set_sphere_margin(params.preferred_clearance)
+        try:
+            return splice(running, leave, following, limits, is_free=is_free, efforts=efforts)
+        except Infeasible:
+            spheres.set_sphere_margin(0.0)
+            return splice(running, leave, following, limits, is_free=is_free, efforts=efforts)
 
     def _job_from(self, positions: NDArray[np.float64]) -> PlanJob:
         """Return the request with another start state and the remaining time as planning time."""
