@@ -86,9 +86,6 @@ class GripperMove:
         self._rest = math.nan
         """Position at its beginning [m or rad]."""
         self._elapsed = 0.0
-        self.passed = False
-        """Whether the reference has passed the fingers, so that it no longer presses them on an
-        object that they held before."""
 
     def wait(self, dt: float) -> None:
         """Count a time without measurements [s] towards the timeout."""
@@ -118,7 +115,6 @@ class GripperMove:
         config = self._config
         self._elapsed += dt
         behind = math.copysign(1.0, self.goal - position) * (position - reference)
-        self.passed = self.passed or not behind > 0.0
         waiting = behind > config.goal_tolerance
         # Fingers whose references are late pause again and again: their velocity is often zero.
         moved = abs(position - self._rest) > config.goal_tolerance

@@ -81,14 +81,16 @@ class Knot:
 def hermite(last: Knot, sample: StreamSample, h: float) -> Piece:
     """Return the interpolation of two samples ``h`` [s] apart.
 
-    Positions with velocities: cubic; without: linear. Velocities alone: linear. A channel of only
-    one of them: the value of the first, until the stamp of the second.
+    Positions with velocities: cubic; without, or with velocities of 0 (drives that only damp):
+    linear. Velocities alone: linear. A channel of only one of them: the value of the first, until
+    the stamp of the second.
     """
     (q0, v0, e0), (q1, v1, e1) = last.sample, sample
     zero = np.zeros_like(q0)
     slope = (q1 - q0) / h
-    cubic = ~np.isnan(slope + v0 + v1)
-    line = ~cubic & ~np.isnan(slope) & np.isnan(v0) & np.isnan(v1)
+    damped = (v0 == 0.0) & (v1 == 0.0)
+    cubic = ~np.isnan(slope + v0 + v1) & ~damped
+    line = ~np.isnan(slope) & (damped | (np.isnan(v0) & np.isnan(v1)))
     driven = np.isnan(q0) & np.isnan(q1) & ~np.isnan(v0 + v1)
     c1 = np.where(cubic, v0, np.where(line, slope, zero))
     c2 = np.where(cubic, (3.0 * slope - 2.0 * v0 - v1) / h, zero)

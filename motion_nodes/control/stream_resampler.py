@@ -13,7 +13,8 @@ or with its deceleration, so that a motion does not overshoot its end because of
 When messages resume, it follows the same path, faster until the delay is compensated
 (:mod:`motion_nodes.control.playback_clock`). The difference between extrapolation and stream decays
 smoothly, so that the reference never jumps, and late messages never cause a violation of position
-and velocity limits.
+and velocity limits. Differences of several late messages add up, and each decays by itself: if all
+messages are late, the reference is delayed by less than the duration of a decay.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class ResamplerSettings:
 
 @dataclass(frozen=True, eq=False)
 class _Blend:
-    """Offset to the stream that decays after missing messages."""
+    """Offset to the stream that decays after a missing message."""
 
     begin_ns: int
     span: float
@@ -101,7 +102,7 @@ class StreamResampler:
         self._max_velocity = max_velocity
         self._position_limits = position_limits
         self._knots: deque[Knot] = deque()
-        self._blend: _Blend | None = None
+        self._blends: list[_Blend] = []
         self._clock = PlaybackClock(self.settings.extrapolation)
         self._max_rate = math.inf
         """Bound of the playback rate by the velocity limits."""
@@ -148,7 +149,7 @@ class StreamResampler:
         newest = self._knots[-1] if self._knots else None
         return (
             newest is not None
-            and self._blend is None
+            and not self._blends
             and isinstance(newest.piece, Rest)
             and all(knot.sample is newest.sample for knot in self._knots)
         )
@@ -174,7 +175,7 @@ class StreamResampler:
         self._ended = False
         played, before, missed = self._clock.played_ns, None, math.inf
         if played is not None and newest is not None and (played > newest or stamp_ns == newest):
-            before = self._value(played)
+            before = self._curve(played)
             if stamp_ns > newest:  # at least one message was missing
                 missed = max((played - newest) * 1e-9, self._period)
         if stamp_ns == newest:
@@ -184,7 +185,6 @@ class StreamResampler:
         piece = self._joined(self._knots[-1], stamp_ns, sample) if self._knots else None
         self._knots.append(Knot(stamp_ns, sample, piece))
         if before is not None and played is not None and self._knots[0].stamp_ns <= played:
-            self._blend = None
             self._blend_from(before, self._curve(played), played, missed)
         return True
 
@@ -203,7 +203,7 @@ class StreamResampler:
         while len(knots) > 1 and knots[1].stamp_ns <= play:
             knots.popleft()
         if before is not None:
-            self._blend = None
+            self._blends.clear()
             self._blend_from(before, self._curve(play), play, math.inf)
         if len(knots) == 1 and play > knots[0].stamp_ns:
             self.extrapolated += self.moving
@@ -347,23 +347,23 @@ class StreamResampler:
         if self._max_velocity is not None:
             # The offset's max velocity is 1.5 |offset| / span.
             span = max(span, 1.5 * float(np.max(np.abs(apart) / self._max_velocity)))
-        self._blend = _Blend(at, span, apart, faster)
+        self._blends.append(_Blend(at, span, apart, faster))
 
     def _blended(self, sample: StreamSample, play: int) -> StreamSample:
-        blend = self._blend
-        if blend is None:
+        if not self._blends:
             return sample
-        span = blend.span
-        u = (play - blend.begin_ns) * 1e-9 / span
-        if u >= 1.0:
-            self._blend = None
+        stream, (position, velocity, effort) = sample.position, sample
+        for blend in list(self._blends):
+            span = blend.span
+            u = (play - blend.begin_ns) * 1e-9 / span
+            if u >= 1.0:
+                self._blends.remove(blend)
+                continue
+            # The Hermite cubic from the difference to 0, and its derivative.
+            stay, move = (1.0 + 2.0 * u) * (1.0 - u) ** 2, u * (1.0 - u) ** 2 * span
+            stay_rate, move_rate = 6.0 * u * (u - 1.0) / span, (1.0 - u) * (1.0 - 3.0 * u)
+            position = position + stay * blend.position + move * blend.velocity
+            velocity = velocity + stay_rate * blend.position + move_rate * blend.velocity
+        if position is stream:
             return sample
-        # The Hermite cubic from the difference to 0, and its derivative.
-        stay, move = (1.0 + 2.0 * u) * (1.0 - u) ** 2, u * (1.0 - u) ** 2 * span
-        stay_rate, move_rate = 6.0 * u * (u - 1.0) / span, (1.0 - u) * (1.0 - 3.0 * u)
-        blended = StreamSample(
-            sample.position + stay * blend.position + move * blend.velocity,
-            sample.velocity + stay_rate * blend.position + move_rate * blend.velocity,
-            sample.effort,
-        )
-        return self._within_limits(blended, sample.position)
+        return self._within_limits(StreamSample(position, velocity, effort), stream)

@@ -41,7 +41,6 @@ def test_fingers_that_wait_for_their_reference_do_not_stall():
         status = move.judge(
             max(reference, 0.02), 0.05 * (reference > 0.02), 0.004, reference=reference
         )
-        assert move.passed == (reference >= 0.02)
     assert status is GripStatus.REACHED
 
 

@@ -8,32 +8,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from control.sine_stream import FINE, A, T, W, message, ns, sine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
 from motion_nodes.control.playback_clock import CATCH_UP
 from motion_nodes.control.stream_pieces import StreamSample
-from motion_nodes.control.stream_resampler import SLOWER, ResamplerSettings, StreamResampler
+from motion_nodes.control.stream_resampler import ResamplerSettings, StreamResampler
 from motion_nodes.errors import InvalidConfig
-
-T = 0.004  # [s] between two messages
-FINE = 0.001  # [s] between two samples of the driver
-W = np.array([3.0, 7.0])
-A = np.array([0.8, 0.1])
-NAN = np.full(2, np.nan)
-
-
-def sine(t: float) -> tuple[np.ndarray, np.ndarray]:
-    return A * np.sin(W * t), A * W * np.cos(W * t)
-
-
-def message(t: float) -> StreamSample:
-    return StreamSample(*sine(t), NAN)
-
-
-def ns(t: float) -> int:
-    return round(t * 1e9)
 
 
 def play(
@@ -312,73 +295,6 @@ def test_of_one_stamp_the_last_counts_and_older_ones_do_not():
 def test_bad_times_are_refused(name, bad):
     with pytest.raises(InvalidConfig, check=about(name)):
         ResamplerSettings(**{name: bad})
-
-
-def test_the_covered_time_is_that_of_a_moving_reference():
-    resampler = StreamResampler(ResamplerSettings(latency=2 * T, extrapolation=5 * T))
-    assert resampler.covered_ns is None
-    resampler.push(0, message(0.0))
-    assert resampler.covered_ns is None, "its period is unknown"
-    resampler.push(ns(T), message(T))
-    assert resampler.covered_ns == ns(4 * T)
-    assert resampler.moving
-    resampler.push(ns(2 * T), StreamSample(A, np.zeros(2), NAN))
-    assert resampler.covered_ns == ns(5 * T)
-    assert not resampler.moving
-    resampler.end()
-    assert resampler.covered_ns is None
-    resampler.push(ns(5 * T), message(5 * T))
-    assert resampler.covered_ns == ns(8 * T), "a single gap is not its period"
-
-
-def test_a_stream_is_waited_for_on_a_busy_machine_until_it_is_slow():
-    resampler = StreamResampler(ResamplerSettings(latency=2 * T, extrapolation=5 * T))
-    resampler.push(0, message(0.0))
-    resampler.push(ns(T), message(T))
-    count = 0
-    while (covered := resampler.covered_ns) is not None:
-        # The simulation waited there for a late controller.
-        resampler.push(covered, message(covered * 1e-9))
-        count += 1
-    assert SLOWER <= count <= SLOWER + 2
-    resampler.push(newest := resampler.newest_ns + ns(3 * T), message(0.0))
-    assert resampler.covered_ns is None, "its period exceeds the latency"
-    resampler.push(newest + ns(T), message(0.0))
-    assert resampler.covered_ns == newest + ns(4 * T)
-
-
-def test_a_slow_stream_is_soon_not_waited_for_after_a_short_gap():
-    """Its sender may send by simulated time, which waits meanwhile."""
-    resampler, stamp = StreamResampler(ResamplerSettings(latency=2 * T)), 0
-    for count, gap in enumerate([T, *[5 * T] * 9]):
-        stamp += ns(gap)
-        resampler.push(stamp, message(stamp * 1e-9))
-        assert count < 3 or resampler.covered_ns is None
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_joint_follows_a_starved_controller_where_time_waits_for_it(seed):
-    """The controller runs after a third of the cycles of a simulation that catches up."""
-    random, resampler = np.random.default_rng(seed), StreamResampler(ResamplerSettings(2 * T))
-    step, now = T / 2, 0.0
-
-    def angle(time):
-        return 0.65 * (1.0 - math.cos(2.0 * max(time - 1.0, 0.0)))
-
-    while now < 10.0:
-        due = T if now < 1.0 or random.random() < 0.1 else 0.1
-        if resampler.covered_ns is not None:
-            due = min(due, resampler.covered_ns * 1e-9 - now)
-        for _ in range(round(due / step)):
-            now += step
-            sample = resampler.sample(ns(now))
-            if sample is not None:
-                recent = [angle(t) for t in np.arange(now - 4 * T, now + step, step)]
-                assert min(recent) - 1e-4 < sample.position[0] < max(recent) + 1e-4
-        if now < 1.0 or random.random() < 1 / 3:
-            velocity = 1.3 * math.sin(2.0 * max(now - 1.0, 0.0))
-            values = np.array([[angle(now)], [velocity], [math.nan]])
-            resampler.push(ns(now), StreamSample(*values))
 
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.booleans(), st.floats(0.0, 3 * T)), max_size=8),

@@ -37,8 +37,8 @@ class Hand:
         self.ik = ArticulationIk(load_robot("franka"), "arm")
         self.at, self.above = self.configuration(0.355), self.configuration(0.45)
 
-    def configuration(self, z: float) -> dict[str, float]:
-        found = self.ik.goal_for(from_xyz_rpy((0.5, 0.0, z), (np.pi, 0.0, 0.0)), HOME)
+    def configuration(self, z: float, y: float = 0.0) -> dict[str, float]:
+        found = self.ik.goal_for(from_xyz_rpy((0.5, y, z), (np.pi, 0.0, 0.0)), HOME)
         assert found.success
         return dict(zip(found.names, found.positions.tolist(), strict=True))
 
@@ -135,11 +135,15 @@ def test_a_load_beyond_max_effort_aborts_the_motion_with_its_reason(hand):
     assert result.error_string in {values_of(message)["reason"] for message in failed}
 
 
-def test_a_release_presses_the_block_no_harder_than_the_grip(hand):
-    """Its reference returns from behind the surface."""
+@pytest.mark.parametrize("offset", [0.0, 0.003], ids=["centred", "off-centre"])
+def test_a_release_presses_the_block_no_harder_than_the_grip(hand, offset):
+    """Its reference returns from behind the surface; off-centre, of one finger after the other."""
     assert hand.client.set_parameters(CONTROLLER, gripper__grasp_force=0.0).successful
     try:
-        assert hand.grip_block(max_effort=6.0)[1].stalled
+        assert hand.grip(0.04)[1].reached_goal
+        for goal in (hand.above, hand.configuration(0.355, offset)):
+            assert hand.go(goal)[0] == GoalStatus.STATUS_SUCCEEDED
+        assert hand.grip(0.0, 6.0)[1].stalled
         hand.arm.clear()
         assert hand.grip(0.04)[1].reached_goal
     finally:

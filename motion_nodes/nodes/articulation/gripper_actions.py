@@ -61,7 +61,8 @@ class _Grip:
     """Smallest effort of the fingers towards the goal [N or N m]."""
     canceled: bool = False
     bounds: Array | None = None
-    """Effort limits that apply as soon as the reference has passed the fingers [N m or N]."""
+    """Effort limits that apply as soon as the references have passed all fingers [N m or N]: until
+    then they press them on an object that they held before."""
 
     @property
     def ended(self) -> bool:
@@ -150,10 +151,12 @@ class GripperServer(LoopActionServer[_Grip]):
         farthest = int(np.argmax(np.abs(q - move.goal)))
         grip.position, grip.effort = float(q[farthest]), grip.pushing(q, effort)
         before, speed = move.status, float(v[int(np.argmax(np.abs(v)))])
-        reference = float(self._host.runner.controller.reference_position[self.indices[farthest]])
+        reference = self._host.runner.controller.reference_position[self.indices]
         pushing = grasp.pushing(grip.effort)
-        move.judge(grip.position, speed, dt, pushing=pushing, reference=reference)
-        if grip.bounds is not None and (move.passed or move.status is not GripStatus.MOVING):
+        move.judge(grip.position, speed, dt, pushing=pushing, reference=float(reference[farthest]))
+        # An object that is not centred holds the fingers at different positions.
+        behind = bool((np.sign(move.goal - q) * (q - reference) > 0.0).any())
+        if grip.bounds is not None and not (behind and move.status is GripStatus.MOVING):
             self._host.runner.effort_bounds[self.indices] = grip.bounds
             grip.bounds = None
         if move.status is GripStatus.STALLED and before is GripStatus.MOVING:
