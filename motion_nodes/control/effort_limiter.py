@@ -82,10 +82,14 @@ class EffortLimiter:
         # Joints without a limit follow their references at any velocity.
         slow = np.isfinite(reach) | self._limited
         positions = np.where(slow, self._approached(goal, reference.positions, dt), goal)
+        before = self._limited
         self._limited = (positions != reference.positions) & ~np.isnan(reference.positions)
         self._note(positions, goal, dt)
-        # Damping with a reference at rest only reduces the effort.
-        velocities = np.where(self._limited, 0.0, reference.velocities)
+        # Damping with a reference at rest only reduces the effort. When the original reference is
+        # met again, the sent one is not yet as fast.
+        least, most = np.minimum(self._speed, 0.0), np.maximum(self._speed, 0.0)
+        velocities = np.where(before, reference.velocities.clip(least, most), reference.velocities)
+        velocities = np.where(self._limited, 0.0, velocities)
         return dataclasses.replace(reference, positions=positions, velocities=velocities)
 
     def _approached(self, goal: Array, reference: Array, dt: float) -> Array:

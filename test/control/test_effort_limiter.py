@@ -143,3 +143,18 @@ def test_a_push_that_was_limited_comes_back_no_faster_than_the_joint_may_move():
         last, steps = now.positions[0], steps + 1
     assert steps == math.ceil((0.3 - 0.005) / (0.5 * DT))
     assert effort_limiter.limit(given, there, np.full(3, INF), DT) is given
+
+
+def test_a_reference_that_is_met_again_begins_with_the_speed_that_was_sent():
+    """A grasp is released: the reference returns into the band from behind the surface."""
+    effort_limiter, there = limiter(SOFT), np.zeros(3)
+    bounds, last, velocities = np.array([20.0, INF, INF]), math.nan, []
+    for k in range(500):
+        given = reference([-0.05 + 0.0502 * DT * k, 0.0, 0.0], [0.0502, 0.0, 0.0])
+        sent = effort_limiter.limit(given, there, bounds, DT)
+        velocities.append(float(sent.velocities[0]))
+        if velocities[-1] and not velocities[-2]:
+            assert velocities[-1] <= (sent.positions[0] - last) / DT + 1e-9
+        last = float(sent.positions[0])
+    assert velocities[0] == 0.0
+    assert velocities[300] == 0.0502

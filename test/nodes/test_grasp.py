@@ -155,7 +155,7 @@ def test_a_release_presses_the_block_no_harder_than_the_grip(hand, offset):
         if "finger" in name
     ]
     assert len(closing) > 20
-    assert 3.0 < max(closing) < 9.0
+    assert 3.0 < max(closing) < 7.0
 
 
 def test_forces_out_of_range_are_refused(hand):
