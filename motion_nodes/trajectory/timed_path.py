@@ -19,10 +19,13 @@ Array = NDArray[np.float64]
 
 _NEAREST = 1e-4
 """Min time between two points of a motion [s]."""
-_ON_LINES = 3.0
+_ON_LINES = 10.0
 """Factor of the time between points on lines."""
 _JERK_CHANGE = 0.02
 """Change of the jerk, relative to its max, that one polynomial may bridge."""
+_POSITION_ERROR = 3e-7
+"""The same change times the cubed duration of the polynomial [s^3], to which its error of the
+positions is proportional."""
 _JUMP = 0.01
 """Change of the acceleration between two instants that is a jump, relative to the max."""
 
@@ -102,7 +105,7 @@ class TimedPath(Trajectory):
 
         Points are at changes of the jerk, because polynomials across them would exceed the limits,
         and within longer intervals. On lines, which interpolation does not leave, the spacing may
-        be three times as large. At a jump of the acceleration, a further point has the previous
+        be ten times as large. At a jump of the acceleration, a further point has the previous
         acceleration.
 
         Args:
@@ -172,7 +175,8 @@ class TimedPath(Trajectory):
         kept, changed, most = [0], 0.0, longest[0]
         for i in range(1, len(at) - 1):
             changed, most = changed + steps[i], min(most, longest[i])
-            if changed > _JERK_CHANGE or at[i + 1] - at[kept[-1]] > most:
+            span = at[i + 1] - at[kept[-1]]
+            if changed > _JERK_CHANGE or changed * span**3 > _POSITION_ERROR or span > most:
                 kept.append(i)
                 changed, most = 0.0, longest[i]
         return [*kept, len(at) - 1]
