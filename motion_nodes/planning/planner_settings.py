@@ -31,8 +31,8 @@ class PlannerSettings:
         default = self._default(planner)
         with self._lock:
             given = self._given.get((planner, "")), self._given.get((planner, group))
-        for values in given:
-            default = _changed(default, values or {})
+        for values in filter(None, given):
+            default = _changed(default, values)
         return default
 
     def words(self, planner: str, group: str) -> dict[str, str]:

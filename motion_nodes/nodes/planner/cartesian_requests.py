@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from moveit_msgs.msg import MoveItErrorCodes, PlanningScene
+from moveit_msgs.msg import MoveItErrorCodes
 
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.poses import inverse
@@ -53,7 +53,7 @@ def straight_path(
     requests.await_warm(cancelled)
     group = requests.group(request.group_name)
     q = requests.start(request.start_state)
-    scene = requests.scenes.scene_with(PlanningScene(), request.start_state)
+    scene = requests.scenes.scene_with(None, request.start_state)
     context = GoalContext(requests.robot, group, q, requests.frames.in_scene(scene))
     constraints = path_constraints_of(request.path_constraints, context)
     link, X_LF = context.target(request.link_name)

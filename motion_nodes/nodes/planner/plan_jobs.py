@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ class PlanJob:
 
     request: Any
     """moveit_msgs/MotionPlanRequest."""
-    scene_diff: Any = field(default_factory=PlanningScene)
+    scene_diff: PlanningScene | None = None
     """Changes of the planning scene for this request only."""
     from_current: bool = False
     """Whether the plan must start at the current state, because it is to be executed."""

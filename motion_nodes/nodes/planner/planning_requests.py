@@ -92,6 +92,8 @@ class PlanningRequests:
         self.warm = threading.Event()
         """Set once all kernels are compiled and loaded."""
         self.checker = CheckerCache(robot, lambda: params().clearance).checker
+        self._recovery: tuple[RrtPlannerParams, RecoverySettings] | None = None
+        """The last parameters, and the settings of recovery from them."""
 
     def warm_up(self) -> None:
         """Load the compiled kernels and set :attr:`warm`."""
@@ -188,7 +190,9 @@ class PlanningRequests:
     def recovery_settings(self) -> RecoverySettings | None:
         """Return the settings of recovery from invalid start states; None if it is disabled."""
         params = self.params()
-        return settings_from(params, RecoverySettings, "recovery_") if params.recovery else None
+        if self._recovery is None or self._recovery[0] is not params:
+            self._recovery = params, settings_from(params, RecoverySettings, "recovery_")
+        return self._recovery[1] if params.recovery else None
 
     def await_warm(self, cancelled: Callable[[], bool]) -> None:
         """Wait until all kernels are compiled, which takes long at the first start on a machine.

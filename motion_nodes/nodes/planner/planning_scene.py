@@ -176,22 +176,26 @@ class PlanningSceneOwner:
                 self._prepare_meshes()
             self._publish_changes()
 
-    def scene_with(self, change: PlanningScene, state: RobotState | None = None) -> Scene:
+    def scene_with(self, change: PlanningScene | None, state: RobotState | None = None) -> Scene:
         """Return the scene of a request.
 
         Both arguments are applied as differences, regardless of is_diff: clients that set joint
         positions do not intend to detach objects.
 
         Args:
-            change: planning scene of the request.
+            change: planning scene of the request; None: unchanged.
             state: start state of the request, whose attached objects are added.
 
         Raises:
             RequestRejected: an invalid change.
         """
-        change.is_diff = change.robot_state.is_diff = True
-        attached = [] if state is None else state.attached_collision_objects
-        scene, findings = self.messages.apply(self.scene, change, *attached)
+        messages = [] if state is None else list(state.attached_collision_objects)
+        if change is not None:
+            change.is_diff = change.robot_state.is_diff = True
+            messages.insert(0, change)
+        if not messages:
+            return self.scene
+        scene, findings = self.messages.apply(self.scene, *messages)
         for text in findings.warnings:
             self._node.warn("scene of a request", f"scene of a request: {text}")
         if findings.refused:

@@ -60,8 +60,8 @@ def trajectory_message(trajectory: JointTrajectory, frame: str = "") -> RobotTra
 
 def _rows(values: NDArray[np.float64]) -> list[array[float]]:
     """Return the rows of an array in the form of message fields."""
-    raw, width = np.ascontiguousarray(values, np.float64).tobytes(), 8 * values.shape[1]
-    return [array("d", raw[i : i + width]) for i in range(0, len(raw), width)]
+    every, width = array("d", np.ascontiguousarray(values, np.float64).tobytes()), values.shape[1]
+    return [every[i : i + width] for i in range(0, len(every), width)]
 
 
 def _point(
