@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from motion_nodes import __version__
+from motion_nodes.cli.batch import batch
 from motion_nodes.cli.bench import bench
 from motion_nodes.cli.cartesian import cartesian
 from motion_nodes.cli.convert import convert
@@ -49,8 +50,8 @@ app = typer.Typer(
 )
 
 for _command in (
-    fk, ik, plan, cartesian, convert, bench, record, new, mount, spheres, plot, reach, wait, go,
-    recover, stop, resume, learn, task, mcp,
+    fk, ik, batch, plan, cartesian, convert, bench, record, new, mount, spheres, plot, reach, wait,
+    go, recover, stop, resume, learn, task, mcp,
 ):  # fmt: skip
     app.command()(_command)
 

@@ -16,13 +16,14 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from moveit_msgs.msg import MoveItErrorCodes
-from moveit_msgs.srv import GetPositionFK, GetPositionIK, GetStateValidity
+from moveit_msgs.srv import GetCartesianPath, GetPositionFK, GetPositionIK, GetStateValidity
 from sensor_msgs.msg import JointState
 
 from motion_nodes.errors import MotionError
 from motion_nodes.ik.problem import IkSettings, IkTolerance
 from motion_nodes.ik.solvers import DEFAULT, solver_names
 from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.nodes.kinematics.ik_batches import IkBatches
 from motion_nodes.nodes.kinematics.ik_chains import IkChains
 from motion_nodes.nodes.kinematics.kinematics_requests import KinematicsRequests
 from motion_nodes.nodes.kinematics.several_tips import SeveralTips
@@ -140,6 +141,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
             lambda: scene.note,
             SeveralTips(robot),
         )
+        self._batches = IkBatches(robot)
         self._counts = {"solved": 0, "failed": 0}
         self._target = self.poll(PoseStamped, "~/target_pose")
         self._status = self.advertise(DiagnosticStatus, "~/status")
@@ -147,6 +149,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         threads = self._threads = ServiceThreads(self, params.request_threads)
         for kind, name, handler in (
             (GetPositionIK, "compute_ik", self._compute_ik),
+            (GetCartesianPath, "compute_ik_batch", self._compute_ik_batch),
             (GetPositionFK, "compute_fk", self._compute_fk),
             (GetStateValidity, "check_state_validity", self._check_state_validity),
         ):
@@ -267,6 +270,20 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         self._count(True)
         response.solution.joint_state.header.stamp = self.get_clock().now().to_msg()
         response.solution.joint_state.header.frame_id = self.robot.base_frame
+        set_code(response.error_code, MoveItErrorCodes.SUCCESS, note, self.get_name())
+        return response
+
+    def _compute_ik_batch(self, request: Any, response: Any) -> Any:
+        try:
+            require_active(self)
+            note = self._batches.solve(self._requests, request, response)
+        except RequestRejected as error:
+            set_code(response.error_code, error.code, str(error), self.get_name())
+            return response
+        finally:
+            solved = [bool(p.positions) for p in response.solution.joint_trajectory.points]
+            self._counts["solved"] += sum(solved)
+            self._counts["failed"] += len(solved) - sum(solved)
         set_code(response.error_code, MoveItErrorCodes.SUCCESS, note, self.get_name())
         return response
 

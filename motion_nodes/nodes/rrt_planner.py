@@ -26,6 +26,7 @@ from sensor_msgs.msg import JointState
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import ROBOT_FILE
+from motion_nodes.nodes.planner.batch_requests import plan_batch
 from motion_nodes.nodes.planner.cartesian_requests import straight_path
 from motion_nodes.nodes.planner.industrial_requests import (
     fill_sequence,
@@ -142,6 +143,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         threads.serve(GetMotionPlan, "plan_kinematic_path", self._plan, qos.SERVICES)
         threads.serve(GetCartesianPath, "compute_cartesian_path", self._cartesian, qos.SERVICES)
         threads.serve(GetMotionSequence, "plan_sequence_path", self._sequence, qos.SERVICES)
+        threads.serve(GetMotionSequence, "plan_batch", self._batch, qos.SERVICES)
         PlannerQueries(self, threads)
         self.scenes.serve(threads)
         SceneFiles(self, self.scenes, threads)
@@ -287,6 +289,20 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         self._counts["planned"] += 1
         set_code(response.error_code, Codes.SUCCESS, note, self.get_name())
         self._to_show.append((response.start_state, response.solution, None))
+        return response
+
+    def _batch(self, request: Any, response: Any) -> Any:
+        answer, items = response.response, request.request.items
+        try:
+            require_active(self)
+            note = plan_batch(self.requests, items, answer, self._cancelled)
+        except RequestRejected as error:
+            set_code(answer.error_code, error.code, str(error), self.get_name())
+        else:
+            set_code(answer.error_code, Codes.SUCCESS, note, self.get_name())
+        planned = sum(bool(t.joint_trajectory.points) for t in answer.planned_trajectories)
+        self._counts["planned"] += planned
+        self._counts["failed"] += max(len(items), 1) - planned
         return response
 
     def _sequence(self, request: Any, response: Any) -> Any:

@@ -11,6 +11,7 @@ from moveit_msgs.msg import MoveItErrorCodes
 from motion_nodes.errors import InvalidConfig, MotionError, UnknownFrame
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkSettings, IkSolver
+from motion_nodes.ik.solver import LeastSquaresIk
 from motion_nodes.ik.solvers import make_solver
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
@@ -24,6 +25,8 @@ class SolvedChain:
     """Solver of one kinematic chain."""
 
     solver: IkSolver
+    batches: LeastSquaresIk
+    """Solver of many poses at once; the same one if it can."""
     chain: IkChain
     locked: tuple[str, ...]
     """Joints of the chain that are not in the group and do not move."""
@@ -99,6 +102,10 @@ class IkChains:
             if len(locked) == len(chain.joint_names):
                 raise InvalidConfig(f"group '{group.name}' does not move link '{link}'")
             solver = make_solver(chain, self.solver, self._settings)
+            if isinstance(solver, LeastSquaresIk):
+                batches = solver
+            else:
+                batches = LeastSquaresIk(chain, self._settings)
         except (UnknownFrame, MotionError) as error:
             raise RequestRejected(MoveItErrorCodes.INVALID_LINK_NAME, str(error)) from None
-        return SolvedChain(solver, chain, locked)
+        return SolvedChain(solver, batches, chain, locked)

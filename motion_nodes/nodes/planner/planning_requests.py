@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
 from motion_nodes.model.robot import Group, Robot
-from motion_nodes.nodes.planner.checker_cache import CheckerCache
 from motion_nodes.nodes.planner.industrial_requests import plan_tool_motion
 from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_speed
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams, payload_of
@@ -49,6 +48,7 @@ from motion_nodes.ros.messages.plan_messages import (
 )
 from motion_nodes.ros.messages.request_fields import not_used, reference_path
 from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.scene.checker_cache import CheckerCache
 
 Array = NDArray[np.float64]
 Codes = MoveItErrorCodes

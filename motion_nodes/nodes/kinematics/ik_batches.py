@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Service compute_ik_batch: joint positions for an array of poses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from moveit_msgs.msg import MoveItErrorCodes
+from numpy.typing import NDArray
+from trajectory_msgs.msg import JointTrajectoryPoint
+
+from motion_nodes.errors import MotionError
+from motion_nodes.ik.collision_free import CollisionFree
+from motion_nodes.ik.problem import IkBatchResult
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.robot import Robot
+from motion_nodes.nodes.kinematics.ik_chains import SolvedChain
+from motion_nodes.nodes.kinematics.kinematics_requests import KinematicsRequests
+from motion_nodes.ros.messages.moveit_messages import (
+    RequestRejected,
+    fill_robot_state,
+    pose_of,
+)
+from motion_nodes.scene.checker_cache import CheckerCache
+
+Array = NDArray[np.float64]
+Codes = MoveItErrorCodes
+
+MAX_POSES = 10_000
+"""Max number of poses in a request; each takes up to the solver's timeout."""
+UNUSED = (
+    "max_step", "jump_threshold", "prismatic_jump_threshold", "revolute_jump_threshold",
+    "max_velocity_scaling_factor", "max_acceleration_scaling_factor", "max_cartesian_speed",
+)  # fmt: skip
+"""Fields of GetCartesianPath that only concern paths."""
+
+
+class IkBatches:
+    """Implementation of the service; thread-safe."""
+
+    def __init__(self, robot: Robot) -> None:
+        """Create the service of a robot."""
+        self._checkers = CheckerCache(robot, lambda: 0.0)
+
+    def solve(self, own: KinematicsRequests, request: Any, response: Any) -> str:
+        """Fill in the response of GetCartesianPath.
+
+        The solution has one point per pose, without positions where there is no solution; fraction
+        is the share of solved poses.
+
+        Args:
+            own: kinematics services of the robot.
+            request: of the service; its waypoints are the poses.
+            response: of the service.
+
+        Returns:
+            A note for the client; may be empty.
+
+        Raises:
+            RequestRejected: an invalid request, or poses without a solution. The response has the
+                solutions of the others.
+        """
+        group = own.group(request.group_name)
+        link = own.frames.name_of(request.link_name) if request.link_name else ""
+        chain = own.chains.find(group, link)
+        if chain.locked:
+            raise RequestRejected(
+                Codes.INVALID_LINK_NAME,
+                f"{request.link_name} is also moved by {', '.join(chain.locked)}, not in "
+                f"'{group.name}'; use compute_ik",
+            )
+        if request.path_constraints != type(request.path_constraints)():
+            raise RequestRejected(
+                Codes.INVALID_MOTION_PLAN, "path_constraints are not supported by compute_ik_batch"
+            )
+        q = own.state(request.start_state, "the seed")
+        targets, notes = _targets(own, request, chain, q)
+        acceptance = None
+        if request.avoid_collisions:
+            if chain.joint_names != group.joints:
+                raise RequestRejected(
+                    Codes.INVALID_LINK_NAME,
+                    f"{request.link_name} is not moved by all joints of '{group.name}'; with "
+                    "avoid_collisions use its tip, or compute_ik",
+                )
+            scene = own.scene(request.start_state, q)
+            notes.append(own.scene_note())
+            acceptance = CollisionFree(self._checkers.checker(group, scene, q), chain.chain)
+        seed = q[own.robot.indices(chain.joint_names)]
+        settings = own.settings()
+        try:
+            found = chain.batches.solve_batch(
+                targets, seed, settings=settings, acceptance=acceptance
+            )
+        except MotionError as error:
+            raise RequestRejected(Codes.INVALID_MOTION_PLAN, str(error)) from None
+        _fill(own, response, chain, found, q)
+        notes += [f"{name} is not used" for name in UNUSED if getattr(request, name)]
+        note = "; ".join(filter(None, notes))
+        if not found.solved.all():
+            number = int(np.argmin(found.solved))
+            words = found.status[number].name.lower().replace("_", " ")
+            text = (
+                f"{found.solved.sum()} of {len(targets)} poses solved; waypoint {number}: {words}"
+            )
+            raise RequestRejected(Codes.NO_IK_SOLUTION, "; ".join(filter(None, (text, note))))
+        return note
+
+
+def _targets(
+    own: KinematicsRequests, request: Any, chain: SolvedChain, q: Array
+) -> tuple[Array, list[str]]:
+    """Return the poses in the base of the chain, shape (m, 4, 4), and notes."""
+    count = len(request.waypoints)
+    if not 0 < count <= MAX_POSES:
+        raise RequestRejected(
+            Codes.INVALID_MOTION_PLAN, f"{count} waypoints; give 1 to {MAX_POSES} poses"
+        )
+    frames = own.frames
+    if not frames.is_own(request.header.frame_id):
+        frames = frames.in_scene(own.scene(request.start_state, q))
+    X_CF = inverse(own.kinematics.pose(q, chain.base)) @ frames.pose(request.header.frame_id, q)
+    found = [pose_of(pose, f"waypoint {k}") for k, pose in enumerate(request.waypoints)]
+    notes = [note for _, note in found if note]
+    return X_CF @ np.array([X for X, _ in found]), notes[:1]
+
+
+def _fill(
+    own: KinematicsRequests, response: Any, chain: SolvedChain, found: IkBatchResult, q: Array
+) -> None:
+    """Fill in the solutions."""
+    names = own.robot.joint_names
+    fill_robot_state(response.start_state, dict(zip(names, q.tolist(), strict=True)))
+    trajectory = response.solution.joint_trajectory
+    trajectory.joint_names = list(chain.joint_names)
+    trajectory.header.frame_id = own.kinematics.base
+    trajectory.points = [
+        JointTrajectoryPoint(positions=positions if solved else [])
+        for positions, solved in zip(found.q.tolist(), found.solved.tolist(), strict=True)
+    ]
+    response.fraction = float(found.solved.mean())
