@@ -56,6 +56,10 @@ class Answer(NamedTuple):
     length: float = math.nan
     valid: bool | None = None
     """Result of the verification of the short path; None: not verified."""
+    motion: float = math.nan
+    """Duration of the motion by toppra."""
+    retimed: float = math.nan
+    """Wall time including toppra."""
 
 
 def request_of(problems: ProblemSet, problem: Problem, timeout: float) -> PlanRequest:
@@ -94,10 +98,10 @@ def ours(problems: ProblemSet, step: int, rounds: int, verify: bool) -> list[Ans
     return answers
 
 
-def vamp(python: str, problems: ProblemSet, step: int, rounds: int) -> list[Answer]:
+def vamp(python: str, problems: ProblemSet, step: int, rounds: int, *more: str) -> list[Answer]:
     """Return the answers of ``peers/planning_vamp.py``; none if it fails."""
     progress(f"vamp: {rounds} seeds")
-    words = [str(problems.file), str(step), str(rounds)]
+    words = [str(problems.file), str(step), str(rounds), *more]
     command = [python, *script_command("peers/planning_vamp.py", *words)[1:]]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
@@ -117,6 +121,7 @@ def rows_beside(mine: Sequence[Answer], theirs: Sequence[Answer]) -> list[Row]:
         if theirs:
             rows[-1] |= {f"vamp: {name}": value for name, value in b.items()}
             for head, name in (("ratio", "search us"), ("ratio p95", "p95 us"),
+                               ("ratio p99", "p99 us"),
                                ("ratio end to end", "end to end us")):  # fmt: skip
                 rows[-1][head] = ratio(a[name], b[name])
     return rows
@@ -129,7 +134,7 @@ def figures(answers: Sequence[Answer]) -> dict[str, float]:
                      for name in ("search", "wall"))  # fmt: skip
     return {
         "solved %": 100.0 * len(solved) / max(1, len(answers)), "search us": search.p50,
-        "p95 us": search.p95, "end to end us": walls.p50,
+        "p95 us": search.p95, "p99 us": search.p99, "end to end us": walls.p50,
         "first rad": sum(x.first for x in solved) / len(solved) if solved else math.nan,
         "short rad": sum(x.length for x in solved) / len(solved) if solved else math.nan,
     }  # fmt: skip
@@ -212,9 +217,17 @@ def shipped(report: Report, problems: ProblemSet, rounds: int, step: int) -> Non
     )  # fmt: skip
 
 
-def trajopt(report: Report, problems: ProblemSet, step: int) -> None:
-    """Compare motions of RRTConnect and TrajOpt, with limited iterations instead of time."""
+def trajopt(report: Report, problems: ProblemSet, step: int, python: str) -> None:
+    """Compare motions of RRTConnect and TrajOpt, with limited iterations instead of time.
+
+    vamp's paths are timed by toppra, without limits of jerk and effort.
+    """
     found: list[tuple[str, list[float]]] = []
+    bounds = problems.checker(problems.problems[0]).limits
+    limits = json.dumps({"velocity": bounds.velocity.tolist(),
+                         "acceleration": bounds.acceleration.tolist()})  # fmt: skip
+    peers = vamp(python, problems, step, 1, limits) if python else []
+    theirs = {answer.problem: answer for answer in peers}
     for number, problem in enumerate((problems.problems[0], *problems.problems[::step])):
         request, row = request_of(problems, problem, UNHURRIED), list[float]()
         for name in ("RRTConnect", "TrajOpt"):
@@ -225,6 +238,8 @@ def trajopt(report: Report, problems: ProblemSet, step: int) -> None:
                 steps = np.linalg.norm(np.diff(made.trajectory.positions, axis=0), axis=1)
                 motion = [made.motion.duration, float(steps.sum())]
             row += [*motion, spent]
+        peer = theirs.get(number - 1)
+        row += [math.nan, math.nan] if peer is None else [peer.motion, 1e3 * peer.retimed]
         if number:  # the first one compiles
             found.append((problem.family, row))
             progress(f"{problem.family}: {row[0]:.3f} s, TrajOpt {row[3]:.3f} s")
@@ -242,6 +257,12 @@ def trajopt(report: Report, problems: ProblemSet, step: int) -> None:
             "TrajOpt [rad]": means[4], "planning [ms], median": median(numbers[:, 2]),
             "TrajOpt [ms]": median(numbers[:, 5]),
         })  # fmt: skip
+        if theirs:
+            both = np.isfinite(numbers[:, [3, 6]]).all(axis=1)
+            beside = Spread.of((numbers[:, 3] / numbers[:, 6])[both])
+            rows[-1] |= {"vamp and toppra [s]": float(numbers[both, 6].mean()),
+                         "ratio to it, median": beside.p50, "ratio to it, max": beside.maximum,
+                         "vamp and toppra [ms]": median(numbers[both, 7])}  # fmt: skip
     report.table(
         "Motions of TrajOpt beside shortened paths of RRTConnect", rows,
         "Motion times and lengths: means of problems that both solve; planning: processor time.",
@@ -260,13 +281,13 @@ def main(report: Report, options: Any) -> None:
     if problems is None:
         print("No problems: name their folder with --problems or in MOTION_BENCH_MAKER.")
         return
+    here = sys.executable if importlib.util.find_spec("vamp") else ""
+    python = options.vamp_python or here
     if options.shipped:
         shipped(report, problems, rounds, every)
     elif options.trajopt:
-        trajopt(report, problems, every)
+        trajopt(report, problems, every, python)
     else:
-        here = sys.executable if importlib.util.find_spec("vamp") else ""
-        python = options.vamp_python or here
         theirs = vamp(python, problems, every, rounds) if python else []
         mine = ours(problems, every, rounds, options.verify)
         report.table(f"RRT-Connect, then shortening, {rounds} seeds a problem",

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The problems of bench_planning.py, solved by vamp; needs ``vamp-planner`` and NumPy.
 
-``PYTHON planning_vamp.py PROBLEMS STEP ROUNDS`` prints one JSON object per problem and round.
+``PYTHON planning_vamp.py PROBLEMS STEP ROUNDS [LIMITS]`` prints one JSON object per problem and
+round. With limits, ``{"velocity": [...], "acceleration": [...]}``, it contains the duration of the
+motion by toppra along a cubic spline through the simplified path's waypoints, which may collide
+where the spline leaves the path.
 """
 
 from __future__ import annotations
@@ -9,8 +12,31 @@ from __future__ import annotations
 import json
 import sys
 import time
+from typing import Any
 
+GRID = 300  # Grid points of toppra
 SEGMENT = 50_021  # Samples between the segments of the random sequence, one segment per seed
+
+
+def duration(waypoints: Any, limits: dict[str, list[float]]) -> float:
+    """Return the duration of the time-optimal motion through waypoints, shape (k, n) [s]."""
+    import numpy as np
+    import toppra
+    from toppra.constraint import JointAccelerationConstraint, JointVelocityConstraint
+
+    points = np.asarray(waypoints, np.float64)
+    spans = np.linalg.norm(np.diff(points, axis=0), axis=1)
+    points = points[np.append(True, spans > 1e-6)]
+    at = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1)))
+    path = toppra.SplineInterpolator(at, points)
+    bounds = [np.array(limits[name]) for name in ("velocity", "acceleration")]
+    kinds = (JointVelocityConstraint, JointAccelerationConstraint)
+    constraints = [kind(np.stack([-b, b], axis=1)) for kind, b in zip(kinds, bounds, strict=True)]
+    grid = np.linspace(0.0, at[-1], GRID)
+    solver = toppra.algorithm.TOPPRA(constraints, path, gridpoints=grid,
+                                     parametrizer="ParametrizeSpline")  # fmt: skip
+    motion = solver.compute_trajectory()
+    return float("nan") if motion is None else float(motion.duration)
 
 
 def main() -> None:
@@ -20,6 +46,7 @@ def main() -> None:
     with open(sys.argv[1]) as file:
         families = json.load(file)["problems"]
     step, rounds = int(sys.argv[2]), int(sys.argv[3])
+    limits = json.loads(sys.argv[4]) if len(sys.argv) > 4 else None
     module, plan, settings, simplification = vamp.configure_robot_and_planner_with_kwargs(
         "panda", "rrtc"
     )
@@ -42,6 +69,9 @@ def main() -> None:
                 answer |= {"wall": time.perf_counter() - begin,
                            "search": found.nanoseconds * 1e-9,
                            "first": found.path.cost(), "length": short.path.cost()}  # fmt: skip
+                if limits is not None:
+                    answer["motion"] = duration(short.path.numpy(), limits)
+                    answer["retimed"] = time.perf_counter() - begin
             print(json.dumps(answer))
 
 

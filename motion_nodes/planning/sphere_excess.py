@@ -7,9 +7,11 @@ such a configuration a short, verified line leads to one that they accept.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_ranges import joint_range
@@ -18,6 +20,8 @@ from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.planning.several_poses import pose_sampler
 from motion_nodes.planning.start_state import check_start
 from motion_nodes.scene.checker import CollisionChecker
+
+Projection = Callable[[Array], tuple[Array, NDArray[np.bool_]]]
 
 _REACHES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Distances at which configurations are sampled, in steps of the checker's default resolution."""
@@ -55,10 +59,15 @@ class ExcessEnds:
         return f"only collision spheres collide at the {ends}, not the exact shapes"
 
 
-def searchable(request: PlanRequest) -> ExcessEnds:
+def searchable(request: PlanRequest, project: Projection | None = None) -> ExcessEnds:
     """Return a request whose start and joint goals are outside of all spheres, if possible.
 
     Of a joint goal with tolerances the nominal positions count.
+
+    Args:
+        request: the request.
+        project: moves configurations, shape (m, n), onto path constraints, and returns which of
+            them satisfy these, shape (m,); None without path constraints.
 
     Raises:
         InvalidCommand: wrong numbers of joint positions.
@@ -67,7 +76,7 @@ def searchable(request: PlanRequest) -> ExcessEnds:
     begin = check_start(checker, request.start)
     start = None
     if begin.status is None and not checker.is_free(begin.q):
-        near = _nearby(checker, begin.q, request.random_seed)
+        near = _nearby(checker, begin.q, request.random_seed, project)
         if near is not None:
             start, request = begin.q, replace(request, start=near)
     goals, asked = list(request.goals), {}
@@ -78,7 +87,7 @@ def searchable(request: PlanRequest) -> ExcessEnds:
         q = room.nominal
         if room.fault or checker.is_free(q) or not checker.exact.is_free(q):
             continue
-        near = _nearby(checker, q, request.random_seed)
+        near = _nearby(checker, q, request.random_seed, project)
         if near is not None:
             goals[number], asked[number] = JointGoal(near), q
     return ExcessEnds(replace(request, goals=tuple(goals)), start, asked)
@@ -110,7 +119,9 @@ def with_joint_goals(request: PlanRequest, timeout: float) -> PlanRequest | None
     return replace(request, goals=tuple(found)) if found else None
 
 
-def _nearby(checker: CollisionChecker, q: Array, seed: int) -> Array | None:
+def _nearby(
+    checker: CollisionChecker, q: Array, seed: int, project: Projection | None
+) -> Array | None:
     """Return a configuration close to one that the spheres and the line to it permit, or None."""
     rng, verifier = np.random.default_rng(seed), PathVerifier(checker)
     for reach in _REACHES:
@@ -118,6 +129,10 @@ def _nearby(checker: CollisionChecker, q: Array, seed: int) -> Array | None:
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         lengths = reach * rng.uniform(0.2, 1.0, (_DRAWS, 1))
         drawn = checker.limits.clip(q + lengths * directions * checker.resolution)
+        if project is not None:
+            drawn, permitted = project(drawn)
+            drawn = drawn[permitted]
+            lengths = np.linalg.norm((drawn - q) / checker.resolution, axis=1, keepdims=True)
         order = np.argsort(lengths[:, 0])
         free = order[checker.are_free(drawn[order])]
         for k in free[:_TRIES]:

@@ -17,6 +17,9 @@ from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.sphere_queries import SphereQueries
 
+_Inputs = tuple[tuple[object, ...], tuple[float, float]]
+_TABLES = 4
+"""Number of tables that are kept."""
 # Margin added to the robot's reach [m]: objects beyond it are omitted from a packed world.
 _REACH_STEP = 0.5
 
@@ -43,6 +46,9 @@ class CompiledChecks:
         self._world: _World | None = None
         self._queries: tuple[CollisionTable, SphereQueries] | None = None
         self._newest: list[_World] = []  # shared by copies, which may be in different scenes
+        self._tables: list[tuple[_Inputs, CollisionTable]] = []
+        """The last tables, shared by copies: requests use the same ones, with and without a margin
+        of spheres."""
 
     def table(
         self,
@@ -55,7 +61,7 @@ class CompiledChecks:
         scene: Scene,
         X_WB: Array,
     ) -> CollisionTable:
-        """Return the table for a robot in a scene.
+        """Return the table for a robot in a scene, the same one for the same arguments.
 
         A scene, bodies and a pose identical to those of the previous call are not packed again.
 
@@ -70,6 +76,10 @@ class CompiledChecks:
             scene: the world.
             X_WB: pose of the robot's base in the world, shape (4, 4).
         """
+        inputs = (bodies, pairs, positions, steps, scene, X_WB), (clearance, margin)
+        for (parts, numbers), table in self._tables:
+            if numbers == inputs[1] and all(map(operator.is_, parts, inputs[0])):
+                return table
         # From tip to base, because the tip collides most often.
         backwards = bodies[::-1]
         last = len(bodies) - 1
@@ -77,7 +87,9 @@ class CompiledChecks:
         fields = self._layout.fields(backwards, turned, positions, clearance, margin, steps)
         reach = self._layout.reach(backwards, positions) + clearance + margin
         fields.update(self._packed((scene, bodies, X_WB), backwards, reach).fields)
-        return CollisionTable(fields)
+        table = CollisionTable(fields)
+        self._tables[:] = [(inputs, table), *self._tables][:_TABLES]
+        return table
 
     def _packed(
         self,

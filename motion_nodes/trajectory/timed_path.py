@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.kernels.timing.path_pieces import limit_use, path_states
+from motion_nodes.kernels.timing.path_pieces import limit_use, path_states, spanned
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
@@ -157,8 +157,10 @@ class TimedPath(Trajectory):
         most = np.abs(before[2][alone]).max(initial=0.0)
         return np.asarray(times[alone & np.any(apart > _JUMP * most, axis=1)])
 
-    def _needed(self, times: Array, before: Array, after: Array, time_step: float) -> list[int]:
-        """Return indices of the points that a jerk-limited motion needs.
+    def _needed(
+        self, times: Array, before: Array, after: Array, time_step: float
+    ) -> NDArray[np.bool_]:
+        """Return which points a jerk-limited motion needs, shape (k,).
 
         Args:
             times: of all points [s], shape (k,).
@@ -168,18 +170,10 @@ class TimedPath(Trajectory):
         """
         middles = np.searchsorted(self.times, 0.5 * (times[:-1] + times[1:]), "right") - 1
         factors = np.where(self.path.bent[self.piece[middles]], 1.0, _ON_LINES)
-        longest = ((1.0 + 1e-9) * time_step * factors).tolist()
-        peaks = np.abs(after).max(axis=0)
-        peaks[peaks == 0.0] = 1.0
-        steps, at = (np.abs(after - before) / peaks).max(axis=1).tolist(), times.tolist()
-        kept, changed, most = [0], 0.0, longest[0]
-        for i in range(1, len(at) - 1):
-            changed, most = changed + steps[i], min(most, longest[i])
-            span = at[i + 1] - at[kept[-1]]
-            if changed > _JERK_CHANGE or changed * span**3 > _POSITION_ERROR or span > most:
-                kept.append(i)
-                changed, most = 0.0, longest[i]
-        return [*kept, len(at) - 1]
+        longest = (1.0 + 1e-9) * time_step * factors
+        kept = np.empty(len(times), np.bool_)
+        spanned(times, before, after, longest, (_JERK_CHANGE, _POSITION_ERROR), kept)
+        return kept
 
     def limit_use(self, limits: JointLimits) -> LimitUse:
         """Return upper bounds of the limit utilization.

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import ruckig
@@ -203,3 +205,25 @@ def test_fastest_speeds_are_those_of_a_linear_program():
         best = linprog(-np.eye(count + 1)[k + 1], A_ub=rows, b_ub=bounds, bounds=known)
         assert x[k + 1] == pytest.approx(best.x[k + 1], rel=1e-5, abs=1e-5)
     np.testing.assert_allclose(u, np.diff(x) / (2.0 * np.diff(grid)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_polynomials_span_bounded_changes_of_the_jerk(seed):
+    rng = np.random.default_rng(seed)
+    count, bounds = 200, (0.02, 3e-7)
+    times = np.cumsum(rng.uniform(1e-3, 0.01, count))
+    after = np.cumsum(rng.normal(size=(count, 3)) * (rng.random((count, 1)) < 0.2), axis=0)
+    before = np.vstack([after[:1], after[:-1]]) + 0.001 * rng.normal(size=(count, 3))
+    longest = rng.uniform(0.02, 0.06, count - 1)
+    kept = np.zeros(count, np.bool_)
+    PIECES.spanned(times, before, after, longest, bounds, kept)
+    places = np.flatnonzero(kept)
+    assert (places[0], places[-1]) == (0, count - 1)
+    assert len(places) < count
+    steps = (np.abs(after - before) / np.abs(after).max(axis=0)).max(axis=1)
+    for a, b in itertools.pairwise(places):
+        inside, span = steps[a + 1 : b].sum(), times[b] - times[a]
+        if b > a + 1:
+            assert inside <= bounds[0]
+            assert inside * span**3 <= bounds[1]
+            assert span <= longest[a:b].min() + 1e-12

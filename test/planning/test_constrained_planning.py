@@ -63,6 +63,26 @@ def test_a_cup_stays_upright_around_a_shelf(robot):
     assert motion.limit_use(arm.limits).stretch <= 1.0 + 1e-6
 
 
+def test_start_and_goal_may_be_within_collision_spheres():
+    """As without constraints: the exact geometry decides."""
+    arm, world = mn.load_robot("franka")["arm"], shelf()
+    checker, ends = arm.checker(world), []
+    for y in (0.2, -0.2):
+        rng = np.random.default_rng(5)
+        while len(ends) < (1 if y > 0.0 else 2):
+            X = place(y + rng.uniform(-0.08, 0.08))
+            X[2, 3] = rng.uniform(0.15, 0.5)
+            seed = rng.uniform(arm.limits.lower, arm.limits.upper)
+            found = arm.ik(X, seed, world=world, validity=lambda q: not checker.is_free(q))
+            ends += [found.q] if found.success else []
+    plan = arm.plan(ends[0], ends[1], world, constraints=[upright(arm.tip)])
+    assert plan.success, plan.reason
+    Q = plan.motion.states(np.linspace(0.0, plan.motion.duration, 2000))[0]
+    assert np.allclose(Q[[0, -1]], ends, atol=1e-6)
+    assert np.arccos(np.clip(-arm.fk_batch(Q)[:, 2, 2], -1.0, 1.0)).max() <= math.hypot(TILT, TILT)
+    assert arm.collision_free_batch(Q, world).all()
+
+
 def test_equalities_are_kept_to_their_precision():
     """A tolerance of zero: the tool stays in a plane and keeps its orientation."""
     arm = mn.load_robot("franka")["arm"]

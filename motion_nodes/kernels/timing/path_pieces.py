@@ -9,6 +9,7 @@ the path: one polynomial per time interval, each within one piece of the path.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from motion_nodes.kernels.jit import bare_part, kernel
 from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
@@ -212,3 +213,44 @@ def path_states(
             out[1, k, j] = moving * (d1[j] * speed)
             out[2, k, j] = moving * (d2[j] * square + d1[j] * rise)
             out[3, k, j] = moving * (d3[j] * cube + d2[j] * mixed + d1[j] * jolt)
+
+
+@kernel
+def spanned(
+    times: Array,
+    before: Array,
+    after: Array,
+    longest: Array,
+    bounds: tuple[float, float],
+    kept: NDArray[np.bool_],
+) -> None:
+    """Mark the points between which one polynomial replaces a motion with constant jerks.
+
+    Args:
+        times: increasing [s], shape (k,).
+        before: jerks just before them, shape (k, n).
+        after: jerks at them, shape (k, n).
+        longest: max duration of a polynomial by interval [s], shape (k - 1,).
+        bounds: max change of the jerk in a polynomial, relative to the max jerk of the joint; and
+            max product of this change and the cubed duration [s^3].
+        kept: result, shape (k,); the first and the last are kept.
+    """
+    count, n = after.shape
+    peaks = np.zeros(n)
+    for i in range(count):
+        for j in range(n):
+            peaks[j] = max(peaks[j], abs(after[i, j]))
+    kept[:] = False
+    kept[0] = kept[count - 1] = True
+    begin, changed, most = times[0], 0.0, longest[0]
+    for i in range(1, count - 1):
+        step = 0.0
+        for j in range(n):
+            step = max(
+                step, abs(after[i, j] - before[i, j]) / (peaks[j] if peaks[j] > 0.0 else 1.0)
+            )
+        changed, most = changed + step, min(most, longest[i])
+        span = times[i + 1] - begin
+        if changed > bounds[0] or changed * span**3 > bounds[1] or span > most:
+            kept[i] = True
+            begin, changed, most = times[i], 0.0, longest[i]

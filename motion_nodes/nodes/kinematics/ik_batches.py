@@ -23,6 +23,7 @@ from motion_nodes.ros.messages.moveit_messages import (
     pose_of,
 )
 from motion_nodes.scene.checker_cache import CheckerCache
+from motion_nodes.scene.scene import Scene
 
 Array = NDArray[np.float64]
 Codes = MoveItErrorCodes
@@ -40,8 +41,11 @@ class IkBatches:
     """Implementation of the service; thread-safe."""
 
     def __init__(self, robot: Robot) -> None:
-        """Create the service of a robot."""
+        """Create the service of a robot, and the checkers of its groups with a tip."""
         self._checkers = CheckerCache(robot, lambda: 0.0)
+        for group in robot.groups.values():
+            if group.tip is not None:
+                self._checkers.checker(group, Scene(), robot.home)
 
     def solve(self, own: KinematicsRequests, request: Any, response: Any) -> str:
         """Fill in the response of GetCartesianPath.

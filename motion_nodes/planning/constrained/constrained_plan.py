@@ -23,6 +23,7 @@ from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_verification import PathVerifier
 from motion_nodes.planning.pipeline import FoundMotion, PlanOptions, PlanRun
 from motion_nodes.planning.planning_problem import PlanRequest
+from motion_nodes.planning.sphere_excess import searchable
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.path_efforts import PathEfforts, effort_limits
@@ -58,7 +59,8 @@ class ConstrainedRun(PlanRun):
         """Search, shorten, time-parameterize and verify."""
         timeout = max(1e-3, min(request.timeout, self._left()))
         with self._stage("path"):
-            result = ConstrainedRrt(self._settings).plan(replace(request, timeout=timeout))
+            ends = searchable(request, self._constraints.projected)
+            result = ConstrainedRrt(self._settings).plan(replace(ends.request, timeout=timeout))
             self._words = result.reason or (
                 f"{NAME}: {0 if result.path is None else len(result.path)} waypoints, "
                 f"{result.iterations} iterations"
@@ -71,6 +73,9 @@ class ConstrainedRun(PlanRun):
                 search = ConstrainedSearch(request.checker, self._constraints, self._settings)
                 path = search.shortened(path, request.random_seed)
                 self._words = f"from {len(result.path)} to {len(path)} waypoints"
+        path = ends.joined(path, result.goal_index)
+        if ends.note and request is self._request:
+            self._notes.append(ends.note)
         space = JointSpace.of_robot(request.checker.robot, request.checker.joint_names)
         result = replace(result, path=path, cost=space.length(path))
         if not options.retime or np.abs(path - path[0]).max() < _ROUNDING:
