@@ -6,6 +6,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from motion_nodes.kernels.collision.collision_binding import CollisionTable, collision_calls
 from motion_nodes.model.poses import inverse
@@ -33,6 +34,15 @@ class _World:
     packed: PackedWorld
 
 
+class _Table(NamedTuple):
+    """A table that may be used again."""
+
+    inputs: _Inputs
+    table: CollisionTable
+    world: _World
+    """The packed world that it refers to."""
+
+
 class CompiledChecks:
     """Creates the tables for one robot and one selection of joints.
 
@@ -46,7 +56,7 @@ class CompiledChecks:
         self._world: _World | None = None
         self._queries: tuple[CollisionTable, SphereQueries] | None = None
         self._newest: list[_World] = []  # shared by copies, which may be in different scenes
-        self._tables: list[tuple[_Inputs, CollisionTable]] = []
+        self._tables: list[_Table] = []
         """The last tables, shared by copies: requests use the same ones, with and without a margin
         of spheres."""
 
@@ -77,9 +87,11 @@ class CompiledChecks:
             X_WB: pose of the robot's base in the world, shape (4, 4).
         """
         inputs = (bodies, pairs, positions, steps, scene, X_WB), (clearance, margin)
-        for (parts, numbers), table in self._tables:
+        for known in self._tables:
+            parts, numbers = known.inputs
             if numbers == inputs[1] and all(map(operator.is_, parts, inputs[0])):
-                return table
+                self._world = known.world
+                return known.table
         # From tip to base, because the tip collides most often.
         backwards = bodies[::-1]
         last = len(bodies) - 1
@@ -88,7 +100,8 @@ class CompiledChecks:
         reach = self._layout.reach(backwards, positions) + clearance + margin
         fields.update(self._packed((scene, bodies, X_WB), backwards, reach).fields)
         table = CollisionTable(fields)
-        self._tables[:] = [(inputs, table), *self._tables][:_TABLES]
+        assert self._world is not None
+        self._tables[:] = [_Table(inputs, table, self._world), *self._tables][:_TABLES]
         return table
 
     def _packed(

@@ -322,6 +322,25 @@ def test_kernels_answer_for_the_world_they_were_made_in(franka: Robot) -> None:
     assert edge(turned.ctypes.data, q.ctypes.data, after.memory) == 0
 
 
+def test_kept_tables_are_those_of_their_world_and_margin(franka: Robot) -> None:
+    """As for requests in turn: with a margin and without, in changing scenes."""
+    scenes = [Scene({"ball": world_object("ball", Sphere(0.1), from_xyz_rpy((x, 0.2, 0.5)))})
+              for x in (0.3, 0.5)]  # fmt: skip
+    base, Q = CollisionChecker(franka, "arm"), franka.home[np.newaxis, :7]
+    for scene, margin in itertools.product(scenes + scenes, (0.02, 0.0, 0.02)):
+        base.set_scene(scene)
+        base.kernel()
+        copies = [base.snapshot(), base.snapshot()]
+        fresh = CollisionChecker(franka, "arm", scene=scene)
+        for checker in (*copies, fresh):
+            checker.set_sphere_margin(margin)
+        assert copies[0].kernel().memory == copies[1].kernel().memory
+        for found, wanted in zip(
+            copies[1].world_distances(Q), fresh.world_distances(Q), strict=True
+        ):
+            np.testing.assert_array_equal(found, wanted)
+
+
 def test_threads_agree(franka: Robot) -> None:
     checker = CollisionChecker(franka, "arm", scene=random_scene(np.random.default_rng(12), 10))
     Q = configurations(checker, 2000, 12)
