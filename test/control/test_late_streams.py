@@ -29,11 +29,11 @@ def test_a_stream_that_is_always_late_is_followed_with_a_bounded_delay(velocity,
                 position = float(sample.position[0])
                 positions.append(position)
                 assert speed[0] * (now - T - delay) - 1e-6 <= position <= speed[0] * now + 1e-6
-                assert abs(np.nan_to_num(sample.velocity[0])) <= 2.5 * speed[0]
         values = np.array([[speed[0] * k * T], [velocity], [math.nan]])
         resampler.push(ns(k * T), StreamSample(*values))
     assert len(positions) > count
-    assert np.diff(positions).min() > -1e-5, "it does not move back"
+    rates = np.diff(positions[20:]) / (0.5 * T)
+    assert 0.5 * speed[0] < rates.min() <= rates.max() < 1.1 * speed[0]
 
 
 def test_positions_with_velocities_of_zero_move_evenly():
