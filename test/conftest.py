@@ -83,7 +83,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     if report.failed:
         for process in (each for suite in _suites for each in suite.processes):
-            command, end = " ".join(process.command[1:])[:200], process.output[-4000:]
+            command, end = " ".join(process.command[1:])[:200], process.output[-20_000:]
             report.sections.append((f"output of {command}", end))
     return report
 
