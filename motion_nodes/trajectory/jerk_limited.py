@@ -36,7 +36,6 @@ are more pieces."""
 _LEAST_OF_PART = 50
 """Min number of intervals between two stops."""
 _NEWTON_STEPS = 8
-_TINY = 1e-300
 _UNLIMITED = 1e9
 """Replacement of missing velocity and jerk limits."""
 
@@ -172,11 +171,9 @@ def _parameter(share: Array) -> Array:
     """
     less = np.minimum(share, 1.0 - share)
     z = np.cbrt(0.25 * less)
-    # The same formulas in fewer operations; the slope is 0 only where z is.
     for _ in range(_NEWTON_STEPS):
-        square = z * z
-        s, s1 = square * z * (10.0 - 15.0 * z + 6.0 * square), 30.0 * square * (1.0 - z) ** 2
-        z = z - (s - less) / np.maximum(s1, _TINY)
+        s, s1, _, _ = _distance(z, 1.0)
+        z = z - np.divide(s - less, s1, out=np.zeros_like(z), where=s1 > 0.0)
     z = np.where(share > 0.5, 1.0 - z, z)
     z[0], z[-1] = 0.0, 1.0
     return z
