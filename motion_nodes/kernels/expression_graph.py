@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from motion_nodes.kernels.formulas.ops import SHIFT
+from motion_nodes.kernels.formulas.ops import SHIFTS
 
 Operand = int | float
 """Operand of an operation: the index (int) of an earlier operation, or a constant (float)."""
@@ -82,7 +82,9 @@ Value = Symbol | float
 class ExpressionGraph:
     """A growing list of unique operations."""
 
-    def __init__(self) -> None:
+    def __init__(self, element: str = "double") -> None:
+        """Create the graph of formulas that are evaluated in LLVM's type ``element``."""
+        self.element = element
         self.operations: list[Operation] = []
         self._known: dict[tuple[object, ...], int] = {}
 
@@ -197,9 +199,9 @@ class ExpressionGraph:
         return self.choose(self.less(b, a), a, b)
 
     def power_of_two(self, shifted: Value) -> Value:
-        """Return ``2**n`` for ``shifted = SHIFT + n`` with an integer n; float64 only."""
+        """Return ``2**n`` for ``shifted = SHIFTS[element] + n`` with an integer n."""
         if not isinstance(shifted, Symbol):
-            return math.exp2(shifted - SHIFT)
+            return math.exp2(shifted - SHIFTS[self.element])
         return self._write("pow2", self._operand(shifted))
 
 

@@ -9,6 +9,7 @@ are false, except ``equals``, ``differs`` and ``below``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from motion_nodes.kernels.simd import FLAGS, Lanes
@@ -27,6 +28,7 @@ _CASTS = {
     ("i32", "float"): "sitofp",
     ("double", "i64"): "fptosi",
     ("double", "float"): "fptrunc",
+    ("float", "double"): "fpext",
     ("i32", "i64"): "sext",
     ("i64", "i8"): "trunc",
 }
@@ -205,6 +207,19 @@ class IrValue(str):
     def lane(self, index: Number) -> IrValue:
         """Return the number in one lane."""
         return self.flow.value(self.element, f"extractelement {self.kind} {self}, i64 {index}")
+
+    def lanes(self, start: int, count: int) -> IrValue:
+        """Return ``count`` lanes of a vector from ``start`` on."""
+        return self._shuffled(self, range(start, start + count))
+
+    def beside(self, other: IrValue) -> IrValue:
+        """Return the lanes of this vector, followed by those of another one of the same type."""
+        return self._shuffled(other, range(2 * self.lane_count))
+
+    def _shuffled(self, other: IrValue, picks: Sequence[int]) -> IrValue:
+        mask = f"<{len(picks)} x i32> <{', '.join(f'i32 {pick}' for pick in picks)}>"
+        text = f"shufflevector {self.kind} {self}, {self.kind} {other}, {mask}"
+        return self.flow.value(f"<{len(picks)} x {self.element}>", text)
 
     def smallest(self) -> IrValue:
         """Return the minimum of all lanes; none may be NaN."""

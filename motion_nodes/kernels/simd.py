@@ -119,12 +119,13 @@ class Writer:
         return self.emit(f"bitcast {self.lanes.integer_type} {a} to {self.lanes.type}")
 
     def power_of_two(self, shifted: str) -> str:
-        """Return ``2**n`` for ``shifted = SHIFT + n``; float64 only, see ``formulas.ops.SHIFT``.
+        """Return ``2**n`` for ``shifted = SHIFTS[element] + n``, see ``formulas.ops.SHIFTS``.
 
-        Its lowest bits are n; with the exponent's bias of 1023 they become the exponent.
+        Its lowest bits are n; with the exponent's bias they become the exponent.
         """
-        exponent = self.integer("shl", self.as_integer(shifted), self.lanes.whole(52))
-        return self.as_real(self.integer("add", exponent, self.lanes.whole(1023 << 52)))
+        place, bias = (52, 1023) if self.lanes.element == "double" else (23, 127)
+        exponent = self.integer("shl", self.as_integer(shifted), self.lanes.whole(place))
+        return self.as_real(self.integer("add", exponent, self.lanes.whole(bias << place)))
 
     def where(self, condition: str, a: str, b: str) -> str:
         """Return ``a`` in the lanes where ``condition`` is true, else ``b``."""

@@ -8,6 +8,7 @@ point Jacobians instead of rigid bodies, for comparison in tests.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.obstacle_distance import distances
 from motion_nodes.rmpflow.self_pairs import SelfSpheres
 
+ANGLE_WEIGHT = 0.1
+"""Weight of orientation errors relative to position errors, for progress [m/rad]."""
 _NOTHING = 1e-10  # smallest eigenvalue relative to the largest that is not treated as zero
 
 
@@ -35,6 +38,17 @@ class Goal:
     """Target position of the tool [m], shape (3,); None: unconstrained."""
     rotation: Array | None = None
     """Target rotation of the tool, shape (3, 3); None: unconstrained."""
+
+    @cached_property
+    def coordinates(self) -> Array:
+        """Coordinates to measure displacements of the goal: 1 rad is weighted as 0.1 m.
+
+        The posture counts only without a target of the tool.
+        """
+        parts = [] if self.position is None else [self.position]
+        if self.rotation is not None:
+            parts.append(ANGLE_WEIGHT * self.rotation.ravel())
+        return np.concatenate(parts or [ANGLE_WEIGHT * self.posture])
 
 
 @dataclass(frozen=True, eq=False)

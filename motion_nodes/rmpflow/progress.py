@@ -64,6 +64,7 @@ class TargetProgress:
     def reset(self) -> None:
         """Reset, as after a new target."""
         self._target: Array | None = None
+        self._newest: Array | None = None
         self._restart()
 
     def _restart(self) -> None:
@@ -77,18 +78,21 @@ class TargetProgress:
         """Return whether the policy is stuck, after a step.
 
         Args:
-            target: coordinates of the target; orientations are weighted by 1/10.
+            target: coordinates of the target, unchanged while it is the same array; orientations
+                are weighted by 1/10.
             error: distance of the robot from it, in the same metric.
             dt: length of the step [s].
         """
         s, known = self.settings, self._target
-        if (
-            known is None
-            or known.shape != target.shape
-            or (float(np.abs(target - known).max(initial=0.0)) > s.target_step)
-        ):
-            self._target = target.copy()
-            self._restart()
+        if target is not self._newest:
+            self._newest = target
+            if (
+                known is None
+                or known.shape != target.shape
+                or float(np.abs(target - known).max(initial=0.0)) > s.target_step
+            ):
+                self._target = target.copy()
+                self._restart()
         if error < s.tolerance:
             self._restart()
             return False

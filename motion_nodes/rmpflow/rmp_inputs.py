@@ -30,6 +30,8 @@ from motion_nodes.scene.shapes import Capsule, HalfSpace, Solid, TriangleMesh
 from motion_nodes.scene.solid_types import type_of
 from motion_nodes.scene.voxels import Voxels
 
+_LARGE = 10.0
+"""Radius from which on a ball is packed as a box without size [m]."""
 _VAST = 1e3  # half size of the box that replaces a half space [m]
 _STILL = np.zeros(6)
 _MAX_BOXES = 500
@@ -172,7 +174,9 @@ def placed(rows: Array, X_BO: Array, twists: Array) -> Array:
 def _rows(solid: Solid, X: Array) -> list[tuple[str, Array]]:
     """Return the rows of one shape, each with the name of its formula."""
     if isinstance(solid, Sphere):
-        return [("sphere", _row(X, (0.0, 0.0, 0.0), solid.radius))]
+        # Distances of balls are in float32, too coarse for large ones: those are rounded points.
+        name = "sphere" if solid.radius < _LARGE else "box"
+        return [(name, _row(X, (0.0, 0.0, 0.0), solid.radius))]
     if isinstance(solid, Capsule):
         return [("box", _row(X, (0.0, 0.0, 0.5 * solid.length), solid.radius))]
     if isinstance(solid, HalfSpace):

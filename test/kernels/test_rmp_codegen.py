@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RMPflow's generated code: wide registers, memory that holds all, parts in closed form."""
 
+import ctypes
 import math
 import re
 
@@ -65,3 +66,19 @@ def test_exponential():
         assert out[0] == pytest.approx(math.exp(bound), rel=1e-13)
     run(np.array([math.nan]), out)
     assert math.isnan(out[0])
+
+
+def test_exponential_in_float32():
+    tape = ExpressionGraph("float")
+    program = Program(tape, 1, ((exponential(tape, tape.input(0)),),))
+    text = module_text({"exp": program}, {"exp": ("lanes",)}, Lanes("float", 4))
+    cpu = native.host_cpu()
+    code = native.LoadedCode(native.compiled(text, cpu), cpu)
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.address("exp_lanes"))
+    z = np.linspace(-41.0, 41.0, 400, dtype=np.float32)
+    z[-1] = np.nan
+    found = np.empty_like(z)
+    for k in range(0, len(z), 4):
+        run(z[k:].ctypes.data, found[k:].ctypes.data)
+    expected = np.exp(np.clip(z.astype(np.float64), -40.0, 40.0))
+    np.testing.assert_allclose(found, expected, rtol=5e-6)

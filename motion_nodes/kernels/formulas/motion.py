@@ -70,6 +70,7 @@ class MotionOps:
 
     def __init__(self, ops: Ops) -> None:
         self._ops = ops
+        self.element = ops.element
 
     def absolute(self, x: Any) -> Moving:
         """Return the absolute value; at zero with the derivatives of a positive number."""

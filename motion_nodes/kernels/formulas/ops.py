@@ -16,12 +16,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-SHIFT = 1.5 * 2.0**52
-"""Adding it rounds a number to an integer: at this magnitude float64 has no fractional bits."""
+SHIFTS = {"double": 1.5 * 2.0**52, "float": 1.5 * 2.0**23}
+"""By LLVM's name of an element type: adding it rounds a number to an integer, because numbers of
+this magnitude have no fractional bits."""
 
 
 class Ops(Protocol):
     """The operations; a value is a number, an array, a symbol or a moving value."""
+
+    @property
+    def element(self) -> str:
+        """LLVM's name of the element type that formulas are evaluated in."""
 
     def absolute(self, x: Any) -> Any:
         """Return the absolute value."""
@@ -45,7 +50,7 @@ class Ops(Protocol):
         """Return the maximum."""
 
     def power_of_two(self, shifted: Any) -> Any:
-        """Return ``2**n`` for ``shifted = SHIFT + n`` with an integer n from -1022 to 1023."""
+        """Return ``2**n`` for ``shifted = SHIFTS[element] + n`` with an integer n."""
 
 
 class NumpyOps:
@@ -59,10 +64,12 @@ class NumpyOps:
     minimum = staticmethod(np.minimum)
     maximum = staticmethod(np.maximum)
 
+    element = "double"
+
     @staticmethod
     def power_of_two(shifted: Any) -> Any:
-        """Return ``2**n`` for ``shifted = SHIFT + n`` with an integer n."""
-        return np.exp2(shifted - SHIFT)
+        """Return ``2**n`` for ``shifted = SHIFTS["double"] + n`` with an integer n."""
+        return np.exp2(shifted - SHIFTS["double"])
 
 
 NUMPY: Ops = NumpyOps()

@@ -23,7 +23,7 @@ from motion_nodes.kernels.rmp.rmp_memory import (
     sphere_places,
     sphere_runs,
 )
-from motion_nodes.kernels.rmp.rmp_pairs import pairs_text, reductions
+from motion_nodes.kernels.rmp.rmp_pairs import pair_declarations, pairs_text
 from motion_nodes.kernels.rmp.rmp_robot import RmpTracer
 from motion_nodes.kernels.rmp.rmp_self_collision import links_text
 from motion_nodes.kernels.robot_codegen import load_code
@@ -36,11 +36,14 @@ _SOURCES = (
     "rmp.rmp_link_motion",
     "rmp.rmp_leaves",
     "rmp.rmp_distance",
+    "rmp.rmp_ball_pairs",
+    "rmp.rmp_pair_loop",
     "rmp.rmp_pairs",
     "rmp.rmp_robot",
     "rmp.rmp_self_collision",
     "formulas.linear_algebra",
     "formulas.motion",
+    "formulas.ops",
     "formulas.rmps",
     "formulas.shapes",
 )
@@ -74,7 +77,7 @@ def rmp_text(model: RmpModel) -> str:
             DECLARATIONS,
             "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
             *declarations(lanes),
-            *reductions(lanes),
+            *pair_declarations(lanes),
         ]
     )
 
