@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -86,10 +87,13 @@ class IkChain:
         check_joints(tree, self.joint_names, self._fixed)
         self.arrays, self.row = _arrays(tree, self.joint_names, fixed or {}, base, tip)
         lower, upper = _limits(tree, self.joint_names, limits)
-        self.lower, self.upper = frozen(lower), frozen(upper)
         self.size, slides = _lengths(self.arrays, self.row, lower, upper)
         self.length = self.size + slides
         self.origin = _origin(self.arrays, self.row)
+        self._set_limits(lower, upper)
+
+    def _set_limits(self, lower: Array, upper: Array) -> None:
+        self.lower, self.upper = frozen(lower), frozen(upper)
         roomy = _periodic(self.arrays, self.row) & (upper - lower >= _TURN)
         self.turning = tuple(int(k) for k in np.flatnonzero(roomy))
         self.centre = frozen(_centre(lower, upper))
@@ -97,6 +101,17 @@ class IkChain:
         """The centre as a list."""
         # Scalar access is faster on lists than on arrays.
         self._lower, self._upper = lower.tolist(), upper.tolist()
+
+    def narrowed(self, margin: float) -> IkChain:
+        """Return the same chain with limits moved inwards, by at most 1 % of each range.
+
+        Args:
+            margin: distance from the limits of this chain [rad or m].
+        """
+        chain = copy.copy(self)
+        inwards = np.minimum(margin, 0.01 * (self.upper - self.lower))
+        chain._set_limits(self.lower + inwards, self.upper - inwards)
+        return chain
 
     @cached_property
     def kinematics(self) -> Kinematics:

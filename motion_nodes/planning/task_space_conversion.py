@@ -36,8 +36,11 @@ _PARTS = 8
 """Subdivisions of each interval of the spline for its comparison."""
 _REFINEMENTS = 10
 """Max number of refinements of the spline."""
-_ROUNDING = 1e-9
-"""Tolerance of joint limits [rad or m]."""
+_MARGINS = (1e-3, 2e-7)
+"""Distances from joint limits that waypoints keep, because splines overshoot where a joint reaches
+its limit; the second one if the path cannot be followed with the first [rad or m]."""
+_ROUNDING, _EXCESS = 1e-9, 1e-12
+"""Tolerances of joint limits at places of a path, and of all bounds of a spline [rad or m]."""
 _START_TIMEOUT = 1.0
 """Timeout for the first pose, which has no neighbour as seed [s]."""
 
@@ -140,6 +143,9 @@ class PathConverter:
         self.config = config or PathConversionConfig()
         self.is_free = is_free
         self._solver = LeastSquaresIk(chain)
+        self._inner = [LeastSquaresIk(chain.narrowed(margin)) for margin in _MARGINS]
+        self._following = self._inner[0]
+        """Solver in use for the waypoints."""
         self._near = IkSettings(tolerance=_EXACT, attempts=1)
         self._anywhere = IkSettings(tolerance=_EXACT, timeout=_START_TIMEOUT)
 
@@ -154,6 +160,20 @@ class PathConverter:
         if first is None:
             nothing = np.empty((0, len(self.chain.joint_names)))
             return ConvertedPath(None, nothing, np.empty(0), 0.0, reason)
+        best: ConvertedPath | None = None
+        for solver in self._inner:
+            self._following = solver
+            found = self._followed(path, first)
+            if best is None or found.fraction > best.fraction:
+                best = found
+            if not best.reason:
+                break
+        assert best is not None
+        return best
+
+    def _followed(self, path: TaskSpacePath, first: Array) -> ConvertedPath:
+        """Return the joint path from a first configuration."""
+        reason = ""
         parts: list[JointPath] = []
         q, end = first, 0.0
         cuts = np.concatenate([[0.0], path.corners, [path.length]])
@@ -204,6 +224,14 @@ class PathConverter:
         chain = self.chain
         low, high = chain.lower - _ROUNDING, chain.upper + _ROUNDING
         return np.asarray(np.all((low <= Q) & (high >= Q), axis=1), dtype=np.bool_)
+
+    def _outside(self, spline: JointPath) -> NDArray[np.bool_]:
+        """Return whether each piece may leave the joint limits."""
+        low, high = spline.bounds()
+        chain = self.chain
+        return np.asarray(
+            ((low < chain.lower - _EXCESS) | (high > chain.upper + _EXCESS)).any(axis=1)
+        )
 
     def _walk(self, path: TaskSpacePath, stages: Array, q: Array) -> tuple[Array, Array, str]:
         """Return distances and joint positions of waypoints, and why they end early."""
@@ -270,7 +298,7 @@ class PathConverter:
         return found, float(off.max())
 
     def _near_pose(self, pose: Array, seed: Array) -> Array:
-        result = self._solver.solve(IkRequest(pose, seed, settings=self._near))
+        result = self._following.solve(IkRequest(pose, seed, settings=self._near))
         if not result.success:
             raise _Failure(f"no inverse kinematics solution continues the path: {result.reason}")
         return result.q
@@ -299,8 +327,7 @@ class PathConverter:
             wrong = (off > config.max_position_deviation) | (
                 turned > config.max_orientation_deviation
             )
-            wrong |= ~self._inside(Q)
-            bad = np.flatnonzero(wrong.reshape(-1, _PARTS).any(axis=1))
+            bad = np.flatnonzero(wrong.reshape(-1, _PARTS).any(axis=1) | self._outside(spline))
             if not len(bad):
                 return self._free_part(spline, local, Q)
             middles = 0.5 * (distances[bad] + distances[bad + 1])

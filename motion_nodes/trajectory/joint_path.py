@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,6 +46,18 @@ class JointPath:
     def bent(self) -> NDArray[np.bool_]:
         """Whether each piece is curved, i.e. not a line at constant rate, shape (m,)."""
         return np.asarray(self.coefficients[:, 2:].any(axis=(1, 2)))
+
+    def bounds(self) -> tuple[Array, Array]:
+        """Return lower and upper bounds of the positions of each piece, shape (m, n) each.
+
+        Source: a polynomial is within the convex hull of its Bernstein coefficients.
+        """
+        degree = self.coefficients.shape[1] - 1
+        powers = range(degree + 1)
+        weights = np.array([[comb(j, i) / comb(degree, i) for i in powers] for j in powers])
+        scale = np.diff(self.breaks)[:, None] ** np.arange(degree + 1)
+        hull = np.einsum("ji,mi,min->mjn", weights, scale, self.coefficients)
+        return hull.min(axis=1), hull.max(axis=1)
 
     def piece_at(self, distance: ArrayLike) -> IndexArray:
         """Return the piece that contains each distance [rad or m], shape (k,)."""

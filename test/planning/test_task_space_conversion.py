@@ -119,6 +119,32 @@ def test_the_tool_stays_near_its_path_and_the_joints_within_limits(robot, shape)
     assert generator.last.fraction == 1.0
 
 
+def test_a_joint_that_reaches_its_limit_on_the_way_stays_there():
+    """The joint path has a kink there, which a spline overshoots."""
+    chain, rng, config = (
+        chain_of("franka"),
+        np.random.default_rng(3),
+        PathConversionConfig(min_position_deviation=2e-5, max_position_deviation=5e-5),
+    )
+    at_limits = 0
+    for _ in range(40):
+        q = rng.uniform(chain.lower, chain.upper)
+        joint = rng.integers(7)
+        q[joint] = rng.choice((chain.lower[joint] + 0.02, chain.upper[joint] - 0.02))
+        X = chain.kinematics.pose(q, chain.tip)
+        goal = X.copy()
+        goal[:3, 3] += rng.normal(0.0, 0.15, 3)
+        spec = TaskSpacePathSpec(X)
+        spec.add_linear_path(goal)
+        found = PathConverter(chain, config).convert(spec.path(), q)
+        assert found.fraction > 0.0, found.reason
+        Q = found.path.evaluate(np.linspace(0.0, found.path.length, 2000))
+        assert (Q >= chain.lower).all()
+        assert (Q <= chain.upper).all()
+        at_limits += bool(np.minimum(Q - chain.lower, chain.upper - Q).min() < 2e-3)
+    assert at_limits > 10
+
+
 @pytest.mark.long
 def test_a_narrower_window_gives_more_waypoints():
     spec = spec_of("franka", circle)
