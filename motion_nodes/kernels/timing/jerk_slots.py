@@ -30,6 +30,7 @@ from motion_nodes.kernels.timing.jerk_lanes import (
 
 _FLAT = 1e-12
 """Factors of U below this do not bound it."""
+_SHRINKS = 3
 _UNBOUNDED = 1e12
 """Max X if no limit bounds it."""
 
@@ -55,14 +56,19 @@ def _joint_factors(D: Array, inverse: Array, e: Array, f: Array) -> float:
 
 
 @bare_part
-def _mark_accelerations(e: Array, cap: float, border: Array, marks: ByteArray) -> float:
-    """Mark the acceleration limits that are not implied by others; return the max U.
+def _borders(e: Array, cap: float, border: Array) -> tuple[int, int, int]:
+    """Write the borders of the acceleration limits' strips in the plane of X and U.
 
-    ``border`` is scratch: each joint's bound of U at X = 0, of U and of -U at X = cap.
+    Args:
+        e: factors of X and U, shape (2, n).
+        cap: max X.
+        border: result: bound of U at X = 0, of U and of -U at X = cap, shape (3, n).
+
+    Returns:
+        The joints with the smallest of each bound.
     """
-    n = e.shape[1]
     steep = top = bottom = 0
-    for j in range(n):
+    for j in range(e.shape[1]):
         near = 1.0 / max(abs(e[1, j]), _FLAT)
         rise = (-cap if e[1, j] >= 0.0 else cap) * e[0, j] * near
         border[0, j], border[1, j], border[2, j] = near, near + rise, near - rise
@@ -72,13 +78,33 @@ def _mark_accelerations(e: Array, cap: float, border: Array, marks: ByteArray) -
             top = j
         if near - rise < border[2, bottom]:
             bottom = j
-    for j in range(n):
+    return steep, top, bottom
+
+
+@bare_part
+def _mark_accelerations(
+    e: Array, cap: float, border: Array, marks: ByteArray
+) -> tuple[float, float]:
+    """Mark the acceleration limits that are not implied by others; return the max X and U.
+
+    ``border`` is scratch, shape (3, n).
+    """
+    for _ in range(_SHRINKS):
+        steep, top, bottom = _borders(e, cap, border)
+        # Beyond the X where the borders meet, no U is feasible.
+        far = border[1, top] + border[2, bottom]
+        if far >= 0.0:
+            break
+        near = border[0, top] + border[0, bottom]
+        cap *= near / (near - far)
+    steep, top, bottom = _borders(e, cap, border)
+    for j in range(e.shape[1]):
         over = border[1, j] >= border[1, steep] or border[0, j] >= border[0, top]
         under = border[2, j] >= border[2, steep] or border[0, j] >= border[0, bottom]
         marks[j] = j in (steep, top, bottom) or not (over and under)
     up = min(max(border[0, steep], border[1, steep]), max(border[0, top], border[1, top]))
     down = min(max(border[0, steep], border[2, steep]), max(border[0, bottom], border[2, bottom]))
-    return float(max(up, down))
+    return cap, float(max(up, down))
 
 
 @bare_part
@@ -119,8 +145,8 @@ def mark_limits(D: Array, inverse: Array, marks: ByteArray, steady: Array, steep
             cap = _joint_factors(D[i, place], inverse, e, f)
             # Accelerations at the end are limited by the next interval.
             here = marks[i, place] if place != END else marks[i, END + place]
-            most = _mark_accelerations(e, cap, border, here)
-            _mark_jerks(f, cap, most, marks[i, END + place])
+            reach, most = _mark_accelerations(e, cap, border, here)
+            _mark_jerks(f, reach, most, marks[i, END + place])
             least = min(least, cap)
             for j in range(n):
                 bend, bent = max(bend, abs(e[0, j])), max(bent, abs(f[0, j]))
