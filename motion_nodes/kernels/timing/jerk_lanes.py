@@ -72,13 +72,13 @@ def state(rows: Array, W: Array) -> None:
 @fused_part
 def acceleration_at(e0: float, e1: float, i: int, W: Array) -> float:
     """Return an acceleration relative to its limit, or its change if W holds changes."""
-    return e0 * W[AT_X + i] + e1 * W[AT_U + i]
+    return e0 * W[AT_X + i] + e1 * W[AT_U + i]  # type: ignore[no-any-return]
 
 
 @fused_part
 def jerk_at(f0: float, f1: float, f2: float, i: int, W: Array) -> float:
     """Return a jerk relative to its limit, divided by sqrt(X); its change if W holds changes."""
-    return f0 * W[AT_X + i] + f1 * W[AT_U + i] + f2 * W[AT_K + i]
+    return f0 * W[AT_X + i] + f1 * W[AT_U + i] + f2 * W[AT_K + i]  # type: ignore[no-any-return]
 
 
 @fused_part
