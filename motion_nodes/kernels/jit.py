@@ -69,6 +69,11 @@ def bare_part(function: Function) -> Function:
     return _part(function, _nrt=False)
 
 
+def fused_part(function: Function) -> Function:
+    """Compile a bare part whose products and sums may be rounded once, as one instruction."""
+    return _part(function, _nrt=False, fastmath={"contract"})
+
+
 def inlined(function: Function) -> Function:
     """Compile a small part that allocates no arrays inline at each call."""
     return _part(function, _nrt=False, forceinline=True)
@@ -89,7 +94,7 @@ def _kept(function: Function, **options: bool) -> Function:
         config.CACHE_DIR = before
 
 
-def _part(function: Function, **options: bool) -> Function:
+def _part(function: Function, **options: object) -> Function:
     jit = numba.njit(
         nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, **options
     )

@@ -35,7 +35,7 @@ _LEAST, _LEAST_OF_LINE, _PIECES_FINE = 10, 4, 250
 are more pieces."""
 _LEAST_OF_PART = 50
 """Min number of intervals between two stops."""
-_NEWTON_STEPS = 8
+_NEWTON_STEPS = 4
 _UNLIMITED = 1e9
 """Replacement of missing velocity and jerk limits."""
 
@@ -166,11 +166,12 @@ def _distance(z: Array, length: float) -> tuple[Array, Array, Array, Array]:
 def _parameter(share: Array) -> Array:
     """Return the parameter at fractions of the length.
 
-    The distance is symmetric about its middle and convex before it, so Newton's method converges
-    monotonically.
+    The distance is symmetric about its middle. Newton's method starts from the first terms of the
+    inverse's series, within 13 %.
     """
     less = np.minimum(share, 1.0 - share)
-    z = np.cbrt(0.25 * less)
+    z = np.cbrt(0.1 * less)
+    z += 0.5 * z * z
     for _ in range(_NEWTON_STEPS):
         s, s1, _, _ = _distance(z, 1.0)
         z = z - np.divide(s - less, s1, out=np.zeros_like(z), where=s1 > 0.0)

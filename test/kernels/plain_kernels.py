@@ -47,7 +47,8 @@ def _stand_ins() -> dict[str, types.ModuleType]:
     """
     contents = {
         "jit": {
-            **dict.fromkeys(("kernel", "bare_kernel", "part", "bare_part", "inlined"), _same),
+            **dict.fromkeys(("kernel", "bare_kernel", "part", "inlined"), _same),
+            **dict.fromkeys(("bare_part", "fused_part"), _same),
         },
         "array_bridge": {"reader": lambda example: _same},
         "collision.checker_bridge": {

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from motion_nodes.kernels.jit import bare_part, inlined
+from motion_nodes.kernels.jit import fused_part
 from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 
 LANES = 16
@@ -46,10 +46,12 @@ DECREASE, ERROR = (row * LANES for row in range(22, 24))
 """Sums of multipliers times decreases of the slacks, and of the products of both changes."""
 SLOPES, PULLS, BANDS = 24 * LANES, 27 * LANES, 30 * LANES
 """Gradients and Hessian with respect to the three coefficients of each lane: 3, 3 and 6 rows."""
-WORK_ROWS = 36
+USE, CUBE = 36 * LANES, 37 * LANES
+"""Max ratio of velocities and accelerations to their limits, and of jerks, cubed."""
+WORK_ROWS = 38
 
 
-@bare_part
+@fused_part
 def gather(b: Array, at: IndexArray, W: Array) -> None:
     """Write the three coefficients of each lane."""
     for i in range(LANES):
@@ -57,7 +59,7 @@ def gather(b: Array, at: IndexArray, W: Array) -> None:
         W[_B0 + i], W[_B1 + i], W[_B2 + i] = b[k], b[k + 1], b[k + 2]
 
 
-@bare_part
+@fused_part
 def state(rows: Array, W: Array) -> None:
     """Write X, U and K at a place of the lanes' intervals."""
     for i in range(LANES):
@@ -67,19 +69,19 @@ def state(rows: Array, W: Array) -> None:
         W[AT_K + i] = rows[6 * LANES + i] * b0 + rows[7 * LANES + i] * b1 + rows[8 * LANES + i] * b2
 
 
-@inlined
+@fused_part
 def acceleration_at(e0: float, e1: float, i: int, W: Array) -> float:
     """Return an acceleration relative to its limit, or its change if W holds changes."""
     return e0 * W[AT_X + i] + e1 * W[AT_U + i]  # type: ignore[no-any-return]
 
 
-@inlined
+@fused_part
 def jerk_at(f0: float, f1: float, f2: float, i: int, W: Array) -> float:
     """Return a jerk relative to its limit, divided by sqrt(X); its change if W holds changes."""
     return f0 * W[AT_X + i] + f1 * W[AT_U + i] + f2 * W[AT_K + i]  # type: ignore[no-any-return]
 
 
-@bare_part
+@fused_part
 def velocity_terms(shares: Array, caps: Array, m: Array, W: Array) -> None:
     """Begin a place: write the contributions of the duration and the velocity limit."""
     for i in range(LANES):
@@ -97,7 +99,7 @@ def velocity_terms(shares: Array, caps: Array, m: Array, W: Array) -> None:
         W[TIME + i] += shares[i] * y
 
 
-@bare_part
+@fused_part
 def acceleration_terms(E: Array, m: Array, first: int, last: int, W: Array) -> None:
     """Add the contributions of acceleration limits, in a range of slots."""
     for k in range(first, last):
@@ -115,7 +117,7 @@ def acceleration_terms(E: Array, m: Array, first: int, last: int, W: Array) -> N
             W[GAP + i] += m0 * (1.0 - a) + m1 * (1.0 + a)
 
 
-@bare_part
+@fused_part
 def jerk_terms(E: Array, m: Array, first: int, last: int, W: Array) -> None:
     """Add the contributions of jerk limits."""
     for k in range(first, last):
@@ -141,7 +143,7 @@ def jerk_terms(E: Array, m: Array, first: int, last: int, W: Array) -> None:
             W[GAP + i] += m2 * (y - j) + m3 * (y + j)
 
 
-@bare_part
+@fused_part
 def end_place(rows: Array, shares: Array, W: Array) -> None:
     """Add the contributions of a place to gradients and Hessian of the coefficients."""
     for i in range(LANES):
@@ -186,7 +188,7 @@ def end_place(rows: Array, shares: Array, W: Array) -> None:
         W[BANDS + 5 * LANES + i] += p0 * x2 + p1 * u2 + p2 * k2
 
 
-@bare_part
+@fused_part
 def scatter(at: IndexArray, W: Array, slope: Array, pull: Array, band: Array) -> None:
     """Add the lanes' gradients and Hessian to those of all coefficients."""
     for i in range(LANES):
@@ -200,7 +202,7 @@ def scatter(at: IndexArray, W: Array, slope: Array, pull: Array, band: Array) ->
         band[2, k + 2] += W[BANDS + 5 * LANES + i]
 
 
-@bare_part
+@fused_part
 def velocity_start(shares: Array, caps: Array, m: Array, W: Array) -> None:
     """Write multipliers whose products with the slacks are 1."""
     for i in range(LANES):
@@ -208,7 +210,7 @@ def velocity_start(shares: Array, caps: Array, m: Array, W: Array) -> None:
         W[TIME + i] += shares[i] / math.sqrt(W[AT_X + i])
 
 
-@bare_part
+@fused_part
 def acceleration_start(E: Array, m: Array, first: int, last: int, W: Array) -> None:
     """The same for the slacks of acceleration limits."""
     for k in range(first, last):
@@ -217,7 +219,7 @@ def acceleration_start(E: Array, m: Array, first: int, last: int, W: Array) -> N
             m[k, i], m[k, LANES + i] = 1.0 / (1.0 - a), 1.0 / (1.0 + a)
 
 
-@bare_part
+@fused_part
 def jerk_start(E: Array, m: Array, first: int, last: int, W: Array) -> None:
     """The same for the slacks of jerk limits."""
     for k in range(first, last):
@@ -227,31 +229,25 @@ def jerk_start(E: Array, m: Array, first: int, last: int, W: Array) -> None:
             m[k, i], m[k, LANES + i] = 1.0 / (y - j), 1.0 / (y + j)
 
 
-@bare_part
-def velocity_use(caps: Array, W: Array) -> float:
-    """Return the max ratio of X to its cap."""
-    most = 0.0
+@fused_part
+def velocity_use(caps: Array, W: Array) -> None:
+    """Raise the lanes' max ratios of X to its cap."""
     for i in range(LANES):
-        most = max(most, W[AT_X + i] * caps[i])
-    return most
+        W[USE + i] = max(W[USE + i], W[AT_X + i] * caps[i])
 
 
-@bare_part
-def acceleration_use(E: Array, first: int, last: int, W: Array) -> float:
-    """Return the max ratio of an acceleration to its limit."""
-    most = 0.0
+@fused_part
+def acceleration_use(E: Array, first: int, last: int, W: Array) -> None:
+    """Raise the lanes' max ratios of an acceleration to its limit."""
     for k in range(first, last):
         for i in range(LANES):
-            most = max(most, abs(acceleration_at(E[k, i], E[k, LANES + i], i, W)))
-    return most
+            W[USE + i] = max(W[USE + i], abs(acceleration_at(E[k, i], E[k, LANES + i], i, W)))
 
 
-@bare_part
-def jerk_use(E: Array, first: int, last: int, W: Array) -> float:
-    """Return the divisor of X with which all jerk limits are satisfied."""
-    cube = 0.0
+@fused_part
+def jerk_use(E: Array, first: int, last: int, W: Array) -> None:
+    """Raise the cubes of the lanes' divisors of X with which all jerk limits are satisfied."""
     for k in range(first, last):
         for i in range(LANES):
             j = jerk_at(E[k, i], E[k, LANES + i], E[k, 2 * LANES + i], i, W)
-            cube = max(cube, j * j * W[AT_X + i])
-    return math.pow(cube, 1.0 / 3.0)
+            W[CUBE + i] = max(W[CUBE + i], j * j * W[AT_X + i])

@@ -66,9 +66,9 @@ _EARLY = 0.01
 """The same in the first round, before limits are tightened at their excesses."""
 _STEPS = 100
 """Max number of steps per round; the motion is feasible after each of them."""
-_FIRST_GAP = 10.0
+_FIRST_GAP = 20.0
 """Initial duality gap as a fraction of the duration; large, to start far from the limits."""
-_TRUST = 1.5
+_TRUST = 2.0
 """Fraction of the predictor's errors that is corrected, per feasible length of its step; max 1."""
 _COLD, _WARM = 0.95, 0.99
 """Max utilization of the limits by the initial guess, and after they are tightened."""
@@ -112,7 +112,11 @@ def parameter_derivatives(
     n = D.shape[3]
     q, q1, q2, q3 = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     for i in range(len(piece)):
-        for place in range(PLACES):
+        within = i > 0 and piece[i] == piece[i - 1]
+        for order in range(3 if within else 0):
+            for j in range(n):
+                D[i, 0, order, j] = D[i - 1, PLACES - 1, order, j]
+        for place in range(1 if within else 0, PLACES):
             z = grid[i] + (grid[i + 1] - grid[i]) * place / (PLACES - 1)
             rest = 1.0 - z
             s = start + length * z**3 * (10.0 - 15.0 * z + 6.0 * z * z)

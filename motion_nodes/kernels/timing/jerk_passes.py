@@ -15,9 +15,12 @@ Common arguments:
 
 from __future__ import annotations
 
-from motion_nodes.kernels.jit import bare_part
+import math
+
+from motion_nodes.kernels.jit import fused_part
 from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 from motion_nodes.kernels.timing.jerk_lanes import (
+    CUBE,
     DECREASE,
     END,
     ERROR,
@@ -28,6 +31,7 @@ from motion_nodes.kernels.timing.jerk_lanes import (
     PLACES,
     SLOPES,
     TIME,
+    USE,
     acceleration_start,
     acceleration_terms,
     acceleration_use,
@@ -57,13 +61,13 @@ _MARGIN = 0.95
 """Max fraction of the distance to the closest limit per step."""
 
 
-@bare_part
+@fused_part
 def _fill(W: Array, row: int, value: float, rows: int = 1) -> None:
     for i in range(rows * LANES):
         W[row + i] = value
 
 
-@bare_part
+@fused_part
 def _sum(W: Array, row: int) -> float:
     total = 0.0
     for i in range(LANES):
@@ -71,7 +75,7 @@ def _sum(W: Array, row: int) -> float:
     return total
 
 
-@bare_part
+@fused_part
 def _max(W: Array, row: int) -> float:
     most = 0.0
     for i in range(LANES):
@@ -79,26 +83,26 @@ def _max(W: Array, row: int) -> float:
     return most
 
 
-@bare_part
+@fused_part
 def limits_use(
     order: IndexArray, rows: Array, slots: IndexArray, E: Array, caps: Array, b: Array, W: Array
 ) -> float:
     """Return the divisor of the coefficients with which all limits are satisfied."""
-    most = 0.0
+    _fill(W, USE, 0.0, 2)
     for block in range(len(rows)):
         at, slot = order[block * LANES : (block + 1) * LANES], slots[block]
         gather(b, at, W)
         for place in range(PLACES):
             state(rows[block, place], W)
-            most = max(most, velocity_use(caps[block, place], W))
+            velocity_use(caps[block, place], W)
             if place != END:
-                most = max(most, acceleration_use(E, slot[place], slot[place + 1], W))
+                acceleration_use(E, slot[place], slot[place + 1], W)
             k = END + place
-            most = max(most, jerk_use(E, slot[k], slot[k + 1], W))
-    return most
+            jerk_use(E, slot[k], slot[k + 1], W)
+    return max(_max(W, USE), math.pow(_max(W, CUBE), 1.0 / 3.0))
 
 
-@bare_part
+@fused_part
 def start(
     order: IndexArray,
     rows: Array,
@@ -135,7 +139,7 @@ def start(
         mb[i] = weight / b[i]
 
 
-@bare_part
+@fused_part
 def system(
     order: IndexArray,
     rows: Array,
@@ -184,7 +188,7 @@ def system(
     return gap, _sum(W, TIME)
 
 
-@bare_part
+@fused_part
 def predict(
     order: IndexArray,
     rows: Array,
@@ -243,7 +247,7 @@ def predict(
     return max(left, 0.0) / gap, min(far, long)
 
 
-@bare_part
+@fused_part
 def step_lengths(
     order: IndexArray,
     rows: Array,
@@ -286,7 +290,7 @@ def step_lengths(
     return min(1.0, _MARGIN / less), min(1.0, _MARGIN / fewer)
 
 
-@bare_part
+@fused_part
 def advance(m: Array, dm: Array, share: float) -> None:
     """Add a share of their changes to the multipliers."""
     for k in range(len(m)):
@@ -294,7 +298,7 @@ def advance(m: Array, dm: Array, share: float) -> None:
             m[k, i] += share * dm[k, i]
 
 
-@bare_part
+@fused_part
 def factorize(band: Array, count: int) -> None:
     """Factorize a symmetric band matrix in place: L D L^T (Cholesky), with inverses of D.
 
@@ -317,7 +321,7 @@ def factorize(band: Array, count: int) -> None:
         d0[i], d1[i], d2[i] = here, last, outer
 
 
-@bare_part
+@fused_part
 def solve(band: Array, x: Array, count: int) -> None:
     """Solve a band system in place; x is the right-hand side, then the solution.
 

@@ -5,8 +5,8 @@ At each place of a path, most joints cannot reach a limit before another joint d
 Limits implied by others are left out, which does not change the solution:
 
 * accelerations: in the plane of X and U, a joint's limit is a strip. Between 0 and the X of the
-  velocity limits, a strip contains the others' intersection if its borders are beyond those of
-  another joint at both ends;
+  velocity limits, reduced to where any U is feasible, a strip contains the others' intersection if
+  its borders are beyond those of another joint at both ends;
 * jerks: K is bounded by the joint with the largest factor of K, U by the accelerations.
 
 The remaining limits of each interval are stored in consecutive slots. Intervals are sorted by their
@@ -14,6 +14,8 @@ number of limits, so that the lanes of a block have about equally many.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -32,6 +34,8 @@ _FLAT = 1e-12
 """Factors of U below this do not bound it."""
 _UNBOUNDED = 1e12
 """Max X if no limit bounds it."""
+_SHRINKS = 2
+"""Max number of reductions of the max X to where acceleration limits meet."""
 
 
 @bare_part
@@ -55,30 +59,62 @@ def _joint_factors(D: Array, inverse: Array, e: Array, f: Array) -> float:
 
 
 @bare_part
-def _mark_accelerations(e: Array, cap: float, border: Array, marks: ByteArray) -> float:
-    """Mark the acceleration limits that are not implied by others; return the max U.
+def _borders(e: Array, border: Array) -> int:
+    """Write the borders of the acceleration limits' strips; return the joint with the least U.
 
-    ``border`` is scratch: each joint's bound of U at X = 0, of U and of -U at X = cap.
+    Args:
+        e: factors of X and U, shape (2, n).
+        border: result: bound of U at X = 0, and its slope over X; the bound of -U has the negative
+            slope. Shape (2, n).
     """
-    n = e.shape[1]
-    steep = top = bottom = 0
-    for j in range(n):
+    steep = 0
+    for j in range(e.shape[1]):
         near = 1.0 / max(abs(e[1, j]), _FLAT)
-        rise = (-cap if e[1, j] >= 0.0 else cap) * e[0, j] * near
-        border[0, j], border[1, j], border[2, j] = near, near + rise, near - rise
-        if near < border[0, steep]:
-            steep = j
-        if near + rise < border[1, top]:
-            top = j
-        if near - rise < border[2, bottom]:
-            bottom = j
-    for j in range(n):
-        over = border[1, j] >= border[1, steep] or border[0, j] >= border[0, top]
-        under = border[2, j] >= border[2, steep] or border[0, j] >= border[0, bottom]
-        marks[j] = j in (steep, top, bottom) or not (over and under)
-    up = min(max(border[0, steep], border[1, steep]), max(border[0, top], border[1, top]))
-    down = min(max(border[0, steep], border[2, steep]), max(border[0, bottom], border[2, bottom]))
-    return float(max(up, down))
+        border[0, j], border[1, j] = near, (-near if e[1, j] >= 0.0 else near) * e[0, j]
+        steep = j if near < border[0, steep] else steep
+    return steep
+
+
+@bare_part
+def _least(border: Array, X: float) -> tuple[int, int]:
+    """Return the joints with the least bounds of U and of -U at X."""
+    top = bottom = 0
+    up = down = math.inf
+    for j in range(border.shape[1]):
+        over, under = border[0, j] + X * border[1, j], border[0, j] - X * border[1, j]
+        top, bottom = j if over < up else top, j if under < down else bottom
+        up, down = min(up, over), min(down, under)
+    return top, bottom
+
+
+@bare_part
+def _mark_accelerations(
+    e: Array, cap: float, border: Array, marks: ByteArray
+) -> tuple[float, float]:
+    """Mark the acceleration limits that are not implied by others; return the max X and U.
+
+    ``border`` is scratch, shape (2, n).
+    """
+    steep = _borders(e, border)
+    near, rise = border[0], border[1]
+    top, bottom = _least(border, cap)
+    for _ in range(_SHRINKS):
+        # Beyond the X at which both borders meet, no U is feasible.
+        height, slope = near[top] + near[bottom], rise[top] - rise[bottom]
+        if height + cap * slope >= 0.0:
+            break
+        cap = -height / slope
+        top, bottom = _least(border, cap)
+    t0, t1 = near[top], near[top] + cap * rise[top]
+    b0, b1 = near[bottom], near[bottom] - cap * rise[bottom]
+    s0, s1, s2 = near[steep], near[steep] + cap * rise[steep], near[steep] - cap * rise[steep]
+    for j in range(e.shape[1]):
+        over = (near[j] + cap * rise[j] >= s1) | (near[j] >= t0)
+        under = (near[j] - cap * rise[j] >= s2) | (near[j] >= b0)
+        marks[j] = not (over & under)
+    marks[steep] = marks[top] = marks[bottom] = 1
+    up, down = min(max(s0, s1), max(t0, t1)), min(max(s0, s2), max(b0, b1))
+    return cap, float(max(up, down))
 
 
 @bare_part
@@ -90,13 +126,83 @@ def _mark_jerks(f: Array, cap: float, most: float, marks: ByteArray) -> None:
         if abs(f[2, j]) > abs(f[2, steep]):
             steep = j
     f0, f1, f2 = f[0, steep], f[1, steep], f[2, steep]
-    least = 1.0 / cap**0.5
+    least = 1.0 / math.sqrt(cap)
     for j in range(n):
         marks[j] = 1
         if j != steep and f2 != 0.0:
             r = f[2, j] / f2
             rest = abs(f[0, j] - r * f0) * cap + abs(f[1, j] - r * f1) * most
             marks[j] = not rest <= (1.0 - abs(r)) * least
+
+
+@bare_part
+def _mark_place(
+    D: Array, inverse: Array, e: Array, f: Array, border: Array, first: ByteArray, second: ByteArray
+) -> tuple[float, float, float, float]:
+    """Mark accelerations and jerks at a place.
+
+    Args:
+        D: derivatives, shape (3, n).
+        inverse: inverses of the limits, shape (3, n).
+        e: scratch, shape (2, n).
+        f: scratch, shape (3, n).
+        border: scratch, shape (2, n).
+        first: result, accelerations.
+        second: result, jerks.
+
+    Returns:
+        Max X of the velocities, and max factors of X in accelerations, of U in them and of X in
+        jerks.
+    """
+    cap = _joint_factors(D, inverse, e, f)
+    reach, most = _mark_accelerations(e, cap, border, first)
+    _mark_jerks(f, reach, most, second)
+    bend, steep, bent = 1e-12, 1e-12, 1e-18
+    for j in range(e.shape[1]):
+        bend, steep = max(bend, abs(e[0, j])), max(steep, abs(e[1, j]))
+        bent = max(bent, abs(f[0, j]))
+    return cap, bend, steep, bent
+
+
+@bare_part
+def _equal(A: Array, B: Array) -> bool:
+    different = 0.0
+    for row in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            different = max(different, abs(A[row, j] - B[row, j]))
+    return different == 0.0
+
+
+@bare_part
+def _mark_all(
+    D: Array,
+    inverse: Array,
+    e: Array,
+    f: Array,
+    border: Array,
+    marks: ByteArray,
+    steady: Array,
+    steep: Array,
+) -> None:
+    last = len(D) - 1
+    begin = (0.0, 0.0, 0.0, 0.0)
+    for i in range(last, -1, -1):
+        # Accelerations at the end are limited by the next interval.
+        end, jerks = begin, marks[i, END + END]
+        if i < last and _equal(D[i, END], D[i + 1, BEGIN]):
+            for j in range(D.shape[3]):
+                jerks[j] = marks[i + 1, END + BEGIN, j]
+        else:
+            end = _mark_place(D[i, END], inverse, e, f, border, jerks, jerks)
+        middle = _mark_place(D[i, 1], inverse, e, f, border, marks[i, 1], marks[i, END + 1])
+        begin = _mark_place(D[i, BEGIN], inverse, e, f, border, marks[i, BEGIN], marks[i, END])
+        cap = min(begin[0], middle[0], end[0])
+        bend = max(begin[1], middle[1], end[1])
+        steep[i] = max(begin[2], middle[2], end[2])
+        bent = max(begin[3], middle[3], end[3])
+        steady[i] = X = min(cap, 1.0 / bend)
+        if bent * bent * X * X * X > 1.0:
+            steady[i] = bent ** (-2.0 / 3.0)
 
 
 @part
@@ -111,21 +217,8 @@ def mark_limits(D: Array, inverse: Array, marks: ByteArray, steady: Array, steep
         steep: result, max factor of U in each interval, shape (N,).
     """
     n = D.shape[3]
-    e, f, border = np.empty((2, n)), np.empty((3, n)), np.empty((3, n))
-    for i in range(len(D)):
-        least, bend, bent = _UNBOUNDED, 1e-12, 1e-18
-        steep[i] = 1e-12
-        for place in range(PLACES):
-            cap = _joint_factors(D[i, place], inverse, e, f)
-            # Accelerations at the end are limited by the next interval.
-            here = marks[i, place] if place != END else marks[i, END + place]
-            most = _mark_accelerations(e, cap, border, here)
-            _mark_jerks(f, cap, most, marks[i, END + place])
-            least = min(least, cap)
-            for j in range(n):
-                bend, bent = max(bend, abs(e[0, j])), max(bent, abs(f[0, j]))
-                steep[i] = max(steep[i], abs(e[1, j]))
-        steady[i] = min(least, 1.0 / bend, bent ** (-2.0 / 3.0))
+    e, f, border = np.empty((2, n)), np.empty((3, n)), np.empty((2, n))
+    _mark_all(D, inverse, e, f, border, marks, steady, steep)
 
 
 @bare_part

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from motion_nodes.kernels.jit import bare_part
+from motion_nodes.kernels.jit import fused_part
 from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 from motion_nodes.kernels.timing.jerk_lanes import (
     AT_X,
@@ -28,7 +28,7 @@ from motion_nodes.kernels.timing.jerk_lanes import (
 )
 
 
-@bare_part
+@fused_part
 def velocity_predict(caps: Array, m: Array, q: Array, W: Array, D: Array) -> None:
     """Begin a place of the predictor: write the error of the product, and its effect.
 
@@ -55,7 +55,7 @@ def velocity_predict(caps: Array, m: Array, q: Array, W: Array, D: Array) -> Non
         W[LESS_MULTIPLIER + i] = max(W[LESS_MULTIPLIER + i], 1.0 - rate)
 
 
-@bare_part
+@fused_part
 def acceleration_predict(
     E: Array, m: Array, q: Array, first: int, last: int, W: Array, D: Array
 ) -> None:
@@ -78,7 +78,7 @@ def acceleration_predict(
             W[LESS_MULTIPLIER + i] = max(W[LESS_MULTIPLIER + i], 1.0 - min(r0, r1))
 
 
-@bare_part
+@fused_part
 def jerk_predict(E: Array, m: Array, q: Array, first: int, last: int, W: Array, D: Array) -> None:
     """The same for the slacks of jerk limits, with their tangents."""
     for k in range(first, last):
@@ -105,7 +105,7 @@ def jerk_predict(E: Array, m: Array, q: Array, first: int, last: int, W: Array, 
             W[LESS_MULTIPLIER + i] = max(W[LESS_MULTIPLIER + i], 1.0 - min(r2, r3))
 
 
-@bare_part
+@fused_part
 def end_predict(rows: Array, W: Array) -> None:
     """Add the effect of a place's errors on the lanes' coefficients."""
     for c in range(3):
@@ -118,7 +118,7 @@ def end_predict(rows: Array, W: Array) -> None:
             )
 
 
-@bare_part
+@fused_part
 def scatter_errors(at: IndexArray, W: Array, line: Array) -> None:
     """Add the lanes' effects to those of all coefficients."""
     for i in range(LANES):
@@ -126,7 +126,7 @@ def scatter_errors(at: IndexArray, W: Array, line: Array) -> None:
             line[at[i] + c] += W[SLOPES + c * LANES + i]
 
 
-@bare_part
+@fused_part
 def velocity_step(
     caps: Array, m: Array, dm: Array, target: float, share: float, W: Array, D: Array
 ) -> None:
@@ -152,7 +152,7 @@ def velocity_step(
         W[LESS_MULTIPLIER + i] = max(W[LESS_MULTIPLIER + i], -change * room * both)
 
 
-@bare_part
+@fused_part
 def acceleration_step(
     E: Array,
     m: Array,
@@ -180,7 +180,7 @@ def acceleration_step(
             W[LESS_MULTIPLIER + i] = max(W[LESS_MULTIPLIER + i], max(-c0 * m1, -c1 * m0) * part)
 
 
-@bare_part
+@fused_part
 def jerk_step(
     E: Array,
     m: Array,

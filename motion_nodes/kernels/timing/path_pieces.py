@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.jit import bare_part, kernel
+from motion_nodes.kernels.jit import bare_part, fused_part, kernel
 from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 
 SAMPLES = 4
@@ -111,7 +111,10 @@ def limit_use(
                 peaks[order, lane] = 0.0
         for j in range(n):
             for m in range(SAMPLES + 1):
-                _rates(curves[j], clocks[m], at, values, m)
+                if degree > 6:
+                    _rates(curves[j], clocks[m], at, values, m)
+                else:
+                    _quintic_rates(curves[j], clocks[m], values, m)
             for order in range(3):
                 _peaks(values[order * size : (order + 1) * size], share[order, j], peaks[order])
         for lane in range(min(_LANES, count - first)):
@@ -119,7 +122,7 @@ def limit_use(
                 use[first + lane, order] = peaks[order, lane]
 
 
-@bare_part
+@fused_part
 def _derivatives(curves: Array, at: Array, d: Array) -> None:
     """Write polynomials, one per lane and lowest power first, and their three derivatives."""
     for lane in range(_LANES):
@@ -133,7 +136,7 @@ def _derivatives(curves: Array, at: Array, d: Array) -> None:
             d[lane] = d[lane] * s + curves[k, lane]
 
 
-@bare_part
+@fused_part
 def _rates(curves: Array, clock: Array, d: Array, values: Array, sample: int) -> None:
     """Write a joint's velocities, accelerations and jerks at a sample of all lanes' intervals.
 
@@ -144,28 +147,35 @@ def _rates(curves: Array, clock: Array, d: Array, values: Array, sample: int) ->
         values: result.
         sample: index of the sample.
     """
-    size = (SAMPLES + 1) * _LANES
-    if len(curves) > 6:
-        _derivatives(curves, clock, d)
-    else:  # unrolled, which avoids memory accesses
-        for lane in range(_LANES):
-            s = clock[lane]
-            c2, c3, c4, c5 = curves[2, lane], curves[3, lane], curves[4, lane], curves[5, lane]
-            d[_LANES + lane] = curves[1, lane] + s * (
-                2.0 * c2 + s * (3.0 * c3 + s * (4.0 * c4 + s * (5.0 * c5)))
-            )
-            d[2 * _LANES + lane] = 2.0 * c2 + s * (6.0 * c3 + s * (12.0 * c4 + s * (20.0 * c5)))
-            d[3 * _LANES + lane] = 6.0 * c3 + s * (24.0 * c4 + s * (60.0 * c5))
+    _derivatives(curves, clock, d)
     for lane in range(_LANES):
-        speed, rise, jolt = clock[_LANES + lane], clock[2 * _LANES + lane], clock[3 * _LANES + lane]
         d1, d2, d3 = d[_LANES + lane], d[2 * _LANES + lane], d[3 * _LANES + lane]
-        k = sample * _LANES + lane
-        values[k] = d1 * speed
-        values[size + k] = d2 * (speed * speed) + d1 * rise
-        values[2 * size + k] = d3 * (speed * speed * speed) + d2 * (3.0 * speed * rise) + d1 * jolt
+        _chain(d1, d2, d3, clock, lane, values, sample * _LANES + lane)
 
 
-@bare_part
+@fused_part
+def _quintic_rates(curves: Array, clock: Array, values: Array, sample: int) -> None:
+    """The same for positions of degree 5 or less: unrolled, which avoids memory accesses."""
+    for lane in range(_LANES):
+        s = clock[lane]
+        c2, c3, c4, c5 = curves[2, lane], curves[3, lane], curves[4, lane], curves[5, lane]
+        d1 = curves[1, lane] + s * (2.0 * c2 + s * (3.0 * c3 + s * (4.0 * c4 + s * (5.0 * c5))))
+        d2 = 2.0 * c2 + s * (6.0 * c3 + s * (12.0 * c4 + s * (20.0 * c5)))
+        d3 = 6.0 * c3 + s * (24.0 * c4 + s * (60.0 * c5))
+        _chain(d1, d2, d3, clock, lane, values, sample * _LANES + lane)
+
+
+@fused_part
+def _chain(d1: float, d2: float, d3: float, clock: Array, lane: int, values: Array, k: int) -> None:
+    """Write the time derivatives of a position from those over the distance (chain rule)."""
+    speed, rise, jolt = clock[_LANES + lane], clock[2 * _LANES + lane], clock[3 * _LANES + lane]
+    size = (SAMPLES + 1) * _LANES
+    values[k] = d1 * speed
+    values[size + k] = d2 * (speed * speed) + d1 * rise
+    values[2 * size + k] = d3 * (speed * speed * speed) + d2 * (3.0 * speed * rise) + d1 * jolt
+
+
+@fused_part
 def _peaks(values: Array, share: float, peaks: Array) -> None:
     """Raise the peaks to upper bounds of sampled functions, as fractions of their limits."""
     for lane in range(_LANES):
