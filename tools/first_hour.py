@@ -34,8 +34,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 README = "README.md"
 OWN_ROBOT = "docs/tutorials/bring_your_robot.md"
-INTERRUPTED = (0, 2)
-"""Exit codes of make after SIGINT: 2, or 0 if its command ended well and first."""
+INTERRUPTED = (-signal.SIGINT, 0, 2)
+"""Exit codes of make after SIGINT: its signal, or, if its command ended first, 2 or 0."""
 TIMEOUT = 900.0
 """Default timeout of a command [s]."""
 GRACE, REMAINING = 60.0, 1.0
