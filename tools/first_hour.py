@@ -21,6 +21,7 @@ import os
 import random
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -251,12 +252,19 @@ def first_minutes(stranger: Stranger) -> None:
 
 
 def built_wheel(folder: Path) -> Path:
-    """Build the wheel of this clone from its sdist: build/ may contain files of earlier states.
+    """Build the wheel from a copy of this clone: a build leaves files, and uses old ones.
 
     Raises:
         StepError: the build failed.
     """
-    command = [sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT)]
+    source = folder / "source"
+    listed = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard", "-z"]
+    for name in subprocess.run(listed, stdout=subprocess.PIPE, check=True).stdout.split(b"\0"):
+        file = os.fsdecode(name)
+        if name and (ROOT / file).is_file():
+            (source / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / file, source / file)
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise StepError(f"the wheel cannot be built:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
