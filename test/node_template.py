@@ -21,7 +21,7 @@ import socket
 import sys
 from typing import Any
 
-from motion_nodes.bringup.process_template import die_with_parent
+from motion_nodes.kernels.parent_death import die_with_parent
 
 PRELOADED = (
     *("numpy", "numba", "llvmlite.binding", "rclpy", "rclpy.action", "mujoco"),

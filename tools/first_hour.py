@@ -9,7 +9,8 @@ Runs the commands of README.md and docs/tutorials/bring_your_robot.md verbatim: 
 shipped robot, your own robot, ROS 2 clients. Builds the wheel (with the package ``build``) unless
 one is given; pip installs the dependencies from its index. With ``--clone`` the committed state of
 this repository is cloned and the demo is run there twice, each time until its show starts. Caches
-are empty unless ``--warm``.
+are empty unless ``--warm``. A process that outlives its suite is an error, too. The ROS domain is
+ROS_DOMAIN_ID if set, else random.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from __future__ import annotations
 import argparse
 import csv
 import os
+import random
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,16 +29,18 @@ import tempfile
 import time
 import venv
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 README = "README.md"
 OWN_ROBOT = "docs/tutorials/bring_your_robot.md"
-INTERRUPTED = (0, 2)
-"""Exit codes of make after SIGINT: 2, or 0 if its command ended well and first."""
+INTERRUPTED = (-signal.SIGINT, 0, 2)
+"""Exit codes of make after SIGINT: its signal, or, if its command ended first, 2 or 0."""
 TIMEOUT = 900.0
 """Default timeout of a command [s]."""
+GRACE, REMAINING = 60.0, 1.0
+"""Timeouts of the end of a suite after SIGINT, and then of all processes that it started [s]."""
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -95,6 +100,8 @@ class Stranger:
         }
         self._environment["PATH"] = f"{self._programs}:{os.environ['PATH']}"
         self._environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        # Suites of others on this machine would be two robots of one name.
+        self._environment.setdefault("ROS_DOMAIN_ID", str(random.SystemRandom().randint(1, 101)))
         if not warm:
             self._environment["XDG_CACHE_HOME"] = str(folder / "cache")
 
@@ -150,9 +157,36 @@ class Stranger:
             if process.poll() is not None:
                 raise StepError(f"'{text}' ended by itself:\n{log.read_text()[-3000:]}")
             os.killpg(process.pid, signal.SIGINT)  # make has children
-            ended = process.wait(60)
+            try:
+                ended = process.wait(GRACE)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                why = f"'{text}' did not end within {GRACE:g} s after SIGINT"
+                raise StepError(f"{why}:\n{log.read_text()[-3000:]}") from None
         if ended not in codes:
             raise StepError(f"'{text}' ended with {ended}:\n{log.read_text()[-3000:]}")
+        self._expect_no_process(text)
+
+    def _expect_no_process(self, text: str) -> None:
+        end = time.monotonic() + REMAINING
+        while left := self._processes():
+            if time.monotonic() > end:
+                for pid in left:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                listed = "\n".join(left.values())
+                raise StepError(f"'{text}' has ended, but processes that it started run:\n{listed}")
+            time.sleep(0.05)
+
+    def _processes(self) -> dict[int, str]:
+        """Return id and command line of the processes of this environment; empty without /proc."""
+        found, mark = {}, f"PATH={self._programs}:".encode()
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it ended, or is another user's
+                if any(v.startswith(mark) for v in (folder / "environ").read_bytes().split(b"\0")):
+                    words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+                    found[int(folder.name)] = words
+        return found
 
     def write(self, name: str, text: str) -> None:
         """Write a file."""
@@ -207,23 +241,30 @@ def first_minutes(stranger: Stranger) -> None:
     stranger.type("motion --help")
     stranger.type(line(README, "motion fk franka"))
     for _ in range(2):
-        stranger.type("motion plan franka --from ready --to 0.9,0.4,0,-1.9,0,2.3,0.8")
+        stranger.type(line(README, "motion plan franka"))
     with stranger.suite(line(README, "motion up franka  ")):
         stranger.type(line(README, "motion go franka --to ready"))
     stranger.write("my_arm.urdf", next(text for _, text in blocks(OWN_ROBOT) if "<robot" in text))
-    stranger.type("motion new my_arm.urdf")
-    stranger.type("motion plan my_arm --from 0,0.4,0.6,0.3 --to 1.2,0.6,0.4,0.2")
-    with stranger.suite("motion up ./my_arm"):
+    stranger.type(line(OWN_ROBOT, "motion new"))
+    stranger.type(line(OWN_ROBOT, "motion plan"))
+    with stranger.suite(line(OWN_ROBOT, "motion up")):
         pass
 
 
 def built_wheel(folder: Path) -> Path:
-    """Build the wheel of this clone.
+    """Build the wheel from a copy of this clone: a build leaves files, and uses old ones.
 
     Raises:
         StepError: the build failed.
     """
-    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)]
+    source = folder / "source"
+    listed = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard", "-z"]
+    for name in subprocess.run(listed, stdout=subprocess.PIPE, check=True).stdout.split(b"\0"):
+        file = os.fsdecode(name)
+        if name and (ROOT / file).is_file():
+            (source / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / file, source / file)
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise StepError(f"the wheel cannot be built:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -238,6 +279,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cli.add_argument("--warm", action="store_true", help="use the caches of pip and motion_nodes")
     cli.add_argument("--timeout", type=float, default=TIMEOUT, help="timeout of a command [s]")
     options = cli.parse_args(arguments)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Shells make background processes ignore SIGINT, which the suites would inherit.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     given = {"warm": options.warm, "timeout": options.timeout}
     with tempfile.TemporaryDirectory(prefix="first-hour-") as name:
         try:

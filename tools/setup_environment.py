@@ -85,7 +85,8 @@ def fingerprint(kinds: Sequence[str]) -> str:
     for path in files:
         digest.update(os.path.relpath(path, ROOT).encode())
         digest.update(path.read_bytes())
-    digest.update(f"{sys.version}{sys.prefix}{ROOT}".encode())
+    # The base's: make may be called with the environment activated or not.
+    digest.update(f"{sys.version}{sys.base_prefix}{ROOT}".encode())
     return digest.hexdigest()
 
 

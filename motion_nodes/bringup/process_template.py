@@ -5,7 +5,7 @@ The imports of a process of nodes take a second of processor time, and memory. T
 (``template_main.py``) imports them once; its forks share the memory. They are children of this
 process, as with :mod:`subprocess`.
 
-Imports the standard library only, so that the template can start first.
+Imports little besides the standard library, so that the template can start first.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import ctypes
 import json
 import os
 import select
-import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+
+from motion_nodes.kernels.parent_death import die_with_parent
 
 TITLE_ROOM = 16384
 """Bytes reserved for the command lines of forks in ``ps``."""
@@ -28,7 +29,7 @@ TITLE_ROOM = 16384
 IMPORT_TIMEOUT, FORK_TIMEOUT = 120.0, 2.0
 """[s] Timeouts of a fork: with imports, and with modules that are already imported."""
 
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 class ForkedProcess:
@@ -163,12 +164,6 @@ def reap_orphans(own: Sequence[int]) -> None:
         ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is not None and ended.si_pid not in own:
             os.waitpid(ended.si_pid, os.WNOHANG)
-
-
-def die_with_parent() -> None:
-    """Have the kernel send SIGTERM to this process when its parent ends for any reason."""
-    with contextlib.suppress(OSError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def _adopt_orphans(adopt: bool) -> None:

@@ -18,9 +18,9 @@ from motion_nodes.bringup.process_template import (
     IMPORT_TIMEOUT,
     ForkedProcess,
     ProcessTemplate,
-    die_with_parent,
     reap_orphans,
 )
+from motion_nodes.kernels.parent_death import die_with_parent
 from motion_nodes.ros.readiness import VARIABLE, News, read_news
 from motion_nodes.ros.supervision.records import CONTROL_VARIABLE, Record, read_record
 from motion_nodes.view.page_token import TOKEN_VARIABLE, page_token

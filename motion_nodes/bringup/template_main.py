@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from motion_nodes.bringup.process_template import die_with_parent
+from motion_nodes.kernels.parent_death import die_with_parent
 from motion_nodes.ros.mapped_code import unmap_code
 
 SHARED = ("numpy", "rclpy", "rclpy.action", "rosidl_generator_py", "motion_nodes.ros.run")

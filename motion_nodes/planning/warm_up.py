@@ -5,7 +5,8 @@ The kernels are compiled once per machine, which takes half a minute and holds P
 a process that controls a robot would be blocked. A node therefore compiles in another process
 and then loads the cached code.
 
-``python -m motion_nodes.planning.warm_up ROBOT`` is that process.
+``python -m motion_nodes.planning.warm_up ROBOT [PARENT]`` is that process; it ends with the process
+whose id is PARENT.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 
 from motion_nodes.errors import MotionError
 from motion_nodes.kernels import jit
+from motion_nodes.kernels.parent_death import die_with
 from motion_nodes.model.group_kinematics import GroupKinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Robot
@@ -136,7 +138,8 @@ def is_prepared() -> bool:
 def compile_apart(robot: str, ready: Callable[[], None], given_up: Callable[[], bool]) -> None:
     """Compile the kernels of planning in another process, unless cached on this machine.
 
-    Without a cache the code is compiled where it is used.
+    Without a cache the code is compiled where it is used. The other process ends with this one, or
+    with the calling thread.
 
     Args:
         robot: name, or path of its description.
@@ -147,7 +150,7 @@ def compile_apart(robot: str, ready: Callable[[], None], given_up: Callable[[], 
     if is_prepared():
         ready()
         return
-    command = [sys.executable, "-m", "motion_nodes.planning.warm_up", robot]
+    command = [sys.executable, "-m", "motion_nodes.planning.warm_up", robot, str(os.getpid())]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
         waiting = True
         while process.poll() is None:
@@ -164,6 +167,8 @@ def compile_apart(robot: str, ready: Callable[[], None], given_up: Callable[[], 
 
 def main() -> None:
     """Compile for the robot named on the command line, at low priority."""
+    for parent in sys.argv[2:]:
+        die_with(int(parent))
     with contextlib.suppress(OSError):
         os.nice(15)
     robot = load_robot(sys.argv[1])

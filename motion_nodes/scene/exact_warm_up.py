@@ -4,7 +4,8 @@
 This takes some seconds once per machine and holds Python's GIL, which would stall a control loop in
 the same process.
 
-``python -m motion_nodes.scene.exact_warm_up`` runs it.
+``python -m motion_nodes.scene.exact_warm_up [PARENT]`` is that process; it ends with the process
+whose id is PARENT.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import sys
 
 import numpy as np
 
+from motion_nodes.kernels.parent_death import die_with
+
 _MARK = "exact-checks"
 """Marker of compiled kernels in the cache."""
 
@@ -24,7 +27,7 @@ def compile_exact_checks() -> None:
     from motion_nodes.kernels import jit
 
     if jit.is_compiled(_MARK) is False:
-        command = [sys.executable, "-m", "motion_nodes.scene.exact_warm_up"]
+        command = [sys.executable, "-m", "motion_nodes.scene.exact_warm_up", str(os.getpid())]
         subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
 
 
@@ -36,6 +39,8 @@ def main() -> None:
     from motion_nodes.kernels.collision.path_sweep import sweep
     from motion_nodes.kernels.collision.piece_arrays import example
 
+    for parent in sys.argv[1:]:
+        die_with(int(parent))
     if os.name == "posix":
         os.nice(10)
     nothing = example()

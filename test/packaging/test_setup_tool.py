@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,19 @@ def test_the_fingerprint_follows_what_decides_the_environment(tool, tmp_path, mo
     for name in ("pyproject.toml", "setup.py"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     assert tool.fingerprint(["ros", "run"]) != before
+
+
+def test_the_fingerprint_is_the_same_with_the_environment_activated(tmp_path):
+    base = getattr(sys, "_base_executable", sys.executable)
+    venv.create(tmp_path / "env")
+    program = "from setup_environment import fingerprint; print(fingerprint(['ros', 'run']))"
+    found = {
+        subprocess.run(
+            [python, "-c", program], cwd=TOOL.parent, capture_output=True, text=True, check=True
+        ).stdout
+        for python in (base, tmp_path / "env" / "bin" / "python")
+    }
+    assert len(found) == 1
 
 
 def requirement_names(kind):
