@@ -12,7 +12,8 @@ goals. Creation of the world and the first call of each process are not timed. `
 the short path of each problem's first seed with the URDF's geometry. ``--classic`` runs RRT and
 RRT* on 35 problems with shelves for one second each, which RRT* always uses. ``--shipped`` measures
 the shipped robot instead, with its spheres and shapes, cylinders, and the whole pipeline including
-verification. ``--trajopt`` compares the durations of motions of TrajOpt and RRTConnect.
+verification. ``--trajopt`` compares the durations of motions of TrajOpt and RRTConnect,
+``--anytime`` lengths of paths after 1 ms to 1 s with those of vamp's AORRTC.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import planning_anytime
 from harness import Report, Row, Spread, benchmark, median, progress, ratio, script_command
 from planning_problems import Problem, ProblemSet, find_problems
 
@@ -101,14 +103,17 @@ def ours(problems: ProblemSet, step: int, rounds: int, verify: bool) -> list[Ans
 def vamp(python: str, problems: ProblemSet, step: int, rounds: int, *more: str) -> list[Answer]:
     """Return the answers of ``peers/planning_vamp.py``; none if it fails."""
     progress(f"vamp: {rounds} seeds")
-    words = [str(problems.file), str(step), str(rounds), *more]
-    command = [python, *script_command("peers/planning_vamp.py", *words)[1:]]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    return [Answer(**x) for x in peer_answers(python, problems, step, str(rounds), *more)]
+
+
+def peer_answers(python: str, problems: ProblemSet, step: int, *more: str) -> list[dict[str, Any]]:
+    """Return what ``peers/planning_vamp.py`` prints; nothing if it fails."""
+    command = script_command("peers/planning_vamp.py", str(problems.file), str(step), *more)
+    done = subprocess.run([python, *command[1:]], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         progress(f"without vamp: it ended with code {done.returncode}")
         return []
-    lines = (line for line in done.stdout.splitlines() if line.startswith("{"))
-    return [Answer(**json.loads(line)) for line in lines]
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
 def rows_beside(mine: Sequence[Answer], theirs: Sequence[Answer]) -> list[Row]:
@@ -274,6 +279,7 @@ def trajopt(report: Report, problems: ProblemSet, step: int, python: str) -> Non
            vamp_python=("", "a Python that has vamp"), verify=(False, "verify the paths"),
            shipped=(False, "the shipped spheres and shapes"), classic=(False, "RRT and RRT* too"),
            trajopt=(False, "TrajOpt beside RRTConnect instead"),
+           anytime=(False, "lengths against time beside vamp's AORRTC instead"),
            every=(1, "stride of all problems"))  # fmt: skip
 def main(report: Report, options: Any) -> None:
     """Print the tables."""
@@ -285,6 +291,11 @@ def main(report: Report, options: Any) -> None:
     python = options.vamp_python or here
     if options.shipped:
         shipped(report, problems, rounds, every)
+    elif options.anytime:
+        requests = [request_of(problems, x, UNHURRIED) for x in problems.problems[::every]]
+        theirs = peer_answers(python, problems, every, "aorrtc")
+        rows = planning_anytime.rows_of(planning_anytime.ours(requests), theirs)
+        report.table("Lengths of paths against time, beside AORRTC", rows)
     elif options.trajopt:
         trajopt(report, problems, every, python)
     else:

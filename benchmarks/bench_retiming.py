@@ -4,37 +4,48 @@
 Run: ``python benchmarks/bench_retiming.py`` (a minute). First, lines with rounded corners of a
 seven-joint arm, as from planners; two waypoints are a straight line. Then random paths of all kinds
 are time-parameterized by :func:`retime` and sampled at 1 kHz; reported are the max excess over
-limits and the failures.
+limits and the failures. ``--peer-python`` adds TOPP-RA and COPP on the first kind.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
+import tempfile
 import time
 from typing import Any
 
 import numpy as np
-from harness import Report, Row, benchmark, progress, take_turns
+from harness import Report, Row, benchmark, progress, script_command, take_turns
 from trajectory.retime_limits import JERK, arm_limits, excess, random_path
 
 from motion_nodes.errors import MotionError
+from motion_nodes.model.tree import Array
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.generator import JointTrajectoryGenerator
 from motion_nodes.trajectory.time_parameterization import retime
 
 PATHS = 5
+COUNTS = (2, 5, 10, 30, 60)
+CORNERS = CornerBlending(0.05)
+GRID = 300  # Intervals of the peers, at least
+
+
+def lines(count: int, seed: int) -> Array:
+    """Return random waypoints, shape (count, 7) [rad]."""
+    return np.cumsum(np.random.default_rng(seed).normal(size=(count, 7)) / np.sqrt(count), axis=0)
 
 
 def by_length(report: Report) -> None:
     """Measure lines with rounded corners, as from planners."""
     progress("paths of 2 to 60 waypoints")
-    limits, corners = arm_limits(JERK), CornerBlending(0.05)
+    limits = arm_limits(JERK)
     rows: list[Row] = []
-    for count in (2, 5, 10, 30, 60):
+    for count in COUNTS:
         taken = []
         for seed in range(PATHS):
-            steps = np.random.default_rng(seed).normal(size=(count, 7)) / np.sqrt(count)
-            points = np.cumsum(steps, axis=0)
-            works = {k: lambda p=points, k=k: retime(p, limits, jerk_limited=k, blending=corners)
+            points = lines(count, seed)
+            works = {k: lambda p=points, k=k: retime(p, limits, jerk_limited=k, blending=CORNERS)
                      for k in (False, True)}  # fmt: skip
             taken.append([1e3 * t.median for t in take_turns(works, 5).values()])
         plain, jerk = np.median(taken, axis=0).tolist()
@@ -42,6 +53,43 @@ def by_length(report: Report) -> None:
                      "and jerk [ms]": jerk, "each [ms]": plain / count,
                      "each, with jerk [ms]": jerk / count})  # fmt: skip
     report.table("Lines with rounded corners, seven joints", rows)
+
+
+def beside_peers(report: Report, python: str) -> None:
+    """Compare times and durations with TOPP-RA and COPP, on the same paths."""
+    limits, mine, paths = arm_limits(JERK), list[list[float]](), list[dict[str, Any]]()
+    for count in COUNTS:
+        points = lines(count, 0)
+        row: list[float] = []
+        for with_jerk in (False, True):
+            motion = retime(points, limits, jerk_limited=with_jerk, blending=CORNERS)
+            work = lambda p=points, k=with_jerk: retime(p, limits, jerk_limited=k, blending=CORNERS)  # noqa: E731
+            row += [1e3 * take_turns({"": work}, 10)[""].least, motion.duration]
+        path = motion.path
+        # The same number of intervals in each piece, at whose ends derivatives may jump.
+        shares = np.linspace(0.0, 1.0, GRID // (len(path.breaks) - 1) + 2)[:-1]
+        s = np.append((path.breaks[:-1, None] + shares * np.diff(path.breaks)[:, None]).ravel(),
+                      path.length)  # fmt: skip
+        q = [path.evaluate(s, order).tolist() for order in range(4)]
+        paths.append({"s": s.tolist(), "q": q})
+        mine.append(row)
+    bounds = (limits.velocity, limits.acceleration, limits.jerk)
+    problem = {"limits": [np.asarray(x).tolist() for x in bounds], "paths": paths}
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(problem, file)
+        file.flush()
+        command = [python, *script_command("peers/retiming.py", file.name)[1:]]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    rows: list[Row] = []
+    for count, path, own, line in zip(COUNTS, paths, mine, done.stdout.splitlines(), strict=True):
+        peers = json.loads(line)
+        rows.append({"waypoints": str(count), "grid": len(path["s"]), "ours [ms]": own[0],
+                     "TOPP-RA [ms]": peers["TOPP-RA"][0], "COPP [ms]": peers["COPP"][0],
+                     "ours [s]": own[1], "TOPP-RA [s]": peers["TOPP-RA"][1],
+                     "COPP [s]": peers["COPP"][1], "with jerk: ours [ms]": own[2],
+                     "COPP, jerk [ms]": peers["COPP, with jerk"][0], "ours, jerk [s]": own[3],
+                     "COPP, jerk [s]": peers["COPP, with jerk"][1]})  # fmt: skip
+    report.table("Beside TOPP-RA and COPP, least time of a call, and duration of the motion", rows)
 
 
 def timed(seed: int, with_jerk: bool) -> tuple[str, float]:
@@ -89,10 +137,13 @@ def random_paths(report: Report, count: int) -> None:
     )
 
 
-@benchmark("Timing of paths", paths=(1000, "random paths, of both kinds"))
+@benchmark("Timing of paths", paths=(1000, "random paths, of both kinds"),
+           peer_python=("", "a Python that has toppra and copp-py"))  # fmt: skip
 def main(report: Report, options: Any) -> None:
     """Measure and print."""
     by_length(report)
+    if options.peer_python:
+        beside_peers(report, options.peer_python)
     random_paths(report, options.paths)
 
 

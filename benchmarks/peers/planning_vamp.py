@@ -4,7 +4,8 @@
 ``PYTHON planning_vamp.py PROBLEMS STEP ROUNDS [LIMITS]`` prints one JSON object per problem and
 round. With limits, ``{"velocity": [...], "acceleration": [...]}``, it contains the duration of the
 motion by toppra along a cubic spline through the simplified path's waypoints, which may collide
-where the spline leaves the path.
+where the spline leaves the path. With ``aorrtc`` instead of ROUNDS, AORRTC plans with growing
+numbers of iterations; times and lengths of its paths are printed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 from typing import Any
 
 GRID = 300  # Grid points of toppra
+LONGEST = 1.0  # Time of a search of AORRTC after which no longer one is made [s]
 SEGMENT = 50_021  # Samples between the segments of the random sequence, one segment per seed
 
 
@@ -39,13 +41,40 @@ def duration(waypoints: Any, limits: dict[str, list[float]]) -> float:
     return float("nan") if motion is None else float(motion.duration)
 
 
+def anytime(valid: list[tuple[str, dict[str, Any]]]) -> None:
+    """Plan each problem by AORRTC, as often as its time stays below :data:`LONGEST`."""
+    import vamp
+
+    module, plan, settings, _ = vamp.configure_robot_and_planner_with_kwargs("panda", "aorrtc")
+    # Buffers of this size are allocated for each search, outside of its clock.
+    settings.max_samples = settings.rrtc.max_samples = 100000
+    sampler = module.halton()
+    for family, row in valid:
+        environment, seen, iterations = vamp.problem_dict_to_vamp(row), [], 50
+        while not seen or seen[-1][0] < LONGEST:
+            settings.max_iterations = iterations
+            sampler.reset()
+            found = plan(row["start"], row["goals"], environment, settings, sampler)
+            cost = found.path.cost() if found.solved else float("inf")
+            seen.append((found.nanoseconds * 1e-9, cost))
+            iterations = round(1.6 * iterations)
+            if iterations > settings.max_samples:
+                break
+        print(json.dumps({"family": family, "seen": seen}))
+
+
 def main() -> None:
     """Plan and simplify each problem with vamp's own settings for the Panda."""
     import vamp
 
     with open(sys.argv[1]) as file:
         families = json.load(file)["problems"]
-    step, rounds = int(sys.argv[2]), int(sys.argv[3])
+    valid = [(family, row) for family, rows in families.items() for row in rows if row["valid"]]
+    step = int(sys.argv[2])
+    if sys.argv[3] == "aorrtc":
+        anytime(valid[::step])
+        return
+    rounds = int(sys.argv[3])
     limits = json.loads(sys.argv[4]) if len(sys.argv) > 4 else None
     module, plan, settings, simplification = vamp.configure_robot_and_planner_with_kwargs(
         "panda", "rrtc"
@@ -55,7 +84,6 @@ def main() -> None:
     # Each seed is a separate segment of a pseudorandom sequence. A Halton sequence with constant
     # skips gave the same path for most problems, for all seeds.
     sampler = module.xorshift()
-    valid = [(family, row) for family, rows in families.items() for row in rows if row["valid"]]
     for number in range(rounds):
         for index, (family, row) in enumerate(valid[::step]):
             sampler.reset()

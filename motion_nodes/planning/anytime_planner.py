@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Anytime planning: paths are improved until the time is used up.
 
-Three methods alternate, because they complement each other: random shortcuts of the best path,
-which find the closest local minimum; new searches with other seeds, which find paths in other
-homotopy classes (R. Luna et al., "Anytime solution optimization for sampling-based motion
-planning", 2013); and cost-bounded trees, which are asymptotically optimal
-(``kernels/search/rrt_bounded.py``).
+Three methods alternate, because they complement each other: new searches with other seeds, which
+find paths in other homotopy classes (R. Luna et al., "Anytime solution optimization for
+sampling-based motion planning", 2013), in three of four turns; random shortcuts of the best path,
+which find the closest local minimum; and seldom cost-bounded trees, which are asymptotically
+optimal (``kernels/search/rrt_bounded.py``).
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ _COST_WEIGHT = 0.5
 """Weight of the branch length in the distance between nodes."""
 _TURN_TIME = 3e-3
 """Approximate duration of one method before the next one takes over [s]."""
+_CYCLE = 32
+"""Cost-bounded trees are extended once in so many turns; new searches gain more per time."""
 _PROMISING = 1.1
 """New paths longer than this multiple of the best cost are dropped."""
 _WORTH = 1e-4
@@ -129,8 +131,9 @@ class AnytimeRrtConnect:
             )
 
         path, goal = search.path()
-        shorten = settings.shortening
-        path = shorten_rows(checker, space.weights, path, shorten, request.random_seed, np.inf)
+        # Quickly: it may be all that the time allows for.
+        quick = ShorteningSettings()
+        path = shorten_rows(checker, space.weights, path, quick, request.random_seed, np.inf)
         best = _Best(path, space.length(path), goal)
         if self._improved is not None:
             self._improved(result(best, search.iterations))
@@ -179,9 +182,9 @@ class _Ways:
         def over() -> PlanStatus | None:
             return give_up() or (PlanStatus.TIMED_OUT if compute_time() > end else None)
 
-        if self._turn % 3 == 0:
+        if self._turn % _CYCLE == 0:
             return self._bounded(best, over)
-        return self._anew(best, over) if self._turn % 3 == 1 else self._shorter(best)
+        return self._shorter(best) if self._turn % 4 == 1 else self._anew(best, over)
 
     def _shorter(self, best: _Best) -> _Best:
         path = self._shortened(best.path, self._settings.shortening)
