@@ -86,6 +86,7 @@ class Integrator:
         self._rows["acceleration"][:] = self._acceleration
         self._rows["jerk"][:] = np.minimum(jerk, _HARDEST)
         self._state = rows[:3, :n]
+        self._addresses: tuple[int, ...] = ()
         self.set_max_velocity(limits.velocity)
 
     @property
@@ -124,7 +125,9 @@ class Integrator:
         """
         self._load(state, dt)
         self._rows["offset"][:] = offset
-        self._whole[: len(evaluator.addresses)] = evaluator.addresses
+        if evaluator.addresses is not self._addresses:
+            self._addresses = evaluator.addresses
+            self._whole[: len(evaluator.addresses)] = evaluator.addresses
         self._whole[HEADER["count"]] = count
         self._code.run(self._address)
         self._store(state)

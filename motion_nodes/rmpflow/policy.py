@@ -29,7 +29,7 @@ from motion_nodes.rmpflow.validation import joint_numbers
 
 _SAG_SETTLING = 0.15  # [s] time constant of the estimated steady-state error
 _AT_REST = 1e-3  # [rad/s or m/s]
-_WATCH_PERIOD = 0.01  # [s] between progress checks; 1 kHz adds no information
+_WATCH_PERIOD = 0.02  # [s] between progress checks; more of them add no information
 # [s] max duration in which the posture follows the joints after a stop, then it is held
 _BRAKING = 0.5
 
@@ -384,8 +384,9 @@ class RmpflowPolicy(TargetedPolicy):
     def _errors(self) -> Errors:
         if self._state is None:
             return Errors(float("nan"), float("nan"), float("nan"))
-        X_BT = self._evaluator.tool_pose(self._whole_q())
-        return errors_of(self._evaluator.goal, X_BT, self.seen_positions)
+        q = self.seen_positions
+        X_BT = self._evaluator.tool_pose(np.concatenate((q, self._watched_q)))
+        return errors_of(self._evaluator.goal, X_BT, q)
 
     def _set_watched(self, q: ArrayLike | None, qd: ArrayLike | None) -> None:
         names = self.watched_joints
