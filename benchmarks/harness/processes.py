@@ -156,7 +156,10 @@ def executable_of(command: Sequence[str]) -> str:
         name = command[command.index("motion_nodes.nodes") + 1]
         planning = name == "container" and '"rrt_planner"' in command[-1]
         return "rrt_planner, trajectory_generator" if planning else name
-    return "template" if "motion_nodes.bringup.template_main" in command else "motion up (watches)"
+    others = {"motion_nodes.bringup.template_main": "template",
+              "motion_nodes.nodes.clients.dds_probe": "probe"}  # fmt: skip
+    return next((name for module, name in others.items() if module in command),
+                "motion up (watches)")  # fmt: skip
 
 
 def descendants(pid: int) -> dict[int, list[str]]:

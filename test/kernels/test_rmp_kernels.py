@@ -23,6 +23,7 @@ from motion_nodes.kernels.kinematic_arrays import pack
 from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.memory_layout import FieldLayout
 from motion_nodes.kernels.rmp import rmp_distance
+from motion_nodes.kernels.rmp.rmp_ball_pairs import BallLoop
 from motion_nodes.kernels.rmp.rmp_link_motion import (
     UPPER,
     bodies_text,
@@ -38,7 +39,8 @@ from motion_nodes.kernels.rmp.rmp_memory import (
     rmp_layout,
     sphere_places,
 )
-from motion_nodes.kernels.rmp.rmp_pairs import pair_declarations, pairs_text
+from motion_nodes.kernels.rmp.rmp_pair_loop import PairLoop, picks_text
+from motion_nodes.kernels.rmp.rmp_pairs import pair_declarations
 from motion_nodes.kernels.rmp.rmp_robot import RmpTracer
 from motion_nodes.kernels.rmp.rmp_self_collision import links_text
 from motion_nodes.kernels.simd import Lanes
@@ -99,14 +101,17 @@ def test_distance_rate_and_curvature_are_those_of_differences(shape):
         assert found.curvature == pytest.approx(curvature, abs=1e-3)
 
 
-@pytest.mark.parametrize("shape", [BALL, BOX], ids=lambda shape: shape.name)
-def test_pairs_are_summed_over_all_obstacles(shape):
-    names = [f"collision.{k}" for k in range(10)]
-    model = SimpleNamespace(places=lambda group: {name: k for k, name in enumerate(names)})
+@pytest.mark.parametrize(
+    ("loop", "shape", "accuracy"),
+    [(PairLoop, BALL, 1e-9), (PairLoop, BOX, 1e-9), (BallLoop, BALL, 1e-7)],
+    ids=["balls", "boxes", "balls in float32"],
+)
+def test_pairs_are_summed_over_all_obstacles(loop, shape, accuracy):
     s, rng = 2 * N, np.random.default_rng(2)
     at = FieldLayout(parameters=10, position=3 * s, velocity=3 * s, radius=s, nearest=s,
                      metric=6 * s, force=3 * s)  # fmt: skip
-    code = loaded(pairs_text(model, at, s, LANES))
+    places = [*range(len(P))]
+    code = loaded(picks_text(N), loop(shape, places, at, s, LANES).text())
     for count in (1, 2, 9):
         memory = np.zeros(at.size)
 
@@ -137,7 +142,6 @@ def test_pairs_are_summed_over_all_obstacles(shape):
             upper = [M[a, b] for a, b in UPPER]
             assert field("metric", 6)[:, i] == pytest.approx(upper, rel=1e-6, abs=1e-6)
             assert field("force", 3)[:, i] == pytest.approx(f, rel=1e-3, abs=1e-2)
-            accuracy = 1e-7 if shape is BALL else 1e-9  # float32
             assert field("nearest", 1)[0, i] == pytest.approx(least, abs=accuracy)
 
 

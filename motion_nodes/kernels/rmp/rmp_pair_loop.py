@@ -40,10 +40,16 @@ _PUSHED = 30.0
 """Distance beyond which the repulsion is negligible, in decay lengths."""
 _SLACK = 1e-9
 """Margin of bounds for rounding errors [m]."""
-PICKS = "@rmp_picks"
-"""Name of a table that maps a mask to the indices of its bits, padded with 0."""
+_PICKS = "@rmp_picks"
 
 _Inputs = tuple[list[IrValue] | None, ...]
+
+
+def picks_text(n: int) -> str:
+    """Return the table that maps a mask of ``n`` bits to the indices of its bits, padded with 0."""
+    rows = [[k for k in range(n) if mask >> k & 1] for mask in range(1 << n)]
+    text = "".join(f"\\{k:02X}" for row in rows for k in [*row, *[0] * n][:n])
+    return f'{_PICKS} = internal constant [{n << n} x i8] c"{text}"'
 
 
 def _components(at: FieldLayout, spheres: int) -> list[int]:
@@ -189,7 +195,7 @@ class PairLoop:
                 ("far", "near"), (felt & ~near, felt & near), lists, strict=True
             ):
                 bits = chosen.bits()
-                picks = flow.pointer(PICKS, "i8").at(bits * n).load(0, n)
+                picks = flow.pointer(_PICKS, "i8").at(bits * n).load(0, n)
                 kind = f"<{n} x i64>" if n > 1 else "i64"
                 lanes = flow.value(kind, f"zext {picks.kind} {picks} to {kind}")
                 place.store(lanes + begin.splat(n), group[name])

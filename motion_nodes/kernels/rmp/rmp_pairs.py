@@ -8,7 +8,7 @@ from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.memory_layout import FieldLayout
 from motion_nodes.kernels.rmp.rmp_ball_pairs import BallLoop, single_lanes
 from motion_nodes.kernels.rmp.rmp_memory import RmpModel, obstacle_shapes
-from motion_nodes.kernels.rmp.rmp_pair_loop import PICKS, PairLoop
+from motion_nodes.kernels.rmp.rmp_pair_loop import PairLoop, picks_text
 from motion_nodes.kernels.simd import Lanes
 
 
@@ -23,16 +23,10 @@ def pairs_text(model: RmpModel, at: FieldLayout, spheres: int, lanes: Lanes) -> 
         (BallLoop if shape is BALL else PairLoop)(shape, places, at, spheres, lanes).text()
         for shape in obstacle_shapes().values()
     ]
-    return "\n".join([_picks(lanes.count), *loops])
+    return "\n".join([picks_text(lanes.count), *loops])
 
 
 def pair_declarations(lanes: Lanes) -> list[str]:
     """Return the declarations of the functions called by the loops, besides those of ``lanes``."""
     largest = f"declare double @llvm.vector.reduce.fmax.{lanes.suffix}({lanes.type})"
     return [largest, *declarations(single_lanes(lanes))]
-
-
-def _picks(n: int) -> str:
-    rows = [[k for k in range(n) if mask >> k & 1] for mask in range(1 << n)]
-    text = "".join(f"\\{k:02X}" for row in rows for k in [*row, *[0] * n][:n])
-    return f'{PICKS} = internal constant [{n << n} x i8] c"{text}"'
