@@ -23,7 +23,7 @@ from scene.random_scenes import coal_shape
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.tree import Box, Cylinder, Geometry, Sphere
-from motion_nodes.planning.pipeline import MotionPlan, plan
+from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene, world_object
@@ -109,19 +109,20 @@ class Tally:
                 for name, each in depths.items()]  # fmt: skip
 
 
-def run(name: str, folder: Path, motions: int, obstacles: int, seed: int) -> Tally:
+def run(name: str, folder: Path, options: Any) -> Tally:
     """Plan and check random motions of a robot."""
-    rng, tally = np.random.default_rng(seed), Tally(name)
+    rng, tally = np.random.default_rng(options.seed), Tally(name)
     group, reach = GROUPS[name]
     checker = CollisionChecker(load_robot(name), group)
     truth = CoalRobot(checker, published_shapes(name, folder))
-    while tally.planned + tally.refused < motions:
-        checker.set_scene(random_obstacles(rng, obstacles, reach))
+    while tally.planned + tally.refused < options.motions:
+        checker.set_scene(random_obstacles(rng, options.obstacles, reach))
         start, goal = (free_configuration(checker, rng) for _ in range(2))
         if start is None or goal is None:
             continue
         touching = len(tally.touches[False])
-        made = plan(PlanRequest(checker, start, (JointGoal(goal),), _TIMEOUT, random_seed=touching))
+        request = PlanRequest(checker, start, (JointGoal(goal),), _TIMEOUT, random_seed=touching)
+        made = plan(request, PlanOptions(planner=options.planner))
         if made.motion is None:
             tally.refused += 1
             progress(f"{name}: {made.status.value}: {made.reason}")
@@ -157,12 +158,13 @@ def samples(made: MotionPlan, checker: CollisionChecker) -> np.ndarray:
 
 @benchmark("True geometry: planned motions against the manufacturers' meshes",
            motions=(100, "for each robot"), obstacles=(12, "in each scene"), seed=1,
+           planner=("", "planner id; empty: the default"),
            panda=(Path, "folder of the Panda's collision meshes"),
            ur10e=(Path, "folder of the UR10e's collision meshes"))  # fmt: skip
 def main(report: Report, options: Any) -> None:
     """Measure both robots and print the tables."""
     folders = {"franka": options.panda, "ur10e": options.ur10e}
-    tallies = [run(name, folder, options.motions, options.obstacles, options.seed)
+    tallies = [run(name, folder, options)
                for name, folder in folders.items() if folder is not None]  # fmt: skip
     report.table(
         f"Motions among {options.obstacles} random obstacles, steps of {1e3 * STEP:g} mm",
