@@ -4,8 +4,8 @@
 Three methods alternate, because they complement each other: new searches with other seeds, which
 find paths in other homotopy classes (R. Luna et al., "Anytime solution optimization for
 sampling-based motion planning", 2013), in three of four turns; random shortcuts of the best path,
-which find the closest local minimum; and seldom cost-bounded trees, which are asymptotically
-optimal (``kernels/search/rrt_bounded.py``).
+which find the closest local minimum; and, in one of 32 turns, cost-bounded trees, which are
+asymptotically optimal (``kernels/search/rrt_bounded.py``).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _COST_WEIGHT = 0.5
 _TURN_TIME = 3e-3
 """Approximate duration of one method before the next one takes over [s]."""
 _CYCLE = 32
-"""Cost-bounded trees are extended once in so many turns; new searches gain more per time."""
+"""Period of the cost-bounded trees [turns]; new searches improve the path faster."""
 _PROMISING = 1.1
 """New paths longer than this multiple of the best cost are dropped."""
 _WORTH = 1e-4

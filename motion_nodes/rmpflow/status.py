@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import sub
 from typing import NamedTuple
 
 from motion_nodes.model.tree import Array
@@ -48,12 +49,8 @@ def errors_of(goal: Goal, X_BT: Array, q: Array) -> Errors:
         position = math.dist(goal.position.tolist(), (u, v, w))
     if goal.rotation is not None:
         orientation = _angle(goal.rotation.tolist(), (x, y, z))
-    posture = max(map(_distance, goal.posture.tolist(), q.tolist()), default=0.0)
+    posture = max(map(abs, map(sub, goal.posture.tolist(), q.tolist())), default=0.0)
     return Errors(position, orientation, posture)
-
-
-def _distance(a: float, b: float) -> float:
-    return abs(a - b)
 
 
 def _angle(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> float:

@@ -14,8 +14,8 @@ from motion_nodes.kernels.formulas.shapes import ShapeFormula
 from motion_nodes.kernels.ir_value import IrValue
 from motion_nodes.kernels.llvm_text import LlvmFunction
 from motion_nodes.kernels.memory_layout import FieldLayout
-from motion_nodes.kernels.rmp.rmp_memory import BALL_VALUES, BOUND, FAR, MOVES, OBSTACLE
-from motion_nodes.kernels.rmp.rmp_pair_loop import ObstaclePair, PairLoop, SphereBlock
+from motion_nodes.kernels.rmp.rmp_memory import BALL_VALUES, FAR, MOVES, OBSTACLE, SINGLES
+from motion_nodes.kernels.rmp.rmp_pair_loop import Inputs, ObstaclePair, PairLoop, SphereBlock
 from motion_nodes.kernels.simd import Lanes, Writer
 
 
@@ -90,11 +90,8 @@ class BallLoop(PairLoop):
         total = [*turn.values.values()]
         inputs = (apart, velocity, motion, self._singles, None, total, push)
         body = self._two(pair.program, balls, inputs)
-        body.write((pair.nearest, pair.outside))
-        with flow.when(near.differs(0), push=self._constant(0.0)) as strong:
-            body.write((pair.push,))
-            strong["push"] = self._typed(body.output(pair.push))
-        push.append(strong["push"])
+        body.write((pair.nearest,))
+        push.append(self._pushed(pair, body, near, self._constant(0.0)))
         body.write((*pair.weighted, *pair.added))
         results: tuple[Value, ...] = (*pair.added, pair.nearest)
         for name, value in zip(turn.values, results, strict=True):
@@ -119,24 +116,15 @@ class BallLoop(PairLoop):
                 moving[name] = self._typed(body.output(value))
         return [*moving.values.values()]
 
-    def _two(
-        self, program: Program, balls: list[IrValue], inputs: tuple[list[IrValue] | None, ...]
-    ) -> LlvmFunction:
+    def _two(self, program: Program, balls: list[IrValue], inputs: Inputs) -> LlvmFunction:
         """Return the writer of a program for two balls, whose values replace None."""
-
-        def load(place: int) -> str:
-            for count, values in zip(self._single.counts, inputs, strict=True):
-                if place < count:
-                    return self._of_two(balls, place) if values is None else values[place]
-                place -= count
-            raise IndexError(place)
-
+        load = self._single.loader(inputs, lambda place: self._of_two(balls, place))
         return LlvmFunction(program, self._writer, load, self._lanes.count)
 
     def _of_two(self, balls: list[IrValue], place: int) -> IrValue:
         """Return a value of both balls, each in its half of the lanes."""
         if place in BALL_VALUES:
-            table = self._bounds.at(self._stride * (BOUND + 2)).of("float")
+            table = self._bounds.at(self._stride * SINGLES).of("float")
             at, step = table.at(BALL_VALUES.index(place)), len(BALL_VALUES)
             values = [at.load(ball * step) for ball in balls]
         else:

@@ -36,6 +36,8 @@ OBSTACLE = 22
 MOVES, BOUND = 4, 5
 """Row of the bounds that marks moving obstacles, and number of rows before the lists; see
 :func:`obstacle_bounds`."""
+SINGLES = BOUND + 2
+"""Row of the bounds from which on the :data:`BALL_VALUES` are stored."""
 BALL_VALUES = (9, 10, 11, 15)
 """Position and radius among the values of a ball."""
 BOUNDED_BY = {BALL.name: 0, BOX.name: 3, CYLINDER.name: 2, CONE.name: 2}
@@ -202,10 +204,10 @@ def obstacle_bounds(shape: str, rows: Array) -> Array:
         Center [m], radius [m] and whether it moves (0 or 1), one component after the other, padded
         to full blocks with spheres that are never in range; then two rows for lists of obstacle
         indices, and two with the :data:`BALL_VALUES` of each obstacle side by side as float32;
-        shape (BOUND + 4, padded(k)).
+        shape (SINGLES + 2, padded(k)).
     """
-    bounds = np.full((BOUND + 4, padded(len(rows))), FAR)
-    singles = bounds[BOUND + 2 :].view(np.float32).reshape(-1, len(BALL_VALUES))
+    bounds = np.full((SINGLES + 2, padded(len(rows))), FAR)
+    singles = bounds[SINGLES:].view(np.float32).reshape(-1, len(BALL_VALUES))
     singles[: len(rows)] = rows[:, BALL_VALUES]
     bounds[MOVES] = 0.0
     bounds[MOVES, : len(rows)] = rows[:, 16:].any(axis=1)

@@ -12,7 +12,7 @@ obstacles that may be closer are in a second list.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -42,7 +42,8 @@ _SLACK = 1e-9
 """Margin of bounds for rounding errors [m]."""
 _PICKS = "@rmp_picks"
 
-_Inputs = tuple[list[IrValue] | None, ...]
+Inputs = tuple[list[IrValue] | None, ...]
+"""Inputs of the formulas of a pair."""
 
 
 def picks_text(n: int) -> str:
@@ -98,6 +99,23 @@ class ObstaclePair:
         self.program = Program(tape, self.inputs, parts)
         self.relative = Program(tape, self.inputs, (self.motion,))
         self.distance = Program(tape, self.inputs, ((self.nearest,),))
+
+    def loader(self, inputs: Inputs, obstacle: Callable[[int], str]) -> Callable[[int], str]:
+        """Return the function that loads an input of the programs.
+
+        Args:
+            inputs: in the order of ``counts``; None: the values of the obstacle.
+            obstacle: returns one of them.
+        """
+
+        def load(place: int) -> str:
+            for count, values in zip(self.counts, inputs, strict=True):
+                if place < count:
+                    return obstacle(place) if values is None else values[place]
+                place -= count
+            raise IndexError(place)
+
+        return load
 
 
 @dataclass(frozen=True)
@@ -250,20 +268,17 @@ class PairLoop:
             group.values = dict(turn.values)
         turn.values = dict(group.values)
 
-    def _body(self, program: Program, index: IrValue, inputs: _Inputs) -> LlvmFunction:
+    def _body(self, program: Program, index: IrValue, inputs: Inputs) -> LlvmFunction:
         """Return the writer of a program for an obstacle, whose values replace None.
 
         Inputs are read on demand, so the last ones may be added later.
         """
         obstacle = self.flow.pointer("obstacles").at(index * OBSTACLE)
 
-        def load(place: int) -> str:
-            for count, values in zip(self.pair.counts, inputs, strict=True):
-                if place < count:
-                    return obstacle.load(place).splat(self.n) if values is None else values[place]
-                place -= count
-            raise IndexError(place)
+        def value(place: int) -> str:
+            return obstacle.load(place).splat(self.n)
 
+        load = self.pair.loader(inputs, value)
         return LlvmFunction(program, self.flow, load, self.n)
 
     def _summed(
@@ -288,14 +303,14 @@ class PairLoop:
         moves = self._bounds.at(self._stride * MOVES).load(index) > 0.0
         at_rest = dict(zip("xyzs", (*spheres.velocity, squared), strict=True))
         with flow.when(moves, **at_rest) as moving:
-            inputs: _Inputs = (spheres.position, spheres.velocity, [], [], None, [], [])
+            inputs: Inputs = (spheres.position, spheres.velocity, [], [], None, [], [])
             body = self._body(self.pair.relative, index, inputs)
             body.write()
             for name, value in zip("xyzs", self.pair.motion, strict=True):
                 moving[name] = flow.typed(body.output(value))
         return [*moving.values.values()]
 
-    def _add(self, turn: Turn, index: IrValue, inputs: _Inputs, near: IrValue) -> None:
+    def _add(self, turn: Turn, index: IrValue, inputs: Inputs, near: IrValue) -> None:
         """Write the sums with an obstacle added; ``near`` is 1 in the near list."""
         flow, pair = self.flow, self.pair
         push: list[IrValue] = []
@@ -306,19 +321,21 @@ class PairLoop:
         turn[nearest] = flow.typed(body.output(pair.nearest))
         felt = IrValue(flow, f"<{self.n} x i1>", body.output(pair.felt)).any()
         with flow.when(felt, **{name: turn[name] for name in added}) as close:
-            self._write_push(body, near, push)
+            push.append(self._pushed(pair, body, near, flow.constant(0.0)))
             body.write((*pair.weighted, *pair.added))
             for name, value in zip(added, pair.added, strict=True):
                 close[name] = flow.typed(body.output(value))
         turn.values = {**close.values, nearest: turn[nearest]}
 
-    def _write_push(self, body: LlvmFunction, near: IrValue, push: list[IrValue]) -> None:
-        """Write the repulsion, which is 0 in the far list; append it to ``push``."""
-        body.write((self.pair.outside,))
-        with self.flow.when(near.differs(0), push=self.flow.constant(0.0)) as strong:
-            body.write((self.pair.push,))
-            strong["push"] = self.flow.typed(body.output(self.pair.push))
-        push.append(strong["push"])
+    def _pushed(
+        self, pair: ObstaclePair, body: LlvmFunction, near: IrValue, zero: IrValue
+    ) -> IrValue:
+        """Write the repulsion of a pair, which is ``zero`` in the far list; return it."""
+        body.write((pair.outside,))
+        with self.flow.when(near.differs(0), push=zero) as strong:
+            body.write((pair.push,))
+            strong["push"] = IrValue(self.flow, zero.kind, body.output(pair.push))
+        return strong["push"]
 
 
 def _first(x: IrValue) -> IrValue:
