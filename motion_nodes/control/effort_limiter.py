@@ -53,8 +53,9 @@ class EffortLimiter:
         n = len(self._stiffness)
         self._filtered: Array | None = None
         self._limited = np.zeros(n, np.bool_)
-        self._sent = self._goal = np.full(n, np.nan)
-        self._speed = np.zeros(n)
+        self._sent = self._goal = self._before = np.full(n, np.nan)
+        self._dt = math.inf
+        """Time from the reference before the last sent one to that [s]."""
 
     def limit(
         self, reference: JointReference, position: Array, max_effort: Array, dt: float
@@ -67,11 +68,11 @@ class EffortLimiter:
             max_effort: effort limits [N m or N], shape (n,); infinite for no limit.
             dt: time since the last call [s].
         """
-        # Also updated without limits, so that enabling a limit does not cause a jump.
-        near = self._filter(position, dt)
-        if np.isinf(max_effort).all() and not self._limited.any():
+        if not np.count_nonzero(self._limited | (max_effort < np.inf)):
+            self._filtered = None
             self._note(reference.positions, reference.positions, dt)
             return reference
+        near = self._filter(position, dt)
         reach = np.divide(
             max_effort,
             self._stiffness,
@@ -87,7 +88,8 @@ class EffortLimiter:
         self._note(positions, goal, dt)
         # Damping with a reference at rest only reduces the effort. When the original reference is
         # met again, the sent one is not yet as fast.
-        least, most = np.minimum(self._speed, 0.0), np.maximum(self._speed, 0.0)
+        speed = self._speed()
+        least, most = np.minimum(speed, 0.0), np.maximum(speed, 0.0)
         velocities = np.where(before, reference.velocities.clip(least, most), reference.velocities)
         velocities = np.where(self._limited, 0.0, velocities)
         return dataclasses.replace(reference, positions=positions, velocities=velocities)
@@ -106,19 +108,23 @@ class EffortLimiter:
         brake[bounded] = (
             np.sqrt(half**2 + 2.0 * gain[bounded] / dt * np.abs(behind[bounded])) - half
         )
+        before = self._speed()
         speed = lead + (behind / dt).clip(-brake, brake)
-        speed = speed.clip(self._speed - gain, self._speed + gain)
+        speed = speed.clip(before - gain, before + gain)
         positions = last + speed.clip(-limits.velocity, limits.velocity) * dt
         return np.where(np.abs(goal - positions) < _EXACT, goal, positions)
 
     def _note(self, positions: Array, goal: Array, dt: float) -> None:
         """Store the sent reference and its goal."""
         if dt > 0.0:
-            still = positions is self._sent
-            self._speed = (
-                np.zeros(len(positions)) if still else np.nan_to_num((positions - self._sent) / dt)
-            )
+            self._before, self._dt = self._sent, dt
+        else:
+            self._before = positions - (self._sent - self._before)
         self._sent, self._goal = positions, goal
+
+    def _speed(self) -> Array:
+        """Return the velocity of the sent references, shape (n,); computed only if used."""
+        return np.asarray(np.nan_to_num((self._sent - self._before) / self._dt))
 
     def _filter(self, position: Array, dt: float) -> Array:
         limits = self._limits

@@ -22,11 +22,11 @@ from motion_nodes.control.impedance.compliance import Compliance
 from motion_nodes.control.joint_command import JointCommand, select_joints
 from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.control.joint_guard import Blocked, JointGuard
-from motion_nodes.control.joint_reference import ControlMode, JointReference
+from motion_nodes.control.joint_reference import JointReference
 from motion_nodes.control.joint_streams import Stream
 from motion_nodes.control.resync import Resync
 from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus
-from motion_nodes.errors import InvalidCommand, MotionError
+from motion_nodes.errors import MotionError
 from motion_nodes.model.limits import joint_indices
 from motion_nodes.trajectory.joint_trajectory import TrajectorySample
 
@@ -73,6 +73,8 @@ class JointArbiter:
         """Positions and velocities at the last step."""
         self._effort: Array | None = None
         """Measured efforts, if any."""
+        self._unmeasured = 0.0
+        """Time since the last measurement [s]."""
 
     @property
     def runs(self) -> list[TrajectoryRun]:
@@ -104,7 +106,7 @@ class JointArbiter:
         joints = joint_indices(names, controller.joint_names, "this controller")
         if not controller.ready:
             raise MotionError("the robot's state is not known yet; command it after it is")
-        self._check_modes(names, "trajectories need position control")
+        controller.joint_modes.require_position(names, "trajectories need position control")
         follower = self._trajectories.follower_of(
             goal, joints, delay, self._measured, self.start_tolerance
         )
@@ -147,12 +149,12 @@ class JointArbiter:
         """
         checked = self.controller.check(command)
         refused = checked.given & self._owners.newer_than(stream.order)
-        if refused.any():
+        if np.count_nonzero(refused):
             checked = checked.without(refused)
         joints = self.controller.take(checked)
         if not self._owners.all_owned_by(joints, stream.order):
             self._take(joints, stream.label, stream.order)
-        return np.flatnonzero(refused)
+        return refused.nonzero()[0]
 
     def comply(self, law: CartesianImpedance, stream: Stream) -> Joints:
         """Put the joints of a law under impedance control, unless a newer command owns them.
@@ -177,7 +179,8 @@ class JointArbiter:
             return lost
         if not self.controller.ready or self._measured is None:
             raise MotionError("the robot's state is not known yet; command it after it is")
-        self._check_modes(law.joint_names, "impedance control begins from position control")
+        rule = "impedance control begins from position control"
+        self.controller.joint_modes.require_position(law.joint_names, rule)
         if self.compliance.law is law:
             self._owners.assign(joints, stream.label, stream.order)
             return lost
@@ -259,9 +262,12 @@ class JointArbiter:
             residual: effort residual [N m or N], shape (n,); None: not measured.
             effort: measured efforts [N m or N], shape (n,); None or NaN: not measured.
         """
-        if self.guard is not None and fresh:
-            self._check_blocked(self.guard, position, residual)
-        self._resync(dt, position, velocity)
+        self._unmeasured += dt
+        if fresh:
+            if self.guard is not None:
+                self._check_blocked(self.guard, position, residual)
+            self._resync(self._unmeasured, position, velocity)
+            self._unmeasured = 0.0
         self._measured, self._effort = (position, velocity), effort
         self.compliance.step(dt, position, velocity, effort if fresh else None)
         self._trajectories.advance(dt, scaling)
@@ -324,15 +330,6 @@ class JointArbiter:
                 self.claims.remove(claim)
         self._trajectories.preempt(joints, f"preempted by {label}")
 
-    def _check_modes(self, names: Sequence[str], rule: str) -> None:
-        """Check that joints are under position control."""
-        modes = self.controller.modes
-        for name in names:
-            if modes[name] is not ControlMode.POSITION:
-                raise InvalidCommand(
-                    f"joint {name} is under {modes[name].value} control; {rule}", field=name
-                )
-
     def _end_others(self, text: str) -> None:
         """End impedance control and claims; joints under impedance control stop."""
         self._end_compliance(np.zeros(0, np.intp))
@@ -385,7 +382,9 @@ class JointArbiter:
     def _resync(self, dt: float, position: Array, velocity: Array) -> None:
         """Start to move references to the positions of joints that stopped away from them."""
         controller = self.controller
-        leading = (controller.reference_velocity != 0.0) | self._gripping | ~controller.positioned
+        leading = (
+            (controller.reference_velocity != 0.0) | self._gripping | controller.joint_modes.led
+        )
         for run in self.runs:
             leading[run.joints] = True
         normal: Array | float = RESYNC_TOLERANCE

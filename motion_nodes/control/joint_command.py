@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,8 +21,10 @@ from motion_nodes.model.bounds import (
     repeated,
 )
 from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.tree import frozen
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 Channel = Sequence[float | None] | Array
 
 CHANNELS = ("positions", "velocities", "efforts")
@@ -58,18 +61,32 @@ class CheckedCommand:
     efforts: Array
 
     @property
+    def channels(self) -> tuple[Array, Array, Array]:
+        """All channels: positions [rad or m], velocities, efforts [N m or N]."""
+        return self.positions, self.velocities, self.efforts
+
+    @functools.cached_property
     def given(self) -> NDArray[np.bool_]:
         """Joints with a target, shape (n,)."""
-        said = ~(np.isnan(self.positions) & np.isnan(self.velocities) & np.isnan(self.efforts))
-        return np.asarray(said)
+        none = no_values(len(self.positions))
+        given = np.zeros(len(none), np.bool_)
+        for values in self.channels:
+            if values is not none:
+                given |= ~np.isnan(values)
+        return given
 
     def without(self, joints: NDArray[np.bool_]) -> CheckedCommand:
         """Return the command without some joints, mask of shape (n,)."""
-        return CheckedCommand(
-            np.where(joints, np.nan, self.positions),
-            np.where(joints, np.nan, self.velocities),
-            np.where(joints, np.nan, self.efforts),
-        )
+        return CheckedCommand(*(np.where(joints, np.nan, values) for values in self.channels))
+
+
+@functools.cache
+def no_values(n: int) -> Array:
+    """Return the channel of a command without values: n times NaN, read-only.
+
+    It is always the same array, so that a channel without values is recognized without reading it.
+    """
+    return frozen(np.full(n, np.nan))
 
 
 def select_joints(command: JointCommand, joint_names: Sequence[str]) -> NDArray[np.intp]:
@@ -91,21 +108,40 @@ def select_joints(command: JointCommand, joint_names: Sequence[str]) -> NDArray[
             f"names is the text '{command.names}'; give a list of joint names", field="names"
         )
     if command.names is not None and len(command.names) > 0:
-        where = {name: i for i, name in enumerate(joint_names)}
-        for name in command.names:
-            if name not in where:
-                raise UnknownJoint(name, joint_names, "this controller")
-        chosen = [where[name] for name in command.names]
-    elif command.indices is not None:
-        chosen = [_checked_index(index, len(joint_names)) for index in command.indices]
-    else:
-        chosen = list(range(len(joint_names)))
+        return _named(tuple(command.names), tuple(joint_names))
+    if command.indices is None:
+        return _all(len(joint_names))
+    return _once([_checked_index(i, len(joint_names)) for i in command.indices], joint_names)
+
+
+@functools.lru_cache(64)
+def _named(names: tuple[str, ...], joint_names: tuple[str, ...]) -> NDArray[np.intp]:
+    """Return the indices of joints by name; kept, since the names of a stream do not change."""
+    where = {name: i for i, name in enumerate(joint_names)}
+    for name in names:
+        if name not in where:
+            raise UnknownJoint(name, joint_names, "this controller")
+    return _once([where[name] for name in names], joint_names)
+
+
+@functools.cache
+def _all(n: int) -> NDArray[np.intp]:
+    return _read_only(np.arange(n))
+
+
+def _once(chosen: Sequence[int], joint_names: Sequence[str]) -> NDArray[np.intp]:
+    """Return indices as an array, after a check that none occurs twice."""
     twice = repeated(joint_names[i] for i in chosen)
     if twice:
         raise InvalidCommand(
             f"joint {', '.join(twice)} is addressed more than once in one command", field=twice[0]
         )
-    return np.array(chosen, dtype=np.intp)
+    return _read_only(np.array(chosen, dtype=np.intp))
+
+
+def _read_only(indices: NDArray[np.intp]) -> NDArray[np.intp]:
+    indices.setflags(write=False)
+    return indices
 
 
 def _checked_index(index: object, count: int) -> int:
@@ -133,42 +169,51 @@ def check_command(command: JointCommand, limits: JointLimits) -> CheckedCommand:
             together with position or velocity on one joint.
         UnknownJoint: a name that is not among the joints.
     """
-    chosen = select_joints(command, limits.names)
-    channels = [_spread(command, name, chosen, limits.names) for name in CHANNELS]
-    positions, velocities, efforts = channels
-    mixed = ~np.isnan(efforts) & ~(np.isnan(positions) & np.isnan(velocities))
-    if mixed.any():
-        raise InvalidCommand(
-            f"joint {_list(limits.names, mixed)} is given an effort together with a position or "
-            "velocity; give either the effort, or position and velocity",
-            field="efforts",
-        )
+    names, none = limits.names, no_values(len(limits.names))
+    chosen = select_joints(command, names)
+    positions, velocities, efforts = (_spread(command, name, chosen, names) for name in CHANNELS)
+    if efforts is not none:
+        mixed = ~np.isnan(efforts) & ~(np.isnan(positions) & np.isnan(velocities))
+        if np.count_nonzero(mixed):
+            raise InvalidCommand(
+                f"joint {_list(names, mixed)} is given an effort together with a position or "
+                "velocity; give either the effort, or position and velocity",
+                field="efforts",
+            )
+    if positions is not none:
+        positions = _within_limits(positions, limits)
+        check_numbers(positions, JOINT_POSITION, "position", names)
+    if velocities is not none:
+        check_numbers(velocities, VELOCITY, "velocity", names)
+    if efforts is not none:
+        check_numbers(efforts, EFFORT, "effort", names)
+    return CheckedCommand(positions, velocities, efforts)
+
+
+def _within_limits(positions: Array, limits: JointLimits) -> Array:
+    """Return positions clamped to their limits, of which they may be outside by a tolerance."""
+    clamped = positions.clip(limits.lower, limits.upper)
     # Comparisons with NaN are false, so joints without a value pass.
-    outside = (positions < limits.lower - POSITION_TOLERANCE) | (
-        positions > limits.upper + POSITION_TOLERANCE
-    )
-    if outside.any():
+    outside = np.abs(positions - clamped) > POSITION_TOLERANCE
+    if np.count_nonzero(outside):
         i = int(np.argmax(outside))
         raise InvalidCommand(
             f"position {positions[i]:.6g} of joint {limits.names[i]} is outside its limits "
             f"{limits.lower[i]:.6g} to {limits.upper[i]:.6g}",
             field=limits.names[i],
         )
-    check_numbers(positions, JOINT_POSITION, "position", limits.names)
-    check_numbers(velocities, VELOCITY, "velocity", limits.names)
-    check_numbers(efforts, EFFORT, "effort", limits.names)
-    return CheckedCommand(np.clip(positions, limits.lower, limits.upper), velocities, efforts)
+    return clamped
 
 
 def _spread(
     command: JointCommand, channel: str, chosen: NDArray[np.intp], names: Sequence[str]
 ) -> Array:
-    spread = np.full(len(names), np.nan)
+    """Return a channel for all joints, shape (n,), :func:`no_values` for none."""
     given: Channel | None = getattr(command, channel)
     if given is None:
-        return spread
+        return no_values(len(names))
     try:
-        values = np.array([np.nan if value is None else value for value in given], dtype=np.float64)
+        values = np.array(given, dtype=np.float64)  # None becomes NaN
     except (TypeError, ValueError) as error:
         raise InvalidCommand(
             f"{channel} must be a list of numbers: {error}", field=channel
@@ -183,42 +228,17 @@ def _spread(
             f"({', '.join(names[i] for i in chosen)}); give one each, NaN to leave one as it is",
             field=channel,
         )
-    if np.isinf(values).any():
-        i = int(np.argmax(np.isinf(values)))
+    infinite = np.isinf(values)
+    if np.count_nonzero(infinite):
+        i = int(np.argmax(infinite))
         raise InvalidCommand(
             f"{channel} of joint {names[chosen[i]]} is {values[i]}; give a number",
             field=names[chosen[i]],
         )
+    spread = no_values(len(names)).copy()
     spread[chosen] = values
     return spread
 
 
 def _list(names: Sequence[str], mask: NDArray[np.bool_]) -> str:
     return ", ".join(name for name, hit in zip(names, mask, strict=True) if hit)
-
-
-def check_modes(checked: CheckedCommand, names: Sequence[str], modes: Sequence[str]) -> None:
-    """Reject a command to a channel that a joint's control mode does not use.
-
-    Args:
-        checked: the command.
-        names: names of all joints.
-        modes: control modes: ``position``, ``velocity`` or ``effort``.
-
-    Raises:
-        InvalidCommand: names the first such joint.
-    """
-    used = {"position": "pv", "velocity": "v", "effort": "e"}
-    channels = (
-        (checked.positions, "p", "a position"),
-        (checked.velocities, "v", "a velocity"),
-        (checked.efforts, "e", "an effort"),
-    )
-    for values, channel, what in channels:
-        for i in np.flatnonzero(~np.isnan(values)).tolist():
-            if channel not in used[modes[i]]:
-                raise InvalidCommand(
-                    f"joint {names[i]} is given {what}, but is under {modes[i]} control; "
-                    "switch its mode first",
-                    field=names[i],
-                )

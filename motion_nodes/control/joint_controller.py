@@ -13,15 +13,17 @@ from motion_nodes.control.joint_command import (
     CheckedCommand,
     JointCommand,
     check_command,
-    check_modes,
+    no_values,
 )
+from motion_nodes.control.joint_modes import JointModes
 from motion_nodes.control.joint_reference import ControlMode, JointReference
-from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
+from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.trajectory.online_trajectory import OnlineLimiter
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 STREAM_GAP = 0.1
 """[s] Timeout of the velocity of a position target. A stream with a shorter period is followed
@@ -52,10 +54,8 @@ class ArticulationController:
         """
         self.limits = limits
         self.joint_names = limits.names
-        for name in modes or {}:
-            if name not in limits.names:
-                raise UnknownJoint(name, limits.names, "this controller")
-        self._modes = [(modes or {}).get(name, ControlMode.POSITION) for name in limits.names]
+        self.joint_modes = JointModes(limits.names, modes or {})
+        """Control modes of the joints; :meth:`switch_mode` changes them."""
         n = len(limits.names)
         self._positions: Array = np.full(n, np.nan)
         self._velocities: Array = np.zeros(n)
@@ -66,6 +66,8 @@ class ArticulationController:
         self._stopping = np.zeros(n, dtype=np.bool_)
         self._ready = False
         self._tracking = np.zeros(n, dtype=np.bool_)
+        self._tracks = False
+        """Whether a joint follows a sample in the next step."""
         self._tracked = TrajectorySample(*(np.full(n, np.nan) for _ in range(3)))
         self._compliant = np.zeros(n, dtype=np.bool_)
         """Joints under position control that receive efforts until :meth:`end_compliance`."""
@@ -73,7 +75,6 @@ class ArticulationController:
         """Measured velocities of these joints."""
         self._still: JointReference | None = None
         """The reference while all joints rest under position control; None after any change."""
-        self._mask_modes()
 
     @property
     def ready(self) -> bool:
@@ -83,13 +84,14 @@ class ArticulationController:
     @property
     def modes(self) -> dict[str, ControlMode]:
         """Control mode by joint."""
-        return dict(zip(self.joint_names, self._modes, strict=True))
+        return self.joint_modes.by_name()
 
     @property
     def targets(self) -> JointReference:
         """Copies of the active targets; NaN in channels that the mode of a joint does not use."""
-        none = np.full(len(self.joint_names), np.nan)
-        return self._by_mode(self._positions, self._velocities, self._efforts, none)
+        position, velocity = self._positions.copy(), self._velocities.copy()
+        none = no_values(len(position)).copy()
+        return self.joint_modes.reference(position, velocity, self._efforts, none)
 
     def reset(self, measured: Array) -> None:
         """Clear all commands and hold the measured positions [rad or m], shape (n,).
@@ -140,24 +142,25 @@ class ArticulationController:
         if not self._ready:
             raise MotionError(_UNKNOWN_STATE)
         checked = check_command(command, self.limits)
-        check_modes(checked, self.joint_names, [mode.value for mode in self._modes])
+        self.joint_modes.check(checked)
         return checked
 
     def take(self, checked: CheckedCommand) -> NDArray[np.intp]:
         """Apply a command that :meth:`check` returned; see :meth:`apply`."""
         self._still = None
-        for kept, new in (
-            (self._positions, checked.positions),
-            (self._velocities, checked.velocities),
-            (self._efforts, checked.efforts),
-        ):
-            np.copyto(kept, new, where=~np.isnan(new))
-        positioned, driven = ~np.isnan(checked.positions), ~np.isnan(checked.velocities)
-        self._velocities[positioned & ~driven] = 0.0
-        self._age[positioned | driven] = 0.0
-        given = positioned | driven | ~np.isnan(checked.efforts)
+        none, given = no_values(len(self.joint_names)), checked.given
+        positions, velocities, efforts = checked.channels
+        if positions is not none:
+            positioned = ~np.isnan(positions)
+            np.copyto(self._positions, positions, where=positioned)
+            self._velocities[positioned] = 0.0
+        if velocities is not none:
+            np.copyto(self._velocities, velocities, where=~np.isnan(velocities))
+        if efforts is not none:
+            np.copyto(self._efforts, efforts, where=~np.isnan(efforts))
+        self._age[given] = 0.0
         self._stopping[given] = False
-        return np.flatnonzero(given)
+        return given.nonzero()[0]
 
     def set_limits(self, limits: JointLimits) -> None:
         """Replace the limits; active motions continue under the new ones.
@@ -191,7 +194,8 @@ class ArticulationController:
         self._still = None
         for kept, new in zip(self._tracked, sample, strict=True):
             kept[joints] = new
-        self._tracking[joints] = self._position[joints]
+        self._tracking[joints] = self.joint_modes.position[joints]
+        self._tracks = True
         self._positions[joints] = sample.position.clip(
             self.limits.lower[joints], self.limits.upper[joints]
         )
@@ -219,19 +223,13 @@ class ArticulationController:
         Raises:
             UnknownJoint: a name that is not among the joints; nothing changes.
         """
-        names = self.joint_names if joints is None else joints
-        for name in names:
-            if name not in self.joint_names:
-                raise UnknownJoint(name, self.joint_names, "this controller")
-        for name in names:
-            i = self.joint_names.index(name)
-            self._modes[i] = mode
-            self._positions[i] = self._limiter.position[i]
-            self._velocities[i] = 0.0
-            self._efforts[i] = 0.0
-            self._stopping[i] = mode is ControlMode.POSITION
+        chosen = self.joint_modes.indices(self.joint_names if joints is None else joints)
+        self.joint_modes.switch(mode, chosen)
         self._still = None
-        self._mask_modes()
+        self._positions[chosen] = self._limiter.position[chosen]
+        self._velocities[chosen] = 0.0
+        self._efforts[chosen] = 0.0
+        self._stopping[chosen] = mode is ControlMode.POSITION
 
     def stop(self, joints: NDArray[np.intp] | None = None) -> None:
         """Stop joints (default: all) within their limits, and hold their positions."""
@@ -284,7 +282,7 @@ class ArticulationController:
             positions: positions of all joints [rad or m], shape (n,).
         """
         self._still = None
-        chosen = joints[self._position[joints]]
+        chosen = joints[self.joint_modes.position[joints]]
         limits = self.limits
         clipped = positions.clip(limits.lower, limits.upper)
         self._positions[chosen] = clipped[chosen]
@@ -300,11 +298,6 @@ class ArticulationController:
     def reference_velocity(self) -> Array:
         """Reference velocities of all joints [rad/s or m/s], shape (n,); not a copy."""
         return self._limiter.velocity
-
-    @property
-    def positioned(self) -> NDArray[np.bool_]:
-        """Joints under position control, shape (n,)."""
-        return self._position
 
     @property
     def moving(self) -> bool:
@@ -337,60 +330,71 @@ class ArticulationController:
             raise MotionError(_UNKNOWN_STATE)
         if self._still is not None:
             return self._still
-        if measured is not None and self._velocity_led.any():
-            self._limiter.follow(self._velocity_led, measured)
-        by_velocity = self._velocity_led | self._stopping
-        on_way = self._limiter.reachable(self._tracking, self._tracked, dt)
-        goals = self._moved_targets(dt)
-        resting = self._limiter.resting(by_velocity, goals, self._velocities)
-        if not (on_way | resting).all():
-            # All joints approach their targets; those on a trajectory are overwritten below.
-            self._limiter.step(by_velocity, goals, self._velocities, dt)
-        if on_way.any():
-            self._limiter.put(on_way, self._tracked)
-        self._tracking[:] = False
-        self._end_stops()
-        efforts = self._efforts.clip(-self.limits.effort, self.limits.effort)
         limiter = self._limiter
-        wanted = self._by_mode(limiter.position, limiter.velocity, efforts, limiter.acceleration)
-        if self._compliant.any():
-            for channel in (wanted.positions, wanted.velocities, wanted.accelerations):
-                channel[self._compliant] = np.nan
-            wanted.efforts[self._compliant] = efforts[self._compliant]
-        elif resting.all() and not (by_velocity | on_way).any():
+        if measured is not None and not self.joint_modes.all_position:
+            limiter.follow(self.joint_modes.led, measured)
+        by_velocity, goals = self.joint_modes.led | self._stopping, self._moved_targets(dt)
+        if self._tracks:
+            rests = self._follow_samples(by_velocity, goals, dt)
+        else:
+            rests = limiter.rests(by_velocity, goals, self._velocities)
+            if not rests:
+                limiter.step(by_velocity, goals, self._velocities, dt)
+        if np.count_nonzero(self._stopping):
+            self._end_stops()
+        wanted = self._reference()
+        if np.count_nonzero(self._compliant):
+            return self._with_efforts(wanted)
+        if rests and not np.count_nonzero(by_velocity):
             for channel in wanted.channels:
                 channel.setflags(write=False)
             self._still = wanted
         return wanted
 
+    def _follow_samples(self, by_velocity: Mask, goals: Array, dt: float) -> bool:
+        """Advance joints to their samples where they can; others approach their targets.
+
+        Returns:
+            Whether all joints rest at their targets.
+        """
+        limiter, self._tracks = self._limiter, False
+        on_way = limiter.reachable(self._tracking, self._tracked, dt)
+        resting = limiter.resting(by_velocity, goals, self._velocities)
+        if not (on_way | resting).all():
+            # All joints approach their targets; those on a trajectory are overwritten below.
+            limiter.step(by_velocity, goals, self._velocities, dt)
+        if on_way.any():
+            limiter.put(on_way, self._tracked)
+        self._tracking[:] = False
+        return bool(resting.all()) and not on_way.any()
+
     def _moved_targets(self, dt: float) -> Array:
         """Return the position targets at the end of this step; end targets that timed out."""
-        if not self._velocities.any() or not 0.0 < dt < math.inf:
+        if not np.count_nonzero(self._velocities) or not 0.0 < dt < math.inf:
             return self._positions
         self._age += dt
-        self._velocities[self._position & (self._age > STREAM_GAP)] = 0.0
-        ahead = np.where(self._position, self._velocities * self._age, 0.0)
-        return np.asarray(self._positions + ahead)
+        by_position = self.joint_modes.position
+        self._velocities[by_position & (self._age > STREAM_GAP)] = 0.0
+        return np.asarray(self._positions + by_position * self._velocities * self._age)
 
     def _end_stops(self) -> None:
         """Hold the positions of joints that have stopped."""
         still = self._stopping & (self._limiter.velocity == 0.0)
-        if still.any():
-            held = self._limiter.position.clip(self.limits.lower, self.limits.upper)
-            np.copyto(self._positions, held, where=still)
-            self._stopping[still] = False
+        held = self._limiter.position.clip(self.limits.lower, self.limits.upper)
+        np.copyto(self._positions, held, where=still)
+        self._stopping[still] = False
 
-    def _mask_modes(self) -> None:
-        self._position = np.array([m is ControlMode.POSITION for m in self._modes])
-        self._effort = np.array([m is ControlMode.EFFORT for m in self._modes])
-        self._velocity_led = ~self._position
+    def _reference(self) -> JointReference:
+        """Return the reference of the drives by their modes, without regard to compliance."""
+        state = self._limiter.position, self._limiter.velocity, self._limiter.acceleration
+        position, velocity, acceleration = (values.copy() for values in state)
+        efforts = self._efforts.clip(-self.limits.effort, self.limits.effort)
+        return self.joint_modes.reference(position, velocity, efforts, acceleration)
 
-    def _by_mode(
-        self, positions: Array, velocities: Array, efforts: Array, accelerations: Array
-    ) -> JointReference:
-        return JointReference(
-            np.where(self._position, positions, np.nan),
-            np.where(self._effort, np.nan, velocities),
-            np.where(self._effort, efforts, np.nan),
-            np.where(self._effort, np.nan, accelerations),
-        )
+    def _with_efforts(self, wanted: JointReference) -> JointReference:
+        """Return a reference with nothing but the efforts of compliant joints."""
+        limits, joints = self.limits.effort, self._compliant
+        for channel in (wanted.positions, wanted.velocities, wanted.accelerations):
+            channel[joints] = np.nan
+        wanted.efforts[joints] = self._efforts[joints].clip(-limits[joints], limits[joints])
+        return wanted

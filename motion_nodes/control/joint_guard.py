@@ -145,12 +145,15 @@ class JointGuard:
             speed: velocities [rad/s or m/s], shape (n,), NaN for joints without one.
             dt: time since the last reference [s].
         """
-        self._rows[self._at] = reference, reference + np.nan_to_num(speed) * EXTRAPOLATED
+        row = self._rows[self._at]
+        row[0] = reference
+        np.multiply(speed, EXTRAPOLATED, out=row[1])
+        row[1] += reference
         self._at = (self._at + 1) % _ROWS
         self._known = min(self._known + 1, _ROWS)
         self._unmeasured += 1
         self._extra = max(self._extra - 1, 0)
-        moves = bool((np.abs(speed) > 0.0).any())
+        moves = np.count_nonzero(np.abs(speed) > 0.0) > 0
         self._moved = 0.0 if moves else self._moved + dt
 
     def note_preload(self, residual: Array | None) -> None:
@@ -186,13 +189,17 @@ class JointGuard:
             self.note_preload(residual)
             return None
         given = self.settings
-        end = (position < given.lower + END_STOP) | (position > given.upper - END_STOP)
-        margin = np.where(free | end, np.inf, given.effort_margin)
         bound = np.where(free, np.inf, tolerance)
         error = self._error(position)
         far = error / bound
         # A burst of delayed messages is short; a blocked joint stays blocked.
-        self._behind = np.where(far > 1.0, self._behind + 1, 0)
+        behind = far > 1.0
+        self._behind += 1
+        self._behind *= behind
+        if residual is None and not behind.any():
+            return None
+        end = (position < given.lower + END_STOP) | (position > given.upper - END_STOP)
+        margin = np.where(free | end, np.inf, given.effort_margin)
         push = np.zeros_like(far)
         if residual is not None:
             self._keep_lasting_preload(residual)
@@ -228,7 +235,8 @@ class JointGuard:
         rows = self._rows[first : self._at] if first >= 0 else self._rows
         if first < 0:
             rows = np.concatenate((self._rows[first:], self._rows[: self._at]))
+        rows = rows.reshape(-1, len(position))
         with np.errstate(invalid="ignore"):
-            below = rows.min(axis=(0, 1)) - position
-            above = position - rows.max(axis=(0, 1))
-        return np.asarray(np.nan_to_num(np.maximum(np.maximum(below, above), 0.0)))
+            beyond = np.maximum(rows.min(axis=0) - position, position - rows.max(axis=0))
+        # 0 for joints without a reference.
+        return np.asarray(np.fmax(beyond, 0.0))

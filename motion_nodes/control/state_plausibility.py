@@ -145,11 +145,16 @@ class FrozenStates:
         moves = position.flags.writeable or np.nan_to_num(velocity).any()
         self._resting = None if moves else position
         step = np.abs(position - self._reference)
-        self._reference = position.copy()
+        self._reference[:] = position
+        unknown = np.isnan(step)
+        if np.count_nonzero(unknown):
+            step = np.where(unknown, np.abs(np.nan_to_num(velocity)) * dt, step)
         # Repetitions count from the start of the motion: late measurements are not frozen ones.
-        self._repeats[self._travel <= MOVED] = 0
-        self._travel += np.where(np.isnan(step), np.abs(np.nan_to_num(velocity)) * dt, step)
-        self._elapsed[self._travel > MOVED] += dt
+        self._repeats *= self._travel > MOVED
+        self._travel += step
+        self._elapsed += dt * (self._travel > MOVED)
+        if self._repeats.max() < REPEATS:
+            return
         suspicious = (self._travel > SLACK) & (self._elapsed > self._lag + CONFIRMED)
         suspicious &= (self._repeats >= REPEATS) & ~self._exempt
         if not suspicious.any():

@@ -100,7 +100,10 @@ def first_beyond(values: Any, bound: Bound) -> int | None:
     if not array.size:
         return None
     least = -bound.max if bound.min is None else bound.min
-    beyond = ((array < least) | (array > bound.max)) & np.isfinite(array)
+    beyond = (array < least) | (array > bound.max)
+    if not np.count_nonzero(beyond):
+        return None
+    beyond &= np.isfinite(array)
     return int(np.argmax(beyond)) if beyond.any() else None
 
 

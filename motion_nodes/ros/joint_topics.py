@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
 
+from motion_nodes.control.joint_command import no_values
 from motion_nodes.control.state_plausibility import SourceWatch, StatePlausibility
 from motion_nodes.model.bounds import JOINT_STATE, NAMES, VELOCITY
 from motion_nodes.model.plausible_step import SLACK
@@ -132,9 +133,9 @@ class JointStateReader:
             if fresh is None:
                 fresh = np.zeros(len(self.joint_names), dtype=bool)
             self._read(sample, fresh)
-            if fresh.all():
+            if np.count_nonzero(fresh) == len(fresh):
                 break
-        if fresh is None or not fresh.any():
+        if fresh is None or not np.count_nonzero(fresh):
             self.updated[:] = False
             return False
         self.updated = fresh
@@ -234,20 +235,20 @@ class JointStateReader:
         by_velocity = layout.by_velocity
         needed = position if by_velocity is None else np.where(by_velocity, velocity, position)
         good = np.abs(needed) <= JOINT_STATE.max
-        all_good = bool(good.all())
+        all_good = np.count_nonzero(good) == len(good)
         if not all_good:
             first = int(np.argmin(good))
             what = "position" if by_velocity is None or not by_velocity[first] else "velocity"
             joint = self.joint_names[layout.places[first]]
             self.problem = f"the {what} of {joint} is {needed[first]}"
-        first_of_all = not fresh.any()
+        first_of_all = not np.count_nonzero(fresh)
         places = layout.places
         if self._plausibility is not None:
             possible = self._possible(places, position, sample.stamp_ns)
             if possible is not None:
                 good, all_good = good & possible, False
         slow = np.abs(velocity) <= VELOCITY.max
-        if not slow.all():
+        if np.count_nonzero(slow) < len(slow):
             velocity = np.where(slow, velocity, 0.0)
         if not (all_good and first_of_all):
             usable = good & ~fresh[places]
@@ -267,7 +268,7 @@ class JointStateReader:
     ) -> NDArray[np.bool_] | None:
         """Return which joints can have moved to the reported positions; None: all of them."""
         assert self._plausibility is not None
-        if not (np.abs(position - self.position[places]) > SLACK).any():
+        if not np.count_nonzero(np.abs(position - self.position[places]) > SLACK):
             return None
         # Simulated time may run faster than real time.
         passed = min(max((stamp_ns - self.stamp_ns) * 1e-9, 0.0), MAX_STEP_TIME)
@@ -316,9 +317,7 @@ class JointStateReader:
 
 def _values(channel: Array, layout: _Layout) -> Array:
     """Return a channel's values of a reader's joints, shape (k,); NaN if it is empty."""
-    if not len(channel):
-        return np.full(len(layout.columns), np.nan)
-    return channel[layout.columns]
+    return channel[layout.columns] if len(channel) else no_values(len(layout.columns))
 
 
 class JointStateWriter:

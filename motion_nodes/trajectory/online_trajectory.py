@@ -114,14 +114,19 @@ class OnlineLimiter:
         """Velocities of moving goals; 0 for others."""
         self._frame_acceleration: Array = np.zeros(self._n)
         """Accelerations of moving goals; 0 for others."""
-        self._fastest: Array = self._velocity_limit.copy()
+        self._chasing = False
+        """Whether a goal moves."""
+        self._fastest: Array = self._velocity_limit
         """Velocity limits during the motion."""
+        self._interfaces = b""
+        self._standing: Array = np.zeros(self._n)
         self.position: Array = np.zeros(self._n)
         """Reference positions [rad or m]."""
         self.velocity: Array = np.zeros(self._n)
         """Reference velocities [rad/s or m/s]."""
         self.acceleration: Array = np.zeros(self._n)
         """Reference accelerations [rad/s^2 or m/s^2]."""
+        self._tell_state()
 
     def reset(self, position: Array) -> None:
         """Reset to rest at ``position`` [rad or m], shape (n,)."""
@@ -171,6 +176,12 @@ class OnlineLimiter:
         still = (self.velocity == 0.0) & (self.acceleration == 0.0) & (speed == 0.0)
         return np.asarray(still & (by_velocity | (self.position == goal)))
 
+    def rests(self, by_velocity: Mask, goal: Array, speed: Array) -> bool:
+        """Return whether all joints are at rest at their targets; see :meth:`resting`."""
+        if any(map(np.count_nonzero, (self.velocity, self.acceleration, speed))):
+            return False
+        return bool((by_velocity | (self.position == goal)).all())
+
     def put(self, joints: Mask, sample: TrajectorySample) -> None:
         """Set the reference of some joints to a trajectory's sample, of shape (n,)."""
         np.copyto(self.position, sample.position, where=joints)
@@ -210,7 +221,7 @@ class OnlineLimiter:
         if not 0.0 < dt < math.inf:
             return
         if acceleration is None:
-            acceleration = np.zeros(self._n)
+            acceleration = self._standing
         asked = tuple(a.tobytes() for a in (by_velocity, goal, speed, acceleration))
         if asked != self._asked:
             self._resting = False
@@ -223,24 +234,26 @@ class OnlineLimiter:
             self._plan(dt)
         except (ruckig.RuckigError, ValueError) as error:
             self._asked = None
-            self._frame[:] = self._frame_acceleration[:] = 0.0
+            self._stand()
             self._tell_state()
             raise MotionError(f"no trajectory to the target within the limits: {error}") from error
         self._output.pass_to_input(self._input)
         self.position[:] = self._output.new_position
-        self.velocity[:] = self._frame + self._output.new_velocity
-        self.acceleration[:] = self._frame_acceleration + self._output.new_acceleration
+        self.velocity[:] = self._output.new_velocity
+        self.acceleration[:] = self._output.new_acceleration
+        if self._chasing:
+            self.velocity += self._frame
+            self.acceleration += self._frame_acceleration
         self._round_off()
 
     def _plan(self, dt: float) -> None:
         """Let Ruckig compute the next state; brake if there is no solution."""
         by_velocity, goal, speed = self._targets
-        chasing = bool(self._frame.any())
-        if chasing:
+        if self._chasing:
             self._tell_state(dt)
         try:
             self._solver.update(self._input, self._output)
-            late = self._late_to_brake() if chasing else None
+            late = self._late_to_brake() if self._chasing else None
             if late is not None and late.any():
                 # A moving goal near a limit: Ruckig would turn around too late to stop before the
                 # limit.
@@ -248,7 +261,7 @@ class OnlineLimiter:
                 self._stop_chasing(late, dt)
         except (ruckig.RuckigError, ValueError):
             # No solution because of rounding at a limit: brake; the next state has one.
-            self._input.per_dof_control_interface = [ruckig.ControlInterface.Velocity] * self._n
+            self._tell_interfaces(np.ones_like(by_velocity))
             self._input.target_velocity = [0.0] * self._n
             self._targets = np.ones_like(by_velocity), goal, np.zeros_like(speed)
             self.velocity[self._sudden] = 0.0
@@ -278,11 +291,46 @@ class OnlineLimiter:
         self, by_velocity: Mask, goal: Array, speed: Array, acceleration: Array, dt: float
     ) -> None:
         """Set Ruckig's targets and velocity limits such that the limits are never exceeded."""
-        by_velocity, fastest = by_velocity.copy(), self._velocity_limit.copy()
+        before, self._fastest = self._fastest, self._velocity_limit
+        told = not self._chasing
+        self._stand()
         goal = np.where(by_velocity, self.position, goal.clip(self._lower, self._upper))
-        speed = speed.clip(-fastest, fastest)
-        led_on, frame, frame_acceleration = False, np.zeros(self._n), np.zeros(self._n)
-        for i in np.flatnonzero(speed).tolist():
+        led_on = False
+        if np.count_nonzero(speed):
+            by_velocity = by_velocity.copy()
+            speed, led_on = self._set_speeds(by_velocity, goal, speed, acceleration, dt)
+            self._chasing = bool(self._frame.any())
+        reach = _HORIZON * self._fastest
+        lasting = not (led_on or self._chasing)
+        if np.count_nonzero(np.abs(goal - self.position) > reach):
+            goal, lasting = goal.clip(self.position - reach, self.position + reach), False
+        sudden = by_velocity & self._sudden
+        if np.count_nonzero(sudden):
+            # Ruckig finds no solution between velocities without acceleration limits; none is
+            # needed.
+            np.copyto(self.velocity, speed, where=sudden)
+            told = lasting = False
+        self._lasting, self._targets = lasting, (by_velocity, goal, speed)
+        given = self._input
+        self._tell_interfaces(by_velocity)
+        given.target_position = goal.tolist()
+        given.target_velocity = (speed * by_velocity).tolist()
+        if not told or self._chasing or self._fastest is not before:
+            self._tell_state(dt)
+
+    def _set_speeds(
+        self, by_velocity: Mask, goal: Array, speed: Array, acceleration: Array, dt: float
+    ) -> tuple[Array, bool]:
+        """Process targets with velocities: changes ``by_velocity`` and ``goal``, sets the frame.
+
+        Returns:
+            The velocities that remain, shape (n,), and whether a joint under velocity control is
+            led to a position limit.
+        """
+        fastest = self._fastest = self._velocity_limit.copy()
+        frame, frame_acceleration = self._frame, self._frame_acceleration
+        speed, led_on = speed.clip(-fastest, fastest), False
+        for i in speed.nonzero()[0].tolist():
             if not by_velocity[i] and self._sudden[i]:
                 speed[i] = 0.0  # such a joint jumps along with its goal
                 continue
@@ -302,24 +350,13 @@ class OnlineLimiter:
             if room > 0.0 and abs(speed[i]) >= _STANDING:
                 by_velocity[i], goal[i], fastest[i] = False, limit, abs(speed[i])
             speed[i] = 0.0
-        reach = _HORIZON * fastest
-        near = goal.clip(self.position - reach, self.position + reach)
-        sudden = by_velocity & self._sudden
-        self._frame, self._frame_acceleration = frame, frame_acceleration
-        self._fastest = fastest
-        passing = led_on or bool(frame.any()) or bool(sudden.any())
-        self._lasting = not passing and np.array_equal(near, goal)
-        self._targets = (by_velocity, near, speed)
-        given = self._input
-        velocity, position = ruckig.ControlInterface.Velocity, ruckig.ControlInterface.Position
-        given.per_dof_control_interface = [velocity if v else position for v in by_velocity]
-        given.target_position = near.tolist()
-        given.target_velocity = np.where(by_velocity, speed, 0.0).tolist()
-        if sudden.any():
-            # Ruckig finds no solution between velocities without acceleration limits; none is
-            # needed.
-            np.copyto(self.velocity, speed, where=sudden)
-        self._tell_state(dt)
+        return speed, led_on
+
+    def _stand(self) -> None:
+        """Let no goal move."""
+        if self._chasing:
+            self._frame[:] = self._frame_acceleration[:] = 0.0
+        self._chasing = False
 
     def _passing_speed(self, i: int, goal: float, wanted: float, dt: float) -> float:
         """Return the velocity at a goal that permits braking, even one step late."""
@@ -330,19 +367,27 @@ class OnlineLimiter:
     def _round_off(self) -> None:
         """Set joints that have arrived exactly to their targets, to avoid creep."""
         by_velocity, goal, speed = self._targets
+        exact = np.where(by_velocity, self.position, goal)
+        off = np.maximum(np.abs(self.velocity), np.abs(self.position - exact))
         near = (
-            (np.abs(self.velocity) < _ROUNDING)
+            (off < _ROUNDING)
             & (np.abs(self.acceleration) < _ROUNDING_ACCELERATION)
             & (speed == 0.0)
-            & (by_velocity | (np.abs(self.position - goal) < _ROUNDING))
         )
-        exact = np.where(by_velocity, self.position, goal)
-        if np.any(near & ((self.velocity != 0.0) | (self.position != exact))):
+        if np.count_nonzero(near & (off > 0.0)):
             np.copyto(self.position, exact, where=near)
             self.velocity[near] = 0.0
             self.acceleration[near] = 0.0
             self._tell_state()
         self._resting = self._asked is not None and bool(near.all())
+
+    def _tell_interfaces(self, by_velocity: Mask) -> None:
+        """Set which joints Ruckig moves by velocity alone."""
+        key = by_velocity.tobytes()
+        if key != self._interfaces:
+            kinds = (ruckig.ControlInterface.Position, ruckig.ControlInterface.Velocity)
+            self._input.per_dof_control_interface = [kinds[v] for v in by_velocity.tolist()]
+            self._interfaces = key
 
     def _tell_state(self, dt: float = 0.0) -> None:
         """Set Ruckig's current state and velocity limits.

@@ -22,7 +22,8 @@ from motion_nodes.errors import MotionError
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.ros import qos
 from motion_nodes.ros.controller_references import BLOCKED
-from motion_nodes.ros.joint_topics import stamp_ns
+from motion_nodes.ros.messages.cdr import InvalidMessage
+from motion_nodes.ros.messages.joint_samples import JointSample, JointSampleReader
 from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.wheeled.base_commands import SenderWatch
 
@@ -39,7 +40,8 @@ class StreamInputs:
         """Subscribe."""
         self._host = host
         node = host.node
-        self._reference = node.poll(JointState, "~/reference", qos.COMMANDS)
+        self._reference = node.poll_bytes(JointState, "~/reference", qos.COMMANDS)
+        self._reader = JointSampleReader()
         self._commands = node.poll(Float64MultiArray, "~/commands", qos.COMMANDS)
         self._scaling_input = node.poll(SpeedScalingFactor, "~/speed_scaling_input")
         self.scaling = 1.0
@@ -65,10 +67,14 @@ class StreamInputs:
         if scaling is not None:
             self._set_scaling(float(scaling.factor))
         for message, number, sent in self._reference.traced():
-            name = message.header.frame_id
-            stream = self._senders.stream_of("~/reference", name, number, sent)
+            try:
+                sample = self._reader.read(message)
+            except InvalidMessage as error:
+                self._reference.refuse(str(error))
+                continue
+            stream = self._senders.stream_of("~/reference", sample.sender, number, sent)
             self._watch.received(stream.label, number, now)
-            self._take_reference(message, stream, now)
+            self._take_reference(sample, stream, now)
         for array, number, sent in self._commands.traced():
             stream = self._senders.stream_of("~/commands", "", number, sent)
             self._watch.received("~/commands", number, now)
@@ -85,19 +91,27 @@ class StreamInputs:
         topics = self._watch.competing(now)
         return f"several senders command the joints at once: {', '.join(topics)}" if topics else ""
 
-    def _take_reference(self, message: JointState, stream: Stream, now: float) -> None:
+    def _take_reference(self, sample: JointSample, stream: Stream, now: float) -> None:
         node = self._host.node
-        stamp, warning = command_time(stamp_ns(message) * 1e-9, now, node.params.command_timeout)
+        stamp, warning = command_time(sample.stamp_ns * 1e-9, now, node.params.command_timeout)
         if warning:
             node.warn("stamp", warning)
-        if stamp is not None:
-            command = JointCommand(
-                names=message.name or None,
-                positions=message.position or None,
-                velocities=message.velocity or None,
-                efforts=message.effort or None,
-            )
-            self._command(command, stream)
+        if stamp is None:
+            return
+        try:
+            names = sample.joint_names()
+        except InvalidMessage as error:
+            self._reference.refuse(str(error))
+            return
+        self._command(
+            JointCommand(
+                names=names or None,
+                positions=sample.position if len(sample.position) else None,
+                velocities=sample.velocity if len(sample.velocity) else None,
+                efforts=sample.effort if len(sample.effort) else None,
+            ),
+            stream,
+        )
 
     def _take_array(self, values: Array, stream: Stream) -> None:
         """Apply one value per joint, of the quantity of its control mode."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from motion_nodes.ros.messages.cdr import (
     message_in,
     texts_in,
 )
+from motion_nodes.ros.messages.message_bounds import fault_of
 
 CHANNELS = ("position", "velocity", "effort")
 
@@ -39,6 +41,8 @@ class JointSample(NamedTuple):
     """[rad/s or m/s]"""
     effort: Array = np.empty(0)
     """[N m or N]; of JointState only."""
+    sender: str = ""
+    """The frame_id of its header, which names the sender of a command."""
 
     def joint_names(self) -> tuple[str, ...]:
         """Return the joint names.
@@ -46,12 +50,16 @@ class JointSample(NamedTuple):
         Raises:
             InvalidMessage: a name is not UTF-8.
         """
-        if isinstance(self.names, tuple):
-            return self.names
-        try:
-            return tuple(texts_in(self.names))
-        except UnicodeDecodeError as error:
-            raise InvalidMessage("names of joints are not UTF-8") from error
+        return self.names if isinstance(self.names, tuple) else _names_in(self.names)
+
+
+@functools.lru_cache(64)
+def _names_in(block: bytes) -> tuple[str, ...]:
+    """Decode names; kept, since the names of a stream do not change."""
+    try:
+        return tuple(texts_in(block))
+    except UnicodeDecodeError as error:
+        raise InvalidMessage("names of joints are not UTF-8") from error
 
 
 class JointSampleReader:
@@ -73,7 +81,7 @@ class JointSampleReader:
             kind: its type.
 
         Raises:
-            InvalidMessage: it cannot be read as that type.
+            InvalidMessage: it cannot be read as that type, or exceeds its bounds.
         """
         if isinstance(message, bytes):
             plain = message.startswith(LITTLE_ENDIAN)
@@ -81,6 +89,9 @@ class JointSampleReader:
             if sample is not None:
                 return sample
             message = message_in(message, kind)
+            fault = fault_of(message)
+            if fault:
+                raise InvalidMessage(fault)
         if isinstance(message, JointTrajectoryControllerState):
             names, point = message.joint_names, message.reference
             position, velocity, effort = point.positions, point.velocities, ()
@@ -89,19 +100,19 @@ class JointSampleReader:
             effort = message.effort
         stamp = message.header.stamp
         at = int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
-        channels = (np.asarray(values) for values in (position, velocity, effort))
-        return JointSample(at, tuple(names), *channels)
+        q, v, tau = (np.asarray(values) for values in (position, velocity, effort))
+        return JointSample(at, tuple(names), q, v, tau, message.header.frame_id)
 
     def _in_place(self, data: bytes, efforts: bool) -> JointSample | None:
         """Read a serialized message; None if it is truncated."""
         reader = CdrReader(data)
         try:
             stamp = reader.stamp_ns()
-            reader.skip_string()
+            sender = reader.text()
             self._names = reader.texts(self._names)
             position, velocity = reader.doubles(), reader.doubles()
             effort = reader.doubles() if efforts else np.empty(0)
-            return JointSample(stamp, self._names, position, velocity, effort)
+            return JointSample(stamp, self._names, position, velocity, effort, sender)
         except (struct.error, ValueError):
             return None
 
