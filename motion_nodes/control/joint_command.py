@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,6 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Channel = Sequence[float | None] | Array
 
-CHANNELS = ("positions", "velocities", "efforts")
 POSITION_TOLERANCE = 1e-6
 """[rad or m] A position this far outside its limit is clamped to it."""
 
@@ -60,20 +59,23 @@ class CheckedCommand:
     velocities: Array
     efforts: Array
 
+    given: NDArray[np.bool_] = field(init=False)
+    """Joints with a target, shape (n,)."""
+
+    def __post_init__(self) -> None:
+        """Find the joints with a target."""
+        none, missing = no_values(len(self.positions)), None
+        for values in self.channels:
+            if values is not none:
+                lacking = np.isnan(values)
+                missing = lacking if missing is None else missing & lacking
+        given = np.zeros(len(none), np.bool_) if missing is None else ~missing
+        object.__setattr__(self, "given", given)
+
     @property
     def channels(self) -> tuple[Array, Array, Array]:
         """All channels: positions [rad or m], velocities, efforts [N m or N]."""
         return self.positions, self.velocities, self.efforts
-
-    @functools.cached_property
-    def given(self) -> NDArray[np.bool_]:
-        """Joints with a target, shape (n,)."""
-        none = no_values(len(self.positions))
-        given = np.zeros(len(none), np.bool_)
-        for values in self.channels:
-            if values is not none:
-                given |= ~np.isnan(values)
-        return given
 
     def without(self, joints: NDArray[np.bool_]) -> CheckedCommand:
         """Return the command without some joints, mask of shape (n,)."""
@@ -171,7 +173,9 @@ def check_command(command: JointCommand, limits: JointLimits) -> CheckedCommand:
     """
     names, none = limits.names, no_values(len(limits.names))
     chosen = select_joints(command, names)
-    positions, velocities, efforts = (_spread(command, name, chosen, names) for name in CHANNELS)
+    positions = _spread(command.positions, "positions", chosen, names)
+    velocities = _spread(command.velocities, "velocities", chosen, names)
+    efforts = _spread(command.efforts, "efforts", chosen, names)
     if efforts is not none:
         mixed = ~np.isnan(efforts) & ~(np.isnan(positions) & np.isnan(velocities))
         if np.count_nonzero(mixed):
@@ -206,10 +210,9 @@ def _within_limits(positions: Array, limits: JointLimits) -> Array:
 
 
 def _spread(
-    command: JointCommand, channel: str, chosen: NDArray[np.intp], names: Sequence[str]
+    given: Channel | None, channel: str, chosen: NDArray[np.intp], names: Sequence[str]
 ) -> Array:
     """Return a channel for all joints, shape (n,), :func:`no_values` for none."""
-    given: Channel | None = getattr(command, channel)
     if given is None:
         return no_values(len(names))
     try:

@@ -187,7 +187,7 @@ class SourceWatch:
         if number is None or not len(joints):
             return
         repeated = number <= self._numbers[joints]
-        if repeated.any():
+        if np.count_nonzero(repeated):
             self._changes.append(now)
             self._joint = int(joints[int(np.argmax(repeated))])
         self._numbers[joints] = number
