@@ -23,6 +23,7 @@ from motion_nodes.ros.diagnostics import Warnings
 from motion_nodes.ros.messages.cdr import InvalidMessage, message_in
 from motion_nodes.ros.messages.failure_responses import fill_failure
 from motion_nodes.ros.messages.message_bounds import fault_of
+from motion_nodes.ros.node_logger import NodeLogger
 from motion_nodes.ros.ros_time import RosTime
 
 M = TypeVar("M")
@@ -43,6 +44,7 @@ class EndpointNode(LifecycleNode):
         self._time = RosTime(self)
         self._polled: list[PolledSubscription[Any]] = []
         self._entities: list[tuple[Callable[[Any], Any], Any]] = []
+        self._node_logger: NodeLogger | None = None
         super().__init__(name, cli_args=ros_args, use_global_arguments=ros_args is None)
         self.warn = Warnings(self)
         """Throttled warnings."""
@@ -50,6 +52,12 @@ class EndpointNode(LifecycleNode):
             if "send_response" not in vars(service):
                 # rclpy creates those of the lifecycle without create_service.
                 self._deliver_late_responses(service)
+
+    def get_logger(self) -> NodeLogger:
+        """Return the logger of the node."""
+        if self._node_logger is None:
+            self._node_logger = NodeLogger(super().get_logger().name)
+        return self._node_logger
 
     @property
     def active(self) -> bool:

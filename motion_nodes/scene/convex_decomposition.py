@@ -66,6 +66,13 @@ def hull_corners(points: Array) -> Array:
         return different
 
 
+def solid_corners(mesh: TriangleMesh) -> Array:
+    """Return points whose convex hull is that of a mesh [m], shape (k, 3), few or no others."""
+    if is_convex(mesh):
+        return np.unique(mesh.vertices[mesh.triangles.ravel()], axis=0)
+    return hull_corners(mesh.vertices)
+
+
 def is_convex(mesh: TriangleMesh) -> bool:
     """Return whether a mesh is closed and has no corner outside any of its faces.
 

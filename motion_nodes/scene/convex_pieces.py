@@ -25,7 +25,7 @@ from motion_nodes.kernels.collision.piece_arrays import (
 )
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
 from motion_nodes.scene.collision_leaves import filling_boxes
-from motion_nodes.scene.convex_decomposition import convex_parts, hull_corners
+from motion_nodes.scene.convex_decomposition import convex_parts, solid_corners
 from motion_nodes.scene.mesh_distance import surface_of
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
 from motion_nodes.scene.solid_types import type_of
@@ -104,7 +104,7 @@ def _mesh(mesh: TriangleMesh, moving: bool) -> Pieces:
     known = _known[moving].get(mesh)
     if known is None:
         if mesh.convex:
-            known = _hulls([hull_corners(mesh.vertices)])
+            known = _hulls([solid_corners(mesh)])
         elif moving:
             known = _hulls(convex_parts(mesh))
         else:

@@ -21,7 +21,14 @@ MAX_VALUES = 1_000_000
 """Max number of values; aliases count as their targets: a few lines can expand to 10^9."""
 
 
-class _Loader(yaml.SafeLoader):
+_COMPILED = bool(yaml.__with_libyaml__)
+"""Whether PyYAML has its compiled parser, which is several times as fast."""
+_BASES: tuple[Any, ...] = (
+    (yaml.composer.Composer, yaml.CSafeLoader) if _COMPILED else (yaml.SafeLoader,)
+)
+
+
+class _Loader(*_BASES):  # type: ignore[misc]
     """Safe loader that reads 1e-3 as a number.
 
     Duplicate keys, excessive nesting, self-references and excessive alias expansion are rejected.
@@ -29,7 +36,8 @@ class _Loader(yaml.SafeLoader):
 
     def __init__(self, text: str) -> None:
         """Start reading a text."""
-        super().__init__(text)
+        _BASES[-1].__init__(self, text)
+        self.anchors: dict[str, yaml.Node] = {}
         self._open: list[list[int]] = []
         self._measured: dict[int, tuple[int, int]] = {}
 
@@ -72,7 +80,8 @@ class _Loader(yaml.SafeLoader):
                 )
             if isinstance(key, Hashable):
                 seen[key] = key_node.start_mark.line + 1
-        return super().construct_mapping(node, deep)
+        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        return mapping
 
 
 # YAML 1.1 (PyYAML) requires a decimal point in floats, YAML 1.2 does not.
