@@ -15,6 +15,7 @@ from motion_nodes.view.base_driving import BaseDriving
 from motion_nodes.view.displays import Displays
 from motion_nodes.view.draw_loop import DrawLoop
 from motion_nodes.view.health_panel import HealthPanel
+from motion_nodes.view.icon_archive import open_icons
 from motion_nodes.view.live_robot import LiveRobot
 from motion_nodes.view.page_script import (
     ALIVE_PATH,
@@ -103,10 +104,11 @@ class BrowserViewer(ViewerUpdates):
         self._loop = self._server.get_event_loop()
         self._driving = BaseDriving(self._server, self.send_twist)
         self._drawing = DrawLoop(1.0 / rate, self._draw, self._page_open, self._animated)
-        self._add_panels(robots, dark, shadows, stops)
         self._simulation: SimulationPanel | None = None
-        if simulation:
-            self._simulation = SimulationPanel(self._server.gui, self._pause, self._reset)
+        with open_icons():
+            self._add_panels(robots, dark, shadows, stops)
+            if simulation:
+                self._simulation = SimulationPanel(self._server.gui, self._pause, self._reset)
         self.displays: Displays | None = None
         """Frames, a point cloud and an image; None without ``displays``."""
         if displays:
