@@ -23,12 +23,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from motion_nodes import kernels
 from motion_nodes.kernels.parent_death import die_with_parent
 from motion_nodes.ros.mapped_code import unmap_code
 
 SHARED = ("numpy", "rclpy", "rclpy.action", "rosidl_generator_py", "motion_nodes.ros.run")
 LATER = {
-    "motion_nodes.scene.convex_pieces": ("scipy.sparse.csgraph", "scipy.spatial"),
     "motion_nodes.rmpflow.standing_obstacles": (
         "motion_nodes.kernels.collision.path_sweep",
         "motion_nodes.scene.dae_file",
@@ -152,6 +152,7 @@ def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     title = ProcessTitle()
     title.set([sys.executable, "-m", "motion_nodes.bringup.template_main"])
+    kernels.uses_blas = False
     import_modules(SHARED)
     while True:
         data, received, _, _ = socket.recv_fds(connection, REQUEST_ROOM, 4)

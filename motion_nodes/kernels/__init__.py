@@ -21,3 +21,7 @@ they serve reports. Code for one purpose has its own folder: ``collision``, ``rm
 ``search`` (trees and paths of the planners), ``timing``, ``mpc`` and ``voxels``. Importing this
 package imports neither Numba nor LLVM.
 """
+
+uses_blas = True
+"""Whether functions of Numba may call BLAS, which loads SciPy's linear algebra (0.13 s, 14 MB); no
+kernel does. Processes of nodes set this to False before they import kernels."""

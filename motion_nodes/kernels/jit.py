@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar, cast
@@ -18,12 +19,27 @@ import numba
 from numba.core import config, event
 
 import motion_nodes
+from motion_nodes import kernels
 from motion_nodes.kernels import cache
 from motion_nodes.kernels.compute_clock import begin_compiling, end_compiling
 from motion_nodes.kernels.numba_cache import with_checksums
 from motion_nodes.kernels.sources import ROOM
 
 Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def _leave_out_blas() -> None:
+    """Import Numba's functions of arrays as on a machine without SciPy."""
+    if "scipy.linalg" not in sys.modules:
+        sys.modules["scipy.linalg"] = None  # type: ignore[assignment] # its import fails
+        try:
+            import numba.np.arraymath  # noqa: F401
+        finally:
+            del sys.modules["scipy.linalg"]
+
+
+if not kernels.uses_blas:
+    _leave_out_blas()
 
 
 class _CompilerLock(event.Listener):  # type: ignore[misc]

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import sys
 
+from motion_nodes import kernels
 from motion_nodes.ros import signals
 
 
 def run(executable: str) -> None:
     """Run an executable; signals are handled from the start, before slow imports."""
     signals.stop_quietly()
+    kernels.uses_blas = False
     if executable == "container":
         from motion_nodes.nodes.container import main
 
