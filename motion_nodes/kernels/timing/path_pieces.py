@@ -82,7 +82,7 @@ def limit_use(
         limits: of velocity, acceleration and jerk, possibly infinite, shape (3, n).
         use: result, for velocity, acceleration and jerk, shape (N, 3).
     """
-    count, n = len(piece), coefficients.shape[2]
+    count, orders, n = len(piece), limits.shape[0], coefficients.shape[2]
     share = 1.0 / limits
     degree = coefficients.shape[1]
     curves, ages = np.zeros((n, max(degree, 6), _LANES)), np.empty((clock.shape[1], _LANES))
@@ -106,7 +106,7 @@ def limit_use(
             _derivatives(ages, time, clocks[m])
             for lane in range(_LANES):
                 clocks[m, lane] -= begins[lane]
-        for order in range(3):
+        for order in range(orders):
             for lane in range(_LANES):
                 peaks[order, lane] = 0.0
         for j in range(n):
@@ -115,10 +115,10 @@ def limit_use(
                     _rates(curves[j], clocks[m], at, values, m)
                 else:
                     _quintic_rates(curves[j], clocks[m], values, m)
-            for order in range(3):
+            for order in range(orders):
                 _peaks(values[order * size : (order + 1) * size], share[order, j], peaks[order])
         for lane in range(min(_LANES, count - first)):
-            for order in range(3):
+            for order in range(orders):
                 use[first + lane, order] = peaks[order, lane]
 
 
