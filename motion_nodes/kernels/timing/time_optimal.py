@@ -24,14 +24,22 @@ import math
 
 import numpy as np
 
-from motion_nodes.kernels.jit import bare_part, fused_part, kernel
+from motion_nodes.kernels.jit import bare_part, fused_part, kernel, part
 from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 from motion_nodes.kernels.timing.path_pieces import limit_use
 
-LANES = 8
-"""Strips per vector; their number at an end of an interval is a multiple of it."""
-E, F, C = 0, 1, 2
-"""Rows of a table of strips: e, f and 1 / e."""
+LANES = 16
+"""Intervals per block, whose strips are computed by vector instructions."""
+# Rows of a workspace.
+_SPAN, _BEGIN = 0, LANES
+"""Lengths of the lanes' intervals, and distances into their pieces."""
+_A, _B, _RATE0, _RATE1, _X = (row * LANES for row in range(2, 7))
+"""A strip; max velocities per speed along the path, at begin and end; max x."""
+_HIGH, _RISE, _LOW, _FALL = (row * LANES for row in range(7, 11))
+"""Max and negative min of the next x, and their slopes over x."""
+_C1, _C2, _C3, _C4, _C5 = (row * LANES for row in range(11, 16))
+"""Coefficients of a joint's position."""
+_ROWS = 16
 _FLAT = 1e-12
 """Slopes below this do not constrain the factor they are multiplied with."""
 _FASTEST = 1e12
@@ -79,13 +87,13 @@ def fastest_motion(
     count, most = len(piece), np.minimum(free, _FASTEST)
     table, caps = strip_table(path, limits, strips)
     tight, use, x = np.ones((count, 2)), np.empty((count, 2)), np.empty(count + 1)
-    bounds, least = np.empty(count + 1), np.empty(LANES)
+    bounds = np.empty(count + 1)
     clock[:] = 0.0
     stretch = 1.0
     for _ in range(_ROUNDS):
         for i in range(count + 1):
             bounds[i] = most[i]
-        fastest_speeds(table, caps, tight, bounds, x, least)
+        fastest_speeds(table, caps, tight, bounds, x)
         _write_clock(grid, x, times, clock)
         limit_use(breaks, coefficients, piece, times, clock, limits, use)
         stretch = 1.0
@@ -101,190 +109,187 @@ def fastest_motion(
     return stretch
 
 
-@kernel
+@part
 def strip_table(
     path: tuple[Array, Array, IndexArray, Array], limits: Array, strips: Array
 ) -> tuple[Array, Array]:
-    """Return the strips of each interval, and the max x at its ends; arguments as above.
+    """Return the strips of all intervals, and their max x; arguments as above.
 
     Returns:
-        e, f and 1 / e of the strips, shape (N, 3, K), K a multiple of :data:`LANES`; and max x at
-        begin and end by velocity limits and at the begin by the strips, shape (N, 3).
+        Table of blocks of intervals, shape (blocks, 6 (n + k) LANES): e, f and 1 / e of the strips
+        at the begin, then at the end; and max x at begin and end by velocity limits and at the
+        begin by the strips, shape (N, 3).
     """
     breaks, coefficients, piece, grid = path
-    count, degree, n = len(piece), coefficients.shape[1] - 1, coefficients.shape[2]
-    width = (n + strips.shape[3] + LANES - 1) // LANES * LANES
-    table, caps = np.empty((count, 3, 2 * width)), np.empty((count, 3))
-    inverse, curve = np.zeros((2, width)), np.zeros((degree, width))
-    A, B, least = np.empty(width), np.empty(width), np.empty((4, LANES))
-    for j in range(n):
-        inverse[0, j], inverse[1, j] = 1.0 / limits[0, j], 1.0 / limits[1, j]
-    for i in range(count):
-        if i == 0 or piece[i] != piece[i - 1]:
-            for k in range(degree):
-                for j in range(n):
-                    curve[k, j] = (k + 1.0) * coefficients[piece[i], k + 1, j]
-        span, begin = grid[i + 1] - grid[i], grid[i] - breaks[piece[i]]
-        _fill(least[0], _NONE)
-        for end in range(2):
-            caps[i, end] = _joint_strips(curve, begin + end * span, inverse, A, B, least[1])
-            for j in range(strips.shape[3]):
-                A[n + j], B[n + j] = strips[i, end, 0, j], strips[i, end, 1, j]
-            _write_strips(A, B, span, end, table[i, E], table[i, F], table[i, C], least[0])
-        limit = min(min(_SPARE * caps[i, 0], _FASTEST), _least(least[0]))
-        caps[i, 2] = _meeting(table[i, E], table[i, F], limit, least)
+    count, n, more = len(piece), coefficients.shape[2], strips.shape[3]
+    table = np.empty(((count + LANES - 1) // LANES, 2 * (n + more), 3 * LANES))
+    caps, inverse = np.empty((count, 3)), 1.0 / limits
+    degree, W = coefficients.shape[1], np.zeros(_ROWS * LANES)
+    for block in range(len(table)):
+        T, first = table[block], block * LANES
+        for lane in range(LANES):
+            i = min(first + lane, count - 1)
+            W[_SPAN + lane] = grid[i + 1] - grid[i]
+            W[_BEGIN + lane] = grid[i] - breaks[piece[i]]
+        _fill(W, _RATE0, 0.0)
+        _fill(W, _RATE1, 0.0)
+        _fill(W, _X, _FASTEST)
+        for j in range(n + more):
+            if j < n:
+                for lane in range(LANES):
+                    k = piece[min(first + lane, count - 1)]
+                    for power in range(1, degree):
+                        W[_C1 + (power - 1) * LANES + lane] = coefficients[k, power, j]
+            for end in range(2):
+                if j < n:
+                    _slopes(end, W)
+                    _velocity(_RATE1 if end else _RATE0, inverse[0, j], inverse[1, j], W)
+                else:
+                    for lane in range(LANES):
+                        i = min(first + lane, count - 1)
+                        W[_A + lane] = strips[i, end, 0, j - n]
+                        W[_B + lane] = strips[i, end, 1, j - n]
+                _write_strip(end, W, T[j + end * (n + more)])
+        _meeting(T, W)
+        for lane in range(min(LANES, count - first)):
+            caps[first + lane, 0] = _squared(W[_RATE0 + lane])
+            caps[first + lane, 1] = _squared(W[_RATE1 + lane])
+            caps[first + lane, 2] = W[_X + lane]
     return table, caps
 
 
 @fused_part
-def _fill(lanes: Array, value: float) -> None:
-    for lane in range(LANES):
-        lanes[lane] = value
-
-
-@fused_part
-def _least(lanes: Array) -> float:
-    least = _NONE
-    for lane in range(LANES):
-        least = min(least, lanes[lane])
-    return least
-
-
-@fused_part
-def _joint_strips(
-    curve: Array, at: float, inverse: Array, A: Array, B: Array, most: Array
-) -> float:
-    """Write the joints' strips at a distance into a piece; return the max x of the velocities.
-
-    Args:
-        curve: coefficients of the path's derivative, shape (d, width).
-        at: distance from the begin of the piece [rad or m].
-        inverse: inverses of the limits, shape (2, width).
-        A: result, shape (width,).
-        B: result, shape (width,).
-        most: scratch, shape (LANES,).
-    """
-    _fill(most, 0.0)
-    for first in range(0, len(A), LANES):
-        for lane in range(LANES):
-            A[first + lane] = B[first + lane] = 0.0
-        for k in range(len(curve) - 1, -1, -1):
-            for lane in range(LANES):
-                B[first + lane] = B[first + lane] * at + A[first + lane]
-                A[first + lane] = A[first + lane] * at + curve[k, first + lane]
-        for lane in range(LANES):
-            j = first + lane
-            most[lane] = max(most[lane], abs(A[j]) * inverse[0, j])
-            A[j] *= inverse[1, j]
-            B[j] *= inverse[1, j]
-    rate = 0.0
-    for lane in range(LANES):
-        rate = max(rate, most[lane])
+def _squared(rate: float) -> float:
+    """Return the max x of velocities, relative to their limits, per speed along the path."""
     return 1.0 / max(rate * rate, 1.0 / _FASTEST)
 
 
 @fused_part
-def _write_strips(
-    A: Array, B: Array, span: float, end: int, e: Array, f: Array, c: Array, least: Array
-) -> None:
-    """Write a table's rows at an end (0 or 1) of an interval, and lower the lanes' max x."""
-    twice, near = 2.0 * span, end * len(A)
-    for first in range(0, len(A), LANES):
-        for lane in range(LANES):
-            j = first + lane
-            here, there = A[j] + end * twice * B[j], A[j] + (end - 1.0) * twice * B[j]
-            flat = abs(here) <= _FLAT
-            ratio = there / here
-            e[near + j] = 1.0 if flat else ratio
-            f[near + j] = _NONE if flat else twice / abs(here)
-            c[near + j] = 1.0 if flat else (here / there if ratio > 0.0 else _NONE)
-            # A flat strip bounds x itself; another one may require that x_next be at least 0.
-            bound = 1.0 / abs(B[j]) if abs(B[j]) > _FLAT else _NONE
-            steep = twice / abs(there) if ratio < 0.0 else _NONE
-            least[lane] = min(least[lane], bound if flat else steep)
+def _fill(W: Array, row: int, value: float) -> None:
+    for i in range(LANES):
+        W[row + i] = value
 
 
 @fused_part
-def _meeting(e: Array, f: Array, x: float, lanes: Array) -> float:
-    """Return the max x, at most the given one, at which no strips exclude each other.
+def _slopes(end: int, W: Array) -> None:
+    """Write a joint's first two derivatives at an end (0 or 1) of the intervals."""
+    for i in range(LANES):
+        s = W[_BEGIN + i] + end * W[_SPAN + i]
+        c2, c3, c4, c5 = W[_C2 + i], W[_C3 + i], W[_C4 + i], W[_C5 + i]
+        W[_A + i] = W[_C1 + i] + s * (2.0 * c2 + s * (3.0 * c3 + s * (4.0 * c4 + s * (5.0 * c5))))
+        W[_B + i] = 2.0 * c2 + s * (6.0 * c3 + s * (12.0 * c4 + s * (20.0 * c5)))
 
-    Args:
-        e: of the strips, shape (K,).
-        f: of the strips, shape (K,).
-        x: upper bound.
-        lanes: scratch, shape (4, LANES).
-    """
-    high, rise, low, fall = lanes[0], lanes[1], lanes[2], lanes[3]
+
+@fused_part
+def _velocity(row: int, velocity: float, acceleration: float, W: Array) -> None:
+    """Raise the max velocity, relative to its limit, and scale the strip."""
+    for i in range(LANES):
+        W[row + i] = max(W[row + i], abs(W[_A + i]) * velocity)
+        W[_A + i] *= acceleration
+        W[_B + i] *= acceleration
+
+
+@fused_part
+def _write_strip(end: int, W: Array, T: Array) -> None:
+    """Write a strip at an end (0 or 1) of the intervals, and lower their max x."""
+    for i in range(LANES):
+        A, B, twice = W[_A + i], W[_B + i], 2.0 * W[_SPAN + i]
+        here, there = A + end * twice * B, A + (end - 1.0) * twice * B
+        flat, near, far = abs(here) <= _FLAT, 1.0 / here, 1.0 / there
+        T[i] = 1.0 if flat else there * near
+        T[LANES + i] = _NONE if flat else twice * abs(near)
+        T[2 * LANES + i] = 1.0 if flat else (here * far if here * far > 0.0 else _NONE)
+        # A flat strip bounds x itself; another one may require that x_next be at least 0.
+        bound, x = abs(1.0 / B) if abs(B) > _FLAT else _NONE, W[_X + i]
+        steep = twice * abs(far) if here * far < 0.0 else _NONE
+        bound = bound if flat else steep
+        W[_X + i] = bound if bound < x else x
+
+
+@fused_part
+def _meeting(T: Array, W: Array) -> None:
+    """Lower the max x to where strips exclude each other."""
+    half = len(T) // 2
+    for i in range(LANES):
+        W[_X + i] = min(W[_X + i], _SPARE / max(W[_RATE0 + i] * W[_RATE0 + i], 1.0 / _FASTEST))
     for _ in range(_STEPS):
-        _fill(high, _NONE)
-        _fill(low, _NONE)
-        for first in range(0, len(e), LANES):
-            for lane in range(LANES):
-                ek, fk = e[first + lane], f[first + lane]
-                over, under = fk + ek * x, fk - ek * x
-                rise[lane] = ek if over < high[lane] else rise[lane]
-                fall[lane] = ek if under < low[lane] else fall[lane]
-                high[lane] = min(high[lane], over)
-                low[lane] = min(low[lane], under)
-        for lane in range(1, LANES):
-            if high[lane] < high[0]:
-                high[0], rise[0] = high[lane], rise[lane]
-            if low[lane] < low[0]:
-                low[0], fall[0] = low[lane], fall[lane]
-        gap, slope = high[0] + low[0], rise[0] - fall[0]
-        if gap >= 0.0 or slope >= 0.0:
+        _fill(W, _HIGH, _NONE)
+        _fill(W, _LOW, _NONE)
+        for k in range(half):
+            begin, end = T[k], T[half + k]
+            for i in range(LANES):
+                x, e, f = W[_X + i], begin[i], begin[LANES + i]
+                high, low, rise, fall = W[_HIGH + i], W[_LOW + i], W[_RISE + i], W[_FALL + i]
+                over, under = f + e * x, f - e * x
+                rise, fall = e if over < high else rise, e if under < low else fall
+                high, low = over if over < high else high, under if under < low else low
+                e, f = end[i], end[LANES + i]
+                over, under = f + e * x, f - e * x
+                W[_RISE + i] = e if over < high else rise
+                W[_FALL + i] = e if under < low else fall
+                W[_HIGH + i] = over if over < high else high
+                W[_LOW + i] = under if under < low else low
+        for i in range(LANES):
+            gap, slope = W[_HIGH + i] + W[_LOW + i], W[_RISE + i] - W[_FALL + i]
+            step = gap / slope
+            step = step if (gap < 0.0) & (slope < 0.0) else 0.0
+            x = W[_X + i] - step
+            W[_X + i] = x if x > 0.0 else 0.0
+            W[_HIGH + i] = step
+        moved = 0.0
+        for i in range(LANES):
+            moved += W[_HIGH + i]
+        if moved == 0.0:
             break
-        x = max(0.0, x - gap / slope)
-    return x
 
 
 @bare_part
 def fastest_speeds(
-    table: Array, caps: Array, tight: Array, bounds: Array, x: Array, least: Array
+    table: Array, caps: Array, tight: Array, bounds: Array, x: Array
 ) -> None:
     """Write the time-optimal squared speeds along the path.
 
     Args:
-        table: of :func:`strip_table`, shape (N, 3, K).
+        table: of :func:`strip_table`.
         caps: of :func:`strip_table`, shape (N, 3).
         tight: factors of the max x of velocity limits and of acceleration limits, shape (N, 2).
         bounds: max x at the grid, shape (N + 1,); lowered to the controllable ones.
         x: result, shape (N + 1,).
-        least: scratch, shape (LANES,).
     """
-    count = len(table)
+    count = len(caps)
     for i in range(count):
         begin = min(caps[i, 0] * tight[i, 0], caps[i, 2] * tight[i, 1])
         bounds[i] = min(bounds[i], begin)
         bounds[i + 1] = min(bounds[i + 1], caps[i, 1] * tight[i, 0])
     for i in range(count - 1, -1, -1):
-        last = _previous(table[i, C], table[i, F], tight[i, 1], bounds[i + 1], least)
+        last = _previous(table[i // LANES], i % LANES, tight[i, 1], bounds[i + 1])
         bounds[i] = min(bounds[i], last)
     x[0] = bounds[0]
     for i in range(count):
-        following = _following(table[i, E], table[i, F], tight[i, 1], x[i], least)
+        following = _following(table[i // LANES], i % LANES, tight[i, 1], x[i])
         x[i + 1] = min(max(0.0, following), bounds[i + 1])
 
 
 @fused_part
-def _previous(c: Array, f: Array, factor: float, x: float, least: Array) -> float:
+def _previous(T: Array, lane: int, factor: float, x: float) -> float:
     """Return the max x from which the next one can be reached, with the strips alone."""
-    _fill(least, _NONE)
-    for first in range(0, len(c), LANES):
-        for lane in range(LANES):
-            bound = c[first + lane] * (x + factor * f[first + lane])
-            least[lane] = min(least[lane], bound)
-    return _least(least)
+    begin = end = _NONE
+    half = len(T) // 2
+    for k in range(half):
+        begin = min(begin, T[k, 2 * LANES + lane] * (x + factor * T[k, LANES + lane]))
+        end = min(end, T[half + k, 2 * LANES + lane] * (x + factor * T[half + k, LANES + lane]))
+    return min(begin, end)
 
 
 @fused_part
-def _following(e: Array, f: Array, factor: float, x: float, least: Array) -> float:
+def _following(T: Array, lane: int, factor: float, x: float) -> float:
     """Return the max next x, with the strips alone."""
-    _fill(least, _NONE)
-    for first in range(0, len(e), LANES):
-        for lane in range(LANES):
-            least[lane] = min(least[lane], e[first + lane] * x + factor * f[first + lane])
-    return _least(least)
+    begin = end = _NONE
+    half = len(T) // 2
+    for k in range(half):
+        begin = min(begin, T[k, lane] * x + factor * T[k, LANES + lane])
+        end = min(end, T[half + k, lane] * x + factor * T[half + k, LANES + lane])
+    return min(begin, end)
 
 
 @bare_part
