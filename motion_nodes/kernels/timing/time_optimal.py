@@ -7,15 +7,15 @@ speed along the path and u the acceleration along it, each joint's limit is a st
 1`` at both ends of an interval. The backward pass computes the max controllable x, the forward pass
 applies the max u. Further strips may be given, e.g. those of effort limits.
 
-In an interval of length h, x at its end is ``x + 2 h u``. A strip bounds it by ``e x - f`` and
-``e x + f``, so that the passes are minima of linear functions of one number, without a linear
-program: backward, x is at most ``(x_next + f) / e``; forward, x_next at most ``e x + f``. The
-limits are symmetric, so x = 0, u = 0 is always feasible and the controllable sets begin at 0. Where
-the bounds of two strips meet, no x is feasible beyond; this max x is found by Newton's method.
+At the end of an interval of length h, x is ``x + 2 h u``. A strip bounds it by ``e x - f`` and ``e
+x + f``, so that both passes take minima of linear functions of one number instead of solving linear
+programs: backward, x is at most ``(x_next + f) / e``; forward, x_next is at most ``e x + f``. The
+limits are symmetric, so x = 0, u = 0 is always feasible and the controllable sets begin at 0. They
+end at the x at which the bounds of two strips meet, which is found by Newton's method.
 
-If the acceleration limits are multiplied by a factor, so are f and that max x, and nothing else
-changes. Between the grid points the motion may exceed limits; there they are tightened by factors,
-and the passes are repeated with the same strips.
+If acceleration limits are multiplied by a factor, so are f and that max x; nothing else changes.
+Between the grid points the motion may exceed limits. There they are tightened by factors, and the
+passes are repeated with the same strips.
 """
 
 from __future__ import annotations
@@ -26,20 +26,13 @@ import numpy as np
 
 from motion_nodes.kernels.jit import bare_part, fused_part, kernel, part
 from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
-from motion_nodes.kernels.timing.path_pieces import limit_use
+from motion_nodes.kernels.timing.path_pieces import LANES, limit_use, slopes
 
-LANES = 16
-"""Intervals per block, whose strips are computed by vector instructions."""
-# Rows of a workspace.
-_SPAN, _BEGIN = 0, LANES
-"""Lengths of the lanes' intervals, and distances into their pieces."""
-_A, _B, _RATE0, _RATE1, _X = (row * LANES for row in range(2, 7))
-"""A strip; max velocities per speed along the path, at begin and end; max x."""
-_HIGH, _RISE, _LOW, _FALL = (row * LANES for row in range(7, 11))
-"""Max and negative min of the next x, and their slopes over x."""
-_C1, _C2, _C3, _C4, _C5 = (row * LANES for row in range(11, 16))
-"""Coefficients of a joint's position."""
-_ROWS = 16
+_E, _F, _C = (row * LANES for row in range(3))
+"""Rows of a strip in a block of intervals: e, f and 1 / e."""
+_SPAN, _X, _HIGH, _RISE, _LOW, _FALL = (row * LANES for row in range(6))
+"""Rows of a workspace: lengths of the intervals; max x; max and negative min of the next x, and
+their slopes over x."""
 _FLAT = 1e-12
 """Slopes below this do not constrain the factor they are multiplied with."""
 _FASTEST = 1e12
@@ -48,9 +41,11 @@ _NONE = 1e300
 """Bound that does not constrain."""
 _STEPS = 50
 """Max number of Newton steps; each makes at least one strip inactive."""
+_CLOSE = 1e-12
+"""Relative change of x at which they have converged."""
 _SPARE = 2.0
-"""Factor of the x up to which strips are intersected, over that of the velocity limits: these may
-be tightened less than accelerations."""
+"""Strips are intersected up to this multiple of the x of the velocity limits, because acceleration
+limits may be tightened more than those."""
 _ROUNDS = 6
 """Max number of rounds; after each, limits exceeded between grid points are tightened."""
 _SLIGHT = 2e-4
@@ -58,15 +53,12 @@ _SLIGHT = 2e-4
 _TIGHTER = 1.2
 """Exponent of an excess by which a limit is tightened."""
 
+Path = tuple[Array, Array, IndexArray, Array]
+
 
 @kernel
 def fastest_motion(
-    path: tuple[Array, Array, IndexArray, Array],
-    limits: Array,
-    strips: Array,
-    free: Array,
-    times: Array,
-    clock: Array,
+    path: Path, limits: Array, strips: Array, free: Array, times: Array, clock: Array
 ) -> float:
     """Write the time-optimal motion, whose acceleration along the path is constant per interval.
 
@@ -75,8 +67,8 @@ def fastest_motion(
             and increasing distances along the path that include all breaks [rad or m], (N + 1,).
         limits: of velocity and acceleration of the joints [rad or m, s], shape (2, n).
         strips: A and B of k further strips at begin and end of each interval, shape (N, 2, 2, k).
-        free: upper bound of the squared speed along the path at the grid, shape (N + 1,); 0 where
-            the motion stops, as at the ends.
+        free: upper bounds of x at the grid, shape (N + 1,); 0 where the motion stops, as at the
+            ends.
         times: result, bounds of the intervals [s], shape (N + 1,).
         clock: result, see :func:`motion_nodes.kernels.timing.path_pieces.limit_use`, shape (N, 6).
 
@@ -84,16 +76,14 @@ def fastest_motion(
         Factor of the duration with which all limits of the joints are held.
     """
     breaks, coefficients, piece, grid = path
-    count, most = len(piece), np.minimum(free, _FASTEST)
+    count = len(piece)
     table, caps = strip_table(path, limits, strips)
-    tight, use, x = np.ones((count, 2)), np.empty((count, 2)), np.empty(count + 1)
-    bounds = np.empty(count + 1)
+    tight, use = np.ones((count, 2)), np.empty((count, 2))
+    most, x = np.empty(count + 1), np.empty(count + 1)
     clock[:] = 0.0
     stretch = 1.0
     for _ in range(_ROUNDS):
-        for i in range(count + 1):
-            bounds[i] = most[i]
-        fastest_speeds(table, caps, tight, bounds, x)
+        fastest_speeds(table, caps, tight, free, most, x)
         _write_clock(grid, x, times, clock)
         limit_use(breaks, coefficients, piece, times, clock, limits, use)
         stretch = 1.0
@@ -110,52 +100,86 @@ def fastest_motion(
 
 
 @part
-def strip_table(
-    path: tuple[Array, Array, IndexArray, Array], limits: Array, strips: Array
-) -> tuple[Array, Array]:
+def strip_table(path: Path, limits: Array, strips: Array) -> tuple[Array, Array]:
     """Return the strips of all intervals, and their max x; arguments as above.
 
     Returns:
-        Table of blocks of intervals, shape (blocks, 6 (n + k) LANES): e, f and 1 / e of the strips
-        at the begin, then at the end; and max x at begin and end by velocity limits and at the
+        e, f and 1 / e of the strips at the begins, then at the ends, of blocks of intervals, shape
+        (blocks, 2 (n + k), 3 LANES); and max x at begin and end by velocity limits, and at the
         begin by the strips, shape (N, 3).
     """
-    breaks, coefficients, piece, grid = path
-    count, n, more = len(piece), coefficients.shape[2], strips.shape[3]
+    count, n, more = len(path[2]), limits.shape[1], strips.shape[3]
     table = np.empty(((count + LANES - 1) // LANES, 2 * (n + more), 3 * LANES))
-    caps, inverse = np.empty((count, 3)), 1.0 / limits
-    degree, W = coefficients.shape[1], np.zeros(_ROWS * LANES)
+    caps, inverse = np.empty((count, 3)), np.ones((2, n + more))
+    inverse[0, n:] = 0.0
+    inverse[:, :n] = 1.0 / limits
+    D, d = np.zeros((n + more, 2, 2 * LANES)), np.empty((4, n))
+    rates, W = np.empty((2, LANES)), np.zeros(6 * LANES)
     for block in range(len(table)):
-        T, first = table[block], block * LANES
-        for lane in range(LANES):
-            i = min(first + lane, count - 1)
-            W[_SPAN + lane] = grid[i + 1] - grid[i]
-            W[_BEGIN + lane] = grid[i] - breaks[piece[i]]
-        _fill(W, _RATE0, 0.0)
-        _fill(W, _RATE1, 0.0)
-        _fill(W, _X, _FASTEST)
-        for j in range(n + more):
-            if j < n:
-                for lane in range(LANES):
-                    k = piece[min(first + lane, count - 1)]
-                    for power in range(1, degree):
-                        W[_C1 + (power - 1) * LANES + lane] = coefficients[k, power, j]
-            for end in range(2):
-                if j < n:
-                    _slopes(end, W)
-                    _velocity(_RATE1 if end else _RATE0, inverse[0, j], inverse[1, j], W)
-                else:
-                    for lane in range(LANES):
-                        i = min(first + lane, count - 1)
-                        W[_A + lane] = strips[i, end, 0, j - n]
-                        W[_B + lane] = strips[i, end, 1, j - n]
-                _write_strip(end, W, T[j + end * (n + more)])
-        _meeting(T, W)
-        for lane in range(min(LANES, count - first)):
-            caps[first + lane, 0] = _squared(W[_RATE0 + lane])
-            caps[first + lane, 1] = _squared(W[_RATE1 + lane])
-            caps[first + lane, 2] = W[_X + lane]
+        _load(path, strips, block * LANES, d, D, W)
+        _block_strips(D, inverse, rates, W, table[block])
+        for lane in range(min(LANES, count - block * LANES)):
+            row = caps[block * LANES + lane]
+            row[0], row[1] = _squared(rates[0, lane]), _squared(rates[1, lane])
+            row[2] = W[_X + lane]
     return table, caps
+
+
+@bare_part
+def _load(path: Path, strips: Array, first: int, d: Array, D: Array, W: Array) -> None:
+    """Write A and B of a block of intervals, not divided by limits, and the intervals' lengths.
+
+    Args:
+        path: as of :func:`fastest_motion`.
+        strips: as of :func:`fastest_motion`.
+        first: interval of the block.
+        d: scratch, shape (4, n).
+        D: result, shape (n + k, 2, 2 LANES).
+        W: workspace.
+    """
+    breaks, coefficients, piece, grid = path
+    n = d.shape[1]
+    for lane in range(min(LANES, len(piece) - first)):
+        i = first + lane
+        W[_SPAN + lane] = grid[i + 1] - grid[i]
+        for end in range(2):
+            if end == 1 or lane == 0 or piece[i] != piece[i - 1]:
+                slopes(coefficients, piece[i], grid[i + end] - breaks[piece[i]], d[0], d[1], d[2], d[3])
+                for j in range(n):
+                    D[j, end, lane], D[j, end, LANES + lane] = d[1, j], d[2, j]
+            else:
+                for j in range(n):
+                    D[j, 0, lane] = D[j, 1, lane - 1]
+                    D[j, 0, LANES + lane] = D[j, 1, LANES + lane - 1]
+            for j in range(strips.shape[3]):
+                D[n + j, end, lane] = strips[i, end, 0, j]
+                D[n + j, end, LANES + lane] = strips[i, end, 1, j]
+
+
+@fused_part
+def _block_strips(D: Array, inverse: Array, rates: Array, W: Array, T: Array) -> None:
+    """Write the strips of a block, the max x of its intervals, and rates of the velocity limits.
+
+    Args:
+        D: A and B, not divided by limits, shape (n + k, 2, 2 LANES).
+        inverse: inverses of limits of velocity and acceleration, shape (2, n + k).
+        rates: result, max velocity per speed along the path, relative to the limit, at begin and
+            end, shape (2, LANES).
+        W: workspace.
+        T: result, shape (2 (n + k), 3 LANES).
+    """
+    for i in range(LANES):
+        rates[0, i] = rates[1, i] = 0.0
+        W[_X + i] = _FASTEST
+    for j in range(len(D)):
+        for end in range(2):
+            strip = T[j + end * len(D)]
+            _write_strip(D[j, end], inverse[0, j], inverse[1, j], end, rates[end], W, strip)
+    for i in range(LANES):
+        W[_X + i] = min(W[_X + i], _SPARE * _squared(rates[0, i]))
+    for _ in range(_STEPS):
+        if not _approach(T, W):
+            break
 
 
 @fused_part
@@ -165,87 +189,58 @@ def _squared(rate: float) -> float:
 
 
 @fused_part
-def _fill(W: Array, row: int, value: float) -> None:
+def _write_strip(
+    D: Array, velocity: float, acceleration: float, end: int, rates: Array, W: Array, T: Array
+) -> None:
+    """Write a strip at an end (0 or 1) of the intervals, raise the rates, lower the max x."""
     for i in range(LANES):
-        W[row + i] = value
-
-
-@fused_part
-def _slopes(end: int, W: Array) -> None:
-    """Write a joint's first two derivatives at an end (0 or 1) of the intervals."""
-    for i in range(LANES):
-        s = W[_BEGIN + i] + end * W[_SPAN + i]
-        c2, c3, c4, c5 = W[_C2 + i], W[_C3 + i], W[_C4 + i], W[_C5 + i]
-        W[_A + i] = W[_C1 + i] + s * (2.0 * c2 + s * (3.0 * c3 + s * (4.0 * c4 + s * (5.0 * c5))))
-        W[_B + i] = 2.0 * c2 + s * (6.0 * c3 + s * (12.0 * c4 + s * (20.0 * c5)))
-
-
-@fused_part
-def _velocity(row: int, velocity: float, acceleration: float, W: Array) -> None:
-    """Raise the max velocity, relative to its limit, and scale the strip."""
-    for i in range(LANES):
-        W[row + i] = max(W[row + i], abs(W[_A + i]) * velocity)
-        W[_A + i] *= acceleration
-        W[_B + i] *= acceleration
-
-
-@fused_part
-def _write_strip(end: int, W: Array, T: Array) -> None:
-    """Write a strip at an end (0 or 1) of the intervals, and lower their max x."""
-    for i in range(LANES):
-        A, B, twice = W[_A + i], W[_B + i], 2.0 * W[_SPAN + i]
+        rate, x = abs(D[i]) * velocity, W[_X + i]
+        A, B, twice = D[i] * acceleration, D[LANES + i] * acceleration, 2.0 * W[_SPAN + i]
         here, there = A + end * twice * B, A + (end - 1.0) * twice * B
         flat, near, far = abs(here) <= _FLAT, 1.0 / here, 1.0 / there
-        T[i] = 1.0 if flat else there * near
-        T[LANES + i] = _NONE if flat else twice * abs(near)
-        T[2 * LANES + i] = 1.0 if flat else (here * far if here * far > 0.0 else _NONE)
+        T[_E + i] = 1.0 if flat else there * near
+        T[_F + i] = _NONE if flat else twice * abs(near)
+        T[_C + i] = 1.0 if flat else (here * far if here * far > 0.0 else _NONE)
         # A flat strip bounds x itself; another one may require that x_next be at least 0.
-        bound, x = abs(1.0 / B) if abs(B) > _FLAT else _NONE, W[_X + i]
+        bound = abs(1.0 / B) if abs(B) > _FLAT else _NONE
         steep = twice * abs(far) if here * far < 0.0 else _NONE
         bound = bound if flat else steep
         W[_X + i] = bound if bound < x else x
+        rates[i] = rate if rate > rates[i] else rates[i]
 
 
 @fused_part
-def _meeting(T: Array, W: Array) -> None:
-    """Lower the max x to where strips exclude each other."""
+def _approach(T: Array, W: Array) -> bool:
+    """Lower the max x, by a Newton step, where strips exclude each other; return if it moved."""
     half = len(T) // 2
     for i in range(LANES):
-        W[_X + i] = min(W[_X + i], _SPARE / max(W[_RATE0 + i] * W[_RATE0 + i], 1.0 / _FASTEST))
-    for _ in range(_STEPS):
-        _fill(W, _HIGH, _NONE)
-        _fill(W, _LOW, _NONE)
-        for k in range(half):
-            begin, end = T[k], T[half + k]
-            for i in range(LANES):
-                x, e, f = W[_X + i], begin[i], begin[LANES + i]
-                high, low, rise, fall = W[_HIGH + i], W[_LOW + i], W[_RISE + i], W[_FALL + i]
-                over, under = f + e * x, f - e * x
-                rise, fall = e if over < high else rise, e if under < low else fall
-                high, low = over if over < high else high, under if under < low else low
-                e, f = end[i], end[LANES + i]
-                over, under = f + e * x, f - e * x
-                W[_RISE + i] = e if over < high else rise
-                W[_FALL + i] = e if under < low else fall
-                W[_HIGH + i] = over if over < high else high
-                W[_LOW + i] = under if under < low else low
+        W[_HIGH + i] = W[_LOW + i] = _NONE
+    for k in range(half):
+        begin, end = T[k], T[half + k]
         for i in range(LANES):
-            gap, slope = W[_HIGH + i] + W[_LOW + i], W[_RISE + i] - W[_FALL + i]
-            step = gap / slope
-            step = step if (gap < 0.0) & (slope < 0.0) else 0.0
-            x = W[_X + i] - step
-            W[_X + i] = x if x > 0.0 else 0.0
-            W[_HIGH + i] = step
-        moved = 0.0
-        for i in range(LANES):
-            moved += W[_HIGH + i]
-        if moved == 0.0:
-            break
+            x, e, f = W[_X + i], begin[_E + i], begin[_F + i]
+            high, low, rise, fall = W[_HIGH + i], W[_LOW + i], W[_RISE + i], W[_FALL + i]
+            over, under = f + e * x, f - e * x
+            rise, fall = e if over < high else rise, e if under < low else fall
+            high, low = over if over < high else high, under if under < low else low
+            e, f = end[_E + i], end[_F + i]
+            over, under = f + e * x, f - e * x
+            W[_RISE + i] = e if over < high else rise
+            W[_FALL + i] = e if under < low else fall
+            W[_HIGH + i] = over if over < high else high
+            W[_LOW + i] = under if under < low else low
+    moved = False
+    for i in range(LANES):
+        gap, slope, x = W[_HIGH + i] + W[_LOW + i], W[_RISE + i] - W[_FALL + i], W[_X + i]
+        step = gap / slope if (gap < 0.0) & (slope < 0.0) else 0.0
+        W[_X + i] = max(x - step, 0.0)
+        moved |= step > _CLOSE * x
+    return moved
 
 
 @bare_part
 def fastest_speeds(
-    table: Array, caps: Array, tight: Array, bounds: Array, x: Array
+    table: Array, caps: Array, tight: Array, free: Array, most: Array, x: Array
 ) -> None:
     """Write the time-optimal squared speeds along the path.
 
@@ -253,47 +248,48 @@ def fastest_speeds(
         table: of :func:`strip_table`.
         caps: of :func:`strip_table`, shape (N, 3).
         tight: factors of the max x of velocity limits and of acceleration limits, shape (N, 2).
-        bounds: max x at the grid, shape (N + 1,); lowered to the controllable ones.
+        free: upper bounds of x at the grid, shape (N + 1,).
+        most: result, max controllable x at the grid, shape (N + 1,).
         x: result, shape (N + 1,).
     """
     count = len(caps)
-    for i in range(count):
-        begin = min(caps[i, 0] * tight[i, 0], caps[i, 2] * tight[i, 1])
-        bounds[i] = min(bounds[i], begin)
-        bounds[i + 1] = min(bounds[i + 1], caps[i, 1] * tight[i, 0])
+    following = free[count]
     for i in range(count - 1, -1, -1):
-        last = _previous(table[i // LANES], i % LANES, tight[i, 1], bounds[i + 1])
-        bounds[i] = min(bounds[i], last)
-    x[0] = bounds[0]
+        following = min(following, _FASTEST, caps[i, 1] * tight[i, 0])
+        most[i + 1] = following
+        x_max = _previous(table[i // LANES], i % LANES, tight[i, 1], following)
+        following = min(free[i], caps[i, 0] * tight[i, 0], caps[i, 2] * tight[i, 1], x_max)
+    x[0] = most[0] = following
     for i in range(count):
-        following = _following(table[i // LANES], i % LANES, tight[i, 1], x[i])
-        x[i + 1] = min(max(0.0, following), bounds[i + 1])
+        reached = _following(table[i // LANES], i % LANES, tight[i, 1], x[i])
+        x[i + 1] = min(max(0.0, reached), most[i + 1])
 
 
 @fused_part
 def _previous(T: Array, lane: int, factor: float, x: float) -> float:
-    """Return the max x from which the next one can be reached, with the strips alone."""
+    """Return the max x from which the given one can be reached, by the strips alone."""
     begin = end = _NONE
     half = len(T) // 2
     for k in range(half):
-        begin = min(begin, T[k, 2 * LANES + lane] * (x + factor * T[k, LANES + lane]))
-        end = min(end, T[half + k, 2 * LANES + lane] * (x + factor * T[half + k, LANES + lane]))
+        begin = min(begin, T[k, _C + lane] * (x + factor * T[k, _F + lane]))
+        end = min(end, T[half + k, _C + lane] * (x + factor * T[half + k, _F + lane]))
     return min(begin, end)
 
 
 @fused_part
 def _following(T: Array, lane: int, factor: float, x: float) -> float:
-    """Return the max next x, with the strips alone."""
+    """Return the max x that can be reached from the given one, by the strips alone."""
     begin = end = _NONE
     half = len(T) // 2
     for k in range(half):
-        begin = min(begin, T[k, lane] * x + factor * T[k, LANES + lane])
-        end = min(end, T[half + k, lane] * x + factor * T[half + k, LANES + lane])
+        begin = min(begin, T[k, _E + lane] * x + factor * T[k, _F + lane])
+        end = min(end, T[half + k, _E + lane] * x + factor * T[half + k, _F + lane])
     return min(begin, end)
 
 
 @bare_part
 def _write_clock(grid: Array, x: Array, times: Array, clock: Array) -> None:
+    """Write the motion with constant accelerations along the path in each interval."""
     times[0] = 0.0
     speed = math.sqrt(x[0])
     for i in range(len(clock)):
