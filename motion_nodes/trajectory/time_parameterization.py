@@ -215,4 +215,3 @@ def check_inside(points: Array, limits: JointLimits) -> None:
             f"{limits.lower[j]:.6g} to {limits.upper[j]:.6g}",
             field=limits.names[j],
         )
-

@@ -201,9 +201,7 @@ def _quintic_rates(curves: Array, clock: Array, values: Array, m: int) -> None:
 
 
 @fused_part
-def _chain(
-    d1: float, d2: float, d3: float, clock: Array, values: Array, m: int, lane: int
-) -> None:
+def _chain(d1: float, d2: float, d3: float, clock: Array, values: Array, m: int, lane: int) -> None:
     """Write the time derivatives of a position from those over the distance (chain rule)."""
     speed, rise, jolt = clock[1, lane], clock[2, lane], clock[3, lane]
     values[0, m, lane] = d1 * speed

@@ -26,7 +26,7 @@ import numpy as np
 
 from motion_nodes.kernels.jit import bare_part, fused_part, kernel, part
 from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
-from motion_nodes.kernels.timing.path_pieces import LANES, limit_use, slopes
+from motion_nodes.kernels.timing.path_pieces import LANES, limit_use
 
 _E, _F, _C = (row * LANES for row in range(3))
 """Rows of a strip in a block of intervals: e, f and 1 / e."""
@@ -113,10 +113,10 @@ def strip_table(path: Path, limits: Array, strips: Array) -> tuple[Array, Array]
     caps, inverse = np.empty((count, 3)), np.ones((2, n + more))
     inverse[0, n:] = 0.0
     inverse[:, :n] = 1.0 / limits
-    D, d = np.zeros((n + more, 2, 2 * LANES)), np.empty((4, n))
-    rates, W = np.empty((2, LANES)), np.zeros(6 * LANES)
+    D, W = np.zeros((n + more, 2, 2 * LANES)), np.zeros(6 * LANES)
+    rates = np.empty((2, LANES))
     for block in range(len(table)):
-        _load(path, strips, block * LANES, d, D, W)
+        _load(path, strips, block * LANES, D, W)
         _block_strips(D, inverse, rates, W, table[block])
         for lane in range(min(LANES, count - block * LANES)):
             row = caps[block * LANES + lane]
@@ -125,35 +125,43 @@ def strip_table(path: Path, limits: Array, strips: Array) -> tuple[Array, Array]
     return table, caps
 
 
-@bare_part
-def _load(path: Path, strips: Array, first: int, d: Array, D: Array, W: Array) -> None:
+@fused_part
+def _load(path: Path, strips: Array, first: int, D: Array, W: Array) -> None:
     """Write A and B of a block of intervals, not divided by limits, and the intervals' lengths.
 
     Args:
         path: as of :func:`fastest_motion`.
         strips: as of :func:`fastest_motion`.
         first: interval of the block.
-        d: scratch, shape (4, n).
         D: result, shape (n + k, 2, 2 LANES).
         W: workspace.
     """
     breaks, coefficients, piece, grid = path
-    n = d.shape[1]
+    n = coefficients.shape[2]
     for lane in range(min(LANES, len(piece) - first)):
         i = first + lane
+        k = piece[i]
         W[_SPAN + lane] = grid[i + 1] - grid[i]
         for end in range(2):
-            if end == 1 or lane == 0 or piece[i] != piece[i - 1]:
-                slopes(coefficients, piece[i], grid[i + end] - breaks[piece[i]], d[0], d[1], d[2], d[3])
-                for j in range(n):
-                    D[j, end, lane], D[j, end, LANES + lane] = d[1, j], d[2, j]
-            else:
-                for j in range(n):
-                    D[j, 0, lane] = D[j, 1, lane - 1]
-                    D[j, 0, LANES + lane] = D[j, 1, LANES + lane - 1]
+            known = end == 0 and lane > 0 and k == piece[i - 1]
+            for j in range(n):
+                A, B = D[j, 1, lane - 1], D[j, 1, LANES + lane - 1]
+                if not known:
+                    A, B = _slopes(coefficients, k, j, grid[i + end] - breaks[k])
+                D[j, end, lane], D[j, end, LANES + lane] = A, B
             for j in range(strips.shape[3]):
                 D[n + j, end, lane] = strips[i, end, 0, j]
                 D[n + j, end, LANES + lane] = strips[i, end, 1, j]
+
+
+@fused_part
+def _slopes(coefficients: Array, piece: int, j: int, at: float) -> tuple[float, float]:
+    """Return a joint's first two derivatives at a distance into a piece (Horner's scheme)."""
+    first = second = 0.0
+    for k in range(coefficients.shape[1] - 1, 0, -1):
+        second = second * at + first
+        first = first * at + k * coefficients[piece, k, j]
+    return first, second
 
 
 @fused_part
