@@ -80,7 +80,6 @@ def fastest_motion(
     table, caps = strip_table(path, limits, strips)
     tight, use = np.ones((count, 2)), np.empty((count, 2))
     most, x = np.empty(count + 1), np.empty(count + 1)
-    clock[:] = 0.0
     stretch = 1.0
     for _ in range(_ROUNDS):
         fastest_speeds(table, caps, tight, free, most, x)
@@ -110,9 +109,10 @@ def strip_table(path: Path, limits: Array, strips: Array) -> tuple[Array, Array]
     """
     count, n, more = len(path[2]), limits.shape[1], strips.shape[3]
     table = np.empty(((count + LANES - 1) // LANES, 2 * (n + more), 3 * LANES))
-    caps, inverse = np.empty((count, 3)), np.ones((2, n + more))
-    inverse[0, n:] = 0.0
-    inverse[:, :n] = 1.0 / limits
+    caps, inverse = np.empty((count, 3)), np.empty((2, n + more))
+    for j in range(n + more):
+        inverse[0, j] = 1.0 / limits[0, j] if j < n else 0.0
+        inverse[1, j] = 1.0 / limits[1, j] if j < n else 1.0
     D, W = np.zeros((n + more, 2, 2 * LANES)), np.zeros(6 * LANES)
     rates = np.empty((2, LANES))
     for block in range(len(table)):
@@ -303,5 +303,6 @@ def _write_clock(grid: Array, x: Array, times: Array, clock: Array) -> None:
     for i in range(len(clock)):
         span, following = grid[i + 1] - grid[i], math.sqrt(x[i + 1])
         clock[i, 0], clock[i, 1], clock[i, 2] = grid[i], speed, 0.25 * (x[i + 1] - x[i]) / span
+        clock[i, 3] = clock[i, 4] = clock[i, 5] = 0.0
         times[i + 1] = times[i] + 2.0 * span / (speed + following)
         speed = following
