@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.kernels.timing.time_optimal import fastest_speeds
+from motion_nodes.kernels.timing.time_optimal import fastest_motion
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.blended_path import CornerBlending, blended_path
 from motion_nodes.trajectory.jerk_limited import jerk_limited
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath, checked_waypoints
 from motion_nodes.trajectory.path_efforts import PathEfforts
-from motion_nodes.trajectory.timed_path import LimitUse, TimedPath
+from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
 from motion_nodes.trajectory.trajectory_checks import POSITION_TOLERANCE, check_point_count
 
@@ -24,13 +24,6 @@ Array = NDArray[np.float64]
 
 _SAME = 1e-9
 """Distance below which consecutive waypoints count as equal [rad or m]."""
-_ROUNDS = 6
-"""Max number of rounds in which intervals that exceed a limit between grid points get tighter
-limits."""
-_SLIGHT = 2e-4
-"""Excess that is removed by stretching the motion instead of another round."""
-_TIGHTER = 1.2
-"""Exponent of an excess by which a limit is tightened."""
 _LEAST_OF_LINE, _LEAST = 8, 48
 """Intervals per line and per curved piece, in addition to those for its length. Accelerations along
 the path are constant in an interval, which costs time where the path bends."""
@@ -106,30 +99,18 @@ def _acceleration_limited(
     path: JointPath, limits: JointLimits, intervals: int, efforts: PathEfforts | None = None
 ) -> TimedPath:
     grid, piece = speed_grid(path, intervals)
-    velocity = np.tile(limits.velocity, (len(piece), 1))
     strips = np.empty((len(piece), 2, 2, 0))
     if efforts is not None:
         ends = (efforts.strips(path, s, piece) for s in (grid[:-1], grid[1:]))
         strips = np.ascontiguousarray(np.stack(list(ends), axis=1))
-    bounds = np.append(limits.acceleration, np.ones(strips.shape[3]))
-    acceleration = np.tile(bounds, (len(piece), 1))
     free = np.full(len(grid), np.inf)
     free[[0, -1]] = 0.0
     free[np.searchsorted(grid, path.stops)] = 0.0
-    for _ in range(_ROUNDS):
-        x, u = free.copy(), np.empty(len(piece))
-        fastest_speeds(
-            path.breaks, path.coefficients, grid, piece, velocity, acceleration, strips, x, u
-        )
-        motion = _with_constant_accelerations(path, grid, piece, x, u)
-        use = np.maximum(motion.interval_use(limits), 1.0)
-        stretch = LimitUse(*use.max(axis=0).tolist()).stretch
-        if stretch < 1.0 + _SLIGHT:
-            break
-        use **= _TIGHTER
-        velocity /= use[:, 0:1]
-        acceleration /= use[:, 1:2]
-    return motion.stretched(stretch)
+    times, clock = np.empty(len(grid)), np.empty((len(piece), 6))
+    where = (path.breaks, path.coefficients, piece, grid)
+    bounds = np.array([limits.velocity, limits.acceleration])
+    stretch = fastest_motion(where, bounds, strips, free, times, clock)
+    return TimedPath(path, times, clock, piece).stretched(stretch)
 
 
 def speed_grid(path: JointPath, intervals: int) -> tuple[Array, IndexArray]:
@@ -234,14 +215,3 @@ def check_inside(points: Array, limits: JointLimits) -> None:
             f"{limits.lower[j]:.6g} to {limits.upper[j]:.6g}",
             field=limits.names[j],
         )
-
-
-def _with_constant_accelerations(
-    path: JointPath, grid: Array, piece: IndexArray, x: Array, u: Array
-) -> TimedPath:
-    """Return the motion with constant path acceleration in each interval."""
-    speed = np.sqrt(x)
-    spans = 2.0 * np.diff(grid) / (speed[:-1] + speed[1:])
-    clock = np.zeros((len(piece), 6))
-    clock[:, 0], clock[:, 1], clock[:, 2] = grid[:-1], speed[:-1], 0.5 * u
-    return TimedPath(path, np.concatenate([[0.0], np.cumsum(spans)]), clock, piece)

@@ -97,10 +97,10 @@ def test_clock_is_the_integral_and_matches_the_motion_at_the_grid():
             assert (curve(t), curve.deriv()(t), curve.deriv(2)(t)) == pytest.approx(state, abs=1e-9)
 
 
-def random_path(seed, joints=3):
-    """Return breaks and coefficients of a path of two quintic pieces."""
+def random_path(seed, joints=3, degree=5):
+    """Return breaks and coefficients of a path of two pieces."""
     rng = np.random.default_rng(seed)
-    return np.array([0.0, 0.4, 1.0]), rng.normal(size=(2, 6, joints))
+    return np.array([0.0, 0.4, 1.0]), rng.normal(size=(2, degree + 1, joints))
 
 
 def test_path_derivatives_by_the_parameter():
@@ -145,8 +145,10 @@ def test_a_line_takes_hardly_longer_than_ruckig(monkeypatch, limits):
     assert 0.9 < use.max() <= 1.0 + 1e-3
 
 
-def test_states_and_use_of_a_timed_path():
-    breaks, coefficients = random_path(9)
+@pytest.mark.parametrize("degree", [3, 5, 7])
+@pytest.mark.parametrize("orders", [2, 3])
+def test_states_and_use_of_a_timed_path(degree, orders):
+    breaks, coefficients = random_path(9, degree=degree)
     piece, times = np.array([0, 1], np.int32), np.array([0.0, 0.5, 1.5])
     clock = np.array([[0.0, 0.6, 0.2, 0.1, 0.2, 0.1], [0.4, 0.7, -0.2, 0.1, 0.0, 0.0]])
     inside = np.array([1.2, 0.1, 0.49, 0.7])
@@ -154,8 +156,8 @@ def test_states_and_use_of_a_timed_path():
     PIECES.path_states(
         breaks, coefficients, piece, times, clock, np.array([*inside, -1.0, 2.0]), out
     )
-    limits = np.array([[3.0], [9.0], [40.0]]) * [1.0, 2.0, np.inf]
-    use, dense = np.empty((2, 3)), np.zeros((2, 3))
+    limits = (np.array([[3.0], [9.0], [40.0]]) * [1.0, 2.0, np.inf])[:orders]
+    use, dense = np.empty((2, orders)), np.zeros((2, orders))
     PIECES.limit_use(breaks, coefficients, piece, times, clock, limits, use)
     for j in range(3):
         for i in range(2):
@@ -165,7 +167,7 @@ def test_states_and_use_of_a_timed_path():
                     exact = [q.deriv(order)(t - times[i]) for order in range(4)]
                     assert out[:, k, j] == pytest.approx(exact, rel=1e-9)
             t = np.linspace(0.0, times[i + 1] - times[i], 200)
-            for order in range(3):
+            for order in range(orders):
                 most = np.abs(q.deriv(order + 1)(t)).max() / limits[order, j]
                 dense[i, order] = max(dense[i, order], most)
         assert out[1:, 4:, j] == pytest.approx(0.0)
@@ -173,38 +175,86 @@ def test_states_and_use_of_a_timed_path():
     assert (use <= 1.35 * dense).all()
 
 
-def test_fastest_speeds_are_those_of_a_linear_program():
-    breaks, coefficients = random_path(10)
+def topp_problem(seed, more=0):
+    """Return a path with its grid, limits, strips and bounds of x, and the LP's rows and bounds."""
+    breaks, coefficients = random_path(seed)
     coefficients[:, 0] = 0.0
     grid = np.unique(np.concatenate([np.linspace(0.0, 1.0, 41), breaks]))
     count = len(grid) - 1
     piece = (grid[:-1] >= breaks[1] - 1e-9).astype(np.int32)
-    velocity, acceleration = np.full((count, 3), 2.0), np.full((count, 3), 8.0)
-    strips, x, u = np.zeros((count, 2, 2, 0)), np.full(count + 1, 1e9), np.empty(count)
-    x[0] = x[-1] = 0.0
-    top = x.copy()
-    TOPP.fastest_speeds(breaks, coefficients, grid, piece, velocity, acceleration, strips, x, u)
-    rows, bounds = [], []
+    limits = np.array([[2.0, 1.5, 2.5], [8.0, 10.0, 6.0]])
+    strips = np.random.default_rng(seed).normal(size=(count, 2, 2, more)) / 8.0
+    top = np.full(count + 1, 1e9)
+    top[0] = top[-1] = 0.0
+    free, rows, bounds = top.copy(), [], []
     for i in range(count):
         h = grid[i + 1] - grid[i]
-        for k in (i, i + 1):
-            for j in range(3):
-                q = Polynomial(coefficients[piece[i], :, j])
-                A, B = (q.deriv(order)(grid[k] - breaks[piece[i]]) for order in (1, 2))
+        for end in range(2):
+            for j in range(3 + more):
+                k, bound = i + end, 1.0
+                if j < 3:
+                    q = Polynomial(coefficients[piece[i], :, j])
+                    A, B = (q.deriv(order)(grid[k] - breaks[piece[i]]) for order in (1, 2))
+                    bound = limits[1, j]
+                    top[k] = min(top[k], (limits[0, j] / A) ** 2)
+                else:
+                    A, B = strips[i, end, :, j - 3]
                 row = np.zeros(count + 1)
                 row[i], row[i + 1] = -A / (2.0 * h), A / (2.0 * h)
                 row[k] += B
                 rows += [row, -row]
-                bounds += [acceleration[i, j]] * 2
-                top[k] = min(top[k], (velocity[i, j] / A) ** 2)
-    assert (np.array(rows) @ x <= np.array(bounds) + 1e-6).all()
+                bounds += [bound] * 2
+    path = (breaks, coefficients, piece, grid)
+    return path, limits, strips, free, top, np.array(rows), np.array(bounds)
+
+
+def fastest(path, limits, strips, free, tight=(1.0, 1.0)):
+    """Return the squared speeds at the grid by the kernels' parts."""
+    table, caps = TOPP.strip_table(path, limits, strips)
+    x, most = np.empty((2, len(free)))
+    TOPP.fastest_speeds(table, caps, np.tile(tight, (len(caps), 1)), free, most, x)
+    assert (x <= most).all()
+    return x
+
+
+@pytest.mark.parametrize(("seed", "more"), [(10, 0), (11, 2), (12, 0)])
+def test_fastest_speeds_are_those_of_a_linear_program(seed, more):
+    path, limits, strips, free, top, rows, bounds = topp_problem(seed, more)
+    x = fastest(path, limits, strips, free)
+    assert (rows @ x <= bounds + 1e-6).all()
     assert (x <= top + 1e-9).all()
+    count = len(x) - 1
     for k in range(0, count, 4):
         # The next speed is the max one from which the rest of the path can be completed.
         known = [(v, v) for v in x[: k + 1]] + [(0.0, t) for t in top[k + 1 :]]
         best = linprog(-np.eye(count + 1)[k + 1], A_ub=rows, b_ub=bounds, bounds=known)
         assert x[k + 1] == pytest.approx(best.x[k + 1], rel=1e-5, abs=1e-5)
-    np.testing.assert_allclose(u, np.diff(x) / (2.0 * np.diff(grid)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(13, 17))
+def test_factors_of_limits_are_lower_limits(seed):
+    path, limits, strips, free, *_ = topp_problem(seed)
+    tight = np.array([0.9, 0.7])  # of x, hence of the squared velocity
+    lower = limits * np.array([[0.9**0.5], [0.7]])
+    expected = fastest(path, lower, strips, free)
+    assert fastest(path, limits, strips, free, tight) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_straight_line_takes_the_time_of_a_trapezoid():
+    coefficients = np.zeros((1, 2, 2))
+    coefficients[0, 1] = [1.0, -0.5]
+    grid, free = np.linspace(0.0, 3.0, 31), np.full(31, np.inf)
+    free[[0, -1]] = 0.0
+    path = (np.array([0.0, 3.0]), coefficients, np.zeros(30, np.int32), grid)
+    limits, strips = np.array([[2.0, 5.0], [4.0, 9.0]]), np.empty((30, 2, 2, 0))
+    times, clock = np.empty(31), np.empty((30, 6))
+    stretch = TOPP.fastest_motion(path, limits, strips, free, times, clock)
+    assert stretch == pytest.approx(1.0)
+    # 0.5 s and 0.5 m to the velocity limit of the first joint, and as much to rest.
+    assert times[-1] == pytest.approx(0.5 + 2.0 / 2.0 + 0.5)
+    assert clock[:5, 2] == pytest.approx(2.0)
+    assert clock[5:25, 1] == pytest.approx(2.0)
+    assert clock[25:, 2] == pytest.approx(-2.0)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -16,8 +16,8 @@ from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 
 SAMPLES = 4
 """Subdivisions of an interval in which peaks are searched."""
-_LANES = 16
-"""Number of intervals per vector instruction."""
+LANES = 16
+"""Intervals per block, which are processed by vector instructions."""
 
 
 @bare_part
@@ -79,108 +79,142 @@ def limit_use(
         times: bounds of the intervals [s], shape (N + 1,).
         clock: distance along the path as a polynomial in the time since each interval's begin,
             shape (N, 6).
-        limits: of velocity, acceleration and jerk, possibly infinite, shape (3, n).
-        use: result, for velocity, acceleration and jerk, shape (N, 3).
+        limits: of velocity and acceleration, and maybe of jerk, possibly infinite, shape (2, n) or
+            (3, n).
+        use: result, for each of them, shape (N, 2) or (N, 3).
     """
-    count, n = len(piece), coefficients.shape[2]
-    share = 1.0 / limits
-    degree = coefficients.shape[1]
-    curves, ages = np.zeros((n, max(degree, 6), _LANES)), np.empty((clock.shape[1], _LANES))
-    begins, spans = np.empty(_LANES), np.empty(_LANES)
-    clocks, at = np.empty((SAMPLES + 1, 4 * _LANES)), np.empty(4 * _LANES)
-    values, peaks = np.empty(3 * (SAMPLES + 1) * _LANES), np.empty((3, _LANES))
-    time, size = np.empty(_LANES), (SAMPLES + 1) * _LANES
-    for first in range(0, count, _LANES):
-        for lane in range(_LANES):
-            i = min(first + lane, count - 1)
-            k = piece[i]
-            begins[lane], spans[lane] = breaks[k], times[i + 1] - times[i]
-            for power in range(clock.shape[1]):
-                ages[power, lane] = clock[i, power]
-            for j in range(n):
-                for power in range(degree):
-                    curves[j, power, lane] = coefficients[k, power, j]
+    n, orders = coefficients.shape[2], len(limits)
+    curves = np.zeros((n, max(coefficients.shape[1], 6), LANES))
+    ages, d = np.empty((7, LANES)), np.empty((4, LANES))
+    clocks, values = np.empty((SAMPLES + 1, 4, LANES)), np.empty((3, SAMPLES + 1, LANES))
+    peaks, share = np.empty((orders, LANES)), 1.0 / limits
+    for first in range(0, len(piece), LANES):
+        _load(breaks, coefficients, piece, times, clock, first, ages, curves)
         for m in range(SAMPLES + 1):
-            for lane in range(_LANES):
-                time[lane] = spans[lane] * m / SAMPLES
-            _derivatives(ages, time, clocks[m])
-            for lane in range(_LANES):
-                clocks[m, lane] -= begins[lane]
-        for order in range(3):
-            for lane in range(_LANES):
-                peaks[order, lane] = 0.0
-        for j in range(n):
-            for m in range(SAMPLES + 1):
-                if degree > 6:
-                    _rates(curves[j], clocks[m], at, values, m)
-                else:
-                    _quintic_rates(curves[j], clocks[m], values, m)
-            for order in range(3):
-                _peaks(values[order * size : (order + 1) * size], share[order, j], peaks[order])
-        for lane in range(min(_LANES, count - first)):
-            for order in range(3):
+            _clock_rates(ages, m / SAMPLES, clocks[m])
+        _block_use(curves, clocks, share, d, values, peaks)
+        for lane in range(min(LANES, len(piece) - first)):
+            for order in range(orders):
                 use[first + lane, order] = peaks[order, lane]
 
 
-@fused_part
-def _derivatives(curves: Array, at: Array, d: Array) -> None:
-    """Write polynomials, one per lane and lowest power first, and their three derivatives."""
-    for lane in range(_LANES):
-        d[lane] = d[_LANES + lane] = d[2 * _LANES + lane] = d[3 * _LANES + lane] = 0.0
-    for k in range(len(curves) - 1, -1, -1):
-        for lane in range(_LANES):
-            s = at[lane]
-            d[3 * _LANES + lane] = d[3 * _LANES + lane] * s + 3.0 * d[2 * _LANES + lane]
-            d[2 * _LANES + lane] = d[2 * _LANES + lane] * s + 2.0 * d[_LANES + lane]
-            d[_LANES + lane] = d[_LANES + lane] * s + d[lane]
-            d[lane] = d[lane] * s + curves[k, lane]
-
-
-@fused_part
-def _rates(curves: Array, clock: Array, d: Array, values: Array, sample: int) -> None:
-    """Write a joint's velocities, accelerations and jerks at a sample of all lanes' intervals.
+@bare_part
+def _load(
+    breaks: Array,
+    coefficients: Array,
+    piece: IndexArray,
+    times: Array,
+    clock: Array,
+    first: int,
+    ages: Array,
+    curves: Array,
+) -> None:
+    """Write clocks and coefficients of a block of intervals; the last interval is repeated.
 
     Args:
-        curves: coefficients of its position, shape (6 or more, _LANES).
-        clock: distance into the piece and its three time derivatives.
-        d: scratch.
-        values: result.
-        sample: index of the sample.
+        breaks: of the path, and further arguments as of :func:`limit_use`.
+        coefficients: of the path.
+        piece: of each interval.
+        times: bounds of the intervals [s].
+        clock: polynomial of each interval.
+        first: interval of the block.
+        ages: result: coefficients of the distance into the piece, lengths of the intervals.
+        curves: result, of the positions, shape (n, 6 or more, LANES).
     """
-    _derivatives(curves, clock, d)
-    for lane in range(_LANES):
-        d1, d2, d3 = d[_LANES + lane], d[2 * _LANES + lane], d[3 * _LANES + lane]
-        _chain(d1, d2, d3, clock, lane, values, sample * _LANES + lane)
+    last = min(first + LANES, len(piece)) - 1
+    for lane in range(LANES):
+        i = min(first + lane, last)
+        for power in range(6):
+            ages[power, lane] = clock[i, power]
+        ages[0, lane] -= breaks[piece[i]]
+        ages[6, lane] = times[i + 1] - times[i]
+    for j in range(len(curves)):
+        for power in range(coefficients.shape[1]):
+            for lane in range(LANES):
+                curves[j, power, lane] = coefficients[piece[min(first + lane, last)], power, j]
 
 
 @fused_part
-def _quintic_rates(curves: Array, clock: Array, values: Array, sample: int) -> None:
+def _clock_rates(ages: Array, share: float, clock: Array) -> None:
+    """Write distances and their time derivatives at a share of the intervals, (4, LANES)."""
+    for lane in range(LANES):
+        t, c0, c1, c2 = share * ages[6, lane], ages[0, lane], ages[1, lane], ages[2, lane]
+        c3, c4, c5 = ages[3, lane], ages[4, lane], ages[5, lane]
+        clock[0, lane] = c0 + t * (c1 + t * (c2 + t * (c3 + t * (c4 + t * c5))))
+        clock[1, lane] = c1 + t * (2.0 * c2 + t * (3.0 * c3 + t * (4.0 * c4 + t * (5.0 * c5))))
+        clock[2, lane] = 2.0 * c2 + t * (6.0 * c3 + t * (12.0 * c4 + t * (20.0 * c5)))
+        clock[3, lane] = 6.0 * c3 + t * (24.0 * c4 + t * (60.0 * c5))
+
+
+@fused_part
+def _block_use(
+    curves: Array, clocks: Array, share: Array, d: Array, values: Array, peaks: Array
+) -> None:
+    """Write the max utilization of each limit in a block of intervals, shape (orders, LANES)."""
+    for order in range(len(peaks)):
+        for lane in range(LANES):
+            peaks[order, lane] = 0.0
+    for j in range(len(curves)):
+        for m in range(SAMPLES + 1):
+            if curves.shape[1] > 6:
+                _rates(curves[j], clocks[m], d, values, m)
+            else:
+                _quintic_rates(curves[j], clocks[m], values, m)
+        for order in range(len(peaks)):
+            _peaks(values[order], share[order, j], peaks[order])
+
+
+@fused_part
+def _rates(curves: Array, clock: Array, d: Array, values: Array, m: int) -> None:
+    """Write a joint's velocities, accelerations and jerks at a sample of the intervals.
+
+    Args:
+        curves: coefficients of its position, shape (6 or more, LANES).
+        clock: distance into the piece and its time derivatives, shape (4, LANES).
+        d: scratch, shape (4, LANES).
+        values: result, shape (3, SAMPLES + 1, LANES).
+        m: sample.
+    """
+    for lane in range(LANES):
+        d[0, lane] = d[1, lane] = d[2, lane] = d[3, lane] = 0.0
+    for k in range(len(curves) - 1, -1, -1):
+        for lane in range(LANES):
+            s = clock[0, lane]
+            d[3, lane] = d[3, lane] * s + 3.0 * d[2, lane]
+            d[2, lane] = d[2, lane] * s + 2.0 * d[1, lane]
+            d[1, lane] = d[1, lane] * s + d[0, lane]
+            d[0, lane] = d[0, lane] * s + curves[k, lane]
+    for lane in range(LANES):
+        _chain(d[1, lane], d[2, lane], d[3, lane], clock, values, m, lane)
+
+
+@fused_part
+def _quintic_rates(curves: Array, clock: Array, values: Array, m: int) -> None:
     """The same for positions of degree 5 or less: unrolled, which avoids memory accesses."""
-    for lane in range(_LANES):
-        s = clock[lane]
+    for lane in range(LANES):
+        s = clock[0, lane]
         c2, c3, c4, c5 = curves[2, lane], curves[3, lane], curves[4, lane], curves[5, lane]
         d1 = curves[1, lane] + s * (2.0 * c2 + s * (3.0 * c3 + s * (4.0 * c4 + s * (5.0 * c5))))
         d2 = 2.0 * c2 + s * (6.0 * c3 + s * (12.0 * c4 + s * (20.0 * c5)))
         d3 = 6.0 * c3 + s * (24.0 * c4 + s * (60.0 * c5))
-        _chain(d1, d2, d3, clock, lane, values, sample * _LANES + lane)
+        _chain(d1, d2, d3, clock, values, m, lane)
 
 
 @fused_part
-def _chain(d1: float, d2: float, d3: float, clock: Array, lane: int, values: Array, k: int) -> None:
+def _chain(d1: float, d2: float, d3: float, clock: Array, values: Array, m: int, lane: int) -> None:
     """Write the time derivatives of a position from those over the distance (chain rule)."""
-    speed, rise, jolt = clock[_LANES + lane], clock[2 * _LANES + lane], clock[3 * _LANES + lane]
-    size = (SAMPLES + 1) * _LANES
-    values[k] = d1 * speed
-    values[size + k] = d2 * (speed * speed) + d1 * rise
-    values[2 * size + k] = d3 * (speed * speed * speed) + d2 * (3.0 * speed * rise) + d1 * jolt
+    speed, rise, jolt = clock[1, lane], clock[2, lane], clock[3, lane]
+    values[0, m, lane] = d1 * speed
+    values[1, m, lane] = d2 * (speed * speed) + d1 * rise
+    values[2, m, lane] = d3 * (speed * speed * speed) + d2 * (3.0 * speed * rise) + d1 * jolt
 
 
 @fused_part
 def _peaks(values: Array, share: float, peaks: Array) -> None:
     """Raise the peaks to upper bounds of sampled functions, as fractions of their limits."""
-    for lane in range(_LANES):
-        v0, v1, v2 = values[lane], values[_LANES + lane], values[2 * _LANES + lane]
-        v3, v4 = values[3 * _LANES + lane], values[4 * _LANES + lane]
+    for lane in range(LANES):
+        v0, v1, v2 = values[0, lane], values[1, lane], values[2, lane]
+        v3, v4 = values[3, lane], values[4, lane]
         most = max(max(abs(v0), abs(v1)), max(max(abs(v2), abs(v3)), abs(v4)))
         bent = max(max(abs(v0 + v2 - 2.0 * v1), abs(v1 + v3 - 2.0 * v2)), abs(v2 + v4 - 2.0 * v3))
         peaks[lane] = max(peaks[lane], (most + 0.25 * bent) * share)
