@@ -185,6 +185,9 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         if stamp is None:
             self._report(warning or "")
             return
+        if self.params.avoid_collisions and not self._requests.checks.compiled:
+            self._report("the collision checks are being compiled, once per machine")
+            return
         try:
             self._track(message, now_ns)
             self._report("")

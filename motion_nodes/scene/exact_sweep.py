@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,11 +39,11 @@ class SweepMemory:
         """
         # Imported on demand: Numba takes a quarter of a second to import.
         from motion_nodes.kernels.array_bridge import table_of
-        from motion_nodes.kernels.collision.path_sweep import free_states, sweep
+        from motion_nodes.kernels.collision.path_sweep import sweep
 
         self.bodies, self.world = bodies, world
         self._joints, self._clearance = joints, clearance
-        self._sweep, self._states, self._table_of = sweep, free_states, table_of
+        self._sweep, self._table_of = sweep, table_of
         self._reserve(_PAIRS)
 
     def sweep(
@@ -67,19 +69,21 @@ class SweepMemory:
         variation = np.zeros_like(path)
         np.cumsum(np.abs(np.diff(path, axis=0)), axis=0, out=variation[1:])
         contacts, out = np.empty((most, 3), np.int32), np.empty(4)
-        while True:
-            found = self._sweep(self._table, path, places, variation, roots, finest, contacts, out)
-            if found != FULL or self._room >= _MOST_PAIRS:
-                return found == FREE, out, contacts
-            self._reserve(4 * self._room)
+        return self._run(path, places, variation, roots, finest, contacts, out), out, contacts
 
     def free_states(self, Q: Array) -> NDArray[np.bool_]:
         """Return which configurations of all joints, shape (m, n), are collision-free."""
-        free, done = np.zeros(len(Q), np.bool_), 0
+        place, still = np.zeros(1), np.zeros((1, Q.shape[1]))
+        contacts, out = np.empty((1, 3), np.int32), np.empty(4)
+        free = [self._run(q, place, still, 0, 0.0, contacts, out) for q in Q[:, np.newaxis]]
+        return np.array(free, np.bool_)
+
+    def _run(self, *arguments: Any) -> bool:
+        """Call the kernel, with more memory if needed; return whether the path is free."""
         while True:
-            done = self._states(self._table, Q, done, free)
-            if done == len(Q) or self._room >= _MOST_PAIRS:
-                return free
+            found = self._sweep(self._table, *arguments)
+            if found != FULL or self._room >= _MOST_PAIRS:
+                return bool(found == FREE)
             self._reserve(4 * self._room)
 
     def _reserve(self, room: int) -> None:

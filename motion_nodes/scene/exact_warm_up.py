@@ -22,11 +22,16 @@ _MARK = "exact-checks"
 """Marker of compiled kernels in the cache."""
 
 
-def compile_exact_checks() -> None:
-    """Compile the exact checks in another process, unless already done on this machine."""
+def needs_compilation() -> bool:
+    """Return whether the exact checks still have to be compiled on this machine."""
     from motion_nodes.kernels import jit
 
-    if jit.is_compiled(_MARK) is False:
+    return jit.is_compiled(_MARK) is False
+
+
+def compile_exact_checks() -> None:
+    """Compile the exact checks in another process, unless already done on this machine."""
+    if needs_compilation():
         command = [sys.executable, "-m", "motion_nodes.scene.exact_warm_up", str(os.getpid())]
         subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
 

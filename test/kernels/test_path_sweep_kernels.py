@@ -72,8 +72,7 @@ def clearance(q):
 
 def test_single_configurations_are_judged_as_by_coal(crane):
     Q = np.random.default_rng(5).uniform((-0.1, -0.6), (0.6, 1.6), (40, 2))
-    free = np.zeros(40, bool)
-    assert SWEEP.free_states(crane, Q, 0, free) == 40
+    free = np.array([sweep(crane, [q])[0] == ARRAYS.FREE for q in Q])
     distances = np.array([clearance(q) for q in Q])
     sure = np.abs(distances) > 1e-6
     np.testing.assert_array_equal(free[sure], distances[sure] > 0.0)
@@ -210,9 +209,6 @@ def rail(crane, request):
 def test_required_distances_of_world_and_pairs_are_exact(rail, limit, contact):
     for share, expected in ((1.0 + 1e-3, ARRAYS.COLLISION), (1.0 - 1e-3, ARRAYS.FREE)):
         end = (share * limit, 0.0)
-        free = np.zeros(1, bool)
-        assert SWEEP.free_states(rail, np.array([end]), 0, free) == 1
-        assert free[0] == (expected == ARRAYS.FREE)
         code, out, contacts = sweep(rail, [end])
         assert (code, out[0]) == (expected, 1.0)
         # Between ends far away it is close for a short time only.

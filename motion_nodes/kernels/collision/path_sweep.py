@@ -326,35 +326,3 @@ def sweep(
                 work.lists[k, 0], work.lists[k, 1] = end, write
             top += 2
     return COLLISION if out[3] > 0.0 else FREE
-
-
-@bare_kernel
-def free_states(table: NDArray[np.int64], Q: Array, first: int, free: NDArray[np.bool_]) -> int:
-    """Check single configurations like :func:`sweep`.
-
-    Args:
-        table: a ``Table``.
-        Q: configurations [rad or m], shape (m, n).
-        first: first row to check.
-        free: result, shape (m,).
-
-    Returns:
-        m, or the row for which the memory is too small.
-    """
-    bodies, world, work, clearance = _read(address(table))
-    rows: int = Q.shape[0]
-    for j in range(Q.shape[1]):
-        work.q[1, j] = 0.0
-    for k in range(first, rows):
-        _poses(bodies, Q[k], work.X)
-        _motions(bodies, work.X, work.q[1], work.motion)
-        count = _gather(bodies, world, work, clearance)
-        if count < 0:
-            return k
-        free[k] = True
-        for c in range(count):
-            _, upper, _ = _bounds(bodies, world, work, work.candidates[c], clearance)
-            if upper < 0.0:
-                free[k] = False
-                break
-    return rows

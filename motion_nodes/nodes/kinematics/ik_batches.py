@@ -65,6 +65,7 @@ class IkBatches:
             RequestRejected: an invalid request, or poses without a solution. The response has the
                 solutions of the others.
         """
+        own.checks.wait()
         group = own.group(request.group_name)
         link = own.frames.name_of(request.link_name) if request.link_name else ""
         chain = own.chains.find(group, link)

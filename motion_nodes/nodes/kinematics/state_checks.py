@@ -12,7 +12,7 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.contacts import Contact
-from motion_nodes.scene.exact_warm_up import compile_exact_checks
+from motion_nodes.scene.exact_warm_up import compile_exact_checks, needs_compilation
 from motion_nodes.scene.moved_links import scene_for
 from motion_nodes.scene.scene import Scene
 
@@ -25,10 +25,34 @@ class StateChecks:
         self._robot = robot
         self._lock = threading.Lock()
         self._ready: dict[tuple[str, ...], tuple[Scene, CollisionChecker]] = {}
+        self._compiled = threading.Event()
+        self._compiled.set()
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the checks are compiled; until then requests wait for them."""
+        return self._compiled.is_set()
+
+    def wait(self) -> None:
+        """Wait until the checks are compiled, some seconds once per machine."""
+        self._compiled.wait()
 
     def warm_up(self) -> None:
-        """Compile the checks and prepare those of the groups with a tip."""
-        compile_exact_checks()
+        """Prepare the checks of the groups with a tip; compile them first, in a thread."""
+        if not needs_compilation():
+            self._prepare()
+            return
+        self._compiled.clear()
+        threading.Thread(target=self._compile, name="exact-checks", daemon=True).start()
+
+    def _compile(self) -> None:
+        try:
+            compile_exact_checks()
+        finally:
+            self._compiled.set()
+        self._prepare()
+
+    def _prepare(self) -> None:
         chains = [group.joints for group in self._robot.groups.values() if group.tip is not None]
         for joints in ((), *chains):
             self.checker(joints, self._robot.home, Scene())
@@ -41,6 +65,7 @@ class StateChecks:
             q: positions of all joints [rad or m], shape (n,).
             scene: to check against; the newest one is cached.
         """
+        self.wait()
         with self._lock:
             known, checker = self._ready.get(joints, (None, None))
             if checker is None:
