@@ -195,7 +195,3 @@ def main(report: Report, options: Any) -> None:
     clearance = params_of(robot, 0.0).obstacles_clearance
     report.table(f"{OBSTACLES} obstacles a scene, clearance {clearance:g} m, scanner with 1 cm of "
                  "noise", rows)  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

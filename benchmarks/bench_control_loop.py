@@ -106,7 +106,3 @@ def main(report: Report, options: Any) -> None:
             })  # fmt: skip
     node.destroy_node()
     report.table("The articulation controller, a reference for each tick", rows)
-
-
-if __name__ == "__main__":
-    main()

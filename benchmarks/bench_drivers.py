@@ -137,7 +137,3 @@ def main(report: Report, options: Any) -> bool:
     report.table("Shipped defaults, motion up", [row for row, _ in found.values()],
                  "\n".join(notes) or "all ways to move, the stop and all goals")  # fmt: skip
     return bool(notes)
-
-
-if __name__ == "__main__":
-    main()

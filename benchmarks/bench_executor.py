@@ -79,7 +79,3 @@ def main(report: Report, options: Any) -> None:
        f"{len(list(node.publishers))} publishers, {len(list(node.waitables))} actions and events.",
     )  # fmt: skip
     node.destroy_node()
-
-
-if __name__ == "__main__":
-    main()

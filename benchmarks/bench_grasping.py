@@ -109,7 +109,3 @@ def main(report: Report, options: Any) -> None:
         f"controller assumes a friction of {GraspSettings().friction:g}. False alarms: "
         "objects that were carried, although reported as lost or overloaded.",
     )  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

@@ -146,7 +146,3 @@ def main(report: Report, options: Any) -> None:
     among_boxes(report)
     for name in ("franka", "ur10e") if options.poses else ():
         single(report, name, options.poses)
-
-
-if __name__ == "__main__":
-    main()

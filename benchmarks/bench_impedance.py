@@ -115,7 +115,3 @@ def main(report: Report, options: Any) -> None:
         "Active: more energy was left than the push gave. The step of ours includes target limits, "
         "wrench observer, passivity observer, joint limits and effort limits; the other does not.",
     )  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

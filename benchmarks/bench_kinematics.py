@@ -79,7 +79,3 @@ def main(report: Report, options: Any) -> None:
         rows.append({"": title, "motion_nodes [us]": ours, "pinocchio [us]": peer,
                      "ours / pinocchio": ratio(ours, peer)})  # fmt: skip
     report.table("One call from Python, medians", rows, "Pinocchio's poses are left in C++.")
-
-
-if __name__ == "__main__":
-    main()

@@ -108,7 +108,3 @@ def main(report: Report, options: Any) -> None:
     report.table("Franka, traps", traps)
     report.table("Franka, two flying balls, two boxes, a table; 8 s each", scenes)
     report.table("Processor time of a step of 10 ms among 50 boxes [ms]", steps)
-
-
-if __name__ == "__main__":
-    main()

@@ -188,7 +188,3 @@ def main(report: Report, options: Any) -> None:
         return
     for measure in (time_per_image, recording, fields, checks):
         measure(report)
-
-
-if __name__ == "__main__":
-    main()

@@ -130,7 +130,3 @@ def main(report: Report, options: Any) -> None:
             client.close()
             rows += [measure(count, number, options.plans) for number in numbers]
     report.table("plan_kinematic_path", rows)
-
-
-if __name__ == "__main__":
-    main()

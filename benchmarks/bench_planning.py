@@ -305,7 +305,3 @@ def main(report: Report, options: Any) -> None:
                      rows_beside(mine, theirs), notes(mine, theirs))  # fmt: skip
     if options.classic:
         classic(report, problems)
-
-
-if __name__ == "__main__":
-    main()

@@ -180,7 +180,3 @@ def main(report: Report, options: Any) -> bool:
     rows, notes = ([*part] for part in zip(*found, strict=True))
     report.table(f"{options.goals} goals each, seed {options.seed}", rows, "\n".join(notes))
     return any(row["not"] or row["contacts"] != 0.0 for row in rows)
-
-
-if __name__ == "__main__":
-    main()

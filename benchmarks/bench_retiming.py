@@ -145,7 +145,3 @@ def main(report: Report, options: Any) -> None:
     if options.peer_python:
         beside_peers(report, options.peer_python)
     random_paths(report, options.paths)
-
-
-if __name__ == "__main__":
-    main()

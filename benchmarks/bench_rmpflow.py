@@ -144,7 +144,3 @@ def main(report: Report, options: Any) -> None:
         rows = [lag_row(name, own, every, options.seconds)
                 for name in ROBOTS for own in (True, False) for every in (0.02, 0.1)]  # fmt: skip
         report.table(f"Lag behind a target at {SPEED:g} m/s", rows)
-
-
-if __name__ == "__main__":
-    main()

@@ -277,7 +277,3 @@ def main(report: Report, options: Any) -> None:
         progress(f"{robot.name}, scenes")
         rows += scene_rows(robot.name, [robot.scene(k) for k in range(options.scenes)])
     report.table("Two flying balls, two boxes, a table; 8 s each", rows)
-
-
-if __name__ == "__main__":
-    main()

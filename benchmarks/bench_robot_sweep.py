@@ -164,7 +164,3 @@ def main(report: Report, options: Any) -> None:
          median(found["seconds"] for found in results.values() if "seconds" in found)},
     ]  # fmt: skip
     report.table("Files", rows)
-
-
-if __name__ == "__main__":
-    main()

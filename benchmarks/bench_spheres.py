@@ -103,7 +103,3 @@ def main(report: Report, options: Any) -> None:
         progress(" | ".join(map(str, rows[-1].values())))
     report.table(f"{options.count} random configurations of each, 4 obstacles", rows,
                  "False free: configurations; false touching: share of all.")  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

@@ -103,7 +103,3 @@ def main(report: Report, options: Any) -> None:
     )
     rows = [import_row(library, options.imports) for library in LIBRARIES]
     report.table("Imports in a fresh process", rows)
-
-
-if __name__ == "__main__":
-    main()

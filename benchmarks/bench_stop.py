@@ -132,7 +132,3 @@ def main(report: Report, options: Any) -> None:
             figures = zip(BASE, stopped_base(robot, twist), strict=True)
             bases.append({"": f"{name}, {way}", **dict(figures)})
     report.table("Bases, at the top speed of their descriptions", bases)
-
-
-if __name__ == "__main__":
-    main()

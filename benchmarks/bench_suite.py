@@ -103,7 +103,3 @@ def main(report: Report, options: Any) -> None:
         progress(f"suite: {title}")
         report.table(title, measure(client, robots, options.seconds))
     client.close()
-
-
-if __name__ == "__main__":
-    main()

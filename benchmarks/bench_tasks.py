@@ -334,7 +334,3 @@ def main(report: Report, options: Any) -> None:
         factory(report, options.factory, options.speed)
     else:
         sentences(report, options.scenes, options.seed)
-
-
-if __name__ == "__main__":
-    main()

@@ -79,7 +79,3 @@ def main(report: Report, options: Any) -> None:
                           "success [%]": 100.0 * result.success})  # fmt: skip
     report.table("Curves, with exploration; means since the row above", table)
     report.table("100 episodes without exploration", final)
-
-
-if __name__ == "__main__":
-    main()

@@ -172,7 +172,3 @@ def main(report: Report, options: Any) -> None:
         "touch, self: motions that touch an obstacle, or have two links touching.",
     )
     report.table("Which link touches", [row for tally in tallies for row in tally.by_link()])
-
-
-if __name__ == "__main__":
-    main()

@@ -136,7 +136,3 @@ def main(report: Report, options: Any) -> None:
             for count in options.robots for shadows in (False, True)]  # fmt: skip
     report.table("A page is opened, then robots move", rows,
                  "Drawn in software by the processor that the viewer runs on, too.")  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

@@ -80,7 +80,3 @@ def main(report: Report, options: Any) -> None:
     """Walk on all grounds and print the table."""
     rows = [walk(options.robot, h, options.minutes, options.seed) for h in (0.0, 0.015, 0.03)]
     report.table(f"{options.minutes:g} minutes on each ground", rows)
-
-
-if __name__ == "__main__":
-    main()

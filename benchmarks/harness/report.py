@@ -35,10 +35,11 @@ Measure = Callable[["Report", Any], object]
 
 def benchmark(
     title: str, *, ros: bool = False, folders: bool = False, **flags: Any
-) -> Callable[[Measure], Callable[[], None]]:
-    """Return a decorator that makes a script of a measuring function.
+) -> Callable[[Measure], Measure]:
+    """Return a decorator that calls a measuring function if its file is run as a script.
 
-    The function receives report and options; the script exits with code 1 if it returns True.
+    The function is the last one of its file. It receives report and options; the script exits with
+    code 1 if it returns True.
 
     Args:
         title: title of the report, a format string of the options.
@@ -48,24 +49,28 @@ def benchmark(
             default, a list one of several values, False a switch.
     """
 
-    def decorated(measure: Measure) -> Callable[[], None]:
-        def script() -> None:
-            options = _parsed(str(sys.modules[measure.__module__].__doc__), folders, flags)
-            if ros:
-                import rclpy
-
-                isolate()
-                rclpy.init(args=[])
-            report = Report(title.format(**vars(options)))
-            failed = measure(report, options)
-            if ros:
-                rclpy.try_shutdown()
-            report.write(options.json)
-            sys.exit(int(failed is True))
-
-        return script
+    def decorated(measure: Measure) -> Measure:
+        if measure.__module__ == "__main__":
+            options = _parsed(str(sys.modules["__main__"].__doc__), folders, flags)
+            sys.exit(_run(measure, title, options, ros))
+        return measure
 
     return decorated
+
+
+def _run(measure: Measure, title: str, options: argparse.Namespace, ros: bool) -> int:
+    """Measure and report; return the exit code."""
+    if ros:
+        import rclpy
+
+        isolate()
+        rclpy.init(args=[])
+    report = Report(title.format(**vars(options)))
+    failed = measure(report, options) is True
+    if ros:
+        rclpy.try_shutdown()
+    report.write(options.json)
+    return int(failed)
 
 
 def _parsed(description: str, folders: bool, flags: dict[str, Any]) -> argparse.Namespace:
