@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness import Child, Report, Row, benchmark, isolate, median, progress, script_command
+from harness import Report, Row, benchmark, isolate, median, progress, script_command, started
 from harness.processes import START, memory, ros_args
 
 from motion_nodes.bringup.bringup_config import BringupConfig
@@ -58,16 +58,13 @@ def starts() -> dict[str, list[str]]:
 def start(words: list[str], cache: Path) -> dict[str, float]:
     """Start once; return the stages [ms] and the memory [MB]."""
     command = script_command("harness/marked_node.py", *words)
-    child = Child(command, {"MOTION_NODES_CACHE_DIR": str(cache)})
-    try:
-        child.wait_for("@@{", 3.0 * START)  # cold start on a busy machine
+    with started(command, MOTION_NODES_CACHE_DIR=str(cache)) as process:
+        process.wait_for("@@{", 3.0 * START)  # cold start on a busy machine
         time.sleep(SETTLE)
-        child.check()
-        line = next(text for text in child.output.splitlines() if text.startswith("@@"))
+        assert process.running, process
+        line = next(text for text in process.output.splitlines() if text.startswith("@@"))
         marks: dict[str, float] = json.loads(line[2:])
-        return {**marks, **dict(zip(("rss", "pss"), memory(child.pid), strict=True))}
-    finally:
-        child.stop()
+        return {**marks, **dict(zip(("rss", "pss"), memory(process.pid), strict=True))}
 
 
 def node_row(label: str, words: list[str], count: int) -> Row:

@@ -67,11 +67,11 @@ def measure(client: RosClient, robots: list[str], seconds: float) -> list[Row]:
         time.sleep(SETTLE)
         found, ticks = descendants(suite.pid), itertools.count()
         progress("suite: idle")
-        share = CpuShare(list(found))
+        share = CpuShare(found)
         time.sleep(seconds)
         idle = share.end()
         progress("suite: moving")
-        share, begin = CpuShare(list(found)), time.monotonic()
+        share, begin = CpuShare(found), time.monotonic()
 
         def move() -> None:
             tick = next(ticks)
@@ -90,7 +90,6 @@ def measure(client: RosClient, robots: list[str], seconds: float) -> list[Row]:
              "threads": entries(pid, "task")}
             for pid, words in found.items()
         ]  # fmt: skip
-        suite.check()
     sums: Row = {name: sum(row[name] for row in rows) for name in list(rows[0])[1:]}  # type: ignore[misc]
     return [*rows, {"": "sum", **sums, "RSS [MB]": None}]
 

@@ -120,7 +120,7 @@ def with_page(count: int, seconds: float, shadows: bool) -> Row:
         with feeding(viewer, count):
             time.sleep(1.0)
             before = sent.copy()
-            browsing = CpuShare(list(descendants(page.driver.service.process.pid)))
+            browsing = CpuShare(descendants(page.driver.service.process.pid))
             row["viewer, of a core [%]"] = share(seconds)
             row |= dict(zip(RATES, ((sent - before) / seconds).tolist(), strict=True))
             return row | {"browser, of a core [%]": sum(browsing.end().values())}

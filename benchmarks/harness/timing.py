@@ -7,13 +7,9 @@ import gc
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
-
-from harness.report import progress
-
-T = TypeVar("T")
 
 
 class Spread(NamedTuple):
@@ -91,14 +87,3 @@ def take_turns(
     finally:
         gc.enable()
     return {name: Times(min(v), float(np.median(v))) for name, v in found.items()}
-
-
-def available(makers: Mapping[str, Callable[..., T]], *args: Any) -> dict[str, T]:
-    """Return the available contenders; print the missing ones and the reasons."""
-    found = {}
-    for name, make in makers.items():
-        try:
-            found[name] = make(*args)
-        except ImportError as error:
-            progress(f"without {name}: {error}")
-    return found
