@@ -84,7 +84,7 @@ def import_row(library: str, count: int) -> Row:
     progress(f"start: import {library}")
     command = [sys.executable, "-c", IMPORT.format(library)]
     texts = [subprocess.check_output(command, text=True) for _ in range(count)]
-    return {"": library, "ms": 1e3 * (median(map(float, texts)) or 0.0)}
+    return {"": library, "ms": 1e3 * median(map(float, texts))}
 
 
 @benchmark("Start of the nodes", count=(2, "starts of each kind"),

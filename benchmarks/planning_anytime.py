@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from harness import Row, ratio
+from harness import Row, mean
 
 from motion_nodes.planning.anytime_planner import AnytimeRrtConnect
 from motion_nodes.planning.planning_problem import PlanRequest, PlanResult
@@ -44,13 +44,13 @@ def rows_of(mine: Sequence[Seen], peers: Sequence[Mapping[str, Any]]) -> list[Ro
     rows: list[Row] = []
     for k, budget in enumerate(BUDGETS):
         both = np.isfinite(a[:, k]) & np.isfinite(b[:, k])
-        over = [100.0 * float((x[both, k] / best[both] - 1.0).mean()) for x in (a, b)]
+        own, peer = a[both, k], b[both, k]
         rows.append({
             "budget [ms]": 1e3 * budget,
             "solved": int(np.isfinite(a[:, k]).sum()), "by AORRTC": int(np.isfinite(b[:, k]).sum()),
-            "mean length [rad]": float(a[both, k].mean()),
-            "of AORRTC [rad]": float(b[both, k].mean()),
-            "ratio": ratio(float(a[both, k].mean()), float(b[both, k].mean())),
-            "beyond the best [%]": over[0], "AORRTC [%]": over[1],
+            "mean length [rad]": mean(own), "of AORRTC [rad]": mean(peer),
+            "ratio": mean(own) / mean(peer),
+            "beyond the best [%]": mean(100.0 * (own / best[both] - 1.0)),
+            "AORRTC [%]": mean(100.0 * (peer / best[both] - 1.0)),
         })  # fmt: skip
     return rows

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -15,10 +16,10 @@ import numpy as np
 class Spread(NamedTuple):
     """Percentiles, max and number of values; NaN without values."""
 
-    p50: float = float("nan")
-    p95: float = float("nan")
-    p99: float = float("nan")
-    maximum: float = float("nan")
+    p50: float = math.nan
+    p95: float = math.nan
+    p99: float = math.nan
+    maximum: float = math.nan
     number: int = 0
 
     @classmethod
@@ -37,10 +38,16 @@ class Times(NamedTuple):
     median: float
 
 
-def median(values: Iterable[float]) -> float | None:
-    """Return the median; None without values."""
+def median(values: Iterable[float]) -> float:
+    """Return the median; NaN without values."""
     found = list(values)
-    return float(np.median(found)) if found else None
+    return float(np.median(found)) if found else math.nan
+
+
+def mean(values: Iterable[float]) -> float:
+    """Return the mean; NaN without values."""
+    found = list(values)
+    return float(np.mean(found)) if found else math.nan
 
 
 def least_cpu(work: Callable[[], object], count: int = 15) -> tuple[float, float]:
