@@ -22,6 +22,7 @@ import coal
 import numpy as np
 from bench_true_geometry import random_obstacles
 from harness import Report, Row, benchmark, progress
+from scene.checkers import configurations
 from scene.coal_robot import CoalRobot, Shapes
 
 from motion_nodes.model.robot import Robot
@@ -62,11 +63,9 @@ def judged(robot: Robot, count: int, seed: int) -> tuple[Counter[str], int]:
     pairs = checked_pairs(robot, checker.bodies, Scene().allowed, exact=True)
     truth, tally = CoalRobot(checker, meshes(checker), pairs), Counter[str]()
     reach = max(0.5, 0.5 * float(np.ptp(checker.sphere_positions(robot.home), axis=0).max()))
-    lower = np.maximum(checker.limits.lower, -np.pi)
-    upper = np.minimum(checker.limits.upper, np.pi)
     while tally["all"] < count:
         checker.set_scene(random_obstacles(rng, 4, reach))
-        for q in rng.uniform(lower, upper, (_EACH, len(lower))):
+        for q in configurations(checker, _EACH, rng):
             free = not truth.touches(q)
             tally["all"] += 1
             tally["free"] += free

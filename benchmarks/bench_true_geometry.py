@@ -17,6 +17,7 @@ from typing import Any
 import coal
 import numpy as np
 from harness import Report, Row, benchmark, progress
+from scene.checkers import configurations
 from scene.coal_robot import CoalRobot, Shapes, Touch
 from scene.random_scenes import coal_shape
 
@@ -86,6 +87,7 @@ class Tally:
                 worst[own] = max(worst.get(own, touch), touch, key=lambda t: t.depth)
         for own, touch in worst.items():
             self.touches[own].append(touch)
+            progress(f"{self.name}: {touch}")
 
     def row(self) -> Row:
         """Return the table's row."""
@@ -98,16 +100,6 @@ class Tally:
             "checked": self.configurations,
         }  # fmt: skip
 
-    def by_link(self) -> list[Row]:
-        """Return a row per link, or pair of links, with contacts."""
-        depths: dict[str, list[float]] = {}
-        for own, touches in self.touches.items():
-            for t in touches:
-                name = f"{t.first} and {t.second}" if own else t.first
-                depths.setdefault(f"{self.name}, {name}", []).append(1e3 * t.depth)
-        return [{"robot, link": name, "motions": len(each), "deepest [mm]": max(each)}
-                for name, each in depths.items()]  # fmt: skip
-
 
 def run(name: str, folder: Path, options: Any) -> Tally:
     """Plan and check random motions of a robot."""
@@ -117,7 +109,10 @@ def run(name: str, folder: Path, options: Any) -> Tally:
     truth = CoalRobot(checker, published_shapes(name, folder))
     while tally.planned + tally.refused < options.motions:
         checker.set_scene(random_obstacles(rng, options.obstacles, reach))
-        start, goal = (free_configuration(checker, rng) for _ in range(2))
+        start, goal = (
+            next(filter(checker.exact.is_free, Q), None)
+            for Q in configurations(checker, 2 * _TRIES, rng).reshape(2, _TRIES, -1)
+        )
         if start is None or goal is None:
             continue
         touching = len(tally.touches[False])
@@ -132,14 +127,6 @@ def run(name: str, folder: Path, options: Any) -> Tally:
         if tally.planned % 20 == 0:
             progress(f"{name}: {tally.planned} motions, {len(tally.touches[False])} touch")
     return tally
-
-
-def free_configuration(checker: CollisionChecker, rng: np.random.Generator) -> np.ndarray | None:
-    """Return a random collision-free configuration; None: not found."""
-    lower = np.maximum(checker.limits.lower, -np.pi)
-    upper = np.minimum(checker.limits.upper, np.pi)
-    Q = rng.uniform(lower, upper, (_TRIES, len(lower)))
-    return next((q for q in Q if checker.exact.is_free(q)), None)
 
 
 def samples(made: MotionPlan, checker: CollisionChecker) -> np.ndarray:
@@ -171,4 +158,3 @@ def main(report: Report, options: Any) -> None:
         [tally.row() for tally in tallies],
         "touch, self: motions that touch an obstacle, or have two links touching.",
     )
-    report.table("Which link touches", [row for tally in tallies for row in tally.by_link()])
