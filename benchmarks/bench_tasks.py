@@ -17,16 +17,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from geometry_msgs.msg import TransformStamped
 from harness import Report, benchmark, median, motion_up, progress
 from ros_client import RosClient
+from simulated_objects import SimulatedObjects
 from std_msgs.msg import String
 from task_client import TaskClient
-from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.ros import qos
-from motion_nodes.ros.messages.moveit_messages import pose_of
 from motion_nodes.tasks.world_state import ObjectState, Shape, half_extents
 
 SCENES_PER_SUITE = 5
@@ -146,48 +143,34 @@ class Cell:
 
     def __init__(self, items: Sequence[Item]) -> None:
         """Wait for the task server and its objects."""
-        self._items = {item.name: item for item in items}
-        self.client = RosClient("bench_tasks")
-        self._markers = self.client.listen(MarkerArray, "/mujoco_sim/objects")
-        self._tasks = TaskClient(self.client)
-        self._moves = self.client.publisher(
-            TransformStamped, "/mujoco_sim/move_object", qos.REQUESTS
-        )
-        self.client.wait(lambda: self._markers and self._tasks.status, "the task server", LIMIT)
-
-    @property
-    def objects(self) -> dict[str, ObjectState]:
-        """Newest poses, as reported by the simulation."""
-        found = {}
-        for marker in self._markers.newest.markers:
-            stamp = marker.header.stamp.sec + 1e-9 * marker.header.stamp.nanosec
-            X, shape = pose_of(marker.pose, marker.ns)[0], self._items[marker.ns].shape
-            found[marker.ns] = ObjectState(marker.ns, X, shape, stamp)
-        return found
+        self._items, self.client = items, RosClient("bench_tasks")
+        self._tasks, self._seen = TaskClient(self.client), SimulatedObjects(self.client)
+        self.client.wait(lambda: self._seen.heard and self._tasks.status, "the task server", LIMIT)
 
     @property
     def time(self) -> float:
         """Simulated time [s]."""
-        return next(iter(self.objects.values())).stamp
+        return self._seen.time
+
+    @property
+    def objects(self) -> dict[str, ObjectState]:
+        """Newest poses, as reported by the simulation."""
+        return {item.name: ObjectState(item.name, self._seen.pose(item.name), item.shape)
+                for item in self._items}  # fmt: skip
 
     def arrange(self, places: dict[str, tuple[float, float, float]]) -> None:
         """Place all objects, and wait until the task server has received their poses."""
-        for name, (x, y, yaw) in places.items():
-            message = TransformStamped(child_frame_id=name)
-            at, q = message.transform.translation, message.transform.rotation
-            at.x, at.y, at.z = x, y, float(half_extents(self._items[name].shape)[2]) + 5e-4
-            q.z, q.w = float(np.sin(0.5 * yaw)), float(np.cos(0.5 * yaw))
-            self._moves.publish(message)
-        self.client.wait(
-            lambda: all(np.abs(self.objects[n].X_WO[:2, 3] - p[:2]).max() < 1e-3
-                        for n, p in places.items()), "moved objects"
-        )  # fmt: skip
+        for item in self._items:
+            x, y, yaw = places[item.name]
+            self._seen.move(item.name, x, y, half_extents(item.shape)[2] + 5e-4, yaw)
+        for name, (x, y, _) in places.items():
+            self._seen.wait_until_at(name, x, y)
         self.client.spin(SETTLE)
 
     def run(self, sentence: str) -> tuple[dict[str, Any], float]:
         """Run a task; return its last status, and the simulated time of its first step [s]."""
         began, first = self.time, float("nan")
-        self._markers.messages[:-1] = []
+        self._seen.heard.messages[:-1] = []
 
         def ended(status: dict[str, Any]) -> bool:
             nonlocal first
