@@ -51,6 +51,9 @@ SCAN_PERIOD = 0.1
 OBSTACLES = 7
 MOST = 180.0
 """Max simulated duration of a scene [s]."""
+_TURN = np.linspace(0.0, math.tau, 161)
+CIRCLE = np.column_stack((np.cos(_TURN), np.sin(_TURN)))
+"""Points of the unit circle, also on the diagonals."""
 
 
 class Outcome(NamedTuple):
@@ -62,7 +65,6 @@ class Outcome(NamedTuple):
     clearance: float
     detours: int
     seconds: float
-    pushed: float
 
 
 def params_of(robot: Robot, radius: float) -> NavigatorParams:
@@ -105,14 +107,10 @@ def obstacles(
         yaw, number = float(rng.uniform(-math.pi, math.pi)), len(bodies)
         X = from_xyz_rpy((x, y, 0.5 * height), (0.0, 0.0, yaw))
         if number % 2:
-            a = np.linspace(0.0, math.tau, 80)
-            local = size * np.column_stack((np.cos(a), np.sin(a)))
-            shape: Box | Cylinder = Cylinder(size, height)
+            shape, local = Cylinder(size, height), size * CIRCLE
         else:
-            side, one = np.linspace(-1.0, 1.0, 40), np.ones(40)
-            square = [(side, one), (side, -one), (one, side), (-one, side)]
-            local = np.concatenate([np.column_stack((size * u, 0.6 * size * v)) for u, v in square])
             shape = Box(2.0 * size, 1.2 * size, height)
+            local = (size, 0.6 * size) * CIRCLE / np.abs(CIRCLE).max(axis=1, keepdims=True)
         bodies.append(FreeBody(f"obstacle{number}", shape, 100.0, X))
         c, s = math.cos(yaw), math.sin(yaw)
         outlines.append(local @ np.array(((c, s), (-s, c))) + (x, y))
@@ -167,9 +165,7 @@ def run(robot: Robot, seed: int) -> Outcome:
         X = world.base_pose(NAME)
         true = Pose2(X[0, 3], X[1, 3], math.atan2(X[1, 0], X[0, 0]))
         clearance = min(clearance, float(footprint.distances(into_base(outline, true)).min()))
-    moved = [world.object_pose(b.name)[:2, 3] - b.X_WO[:2, 3] for b in bodies]
-    pushed = max(float(np.hypot(*m)) for m in moved)
-    return Outcome(task.ending, task.text, len(touched), clearance, task.detours, task.time, pushed)
+    return Outcome(task.ending, task.text, len(touched), clearance, task.detours, task.time)
 
 
 @benchmark("Bases among obstacles", scenes=(40, "of each robot"), robots=(ROBOTS, "", ROBOTS))

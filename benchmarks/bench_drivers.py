@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness import CpuShare, Report, Row, benchmark, motion_up, progress
 from hardware.driver_journey import DriverJourney
 from hardware.fake_controllers import ARMS, ROBOTS, ready_state, robot_folder
 from hardware.fake_process import FakeProcess
-from harness import CpuShare, Report, Row, benchmark, motion_up, progress
 from harness.processes import descendants, executable_of
 from joint_client import smooth
 from planner_client import Codes

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from control.grasping_arm import PLACE, POST, TOOL, GraspingArm, Item
 from harness import Report, Row, benchmark, median, progress
+from control.grasping_arm import PLACE, POST, TOOL, GraspingArm, Item
 
 import motion_nodes as mn
 from motion_nodes.control.grasp_force import GraspSettings, GraspState
@@ -38,7 +38,6 @@ class Carried(NamedTuple):
     dropped: bool
     noticed: bool
     force: float
-    slips: int
 
 
 def random_item(rng: np.random.Generator) -> Item:
@@ -81,7 +80,7 @@ def carry(item: Item, settings: GraspSettings, max_effort: float, seed: int) -> 
     grasp = hand.grasp
     assert grasp is not None
     noticed = grasp.state in (GraspState.LOST, GraspState.OVERLOADED)
-    return Carried(gripped, not hand.held, noticed, grasp.force, grasp.slips)
+    return Carried(gripped, not hand.held, noticed, grasp.force)
 
 
 @benchmark("Grasps by force", objects=100)
@@ -101,7 +100,6 @@ def main(report: Report, options: Any) -> None:
             "drops noticed": sum(one.noticed for one in drops),
             "false alarms": sum(one.noticed for one in kept),
             "force at the end, median [N]": median(one.force for one in kept),
-            "slips": sum(one.slips for one in found),
         })  # fmt: skip
     report.table(
         f"Random objects of 0.05 to 1.2 kg, friction 0.2 to 1.0, gripped with {FORCE:g} N", rows,

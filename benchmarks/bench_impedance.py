@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pinocchio
-from control.compliant_arm import CompliantArm
 from harness import Report, Row, Spread, benchmark, progress, take_turns
+from control.compliant_arm import CompliantArm
 
 STIFFNESS = (600.0, 40.0)
 ROBOTS = (("franka", 0.0), ("fr3", 0.1), ("xarm7", 0.3), ("ur10e", 0.8), ("ur5e", 0.8))

@@ -14,8 +14,8 @@ import time
 from typing import Any
 
 import numpy as np
-from bench_rmpflow_runs import KINDS, Run, Runs, arrival_rows, scene_rows
 from harness import Report, Row, Spread, benchmark, progress
+from bench_rmpflow_runs import KINDS, Run, Runs, arrival_rows, scene_rows
 from rmpflow.judged_arm import FRAME
 from u_trap import BEYOND_U, U_WALLS
 

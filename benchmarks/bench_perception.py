@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from camera_latency import POLICIES, lockstep_row, ros_row
 from harness import Report, Row, benchmark, least_cpu, progress
+from camera_latency import POLICIES, lockstep_row, ros_row
 from perception import boxes_seen
 from perception.boxes_seen import camera, depth_of, looking, with_faults
 from scipy.spatial import cKDTree

@@ -43,8 +43,8 @@ class GoalCell:
         self.sent = self.unreachable = self.executed = 0
         self.refused: collections.Counter[str] = collections.Counter()
         self.failed: list[str] = []
-        self.peak = (0.0, "")
-        """Max measured joint speed as a multiple of its limit, and the joint."""
+        self.peak = 0.0
+        """Max measured joint speed as a multiple of its limit."""
         self.planner.wait()
         self.client.wait(lambda: self.client.diagnostics("/mujoco_sim"), "the simulation")
 
@@ -52,17 +52,20 @@ class GoalCell:
         """Return the last value reported by the simulation; NaN: none."""
         return float(values_of(self.client.diagnostics("/mujoco_sim")).get(key, "nan"))
 
+    def named(self, q: np.ndarray) -> dict[str, float]:
+        """Return joint positions of the group by name."""
+        return dict(zip(self.group.joints, q.tolist(), strict=True))
+
     def valid(self, q: np.ndarray) -> bool:
         """Return whether a configuration of the group is valid according to the planner."""
-        goal = dict(zip(self.group.joints, q.tolist(), strict=True))
-        request = GetStateValidity.Request(group_name=self.group.name, robot_state=state(goal))
+        values = state(self.named(q))
+        request = GetStateValidity.Request(group_name=self.group.name, robot_state=values)
         return bool(self.client.call(GetStateValidity, "check_state_validity", request).valid)
 
     def send(self, q: np.ndarray) -> None:
         """Move to a configuration."""
         self.sent += 1
-        goal = dict(zip(self.group.joints, q.tolist(), strict=True))
-        call = self.planner.move(goal, group_name=self.group.name)
+        call = self.planner.move(self.named(q), group_name=self.group.name)
         if not call.accepted():
             self.refused["rejected by the action"] += 1
             return
@@ -76,13 +79,11 @@ class GoalCell:
 
     def measure_speeds(self) -> None:
         """Process the joint states received since the last call."""
-        arm, limits = self.planner.arm, self.robot.limits
-        for message in arm.states.messages:
-            for name, speed in zip(message.name, message.velocity, strict=True):
-                if name in self.group.joints:
-                    limit = limits.velocity[limits.names.index(name)]
-                    self.peak = max(self.peak, (abs(speed) / limit, name))
-        arm.clear()
+        limits = dict(zip(self.group.joints, self.group.limits.velocity, strict=True))
+        for message in self.planner.arm.states.messages:
+            speeds = zip(message.name, message.velocity, strict=True)
+            self.peak = max(self.peak, *(abs(v) / limits.get(name, np.inf) for name, v in speeds))
+        self.planner.arm.clear()
 
     def row(self, seconds: float) -> Row:
         """Return the table's row."""
@@ -92,7 +93,7 @@ class GoalCell:
             "contacts": self.reported("contacts"),
             "max depth [mm]": 1e3 * self.reported("contact depth max [m]"),
             "max force [N]": self.reported("contact force max [N]"),
-            "peak speed / limit": self.peak[0], "of joint": self.peak[1], "s": seconds,
+            "peak speed / limit": self.peak, "s": seconds,
         }  # fmt: skip
 
     def notes(self) -> str:
@@ -160,7 +161,7 @@ def measure(name: str, options: Any) -> tuple[Row, str]:
             cell.send(q)
             if cell.sent % 10 == 0:
                 progress(f"{cell.sent} sent, {cell.executed} executed, {dict(cell.refused)}, "
-                         f"{cell.reported('contacts'):g} contacts, peak {cell.peak}")  # fmt: skip
+                         f"{cell.reported('contacts'):g} contacts, peak {cell.peak:g}")  # fmt: skip
         seconds = time.monotonic() - begin
         cell.client.spin(2.2)  # receive two more reports of the simulation
         cell.planner.arm.close()

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from harness import Report, Row, benchmark, median, peer_lines, progress, take_turns
-from trajectory.retime_limits import JERK, arm_limits, excess, random_path
+from trajectory.retime_limits import JERK, arm_limits, excess, fault_of, random_path
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.limits import JointLimits
@@ -111,12 +111,7 @@ def timed(seed: int, with_jerk: bool) -> tuple[str, float]:
                 return generator.failure, -np.inf
     except (MotionError, ArithmeticError, ValueError) as error:
         return str(error), -np.inf
-    q, over = trajectory.states([0.0, trajectory.end_time])[0], excess(trajectory, limits)
-    if not np.allclose(q, points[[0, -1]], rtol=0.0, atol=1e-8):
-        return "it does not end where it should", over
-    if not np.all(np.diff(trajectory.times) > 0.0):
-        return "time does not rise", over
-    return (f"a limit is exceeded by {over:.1e}" if not over <= 1e-6 else ""), over
+    return fault_of(trajectory, points, limits), excess(trajectory, limits)
 
 
 def random_paths(report: Report, count: int) -> None:

@@ -8,8 +8,8 @@ tested in MuJoCo; its groups are compared with ``sweep_groups.yaml``, if listed 
     python benchmarks/bench_robot_sweep.py DIR [MORE DIRS] [--every 4] [--accuracy 0.05]
     python benchmarks/bench_robot_sweep.py DIR --list benchmarks/sweep_vendors.txt
 
-``--resume FILE`` continues an interrupted sweep. Files without movable joints, parts of other
-files, and files with missing meshes are counted separately, as no sound robots.
+Files without movable joints, parts of other files, and files with missing meshes are counted
+separately, as no sound robots.
 """
 
 from __future__ import annotations
@@ -116,28 +116,18 @@ def expectation(item: Item, expected: dict[str, Any]) -> list[str] | None:
     return next((g for pattern, g in expected.items() if re.search(pattern, str(item))), None)
 
 
-def swept(items: list[Item], packages: list[str], options: Any) -> dict[str, dict[str, Any]]:
-    """Return the result of each file; files in the log are not tested again."""
-    log: Path | None = options.resume
-    lines = log.read_text().splitlines() if log is not None and log.exists() else []
-    results = {name: found for name, found in map(json.loads, lines)}
+def swept(items: list[Item], packages: list[str], options: Any) -> dict[Item, dict[str, Any]]:
+    """Return the result of each file."""
     with ThreadPoolExecutor(options.jobs) as pool:
-        waiting = {pool.submit(tried, item, packages, options.accuracy): str(item)
-                   for item in items if str(item) not in results}  # fmt: skip
-        for done in as_completed(waiting):
-            name = waiting[done]
-            results[name] = done.result()
-            progress(f"{len(results)} of {len(items)}: {name}")
-            if log is not None:
-                with log.open("a") as file:
-                    file.write(json.dumps([name, results[name]]) + "\n")
-    return results
+        waiting = {pool.submit(tried, item, packages, options.accuracy): item for item in items}
+        for number, done in enumerate(as_completed(waiting), 1):
+            progress(f"{number} of {len(items)}: {waiting[done]}")
+    return {item: done.result() for done, item in waiting.items()}
 
 
 @benchmark("Robots that nobody here prepared", folders=True,
            list=(Path, "of robots below the first folder"), every=(1, "only every n-th file"),
-           accuracy=(0.05, "of spheres [m]; 0: default"), jobs=2,
-           resume=(Path, "results, one line of JSON each; is continued"))  # fmt: skip
+           accuracy=(0.05, "of spheres [m]; 0: default"), jobs=2)  # fmt: skip
 def main(report: Report, options: Any) -> None:
     """Run the sweep."""
     expected = yaml.safe_load(_GROUPS.read_text()) or {}
@@ -149,14 +139,14 @@ def main(report: Report, options: Any) -> None:
     items = items[:: options.every]
     results, counts = swept(items, packages, options), Counter[str]()
     for item in items:
-        word, why = verdict(item, results[str(item)], expected)
+        word, why = verdict(item, results[item], expected)
         counts[word] += 1
         progress(f"{word}: {item}: {why[:400]}")
     sound = sum(counts.values()) - counts["no sound robot"]
     accepted = sum(count for word, count in counts.items() if word.startswith("accepted"))
-    known = [item for item in items if "groups" in results[str(item)]]
+    known = [item for item in items if "groups" in results[item]]
     compared = [item for item in known if expectation(item, expected) is not None]
-    same = sum(not other_groups(item, results[str(item)], expected) for item in compared)
+    same = sum(not other_groups(item, results[item], expected) for item in compared)
     rows: list[Row] = [{"": word, "files": count} for word, count in sorted(counts.items())] + [
         {"": "accepted, of the sound ones [%]", "files": 100.0 * accepted / max(1, sound)},
         {"": "groups as in the table", "files": f"{same} of {len(compared)}"},

@@ -20,8 +20,8 @@ from typing import Any
 
 import coal
 import numpy as np
-from bench_true_geometry import random_obstacles
 from harness import Report, Row, benchmark, progress
+from bench_true_geometry import random_obstacles
 from scene.checkers import configurations
 from scene.coal_robot import CoalRobot, Shapes
 

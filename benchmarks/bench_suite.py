@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from geometry_msgs.msg import TwistStamped
 from harness import CpuShare, Report, Row, benchmark, motion_up, progress
+from geometry_msgs.msg import TwistStamped
 from harness.processes import descendants, entries, executable_of, memory
 from ros_client import BEST_EFFORT, RosClient
 from sensor_msgs.msg import JointState

@@ -90,11 +90,8 @@ def without_page(count: int, seconds: float) -> Row:
     """Return the row of a viewer without a page."""
     with feeding(None, count):
         base = share(seconds)
-    with counted() as sent, viewer_of(count) as viewer, feeding(viewer, count):
-        before, used = sent.copy(), share(seconds)
-        rates = ((sent - before) / seconds).tolist()
-    return {"": f"{count} robots", "of a core [%]": used - base,
-            **dict(zip(RATES, rates, strict=True))}  # fmt: skip
+    with viewer_of(count) as viewer, feeding(viewer, count):
+        return {"": f"{count} robots", "of a core [%]": share(seconds) - base}
 
 
 def with_page(count: int, seconds: float, shadows: bool) -> Row:
