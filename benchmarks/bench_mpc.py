@@ -4,7 +4,7 @@
 Run: ``python benchmarks/bench_mpc.py --starts 50 --scenes 50`` (fifteen minutes; one core).
 Arrivals and moving scenes are those of ``bench_rmpflow_runs.py``, with the same seeds and MuJoCo's
 contacts; without escape. A trap is a wall, box or U between hand and target position, with small
-random displacements; the timeout is 12 s. Time per step: CPU time of the thread for steps of 10 ms
+random displacements. Time per step: CPU time of the thread for steps of 10 ms
 among 50 resting and 50 moving boxes, with a new target each second.
 """
 
@@ -22,9 +22,7 @@ from u_trap import BEYOND_U, U_WALLS
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
 from motion_nodes.mpc.policy import MpcPolicy
-from motion_nodes.rmpflow.follower_settings import Phase
 from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.scene import Scene, world_object
 
 POLICIES = {"RMPflow": RmpflowPolicy, "MPC": MpcPolicy}
@@ -34,26 +32,17 @@ TRAPS = {
     "box in front": ({"box": ((0.12, 0.5, 0.3), (0.42, 0.0, 0.3))}, (0.62, 0.0, 0.25)),
 }  # fmt: skip
 """Boxes (sizes and positions) and target position of each trap [m]."""
-LONGEST = 12.0  # [s]
 
 
 def trapped(runs: Runs, name: str, seed: int) -> Run:
     """Return the result of one run; walls and target are displaced by up to 2 cm."""
-    policy, rng = runs.policy, np.random.default_rng(seed)
-    walls, target = TRAPS[name]
+    rng, (walls, target) = np.random.default_rng(seed), TRAPS[name]
     shift = rng.uniform(-0.02, 0.02, 3)
     boxes = {k: world_object(k, Box(size), from_xyz_rpy(np.add(at, shift)))
              for k, (size, at) in walls.items()}  # fmt: skip
-    policy.reset()
-    scene, follower = Scene(objects=boxes), Follower(policy)
-    place = np.add(target, rng.uniform(-0.02, 0.02, 3))
-    follower.follow_pose(from_xyz_rpy(place), 0.0, oriented=False)
-    runs.arm.start(policy.default_cspace_target, scene)
-    for k in range(round(LONGEST / FRAME)):
-        runs.arm.follow(follower, scene, k * FRAME)
-        if follower.phase is Phase.ARRIVED:
-            return Run((k + 1) * FRAME, False, runs.arm.verdict)
-    return Run(None, follower.phase is Phase.STUCK, runs.arm.verdict)
+    X = from_xyz_rpy(np.add(target, rng.uniform(-0.02, 0.02, 3)))
+    start = runs.policy.default_cspace_target
+    return runs.run(start, X, Scene(objects=boxes), oriented=False)
 
 
 def step_times(runs: Runs, *, moving: bool, seconds: int = 10) -> list[float]:

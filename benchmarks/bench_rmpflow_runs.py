@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from harness import Report, Row, Spread, benchmark, progress
 from rmpflow.judged_arm import FRAME, JudgedArm, Verdict, judged
+from scene.checkers import configurations
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
@@ -168,7 +169,7 @@ class Runs:
         if alone.seconds is not None:
             return alone
         self.checker.set_scene(Scene())
-        found = self._run(*self._start(seed, kind), way)
+        found = self.run(*self._start(seed, kind), way=way)
         self._alone.setdefault((seed, kind), found)
         return found
 
@@ -181,12 +182,13 @@ class Runs:
         """Return a collision-free start, and a target pose of the tool."""
         rng, limits = np.random.default_rng(seed), self.checker.limits
         home = self.policy.default_cspace_target
-        low, high = np.maximum(limits.lower, -np.pi), np.minimum(limits.upper, np.pi)
         while True:
             goal = limits.clip(home + rng.uniform(-0.6, 0.6, len(home)))
-            near = kind == KINDS[0]
-            spread = home + rng.uniform(-1.0, 1.0, len(home)) if near else rng.uniform(low, high)
-            q, X = limits.clip(spread), self.policy.tool_pose(goal)
+            if kind == KINDS[0]:
+                q = limits.clip(home + rng.uniform(-1.0, 1.0, len(home)))
+            else:
+                q = configurations(self.checker, 1, rng)[0]
+            X = self.policy.tool_pose(goal)
             if kind == KINDS[2]:
                 if self.checker.is_free(q):
                     return q, from_xyz_rpy(rng.uniform(*BESIDE), (np.pi, 0.0, 0.0))
@@ -195,21 +197,25 @@ class Runs:
             if in_reach and self.checker.is_free(q) and self.checker.is_free(goal):
                 return q, X
 
-    def _run(self, q: Array, X_WT: Array, way: str) -> Run:
-        policy = self.policy
+    def run(
+        self, q: Array, X_WT: Array, scene: Scene | None = None, *, way: str = WAYS[0],
+        oriented: bool = True,
+    ) -> Run:  # fmt: skip
+        """Follow a pose, or its position only, from rest at a configuration."""
+        policy, scene = self.policy, scene or Scene()
         policy.reset()
         settings = FollowerSettings(retreat=way == "posture", escape=way == "planner")
         follower = Follower(policy, settings)
-        follower.follow_pose(X_WT, 0.0)
-        self.arm.start(q, policy.scene)
+        follower.follow_pose(X_WT, 0.0, oriented=oriented)
+        self.arm.start(q, scene)
         now, quiet, arrived = 0.0, 0.0, None
         while now < (LONGEST if way == WAYS[0] else ESCAPING):
-            q, qd = self.arm.follow(follower, policy.scene, now)
+            q, qd = self.arm.follow(follower, scene, now)
             now += FRAME
             if follower.escape_target is not None:
                 q, took = self._escape(q, X_WT)
                 now += took
-                self.arm.place(q, policy.scene)
+                self.arm.place(q, scene)
                 follower.hand_back(now, "" if took else "no path was found")
             if follower.phase is Phase.ARRIVED:
                 arrived = now
