@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from harness import Report, Row, benchmark, median, progress
-from harness.bases import base_config
 from sim.lockstep_robot import NAME, WheeledRobot
 
 from motion_nodes.base_navigation.base_motion import BaseMotion
@@ -25,7 +24,7 @@ from motion_nodes.base_navigation.free_motion import into_base
 from motion_nodes.base_navigation.go_to_pose import GoToPose
 from motion_nodes.base_navigation.navigator import MotionResult, Navigator
 from motion_nodes.base_navigation.obstacle_avoidance import SeenObstacles
-from motion_nodes.base_navigation.obstacle_memory import MemoryConfig, ObstacleMemory, PoseHistory
+from motion_nodes.base_navigation.obstacle_memory import MemoryConfig, ObstacleMemory
 from motion_nodes.base_navigation.obstacle_points import LaserReadings, view_of_scan
 from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
@@ -123,8 +122,7 @@ def run(robot: Robot, seed: int) -> Outcome:
     length, params = max(2.4, 10.0 * footprint.radius), params_of(robot, footprint.radius)
     bodies, outline = obstacles(footprint, length, np.random.default_rng(seed))
     world = MujocoWorld([RobotPlacement(robot, NAME)], WorldConfig(objects=tuple(bodies)))
-    cell = WheeledRobot(robot, world, base_config(robot))
-    controller = cell.controller
+    cell = WheeledRobot(robot, world)
     given, height = robot.description.laser_scanners, footprint.top + 0.01
     scanner = LaserScannerDescription(robot.base_frame, range_min=0.02, range_max=8.0)
     scanner = replace(given[0] if given else scanner, noise=0.01)
@@ -136,14 +134,11 @@ def run(robot: Robot, seed: int) -> Outcome:
     navigator = Navigator(nodes.limits_of(params), kind=kind, avoidance=avoidance)
     task = navigator.start(motion_of(robot, params, length, seed), "bench", Twist2())
     memory = ObstacleMemory(footprint, MemoryConfig(reach=max(4.0, 6.0 * footprint.radius)))
-    history, touched = PoseHistory(), set[str]()
-    clearance, due = math.inf, 0.0
+    touched, clearance, due = set[str](), math.inf, 0.0
     step = np.linspace(scanner.angle_min, scanner.angle_max, scanner.rays)
     while task.time < MOST:
         cell.measure(PERIOD)
-        odometry = controller.odometry
-        pose = Pose2(odometry.x, odometry.y, odometry.yaw)
-        history.add(world.time, pose)
+        pose = cell.odometry
         if world.time >= due:
             due = world.time + SCAN_PERIOD
             readings = LaserReadings(
@@ -154,17 +149,16 @@ def run(robot: Robot, seed: int) -> Outcome:
             view = view_of_scan(readings, X_BS, footprint.floor + 0.03, height, 6.0)
             memory.add(view, pose, world.time)
         seen = SeenObstacles(memory.around(pose))
-        twist = navigator.step(pose, odometry.twist, PERIOD, seen)
+        twist = navigator.step(pose, cell.controller.odometry.twist, PERIOD, seen)
         if twist is None:
             break
-        controller.command(twist, world.time)
+        cell.controller.command(twist, world.time)
         cell.drive(PERIOD)
         for _ in range(2):
             cell.step(0.5 * PERIOD)
             touched |= {c.pair[1] for c in world.contacts() if any("obstacle" in n for n in c.pair)}
-        X = world.base_pose(NAME)
-        true = Pose2(X[0, 3], X[1, 3], math.atan2(X[1, 0], X[0, 0]))
-        clearance = min(clearance, float(footprint.distances(into_base(outline, true)).min()))
+        distances = footprint.distances(into_base(outline, cell.pose))
+        clearance = min(clearance, float(distances.min()))
     return Outcome(task.ending, task.text, len(touched), clearance, task.detours, task.time)
 
 

@@ -15,8 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from harness import Report, benchmark, progress, ratio
+from harness import Report, benchmark, median, progress, ratio
 from rclpy.executors import SingleThreadedExecutor
 
 from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
@@ -70,7 +69,7 @@ def main(report: Report, options: Any) -> None:
         progress(f"round {number + 1}")
         for name, make in EXECUTORS.items():
             times[name].append(callback_time(node, make, options.callbacks))
-    middle = {name: float(np.median(found)) for name, found in times.items()}
+    middle = {name: median(found) for name, found in times.items()}
     usual = middle["rclpy SingleThreadedExecutor"]
     report.table("Processor time per callback", [
         {"executor": name, "least [us]": min(found), "median [us]": middle[name],

@@ -32,7 +32,7 @@ STAGES = {"active": "warm: active [ms]", "configured": "configured", "created": 
           "pss": "PSS [MB]"}  # fmt: skip
 LIBRARIES = (
     "numpy", "rclpy", "sensor_msgs.msg", "control_msgs.msg", "mujoco", "viser", "ruckig",
-    "scipy", "numba", "motion_nodes", "motion_nodes.model.loader",
+    "scipy", "numba", "motion_nodes.model.loader",
     "motion_nodes.nodes.articulation_controller", "motion_nodes.nodes.mujoco_sim",
     "motion_nodes.nodes.browser_viewer",
 )  # fmt: skip

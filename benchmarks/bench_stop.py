@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from harness import Report, Row, benchmark, progress
-from harness.bases import base_config
 from sim.lockstep_robot import NAME, LockstepRobot, WheeledRobot
 
 from motion_nodes.bases.base import Twist2
@@ -75,7 +74,7 @@ def stopped_arm(robot: Robot, moment: float) -> tuple[float, ...]:
 def stopped_base(robot: Robot, twist: Twist2) -> tuple[float, ...]:
     """Stop a base that drives a twist; return the values of ``BASE``."""
     world, travel = MujocoWorld([RobotPlacement(robot, NAME)]), 0.0
-    cell = WheeledRobot(robot, world, base_config(robot))
+    cell = WheeledRobot(robot, world)
     controller = cell.controller
 
     def speed() -> float:

@@ -13,7 +13,7 @@ with new objects.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,14 +53,9 @@ class Item(NamedTuple):
 
     def word(self, x: float, y: float, yaw: float) -> str:
         """Return the argument of ``--object`` for a position x, y [m] and yaw [rad]."""
-        shape, z = self.shape, half_extents(self.shape)[2]
-        kind, sizes = (
-            ("box", shape.size) if isinstance(shape, Box)
-            else ("cylinder", (shape.radius, shape.length)) if isinstance(shape, Cylinder)
-            else ("sphere", (shape.radius,))
-        )  # fmt: skip
-        numbers = ",".join(f"{v:.4f}" for v in sizes)
-        return f"{self.name}:={kind}:{numbers}:{self.mass:.3f}@{x:.4f},{y:.4f},{z:.4f},{yaw:.4f}"
+        kind, z = type(self.shape).__name__.lower(), half_extents(self.shape)[2]
+        sizes = ",".join(f"{v:.4f}" for v in np.ravel(astuple(self.shape)))
+        return f"{self.name}:={kind}:{sizes}:{self.mass:.3f}@{x:.4f},{y:.4f},{z:.4f},{yaw:.4f}"
 
 
 class Scene(NamedTuple):
