@@ -90,8 +90,9 @@ def measure(client: RosClient, robots: list[str], seconds: float) -> list[Row]:
              "threads": entries(pid, "task")}
             for pid, words in found.items()
         ]  # fmt: skip
-    sums: Row = {name: sum(row[name] for row in rows) for name in list(rows[0])[1:]}  # type: ignore[misc]
-    return [*rows, {"": "sum", **sums, "RSS [MB]": None}]
+    summed = ("CPU idle [% of a core]", "CPU moving", "PSS [MB]", "threads")
+    sums = {name: sum(row[name] for row in rows) for name in summed}
+    return [*rows, {"": "sum", **sums}]
 
 
 @benchmark("The running suite", ros=True, seconds=(5.0, "idle, and again moving"))

@@ -91,13 +91,11 @@ class Tally:
 
     def row(self) -> Row:
         """Return the table's row."""
-        depth = [1e3 * max((t.depth for t in self.touches[own]), default=0.0)
-                 for own in (False, True)]  # fmt: skip
+        others, own = ([1e3 * t.depth for t in self.touches[own]] for own in (False, True))
         return {
             "robot": self.name, "planned": self.planned, "refused": self.refused,
-            "touch": len(self.touches[False]), "deepest [mm]": depth[0],
-            "self": len(self.touches[True]), "its depth [mm]": depth[1],
-            "checked": self.configurations,
+            "touch": len(others), "deepest [mm]": max(others, default=0.0), "self": len(own),
+            "its depth [mm]": max(own, default=0.0), "checked": self.configurations,
         }  # fmt: skip
 
 

@@ -152,25 +152,23 @@ class Report:
                   "before the run, so times and maxima are pessimistic.")  # fmt: skip
 
     def table(self, title: str, rows: Sequence[Row], note: str = "") -> None:
-        """Print a table with a note below; nothing without rows."""
+        """Print a table with a note below; nothing without rows. Rows may lack columns."""
         if not rows:
             return
-        columns = list(rows[0])
-        texts = [[_text(cell) for cell in row.values()] for row in rows]
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        cells = [[row.get(name) for name in columns] for row in rows]
+        texts = [[_text(cell) for cell in row] for row in cells]
         widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
         print(f"\n### {title}\n")
         print(_line([name.ljust(w) for name, w in zip(columns, widths, strict=True)]))
         print(_line(["-" * widths[0]] + ["-" * (w - 1) + ":" for w in widths[1:]]))
-        for row in texts:
-            cells = [row[0].ljust(widths[0])]
-            cells += [text.rjust(w) for text, w in zip(row[1:], widths[1:], strict=True)]
-            print(_line(cells))
+        for first, *others in texts:
+            aligned = [text.rjust(w) for text, w in zip(others, widths[1:], strict=True)]
+            print(_line([first.ljust(widths[0]), *aligned]))
         if note:
             print(f"\n{note}")
         sys.stdout.flush()
-        self._content["tables"].append(
-            {"title": title, "columns": columns, "rows": [list(row.values()) for row in rows]}
-        )
+        self._content["tables"].append({"title": title, "columns": columns, "rows": cells})
 
     def write(self, file: Path | None) -> None:
         """Print the command without paths; write everything as JSON, if a file is given."""
