@@ -74,36 +74,6 @@ class MovingScene:
         return Scene(objects={**self.standing, **balls})
 
 
-def draw_scene(
-    policy: RmpflowPolicy, checker: CollisionChecker, rng: np.random.Generator
-) -> MovingScene:
-    """Return a scene whose start and target are collision-free; balls pass beside the base."""
-    home = policy.default_cspace_target
-    limits = policy.robot.limits.select(policy.active_joints)
-    reach = float(np.linalg.norm(policy.tool_pose(home)[:3, 3]))
-    while True:
-        ends = [limits.clip(home + rng.uniform(-0.6, 0.6, len(home))) for _ in range(2)]
-        X = policy.tool_pose(ends[1])
-        if np.hypot(*X[:2, 3]) < 0.35 or X[2, 3] < 0.15:
-            continue
-        table = world_object("table", Box((1.6, 1.6, 0.1)), from_xyz_rpy((0.0, 0.0, -0.25)))
-        standing = {"table": table}
-        for k in range(BOXES):
-            p, size = _around(rng, reach), rng.uniform(0.05, 0.2, 3).tolist()
-            pose = from_xyz_rpy(p, (0.0, 0.0, rng.uniform(-3.0, 3.0)))
-            standing[f"box{k}"] = world_object(f"box{k}", Box(tuple(size)), pose)
-        scene = MovingScene(ends[0], X, standing, [_flight(rng, k, reach) for k in range(BALLS)])
-        checker.set_scene(Scene(objects=standing))
-        if all(_is_clear(checker, q) for q in ends):
-            checker.set_scene(scene.at(0.0))
-            if _is_clear(checker, ends[0]):
-                return scene
-
-
-def _is_clear(checker: CollisionChecker, q: np.ndarray) -> bool:
-    return checker.is_free(q) and bool(checker.sphere_distances(q).distance.min() > 0.03)
-
-
 def _around(rng: np.random.Generator, reach: float) -> np.ndarray:
     while True:
         p = rng.uniform((-reach, -reach, 0.0), (reach, reach, 1.2 * reach))
@@ -136,19 +106,9 @@ class Outcome(NamedTuple):
     """Min distance of a robot at rest at its start [m]."""
 
 
-def run_scene(arm: JudgedArm, scene: MovingScene) -> Outcome:
-    """Run a policy in a scene; obstacles are updated at 100 Hz."""
-    policy, q = arm.policy, scene.start
-    policy.reset()
-    follower = Follower(policy)
-    follower.follow_pose(scene.target, 0.0)
-    arm.start(scene.start, scene.at(0.0))
-    passive = min(arm.clearance_at_rest(scene.at(t)) for t in np.arange(0.0, DURATION, 5 * FRAME))
-    arm.place(scene.start, scene.at(0.0))
-    for k in range(round(DURATION / FRAME)):
-        q, _ = arm.follow(follower, scene.at(k * FRAME), k * FRAME)
-    error = np.linalg.norm(policy.tool_pose(q)[:3, 3] - scene.target[:3, 3])
-    return Outcome(arm.verdict, float(error), passive)
+def _in_front(X: np.ndarray) -> bool:
+    """Return whether a pose of the tool is neither at the base nor low."""
+    return bool(np.hypot(*X[:2, 3]) > 0.35 and X[2, 3] > 0.15)
 
 
 class Runs:
@@ -159,7 +119,7 @@ class Runs:
         self.name = name
         self.policy = kind(load_robot(name), ignore_robot_state_updates=True)
         self.checker = CollisionChecker(self.policy.robot, self.policy.active_joints)
-        self.arm = JudgedArm(self.policy)
+        self.arm, self._home = JudgedArm(self.policy), self.policy.default_cspace_target
         warm_up(self.checker)
         self._alone: dict[tuple[int, str], Run] = {}
 
@@ -174,28 +134,67 @@ class Runs:
         return found
 
     def scene(self, seed: int) -> Outcome:
-        """Return the result of one scene."""
-        scene = draw_scene(self.policy, self.checker, np.random.default_rng(seed))
-        return run_scene(self.arm, scene)
+        """Run the policy in a scene; obstacles are updated at 100 Hz."""
+        scene, policy = self._scene(np.random.default_rng(seed)), self.policy
+        policy.reset()
+        follower = Follower(policy)
+        follower.follow_pose(scene.target, 0.0)
+        arm, q = self.arm, scene.start
+        arm.start(q, scene.at(0.0))
+        moments = np.arange(0.0, DURATION, 5 * FRAME)
+        passive = min(arm.clearance_at_rest(scene.at(t)) for t in moments)
+        arm.place(q, scene.at(0.0))
+        for k in range(round(DURATION / FRAME)):
+            q, _ = arm.follow(follower, scene.at(k * FRAME), k * FRAME)
+        error = np.linalg.norm(policy.tool_pose(q)[:3, 3] - scene.target[:3, 3])
+        return Outcome(arm.verdict, float(error), passive)
+
+    def _scene(self, rng: np.random.Generator) -> MovingScene:
+        """Return a scene whose start and target are collision-free; balls pass beside the base."""
+        reach = float(np.linalg.norm(self.policy.tool_pose(self._home)[:3, 3]))
+        table = world_object("table", Box((1.6, 1.6, 0.1)), from_xyz_rpy((0.0, 0.0, -0.25)))
+        while True:
+            ends = [self._near_home(rng, 0.6) for _ in range(2)]
+            X = self.policy.tool_pose(ends[1])
+            if not _in_front(X):
+                continue
+            standing = {"table": table}
+            for k in range(BOXES):
+                p, size = _around(rng, reach), rng.uniform(0.05, 0.2, 3).tolist()
+                pose = from_xyz_rpy(p, (0.0, 0.0, rng.uniform(-3.0, 3.0)))
+                standing[f"box{k}"] = world_object(f"box{k}", Box(tuple(size)), pose)
+            flights = [_flight(rng, k, reach) for k in range(BALLS)]
+            scene = MovingScene(ends[0], X, standing, flights)
+            self.checker.set_scene(Scene(objects=standing))
+            if all(map(self._is_clear, ends)):
+                self.checker.set_scene(scene.at(0.0))
+                if self._is_clear(ends[0]):
+                    return scene
 
     def _start(self, seed: int, kind: str) -> tuple[Array, Array]:
         """Return a collision-free start, and a target pose of the tool."""
-        rng, limits = np.random.default_rng(seed), self.checker.limits
-        home = self.policy.default_cspace_target
+        rng, is_free = np.random.default_rng(seed), self.checker.is_free
         while True:
-            goal = limits.clip(home + rng.uniform(-0.6, 0.6, len(home)))
+            goal = self._near_home(rng, 0.6)
             if kind == KINDS[0]:
-                q = limits.clip(home + rng.uniform(-1.0, 1.0, len(home)))
+                q = self._near_home(rng, 1.0)
             else:
                 q = configurations(self.checker, 1, rng)[0]
-            X = self.policy.tool_pose(goal)
             if kind == KINDS[2]:
-                if self.checker.is_free(q):
+                if is_free(q):
                     return q, from_xyz_rpy(rng.uniform(*BESIDE), (np.pi, 0.0, 0.0))
                 continue
-            in_reach = np.hypot(*X[:2, 3]) > 0.35 and X[2, 3] > 0.15
-            if in_reach and self.checker.is_free(q) and self.checker.is_free(goal):
+            X = self.policy.tool_pose(goal)
+            if _in_front(X) and is_free(q) and is_free(goal):
                 return q, X
+
+    def _near_home(self, rng: np.random.Generator, most: float) -> Array:
+        home = self._home
+        return self.checker.limits.clip(home + rng.uniform(-most, most, len(home)))
+
+    def _is_clear(self, q: Array) -> bool:
+        distances = self.checker.sphere_distances(q).distance
+        return self.checker.is_free(q) and bool(distances.min() > 0.03)
 
     def run(
         self, q: Array, X_WT: Array, scene: Scene | None = None, *, way: str = WAYS[0],

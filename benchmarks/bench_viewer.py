@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from harness import CpuShare, Report, Row, benchmark, progress
@@ -51,11 +52,11 @@ def counted() -> Iterator[np.ndarray]:
         sent[1] += 1.0
         push(self, message)
 
-    ServerConnection.send, AsyncMessageBuffer.push = counting_send, counting_push
-    try:
+    with (
+        patch.object(ServerConnection, "send", counting_send),
+        patch.object(AsyncMessageBuffer, "push", counting_push),
+    ):
         yield sent
-    finally:
-        ServerConnection.send, AsyncMessageBuffer.push = send, push
 
 
 @contextlib.contextmanager
