@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from harness import Report, Row, benchmark, median, progress
+from harness import Options, Report, Row, benchmark, median, progress
 from sim.lockstep_robot import NAME, WheeledRobot
 
 from motion_nodes.base_navigation.base_motion import BaseMotion
@@ -163,7 +163,7 @@ def run(robot: Robot, seed: int) -> Outcome:
 
 
 @benchmark("Bases among obstacles", scenes=(40, "of each robot"), robots=(ROBOTS, "", ROBOTS))
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Run all scenes of all robots."""
     rows: list[Row] = []
     for name in options.robots:

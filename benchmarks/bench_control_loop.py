@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 import rclpy
-from harness import CpuShare, Report, Row, Spread, benchmark, progress, ratio, started
-from harness.processes import looped, ros_args, script_command
+from harness import CpuShare, Options, Report, Row, Spread, benchmark, progress, ratio
+from harness.processes import looped, ros_args, script_command, started
 from sensor_msgs.msg import JointState
 
 from motion_nodes.model.loader import load_robot
@@ -83,7 +83,7 @@ def measure(command: list[str], rate: float, seconds: float) -> Row:
 
 @benchmark("Control loop: CPU and period", ros=True, rates=[250.0, 500.0, 1000.0],
            seconds=(3.0, "of each measurement"))  # fmt: skip
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure both nodes at all rates."""
     node, rows = rclpy.create_node("bench_control_loop"), list[Row]()
     for rate in options.rates:

@@ -17,10 +17,9 @@ import tempfile
 import traceback
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from harness import CpuShare, Report, Row, Spread, benchmark, motion_up, progress
+from harness import CpuShare, Options, Report, Row, Spread, benchmark, motion_up, progress
 from hardware.driver_journey import DriverJourney
 from hardware.fake_controllers import ARMS, ROBOTS, ready_state, robot_folder
 from hardware.fake_process import FakeProcess
@@ -83,7 +82,7 @@ def random_goals(journey: DriverJourney, count: int, rng: random.Random) -> list
     return wrong
 
 
-def run(driver: str, options: Any) -> tuple[Row, list[str]]:
+def run(driver: str, options: Options) -> tuple[Row, list[str]]:
     """Run a suite with a fake controller; return a row of the table, and the failures."""
     host = f"127.0.{os.getpid() >> 8 & 255}.{max(2, os.getpid() & 255)}"
     name, robot, speed = ROBOTS[driver], load_robot(ROBOTS[driver]), SPEED.get(driver, 1.0)
@@ -119,7 +118,7 @@ def run(driver: str, options: Any) -> tuple[Row, list[str]]:
     return row, wrong
 
 
-def measure(driver: str, options: Any) -> tuple[Row, list[str]]:
+def measure(driver: str, options: Options) -> tuple[Row, list[str]]:
     """Return a row of the table, and the failures, what ended the run among them."""
     try:
         return run(driver, options)
@@ -129,7 +128,7 @@ def measure(driver: str, options: Any) -> tuple[Row, list[str]]:
 
 @benchmark("Drivers of real robots, against fake controllers", ros=True, seed=(1, "of the goals"),
            drivers=(list(ARMS), "", ARMS), goals=(30, "random goals for each driver"))  # fmt: skip
-def main(report: Report, options: Any) -> bool:
+def main(report: Report, options: Options) -> bool:
     """Measure and print."""
     found = {driver: measure(driver, options) for driver in options.drivers}
     notes = [f"{driver}: {text}" for driver, (_, wrong) in found.items() for text in wrong]

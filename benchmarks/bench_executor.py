@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from harness import Report, benchmark, median, progress, ratio
+from harness import Options, Report, benchmark, median, progress, ratio
 from rclpy.executors import SingleThreadedExecutor
 
 from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
@@ -60,7 +60,7 @@ def callback_time(node: Any, make: Callable[[], Any], callbacks: int) -> float:
 
 
 @benchmark("Executors", ros=True, rounds=5, callbacks=200)
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     node = ArticulationControllerNode(["--ros-args", "-p", "robot:=franka"])
     node.trigger_configure()

@@ -10,10 +10,10 @@ overloaded. Measured with grasp forces that follow load and slip, and with a con
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from harness import Report, Row, benchmark, median, progress
+from harness import Options, Report, Row, benchmark, median, progress
 from control.grasping_arm import PLACE, POST, TOOL, GraspingArm, Item
 
 import motion_nodes as mn
@@ -84,7 +84,7 @@ def carry(item: Item, settings: GraspSettings, max_effort: float, seed: int) -> 
 
 
 @benchmark("Grasps by force", objects=100)
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     rows = list[Row]()
     for mode, (settings, max_effort) in MODES.items():

@@ -17,11 +17,11 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pinocchio as pin
-from harness import Report, Row, Spread, available, benchmark, median, progress, ratio
+from harness import Options, Report, Row, Spread, benchmark, median, progress, ratio
+from harness.timing import available
 from ik.ik_samples import draw, pose_of
 from peers.ik import BUDGET, CONTENDERS, TOLERANCE, Solve
 
@@ -127,7 +127,7 @@ def among_boxes(report: Report, count: int = 100, boxes: int = 20) -> None:
 
 
 @benchmark("Inverse kinematics", poses=1000)
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Print all tables."""
     among_boxes(report)
     for name in ("franka", "ur10e") if options.poses else ():

@@ -10,11 +10,10 @@ with the same law in pinocchio (crba, rnea, frame Jacobian).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pinocchio
-from harness import Report, Row, Spread, benchmark, progress, take_turns
+from harness import Options, Report, Row, Spread, benchmark, progress, take_turns
 from control.compliant_arm import CompliantArm
 
 STIFFNESS = (600.0, 40.0)
@@ -89,7 +88,7 @@ def with_pinocchio(arm: CompliantArm) -> Callable[[], object]:
 
 
 @benchmark("Impedance control", pushes=1000, wrenches=20)
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     rows, pushed = list[Row](), options.pushes // len(ROBOTS)
     for name, bend in ROBOTS:

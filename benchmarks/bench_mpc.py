@@ -11,10 +11,9 @@ among 50 resting and 50 moving boxes, with a new target each second.
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
-from harness import Report, Row, Spread, benchmark, progress
+from harness import Options, Report, Row, Spread, benchmark, progress
 from bench_rmpflow_runs import KINDS, Run, Runs, arrival_rows, scene_rows
 from rmpflow.judged_arm import FRAME
 from u_trap import BEYOND_U, U_WALLS
@@ -72,7 +71,7 @@ def step_times(runs: Runs, *, moving: bool, seconds: int = 10) -> list[float]:
 
 
 @benchmark("Reactive MPC beside RMPflow", starts=50, scenes=50, traps=20)
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     arrivals, traps, scenes, steps = list[Row](), list[Row](), list[Row](), list[Row]()
     for name, kind in POLICIES.items():

@@ -9,11 +9,10 @@ missing pixels; the map is compared with the boxes after each image.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from harness import Report, Row, benchmark, least_cpu, progress
+from harness import Options, Report, Row, benchmark, progress
 from camera_latency import POLICIES, lockstep_row, ros_row
+from harness.timing import least_cpu
 from perception import boxes_seen
 from perception.boxes_seen import camera, depth_of, looking, with_faults
 from scipy.spatial import cKDTree
@@ -177,7 +176,7 @@ def checks(report: Report) -> None:
     lockstep=(0, "crates to place in lockstep with the physics, instead of all else"),
     room=(1.0, "time before a touch at which they appear [s]"), rate=(10.0, "of cameras [Hz]"),
 )  # fmt: skip
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     if options.latency or options.lockstep:
         for measure, crates, how in (

@@ -15,27 +15,25 @@ import itertools
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import rclpy
-from harness import Report, Row, Spread, benchmark, median, motion_up, progress
+from harness import Options, Report, Row, Spread, benchmark, median, motion_up, progress
 from moveit_msgs.msg import PlanningScene
 from moveit_msgs.srv import ApplyPlanningScene, GetMotionPlan, GetPlannerParams
-from planner_client import Codes, at, box, state
+from planner_client import Codes, at, state
 from ros_client import RosClient
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
+from motion_nodes.ros.scene.collision_objects import object_message
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.world import World
+from motion_nodes.scene.scene import Scene, WorldObject, world_object
 
 ROBOT, GROUP = load_robot("franka"), "arm"
 WARM_UP = 5  # number of requests before the timed ones
-Boxes = list[tuple[tuple[float, float, float], tuple[float, float, float]]]
-"""Sizes and positions [m]."""
 
 
 class Answer(NamedTuple):
@@ -48,23 +46,22 @@ class Answer(NamedTuple):
     """Round trip of a request without work."""
 
 
-def boxes(count: int) -> Boxes:
+def boxes(count: int) -> list[WorldObject]:
     """Return boxes around the robot, none close to its base; more boxes are smaller."""
-    rng, found = np.random.default_rng(count), Boxes()
+    rng, found = np.random.default_rng(count), list[WorldObject]()
     size = 0.12 * (40.0 / count) ** (1.0 / 3.0)
     while len(found) < count:
         xyz = rng.uniform((-0.9, -0.9, 0.05), (0.9, 0.9, 1.1))
         if np.hypot(*xyz[:2]) > 0.3:
-            found.append((tuple((rng.uniform(0.3, 1.0, 3) * size).tolist()), tuple(xyz.tolist())))
+            shape = Box(*(rng.uniform(0.3, 1.0, 3) * size).tolist())
+            found.append(world_object(f"box{len(found)}", shape, from_xyz_rpy(xyz)))
     return found
 
 
-def valid_states(objects: Boxes, count: int) -> list[dict[str, float]]:
+def valid_states(objects: list[WorldObject], count: int) -> list[dict[str, float]]:
     """Return random states of the arm that are collision-free by the exact geometry."""
-    world, group = World(), ROBOT.group(GROUP)
-    for k, (size, xyz) in enumerate(objects):
-        world.add(world_object(f"box{k}", Box(size), from_xyz_rpy(xyz)))
-    checker = CollisionChecker(ROBOT, GROUP, scene=world.scene, clearance=0.01)
+    scene, group = Scene({item.name: item for item in objects}), ROBOT.group(GROUP)
+    checker = CollisionChecker(ROBOT, GROUP, scene=scene, clearance=0.01)
     rng, states = np.random.default_rng(1), list[dict[str, float]]()
     while len(states) < count:
         q = rng.uniform(group.limits.lower, group.limits.upper)
@@ -119,16 +116,15 @@ def measure(count: int, clients: int, plans: int) -> Row:
 
 @benchmark("Latency of plan_kinematic_path from other processes", ros=True,
            plans=(200, "per client"))  # fmt: skip
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure."""
     rows = []
     with motion_up("franka", "--backend", "mock", "--viewer", "none", "--no-floor"):
         for count, numbers in ((40, (1, 4)), (1000, (1,))):
             client, scene = RosClient("plan_latency_scene"), PlanningScene()
             scene.robot_state.is_diff = True
-            scene.world.collision_objects = [
-                box(f"box{k}", size, xyz) for k, (size, xyz) in enumerate(boxes(count))
-            ]
+            objects = [object_message(item, ROBOT.base_frame) for item in boxes(count)]
+            scene.world.collision_objects = objects
             request = ApplyPlanningScene.Request(scene=scene)
             assert client.call(ApplyPlanningScene, "apply_planning_scene", request).success
             client.close()

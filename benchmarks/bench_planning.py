@@ -30,7 +30,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import planning_anytime
-from harness import Report, Row, Spread, benchmark, mean, median, peer_lines, progress, ratio
+from harness import Options, Report, Row, Spread, benchmark, median, progress, ratio
+from harness.timing import mean, peer_lines
 from planning_problems import Problem, ProblemSet
 
 from motion_nodes.planning.path_verification import PathVerifier
@@ -312,7 +313,7 @@ def row_of_motions(family: str, found: Sequence[Motions], *, beside: bool) -> Ro
            trajopt=(False, "TrajOpt beside RRTConnect instead"),
            anytime=(False, "lengths against time beside vamp's AORRTC instead"),
            every=(1, "stride of all problems"))  # fmt: skip
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Print the tables."""
     if options.problems is None:
         sys.exit("No problems: name their folder with --problems.")

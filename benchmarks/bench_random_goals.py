@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import collections
 import time
-from typing import Any
 
 import numpy as np
-from harness import Report, Row, benchmark, motion_up, progress
+from harness import Options, Report, Row, benchmark, motion_up, progress
 from joint_client import JointClient
 from moveit_msgs.srv import GetStateValidity
 from planner_client import Codes, Planner, state
@@ -123,18 +122,21 @@ class Separation:
         low, high = bounds(group)
         others = np.tile(robot.home, (OTHERS, 1))
         others[:, group.indices] = np.random.default_rng(2).uniform(low, high, (OTHERS, len(low)))
-        self._home, self._blocked = robot.home[group.indices], list[np.ndarray]()
-        for index, *range_ in zip(group.indices, low, high, strict=True):
-            blocked = []
-            for value in np.linspace(*range_, VALUES):
-                always = set(robot.tree.links)  # links in the floor for all values of the others
-                for q in others.copy():
-                    q[index] = value
-                    always &= {c.pair[0] for c in checker.explain(q) if c.kind == "world"}
-                    if not always:
-                        break
-                blocked += [value] if always else []
-            self._blocked.append(np.array(blocked))
+
+        def is_blocked(index: int, value: float) -> bool:
+            always = set(robot.tree.links)  # links in the floor for all values of the others
+            for q in others.copy():
+                q[index] = value
+                always &= {c.pair[0] for c in checker.explain(q) if c.kind == "world"}
+                if not always:
+                    return False
+            return True
+
+        self._home = robot.home[group.indices]
+        self._blocked = [
+            np.array([value for value in np.linspace(a, b, VALUES) if is_blocked(index, value)])
+            for index, a, b in zip(group.indices, low, high, strict=True)
+        ]
 
     def separates(self, q: np.ndarray) -> bool:
         """Return whether the floor separates a configuration of the group from home."""
@@ -144,7 +146,7 @@ class Separation:
         )
 
 
-def measure(name: str, options: Any) -> tuple[Row, str]:
+def measure(name: str, options: Options) -> tuple[Row, str]:
     """Return a row of the table, and its notes."""
     robot, rng = load_robot(name), np.random.default_rng(options.seed)
     group = next(g for g in robot.groups.values() if g.tip is not None)
@@ -171,7 +173,7 @@ def measure(name: str, options: Any) -> tuple[Row, str]:
 
 @benchmark("Random valid goals through move_action", ros=True, goals=(60, "for each robot"),
            robots=["franka", "ur10e"], seed=(1, "of the goals"))  # fmt: skip
-def main(report: Report, options: Any) -> bool:
+def main(report: Report, options: Options) -> bool:
     """Send goals to each robot and print the results."""
     found = []
     for robot in options.robots:

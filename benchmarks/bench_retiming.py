@@ -17,7 +17,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from harness import Report, Row, benchmark, median, peer_lines, progress, take_turns
+from harness import Options, Report, Row, benchmark, median, progress, take_turns
+from harness.timing import peer_lines
 from trajectory.retime_limits import JERK, arm_limits, excess, fault_of, random_path
 
 from motion_nodes.errors import MotionError
@@ -140,7 +141,7 @@ def random_paths(report: Report, count: int) -> None:
 
 @benchmark("Timing of paths", paths=(1000, "random paths, of both kinds"),
            peer_python=("", "a Python that has toppra and copp-py"))  # fmt: skip
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     by_length(report)
     if options.peer_python:

@@ -16,10 +16,9 @@ not counted.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from harness import Report, Row, Spread, benchmark, pin_to_core, progress, take_turns
+from harness import Options, Report, Row, Spread, benchmark, progress, take_turns
+from harness.timing import pin_to_core
 from rmpflow.judged_arm import FollowingArm
 from scene.random_scenes import random_pose
 
@@ -113,7 +112,7 @@ def lag_row(name: str, own: bool, every: float, seconds: float) -> Row:
 
 @benchmark("RMPflow", rounds=25, seconds=(12.0, "of the lag, simulated"),
            only=("", "measure only this", ("", "evaluation", "lag")))  # fmt: skip
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     pin_to_core()
     if options.only != "lag":

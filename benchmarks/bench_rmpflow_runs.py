@@ -17,10 +17,10 @@ node's target follower commands a robot in MuJoCo, which reports contacts (see
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from harness import Report, Row, Spread, benchmark, progress
+from harness import Options, Report, Row, Spread, benchmark, progress
 from rmpflow.judged_arm import FRAME, JudgedArm, Verdict, judged
 from scene.checkers import configurations
 
@@ -262,7 +262,7 @@ def scene_rows(name: str, found: list[Outcome]) -> list[Row]:
 
 
 @benchmark("RMPflow: arrivals and clearances", starts=200, scenes=200, robots=["franka", "ur10e"])
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     robots, rows = [Runs(name) for name in options.robots], list[Row]()
     for robot in robots:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from harness import Report, Row, benchmark, median, progress
+from harness import Options, Report, Row, benchmark, median, progress
 
 _PATTERNS = ("*.urdf", "*.urdf.xacro", "*.xml", "*.mjcf")
 _TIMEOUT = 600
@@ -116,7 +116,7 @@ def expectation(item: Item, expected: dict[str, Any]) -> list[str] | None:
     return next((g for pattern, g in expected.items() if re.search(pattern, str(item))), None)
 
 
-def swept(items: list[Item], packages: list[str], options: Any) -> dict[Item, dict[str, Any]]:
+def swept(items: list[Item], packages: list[str], options: Options) -> dict[Item, dict[str, Any]]:
     """Return the result of each file."""
     with ThreadPoolExecutor(options.jobs) as pool:
         waiting = {pool.submit(tried, item, packages, options.accuracy): item for item in items}
@@ -128,7 +128,7 @@ def swept(items: list[Item], packages: list[str], options: Any) -> dict[Item, di
 @benchmark("Robots that nobody here prepared", folders=True,
            list=(Path, "of robots below the first folder"), every=(1, "only every n-th file"),
            accuracy=(0.05, "of spheres [m]; 0: default"), jobs=2)  # fmt: skip
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Run the sweep."""
     expected = yaml.safe_load(_GROUPS.read_text()) or {}
     if options.list is None:

@@ -16,11 +16,10 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import coal
 import numpy as np
-from harness import Report, Row, benchmark, progress
+from harness import Options, Report, Row, benchmark, progress
 from bench_true_geometry import random_obstacles
 from scene.checkers import configurations
 from scene.coal_robot import CoalRobot, Shapes
@@ -56,9 +55,9 @@ def meshes(checker: CollisionChecker) -> dict[str, Shapes]:
     return found
 
 
-def judged(robot: Robot, count: int, seed: int) -> tuple[Counter[str], int]:
+def judged(robot: Robot, count: int) -> tuple[Counter[str], int]:
     """Return the differing verdicts on random configurations, and the number of spheres."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
     checker = CollisionChecker(robot)
     pairs = checked_pairs(robot, checker.bodies, Scene().allowed, exact=True)
     truth, tally = CoalRobot(checker, meshes(checker), pairs), Counter[str]()
@@ -77,9 +76,8 @@ def judged(robot: Robot, count: int, seed: int) -> tuple[Counter[str], int]:
 
 
 @benchmark("Spheres and exact checks beside coal", folders=True,
-           only=(ARMS, "ends of the URDFs' paths"), count=(2000, "configurations"),
-           accuracy=(float, "of spheres [m]"), seed=1)  # fmt: skip
-def main(report: Report, options: Any) -> None:
+           only=(ARMS, "ends of the URDFs' paths"), count=(2000, "configurations"))  # fmt: skip
+def main(report: Report, options: Options) -> None:
     """Measure all arms in the folder with the packages of sweep_packages.txt."""
     rows, folder = list[Row](), options.folders[0]
     files = sorted(folder.rglob("*.urdf"))
@@ -88,9 +86,8 @@ def main(report: Report, options: Any) -> None:
         with tempfile.TemporaryDirectory() as output:
             made = new_robot(
                 file, name="judged", output=Path(output) / "judged", package_paths=[folder],
-                spheres_accuracy=options.accuracy,
             )  # fmt: skip
-            tally, spheres = judged(made.robot, options.count, options.seed)
+            tally, spheres = judged(made.robot, options.count)
         share = Counter({key: 100.0 * value / tally["all"] for key, value in tally.items()})
         rows.append({
             "arm": end, "spheres": spheres, "free [%]": share["free"],

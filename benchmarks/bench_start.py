@@ -17,10 +17,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-from harness import Report, Row, benchmark, isolate, median, progress, script_command, started
-from harness.processes import START, memory, ros_args
+from harness import Options, Report, Row, benchmark, median, progress
+from harness.processes import START, isolate, memory, ros_args, script_command, started
 
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
@@ -89,7 +88,7 @@ def import_row(library: str, count: int) -> Row:
 
 @benchmark("Start of the nodes", count=(2, "starts of each kind"),
            imports=(3, "fresh processes per library"))  # fmt: skip
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure nodes, then imports."""
     isolate()
     report.table(

@@ -13,10 +13,9 @@ nodes; the latency of the command (a period of the node's loop, and DDS) is not 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from harness import Report, Row, benchmark, progress
+from harness import Options, Report, Row, benchmark, progress
 from sim.lockstep_robot import NAME, LockstepRobot, WheeledRobot
 
 from motion_nodes.bases.base import Twist2
@@ -113,7 +112,7 @@ def rest_times(cell: LockstepRobot, step: Callable[[], tuple[bool, bool]]) -> tu
 
 
 @benchmark("The stop at full speed", moments=(MOMENTS, "of the motion of an arm"))
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     progress("arms")
     moments, arms, bases = np.linspace(0.05, 0.8, options.moments), list[Row](), list[Row]()

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import time
 from collections.abc import Callable
 from typing import Any
 
-from harness import CpuShare, Report, Row, benchmark, motion_up, progress
+from harness import CpuShare, Options, Report, Row, benchmark, motion_up, progress
 from geometry_msgs.msg import TwistStamped
-from harness.processes import descendants, entries, executable_of, memory
+from harness.processes import descendants, executable_of, memory
 from ros_client import BEST_EFFORT, RosClient
 from sensor_msgs.msg import JointState
 
@@ -87,7 +88,7 @@ def measure(client: RosClient, robots: list[str], seconds: float) -> list[Row]:
             {"": executable_of(words), "CPU idle [% of a core]": idle[pid],
              "CPU moving": moving[pid],
              **dict(zip(("RSS [MB]", "PSS [MB]"), memory(pid), strict=True)),
-             "threads": entries(pid, "task")}
+             "threads": len(os.listdir(f"/proc/{pid}/task"))}
             for pid, words in found.items()
         ]  # fmt: skip
     summed = ("CPU idle [% of a core]", "CPU moving", "PSS [MB]", "threads")
@@ -96,7 +97,7 @@ def measure(client: RosClient, robots: list[str], seconds: float) -> list[Row]:
 
 
 @benchmark("The running suite", ros=True, seconds=(5.0, "idle, and again moving"))
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure all suites."""
     client = RosClient("bench_suite")
     for title, robots in SUITES.items():

@@ -17,7 +17,7 @@ from dataclasses import astuple, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from harness import Report, benchmark, median, motion_up, progress
+from harness import Options, Report, benchmark, median, motion_up, progress
 from ros_client import RosClient
 from simulated_objects import SimulatedObjects
 from std_msgs.msg import String
@@ -214,7 +214,7 @@ def attempt(cell: Cell, scene: Scene, items: Sequence[Item]) -> Outcome:
     return Outcome(fault, status["state"] == "succeeded", pick, took, len(failures))
 
 
-def factory(report: Report, minutes: float, speed: float) -> None:
+def factory(report: Report, minutes: float) -> None:
     """Repeat the rounds of the demo "factory" for a simulated time; MuJoCo reports contacts.
 
     A failed round ends its suite; the next round starts with a new suite.
@@ -236,7 +236,6 @@ def factory(report: Report, minutes: float, speed: float) -> None:
 
     def play(client: FactoryClient, findings: DemoFindings) -> None:
         parameters = RosClient("bench_factory")
-        assert parameters.set_parameters("/mujoco_sim", real_time_factor=speed).successful
         for name in client.arms:
             # On a shared machine joint states may pause for one or two seconds.
             node = f"/{name}/joint_trajectory_controller"
@@ -304,11 +303,10 @@ def sentences(report: Report, scenes: int, seed: int) -> None:
 
 
 @benchmark("Tasks in simulation", ros=True, scenes=20, seed=1,
-           factory=(float, "minutes with four arms at one table instead of scenes"),
-           speed=(1.0, "simulated per real time, of the four arms"))  # fmt: skip
-def main(report: Report, options: Any) -> None:
+           factory=(float, "minutes with four arms at one table instead of scenes"))  # fmt: skip
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     if options.factory:
-        factory(report, options.factory, options.speed)
+        factory(report, options.factory)
     else:
         sentences(report, options.scenes, options.seed)

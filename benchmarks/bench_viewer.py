@@ -23,7 +23,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from harness import CpuShare, Report, Row, benchmark, progress
+from harness import CpuShare, Options, Report, Row, benchmark, progress
 from harness.processes import descendants, looped
 
 from motion_nodes.model.loader import load_robot
@@ -125,7 +125,7 @@ def with_page(count: int, seconds: float, shadows: bool) -> Row:
 
 
 @benchmark("Browser viewer", seconds=(5.0, "of each measurement"), robots=([1, 4], "how many"))
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure."""
     progress("viewer without a page")
     rows = [without_page(count, options.seconds) for count in options.robots]

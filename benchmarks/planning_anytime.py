@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from harness import Row, mean
+from harness import Row
+from harness.timing import mean
 
 from motion_nodes.planning.anytime_planner import AnytimeRrtConnect
 from motion_nodes.planning.planning_problem import PlanRequest, PlanResult

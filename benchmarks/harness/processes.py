@@ -92,11 +92,6 @@ def memory(pid: int) -> tuple[float, float]:
     return kilobytes["Rss"] / 1024.0, kilobytes["Pss"] / 1024.0
 
 
-def entries(pid: int, kind: str) -> int:
-    """Return the number of threads (``task``) or file handles (``fd``) of a process."""
-    return len(list(Path(f"/proc/{pid}/{kind}").iterdir()))
-
-
 def executable_of(command: Sequence[str]) -> str:
     """Return the name of a process of the suite, from its command line."""
     if "motion_nodes.nodes" in command:

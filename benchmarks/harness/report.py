@@ -30,7 +30,8 @@ QUIET = 0.1
 Cell = str | float | int | None
 Row = dict[str, Cell]
 """Row of a table, by column."""
-Measure = Callable[["Report", Any], object]
+Options = argparse.Namespace
+Measure = Callable[["Report", Options], object]
 
 
 def benchmark(

@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Percentiles, and timing of contenders that take turns on one core."""
+"""Percentiles, and contenders: installed or in another Python, in turns on one core."""
 
 from __future__ import annotations
 
 import gc
+import json
 import math
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+
+from harness.processes import script_command
+from harness.report import progress
+
+T = TypeVar("T")
 
 
 class Spread(NamedTuple):
@@ -94,3 +101,24 @@ def take_turns(
     finally:
         gc.enable()
     return {name: Times(min(v), float(np.median(v))) for name, v in found.items()}
+
+
+def available(makers: Mapping[str, Callable[..., T]], *args: Any) -> dict[str, T]:
+    """Return the available contenders; print the missing ones and the reasons."""
+    found = {}
+    for name, make in makers.items():
+        try:
+            found[name] = make(*args)
+        except ImportError as error:
+            progress(f"without {name}: {error}")
+    return found
+
+
+def peer_lines(python: str, script: str, *args: str) -> list[Any]:
+    """Return the lines of JSON that a script prints in another Python; none if it fails."""
+    command = [python, *script_command(script, *args)[1:]]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        progress(f"without {script}: it ended with code {done.returncode}")
+        return []
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

@@ -31,7 +31,8 @@ from motion_nodes.ros import qos
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from harness import isolate, motion_up, progress
+from harness import motion_up, progress
+from harness.processes import isolate
 
 MOVABLE = {
     "red_cube": "box:0.04,0.04,0.04:0.1", "sponge": "box:0.05,0.05,0.05:0.05",
