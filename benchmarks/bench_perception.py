@@ -9,12 +9,14 @@ missing pixels; the map is compared with the boxes after each image.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from harness import Options, Report, Row, benchmark, progress
 from camera_latency import POLICIES, lockstep_row, ros_row
 from harness.timing import least_cpu
 from perception import boxes_seen
-from perception.boxes_seen import camera, depth_of, looking, with_faults
+from perception.boxes_seen import EYE, SETTINGS, TABLE, camera, centres, depth_of, with_faults
 from scipy.spatial import cKDTree
 
 from motion_nodes.model.loader import load_robot
@@ -26,8 +28,7 @@ from motion_nodes.scene.octree import decode, encode
 from motion_nodes.scene.voxels import voxels
 from motion_nodes.scene.world import World
 
-TABLE = np.array([(0.1, -0.6, -0.1), (1.1, 0.6, 0.0)])
-LOW, HIGH = (0.0, -0.8, -0.2), (1.2, 0.8, 0.8)
+LOW, HIGH = SETTINGS.region_min, SETTINGS.region_max
 SEEDS = 2
 
 
@@ -43,22 +44,21 @@ def time_per_image(report: Report) -> None:
     progress("time per image")
     rng = np.random.default_rng(0)
     boxes, pinhole = boxes_on_table(rng), camera(640, 480)
-    X = looking((0.2, -0.9, 1.0), (0.6, 0.0, 0.1))
-    depth = with_faults(depth_of(boxes, X, pinhole), rng)
+    depth = with_faults(depth_of(boxes, EYE, pinhole), rng)
     projection, made = DepthProjection(pinhole), OccupancyMap(MapSettings())
     spheres = np.column_stack((rng.uniform(-0.5, 0.5, (70, 3)), np.full(70, 0.06)))
     points = projection.points(depth)
     for k in range(3):
-        made.add_view(points, X, 0.1 * k, spheres)
+        made.add_view(points, EYE, 0.1 * k, spheres)
     solid = made.voxels()
     assert solid is not None
     data, many = encode(solid), np.tile(points, (16, 1))
     rows: list[Row] = []
     for name, work in {
         "depth image 640 x 480 to points": lambda: projection.points(depth),
-        "307 200 points into the map": lambda: made.add_view(points, X, 1.0, spheres),
+        "307 200 points into the map": lambda: made.add_view(points, EYE, 1.0, spheres),
         "4.9 million points, of which a fifth are used":
-            lambda: made.add_view(many, X, 1.0, spheres),
+            lambda: made.add_view(many, EYE, 1.0, spheres),
         f"{len(solid.cells)} occupied voxels as a solid": made.voxels,
         "merged to boxes": lambda: voxels(solid.resolution, solid.cells).boxes,
         "octomap encoded": lambda: encode(solid),
@@ -78,27 +78,29 @@ def recording(report: Report) -> None:
     projection = DepthProjection(pinhole)
     for noise, wrong in ((0.0, 0.0), (0.002, 0.002), (0.005, 0.01)):
         progress(f"recording with noise of {1e3 * noise:g} mm and {100 * wrong:g} % wrong pixels")
-        false, missed, seen, gone = list[int](), 0, 0, list[float]()
+        false, missed, points, gone = list[int](), 0, 0, list[float]()
         for seed in range(SEEDS):
             rng = np.random.default_rng(seed)
             boxes = boxes_on_table(rng)
-            made = OccupancyMap(MapSettings(region_min=LOW, region_max=HIGH))
+            made = OccupancyMap(SETTINGS)
             edge = made.settings.resolution
             for k in range(24):
                 angle = 0.6 * np.sin(0.15 * k)
-                X = looking((0.6 - 1.1 * np.cos(angle), -1.1 * np.sin(angle), 0.9), (0.6, 0.0, 0.1))
+                X = boxes_seen.looking(
+                    (0.6 - 1.1 * np.cos(angle), -1.1 * np.sin(angle), 0.9), (0.6, 0.0, 0.1)
+                )
                 depth = depth_of(boxes if k < 12 else boxes[:1], X, pinhole)
                 image = with_faults(depth, rng, noise, wrong, 0.03) if noise else depth
                 made.add_view(projection.points(image), X, 0.1 * k)
-                centres = (made.cells() + 0.5) * edge
-                if k < 12 and len(centres):
-                    far = boxes_seen.surface_distance(boxes, centres) > 2.0 * edge
+                found = centres(made)
+                if k < 12 and len(found):
+                    far = boxes_seen.surface_distance(boxes, found) > 2.0 * edge
                     false.append(int(far.sum()))
                 if k == 11:
                     world = boxes_seen.points_inside(projection.points(depth), X, LOW, HIGH)
-                    far = cKDTree(centres).query(world)[0] > 2.0 * edge
-                    missed, seen = missed + int(far.sum()), seen + len(far)
-                if k >= 12 and not (centres[:, 2] > 2.0 * edge).any():
+                    far = cKDTree(found).query(world)[0] > 2.0 * edge
+                    missed, points = missed + int(far.sum()), points + len(far)
+                if k >= 12 and not (found[:, 2] > 2.0 * edge).any():
                     gone.append(k - 11)
                     break
             else:
@@ -106,7 +108,7 @@ def recording(report: Report) -> None:
         rows.append({
             "noise at 1 m, wrong pixels": f"{1e3 * noise:g} mm, {100 * wrong:g} %",
             "false voxels": float(np.mean(false)), "max": max(false),
-            "surface points missed": f"{missed} of {seen}",
+            "surface points missed": f"{missed} of {points}",
             "images until removed boxes are gone": max(gone),
         })  # fmt: skip
     report.table(
@@ -123,14 +125,9 @@ def fields(report: Report) -> None:
         progress(f"distance field of {100 * edge:g} cm")
         errors = []
         for seed in range(SEEDS):
-            rng, pinhole = np.random.default_rng(seed), camera(320, 240)
-            made = OccupancyMap(
-                MapSettings(resolution=edge, min_points=1, region_min=LOW, region_max=HIGH)
-            )
-            X = looking((0.2, -0.9, 1.0), (0.6, 0.0, 0.1))
-            points = DepthProjection(pinhole).points(depth_of(boxes_on_table(rng), X, pinhole))
-            for k in range(2):
-                made.add_view(points, X, 0.1 * k)
+            rng = np.random.default_rng(seed)
+            made = OccupancyMap(replace(SETTINGS, resolution=edge, min_points=1))
+            boxes_seen.seen(made, boxes_on_table(rng), count=2, pinhole=camera(320, 240))
             places = rng.uniform(LOW, HIGH, (200, 3))
             true = boxes_seen.voxel_distance(made.cells(), edge, places)
             errors.append(np.abs(made.distance_field().distance(places) - true) / edge)

@@ -29,16 +29,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import planning_anytime
 from harness import Options, Report, Row, Spread, benchmark, median, progress, ratio
 from harness.timing import mean, peer_lines
 from planning_problems import Problem, ProblemSet
 
+from motion_nodes.planning.anytime_planner import AnytimeRrtConnect
 from motion_nodes.planning.path_verification import PathVerifier
 from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
 from motion_nodes.planning.planners import make_planner
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.planning.rrt_connect import RrtConnect
+from motion_nodes.planning.search_settings import AnytimeSettings
 from motion_nodes.planning.shortcut import shorten_path
 
 LIMIT = 1.0  # Timeout of a planner [s]
@@ -46,6 +47,7 @@ CLASSIC = 35  # Number of problems for the classic planners
 UNHURRIED = 100.0  # Timeout if iterations are limited [s]
 COMPILING = 300.0  # Timeout of the first call, which compiles [s]
 PEER = "peers/planning_vamp.py"
+BUDGETS = (1e-3, 3e-3, 10e-3, 30e-3, 0.1, 0.3, 1.0)  # Times of anytime planners [s]
 RATIOS = {"ratio": "search us", "ratio p95": "p95 us", "ratio p99": "p99 us",
           "ratio end to end": "end to end us"}  # fmt: skip
 
@@ -306,6 +308,42 @@ def row_of_motions(family: str, found: Sequence[Motions], *, beside: bool) -> Ro
     return row
 
 
+Seen = Sequence[tuple[float, float]]
+"""Times [s] and lengths [rad] of paths."""
+
+
+def improved_path(request: PlanRequest) -> Seen:
+    """Return the improved paths for a request, whose checker has been used before."""
+    seen: list[tuple[float, float]] = []
+    AnytimeRrtConnect(AnytimeSettings(optimization_time=0.1)).plan(request)
+    settings = AnytimeSettings(optimization_time=BUDGETS[-1])
+    AnytimeRrtConnect(settings, lambda x: seen.append((x.time, x.cost))).plan(request)
+    return seen
+
+
+def best_at(seen: Seen) -> list[float]:
+    """Return the length of the best path within each budget, infinite without one."""
+    return [min((x for t, x in seen if t <= budget), default=np.inf) for budget in BUDGETS]
+
+
+def rows_by_budget(mine: Sequence[Seen], theirs: Sequence[Seen]) -> list[Row]:
+    """Return a row per budget; means are of the problems that both have solved by then."""
+    ours, peers = (np.array([best_at(seen) for seen in each]) for each in (mine, theirs))
+    best, rows = np.minimum(ours, peers).min(axis=1), list[Row]()
+    for budget, own, peer in zip(BUDGETS, ours.T, peers.T, strict=True):
+        solved = np.isfinite(own), np.isfinite(peer)
+        both = solved[0] & solved[1]
+        length, length_of_peer = mean(own[both]), mean(peer[both])
+        rows.append({
+            "budget [ms]": 1e3 * budget, "solved": int(solved[0].sum()),
+            "by AORRTC": int(solved[1].sum()), "mean length [rad]": length,
+            "of AORRTC [rad]": length_of_peer, "ratio": length / length_of_peer,
+            "beyond the best [%]": mean(100.0 * (own[both] / best[both] - 1.0)),
+            "AORRTC [%]": mean(100.0 * (peer[both] / best[both] - 1.0)),
+        })  # fmt: skip
+    return rows
+
+
 @benchmark("Planning: MotionBenchMaker, Franka Panda",
            problems=(Path, "folder of the problems"), rounds=(5, "seeds a problem"),
            vamp_python=("", "a Python that has vamp"), verify=(False, "verify the paths"),
@@ -323,10 +361,11 @@ def main(report: Report, options: Options) -> None:
     if options.shipped:
         shipped(report, problems, rounds, every)
     elif options.anytime:
-        requests = [request_of(problems, x, UNHURRIED) for x in problems.problems[::every]]
-        theirs = peer_lines(python, PEER, str(problems.file), str(every), "aorrtc")
-        rows = planning_anytime.rows_of(planning_anytime.ours(requests), theirs)
-        report.table("Lengths of paths against time, beside AORRTC", rows)
+        mine = [improved_path(request_of(problems, x, UNHURRIED))
+                for x in problems.problems[::every]]  # fmt: skip
+        peers = peer_lines(python, PEER, str(problems.file), str(every), "aorrtc")
+        report.table("Lengths of paths against time, beside AORRTC",
+                     rows_by_budget(mine, [peer["seen"] for peer in peers]))  # fmt: skip
     elif options.trajopt:
         trajopt(report, problems, every, python)
     else:
