@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 from harness import Options, Report, Row, Spread, benchmark, progress
-from bench_rmpflow_runs import KINDS, Run, Runs, arrival_rows, scene_rows
+from bench_rmpflow_runs import KINDS, Run, Runs, arrival_row, scene_row
 from rmpflow.judged_arm import FRAME
 from u_trap import BEYOND_U, U_WALLS
 
@@ -76,16 +76,17 @@ def main(report: Report, options: Options) -> None:
     arrivals, traps, scenes, steps = list[Row](), list[Row](), list[Row](), list[Row]()
     for name, kind in POLICIES.items():
         runs = Runs("franka", kind)
-        for start in KINDS:
-            progress(f"{name}, {start}")
+        for start in KINDS if options.starts else ():
+            progress(what := f"{name}, {start}")
             found = [runs.arrival(seed, start, "alone") for seed in range(options.starts)]
-            arrivals += arrival_rows(f"{name}, {start}", found)
-        for trap in TRAPS:
-            progress(f"{name}, {trap}")
+            arrivals.append(arrival_row(what, found))
+        for trap in TRAPS if options.traps else ():
+            progress(what := f"{name}, {trap}")
             ends = [trapped(runs, trap, seed) for seed in range(options.traps)]
-            traps += arrival_rows(f"{name}, {trap}", ends)
-        progress(f"{name}, scenes")
-        scenes += scene_rows(name, [runs.scene(k) for k in range(options.scenes)])
+            traps.append(arrival_row(what, ends))
+        if options.scenes:
+            progress(f"{name}, scenes")
+            scenes.append(scene_row(name, [runs.scene(k) for k in range(options.scenes)]))
         for moving in (False, True):
             spread = Spread.of(1e3 * t for t in step_times(runs, moving=moving))
             steps.append({

@@ -86,9 +86,8 @@ def recording(report: Report) -> None:
             edge = made.settings.resolution
             for k in range(24):
                 angle = 0.6 * np.sin(0.15 * k)
-                X = boxes_seen.looking(
-                    (0.6 - 1.1 * np.cos(angle), -1.1 * np.sin(angle), 0.9), (0.6, 0.0, 0.1)
-                )
+                eye = (0.6 - 1.1 * np.cos(angle), -1.1 * np.sin(angle), 0.9)
+                X = boxes_seen.looking(eye, (0.6, 0.0, 0.1))
                 depth = depth_of(boxes if k < 12 else boxes[:1], X, pinhole)
                 image = with_faults(depth, rng, noise, wrong, 0.03) if noise else depth
                 made.add_view(projection.points(image), X, 0.1 * k)

@@ -16,11 +16,13 @@ node's target follower commands a robot in MuJoCo, which reports contacts (see
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from harness import Options, Report, Row, Spread, benchmark, progress
+from harness.timing import mean
 from rmpflow.judged_arm import FRAME, JudgedArm, Verdict, judged
 from scene.checkers import configurations
 
@@ -51,11 +53,11 @@ _COLUMN, _COLUMN_TOP = 0.3, 0.6  # column without balls at the base [m]
 class Run(NamedTuple):
     """Result of one run."""
 
-    seconds: float | None = None
+    seconds: float | None
     """Time of arrival [s]; None: not arrived."""
-    stuck: bool = False
+    stuck: bool
     """Whether the policy reports that it is stuck."""
-    verdict: Verdict | None = None
+    verdict: Verdict
 
 
 @dataclass
@@ -125,8 +127,8 @@ class Runs:
 
     def arrival(self, seed: int, kind: str, way: str) -> Run:
         """Return one run; with an escape it differs only if the policy alone did not arrive."""
-        alone = self._alone.get((seed, kind), Run())
-        if alone.seconds is not None:
+        alone = self._alone.get((seed, kind))
+        if alone is not None and alone.seconds is not None:
             return alone
         self.checker.set_scene(Scene())
         found = self.run(*self._start(seed, kind), way=way)
@@ -234,31 +236,24 @@ class Runs:
         return np.array(found.trajectory.positions[-1]), float(found.trajectory.times[-1])
 
 
-def arrival_rows(what: str, found: list[Run]) -> list[Row]:
-    """Return the table's row of runs; empty without runs."""
-    if not found:
-        return []
+def arrival_row(what: str, found: list[Run]) -> Row:
+    """Return the table's row of runs."""
     took = Spread.of(run.seconds for run in found if run.seconds is not None)
-    return [{
+    return {
         "": what, "runs": len(found), "arrived [%]": 100.0 * took.number / len(found),
         "reported stuck": sum(run.stuck for run in found), "median [s]": took.p50,
-        "longest [s]": took.maximum,
-        **judged([run.verdict for run in found if run.verdict is not None]),
-    }]  # fmt: skip
+        "longest [s]": took.maximum, **judged([run.verdict for run in found]),
+    }  # fmt: skip
 
 
-def scene_rows(name: str, found: list[Outcome]) -> list[Row]:
-    """Return the table's row of scenes; empty without scenes."""
-    if not found:
-        return []
+def scene_row(name: str, found: list[Outcome]) -> Row:
+    """Return the table's row of scenes."""
     clearances = [1e3 * run.verdict.clearance for run in found]
-    return [{
-        "": name, "scenes": len(found),
-        "arrived [%]": 100.0 * float(np.mean([run.error < 0.01 for run in found])),
+    return {
+        "": name, "scenes": len(found), "arrived [%]": 100.0 * mean(x.error < 0.01 for x in found),
         "touched if still": sum(run.passive < 0.0 for run in found),
-        "5 % [mm]": float(np.percentile(clearances, 5)),
-        **judged([run.verdict for run in found]),
-    }]  # fmt: skip
+        "5 % [mm]": float(np.percentile(clearances, 5)), **judged([run.verdict for run in found]),
+    }  # fmt: skip
 
 
 @benchmark("RMPflow: arrivals and clearances", starts=200, scenes=200, robots=["franka", "ur10e"])
@@ -266,12 +261,10 @@ def main(report: Report, options: Options) -> None:
     """Measure and print."""
     robots, rows = [Runs(name) for name in options.robots], list[Row]()
     for robot in robots:
-        for kind in KINDS:
-            for way in WAYS:
-                what = f"{robot.name}, {kind}, {way}"
-                progress(what)
-                found = [robot.arrival(seed, kind, way) for seed in range(options.starts)]
-                rows += arrival_rows(what, found)
+        for kind, way in itertools.product(KINDS, WAYS):
+            progress(what := f"{robot.name}, {kind}, {way}")
+            found = [robot.arrival(seed, kind, way) for seed in range(options.starts)]
+            rows.append(arrival_row(what, found))
     report.table(
         "From random starts to random poses", rows,
         "Posture, planner: as alone, but where that is stuck it goes back to its posture "
@@ -280,5 +273,5 @@ def main(report: Report, options: Options) -> None:
     rows = []
     for robot in robots:
         progress(f"{robot.name}, scenes")
-        rows += scene_rows(robot.name, [robot.scene(k) for k in range(options.scenes)])
+        rows.append(scene_row(robot.name, [robot.scene(k) for k in range(options.scenes)]))
     report.table("Two flying balls, two boxes, a table; 8 s each", rows)
