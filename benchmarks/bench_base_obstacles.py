@@ -22,7 +22,7 @@ from motion_nodes.base_navigation.follow_path import FollowPath
 from motion_nodes.base_navigation.footprint import Footprint
 from motion_nodes.base_navigation.free_motion import into_base
 from motion_nodes.base_navigation.go_to_pose import GoToPose
-from motion_nodes.base_navigation.navigator import MotionResult, Navigator
+from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask, Navigator
 from motion_nodes.base_navigation.obstacle_avoidance import SeenObstacles
 from motion_nodes.base_navigation.obstacle_memory import MemoryConfig, ObstacleMemory
 from motion_nodes.base_navigation.obstacle_points import LaserReadings, view_of_scan
@@ -58,12 +58,9 @@ CIRCLE = np.column_stack((np.cos(_TURN), np.sin(_TURN)))
 class Outcome(NamedTuple):
     """Result of a scene."""
 
-    result: MotionResult
-    text: str
+    task: NavigationTask
     touches: int
     clearance: float
-    detours: int
-    seconds: float
 
 
 def params_of(robot: Robot, radius: float) -> NavigatorParams:
@@ -159,7 +156,7 @@ def run(robot: Robot, seed: int) -> Outcome:
             touched |= {c.pair[1] for c in world.contacts() if any("obstacle" in n for n in c.pair)}
         distances = footprint.distances(into_base(outline, cell.pose))
         clearance = min(clearance, float(distances.min()))
-    return Outcome(task.ending, task.text, len(touched), clearance, task.detours, task.time)
+    return Outcome(task, len(touched), clearance)
 
 
 @benchmark("Bases among obstacles", scenes=(40, "of each robot"), robots=(ROBOTS, "", ROBOTS))
@@ -170,17 +167,18 @@ def main(report: Report, options: Options) -> None:
         robot, found = load_robot(name), list[Outcome]()
         for seed in range(options.scenes):
             found.append(run(robot, seed))
-            if found[-1].touches or found[-1].result is not MotionResult.SUCCEEDED:
-                progress(f"{name} {seed}: {found[-1]}")
-        count = Counter(outcome.result for outcome in found)
+            task, touches, clearance = found[-1]
+            if touches or task.ending is not MotionResult.SUCCEEDED:
+                progress(f"{name} {seed}: {touches} touches, {clearance:.3f} m, {task.text}")
+        count = Counter(outcome.task.ending for outcome in found)
         arrived, blocked = count[MotionResult.SUCCEEDED], count[MotionResult.BLOCKED]
         clearances = [1e3 * o.clearance for o in found]
         rows.append({
             "robot": name, "scenes": len(found), "arrived": arrived, "blocked": blocked,
             "failed": len(found) - arrived - blocked, "touches": sum(o.touches > 0 for o in found),
             "min clearance [mm]": min(clearances), "median [mm]": median(clearances),
-            "detours": sum(o.detours for o in found), "time to arrive, median [s]":
-            median(o.seconds for o in found if o.result is MotionResult.SUCCEEDED),
+            "detours": sum(o.task.detours for o in found), "time to arrive, median [s]":
+            median(o.task.time for o in found if o.task.ending is MotionResult.SUCCEEDED),
         })  # fmt: skip
     clearance = params_of(robot, 0.0).obstacles_clearance
     report.table(f"{OBSTACLES} obstacles a scene, clearance {clearance:g} m, scanner with 1 cm of "

@@ -261,7 +261,7 @@ def main(report: Report, options: Options) -> None:
     """Measure and print."""
     robots, rows = [Runs(name) for name in options.robots], list[Row]()
     for robot in robots:
-        for kind, way in itertools.product(KINDS, WAYS):
+        for kind, way in itertools.product(KINDS, WAYS) if options.starts else ():
             progress(what := f"{robot.name}, {kind}, {way}")
             found = [robot.arrival(seed, kind, way) for seed in range(options.starts)]
             rows.append(arrival_row(what, found))
@@ -271,7 +271,7 @@ def main(report: Report, options: Options) -> None:
         "once, or along a planner's path.",
     )  # fmt: skip
     rows = []
-    for robot in robots:
+    for robot in robots if options.scenes else ():
         progress(f"{robot.name}, scenes")
         rows.append(scene_row(robot.name, [robot.scene(k) for k in range(options.scenes)]))
     report.table("Two flying balls, two boxes, a table; 8 s each", rows)

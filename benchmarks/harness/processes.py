@@ -106,18 +106,12 @@ def executable_of(command: Sequence[str]) -> str:
 
 def descendants(pid: int) -> dict[int, list[str]]:
     """Return a process and its descendants, with their command lines."""
-    parents: dict[int, int] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            with contextlib.suppress(OSError, ValueError):
-                text = (folder / "stat").read_text().rpartition(")")[2]
-                parents[int(folder.name)] = int(text.split()[1])
-    found, wanted = {}, {pid}
-    while wanted:
-        for child in sorted(wanted):
-            with contextlib.suppress(OSError):
-                found[child] = Path(f"/proc/{child}/cmdline").read_text().rstrip("\0").split("\0")
-        wanted = {child for child, parent in parents.items() if parent in wanted}
+    found: dict[int, list[str]] = {}
+    with contextlib.suppress(OSError):  # it may have ended
+        found[pid] = Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").split("\0")
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in children.read_text().split():
+                found |= descendants(int(child))
     return found
 
 
