@@ -76,7 +76,7 @@ def main(report: Report, options: Options) -> None:
     rows = []
     for title, calls in contenders().items():
         times = take_turns(dict(zip(("ours", "pinocchio"), calls, strict=True)), options.rounds)
-        ours, peer = (1e6 * found.median for found in times.values())
+        ours, peer = (1e6 * found.p50 for found in times.values())
         rows.append({"": title, "motion_nodes [us]": ours, "pinocchio [us]": peer,
                      "ours / pinocchio": ratio(ours, peer)})  # fmt: skip
     report.table("One call from Python, medians", rows, "Pinocchio's poses are left in C++.")

@@ -2,27 +2,40 @@
 """Occupancy maps: time per image, false and missed obstacles, distance fields, collision checks.
 
 Run: ``python benchmarks/bench_perception.py`` (half a minute); ``--lockstep N`` or ``--latency N``
-(minutes) measure reactions to crates, see ``camera_latency.py``. Times are CPU times of one thread.
-Recordings are generated: exact ray casts of boxes from a moving camera, with noise, wrong and
-missing pixels; the map is compared with the boxes after each image.
+(minutes) measure reactions to crates instead. Times are CPU times of one thread. Recordings are
+generated: exact ray casts of boxes from a moving camera, with noise, wrong and missing pixels; the
+map is compared with the boxes after each image.
+
+Reactions, in lockstep and over ROS: the tool follows a target at ``SPEED`` between two cameras
+(``crate_crossing.py``), and a crate appears on its path ``room`` seconds before the undisturbed arm
+would touch it. The reaction is the first commanded velocity that deviates from those of undisturbed
+motions, over ROS by more than twice their spread. Times over ROS are simulated, from the last joint
+state before the crate was placed.
 """
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
 
 import numpy as np
-from harness import Options, Report, Row, benchmark, progress
-from camera_latency import POLICIES, lockstep_row, ros_row
+from harness import Options, Report, Row, benchmark, motion_up, progress
 from harness.timing import least_cpu
 from perception import boxes_seen
 from perception.boxes_seen import EYE, SETTINGS, TABLE, camera, centres, depth_of, with_faults
+from perception.crate_crossing import CAMERAS, RIGHT, CrateCrossing, touch_time
+from perception.crate_watcher import Watcher, deviation, series
 from scipy.spatial import cKDTree
 
 from motion_nodes.model.loader import load_robot
+from motion_nodes.mpc.policy import MpcPolicy
+from motion_nodes.nodes.demo import surprise
 from motion_nodes.perception.depth_camera import DepthProjection
 from motion_nodes.perception.map_settings import MapSettings
 from motion_nodes.perception.occupancy_map import OccupancyMap
+from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.robot_setup.derived_robot import load_description
+from motion_nodes.ros.names import REACTIVE_POLICY
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.octree import decode, encode
 from motion_nodes.scene.voxels import voxels
@@ -30,6 +43,10 @@ from motion_nodes.scene.world import World
 
 LOW, HIGH = SETTINGS.region_min, SETTINGS.region_max
 SEEDS = 2
+SPEED = 0.25  # Velocity of the target [m/s]
+POLICIES = {"rmpflow": RmpflowPolicy, "mpc": MpcPolicy}
+UNDISTURBED = 3
+LEAST = 0.05  # Min deviation of a reaction [rad/s]
 
 
 def boxes_on_table(rng: np.random.Generator, count: int = 8) -> np.ndarray:
@@ -165,6 +182,78 @@ def checks(report: Report) -> None:
         })  # fmt: skip
     title = "The Franka against 100 000 points, 10 000 random configurations in a batch"
     report.table(title, rows)
+
+
+def crate_row(label: str, found: list[tuple[float, float, bool, float, bool]]) -> Row:
+    """Return a row of the table: when crates were seen, when the arm reacted, and how it ended."""
+    seen, reaction, arrived, gap, touched = np.array(found, float).T
+    return {
+        "": label, "crates": len(found), "in the octomap [s]": float(np.median(seen)),
+        "octomap, max [s]": float(seen.max()), "other velocity [s]": float(np.median(reaction)),
+        "velocity, max [s]": float(reaction.max()), "arrived": int(arrived.sum()),
+        "closest [mm]": 1e3 * float(gap.min()), "touched": int(touched.sum()),
+    }  # fmt: skip
+
+
+def lockstep_row(policy: str, crates: int, room: float, rate: float) -> Row:
+    """Return a row of the table in lockstep."""
+    crossing = CrateCrossing(POLICIES[policy](load_description(surprise.ARM)), SPEED, rate)
+    checker = CollisionChecker(crossing.policy.robot, crossing.policy.active_joints)
+    plain, rng, found = crossing.run(), np.random.default_rng(0), []
+    for k in range(crates):
+        crate = surprise.THERE + np.append(rng.uniform(-0.03, 0.03, 2), 0.0)
+        placed = touch_time(checker, plain.times, plain.q, crate) - room
+        run = crossing.run(crate, placed, k / crates / rate)
+        end = crossing.policy.tool_pose(run.q[-1])[:3, 3]
+        arrived = bool(np.linalg.norm(end - RIGHT) < surprise.ARRIVED)
+        found.append((run.seen - placed, run.reaction(plain, placed) - placed, arrived,
+                      run.verdict.clearance, run.verdict.touched()))  # fmt: skip
+        progress(f"{policy}: crate {k + 1}: {found[-1]}")
+    return crate_row(f"{policy}, {room:g} s, {rate:g} Hz", found)
+
+
+def ros_row(policy: str, crates: int, room: float, rate: float) -> Row:
+    """Return a row of the table over ROS."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        node = f"/{surprise.ARM}/{REACTIVE_POLICY}"
+        file.write(f"{node}:\n  ros__parameters:\n    policy: {policy}\n")
+        file.write(f"/mujoco_sim:\n  ros__parameters:\n    camera.rate: {rate}\n")
+        file.flush()
+        words = [f"{surprise.ARM}:={surprise.ARM}", "--viewer", "none", "--params-file", file.name,
+                 "--object", surprise.OBJECT]  # fmt: skip
+        for camera in CAMERAS:
+            words += ["--camera", f"{surprise.ARM}/{camera}"]
+        with motion_up(*words):
+            client = Watcher()
+            assert client.wait(lambda: client.ready, 300.0)
+            row = crossings(client, f"{policy}, {room:g} s, {rate:g} Hz", crates, room)
+            client.node.destroy_node()
+    return row
+
+
+def crossings(client: Watcher, label: str, crates: int, room: float) -> Row:
+    """Let crates appear during crossings, which are compared with undisturbed ones."""
+    plain = []
+    for _ in range(UNDISTURBED):
+        client.cross(SPEED)
+        plain.append(list(client.references))
+        times, path = series(client.states)
+    after = touch_time(client.checker, times - times[0], path, surprise.THERE) - room
+    threshold = max([LEAST, *(2.0 * float(deviation(a, plain[0])[:, 1].max()) for a in plain[1:])])
+    progress(f"{label}: crates after {after:.2f} s; reactions are above {threshold:.3f} rad/s")
+    found = []
+    for k in range(crates):
+        placed = client.cross(SPEED, after)
+        far = deviation(client.references, plain[0])
+        others = far[(far[:, 1] > threshold) & (far[:, 0] >= placed), 0]
+        reaction = float(others.min(initial=np.inf)) - placed
+        client.path[:] = [q for t, q in client.states if t >= placed]
+        found.append((client.seen - placed, reaction, client.is_at(RIGHT),
+                      surprise.clearance(client), client.crate_moved > 1e-3))  # fmt: skip
+        progress(f"{label}: crate {k + 1}: {found[-1]}")
+        client.put_crate(surprise.AWAY)
+        client.wait_for_map(occupied=False, within=surprise.WITHIN)
+    return crate_row(label, found)
 
 
 @benchmark(

@@ -56,7 +56,7 @@ def by_length(report: Report) -> None:
     limits, rows = arm_limits(JERK), list[Row]()
     for count in COUNTS:
         times = [take_turns(works_of(lines(count, seed), limits), 5) for seed in range(PATHS)]
-        plain, jerk = (1e3 * median(each[k].median for each in times) for k in (False, True))
+        plain, jerk = (1e3 * median(each[k].p50 for each in times) for k in (False, True))
         rows.append({"waypoints": str(count), "velocity and acceleration [ms]": plain,
                      "and jerk [ms]": jerk, "each [ms]": plain / count,
                      "each, with jerk [ms]": jerk / count})  # fmt: skip

@@ -21,8 +21,9 @@ T = TypeVar("T")
 
 
 class Spread(NamedTuple):
-    """Percentiles, max and number of values; NaN without values."""
+    """Min, percentiles, max and number of values; NaN without values."""
 
+    least: float = math.nan
     p50: float = math.nan
     p95: float = math.nan
     p99: float = math.nan
@@ -35,14 +36,7 @@ class Spread(NamedTuple):
         found = np.fromiter(values, dtype=float)
         if not len(found):
             return cls()
-        return cls(*np.percentile(found, (50, 95, 99, 100)).tolist(), len(found))
-
-
-class Times(NamedTuple):
-    """Time of one call over the rounds [s]."""
-
-    least: float
-    median: float
+        return cls(*np.percentile(found, (0, 50, 95, 99, 100)).tolist(), len(found))
 
 
 def median(values: Iterable[float]) -> float:
@@ -73,9 +67,9 @@ def pin_to_core() -> None:
 
 
 def take_turns(
-    tasks: Mapping[str, Callable[[], object]], rounds: int = 25, seconds: float = 0.01
-) -> dict[str, Times]:
-    """Time tasks that take turns in short rounds, so a busy machine slows all alike.
+    tasks: Mapping[T, Callable[[], object]], rounds: int = 25, seconds: float = 0.01
+) -> dict[T, Spread]:
+    """Return the times of tasks in short rounds in turns, so a busy machine slows all alike [s].
 
     Args:
         tasks: tasks by name; each is called once before timing.
@@ -88,7 +82,7 @@ def take_turns(
         begin = time.perf_counter()
         task()
         calls[name] = max(1, int(seconds / max(time.perf_counter() - begin, 1e-7)))
-    found: dict[str, list[float]] = {name: [] for name in tasks}
+    found: dict[T, list[float]] = {name: [] for name in tasks}
     gc.collect()
     gc.disable()
     try:
@@ -100,7 +94,7 @@ def take_turns(
                 found[name].append((time.perf_counter() - begin) / calls[name])
     finally:
         gc.enable()
-    return {name: Times(min(v), float(np.median(v))) for name, v in found.items()}
+    return {name: Spread.of(taken) for name, taken in found.items()}
 
 
 def available(makers: Mapping[str, Callable[..., T]], *args: Any) -> dict[str, T]:
