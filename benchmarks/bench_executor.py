@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from harness import Options, Report, benchmark, median, progress, ratio
+from harness import Options, Report, benchmark, median, progress
 from rclpy.executors import SingleThreadedExecutor
 
 from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
@@ -69,11 +69,10 @@ def main(report: Report, options: Options) -> None:
         progress(f"round {number + 1}")
         for name, make in EXECUTORS.items():
             times[name].append(callback_time(node, make, options.callbacks))
-    middle = {name: median(found) for name, found in times.items()}
-    usual = middle["rclpy SingleThreadedExecutor"]
+    usual = median(times["rclpy SingleThreadedExecutor"])
     report.table("Processor time per callback", [
-        {"executor": name, "least [us]": min(found), "median [us]": middle[name],
-         "ratio": ratio(middle[name], usual)} for name, found in times.items()
+        {"executor": name, "least [us]": min(found), "median [us]": median(found),
+         "ratio": median(found) / usual} for name, found in times.items()
     ], f"{len(list(node.services))} services, {len(list(node.subscriptions))} subscriptions, "
        f"{len(list(node.publishers))} publishers, {len(list(node.waitables))} actions and events.",
     )  # fmt: skip

@@ -44,30 +44,27 @@ def trapped(runs: Runs, name: str, seed: int) -> Run:
     return runs.run(start, X, Scene(objects=boxes), oriented=False)
 
 
-def step_times(runs: Runs, *, moving: bool, seconds: int = 10) -> list[float]:
-    """Return the CPU times of steps among 50 boxes [s]."""
+def step_times(runs: Runs, *, moving: bool) -> Spread:
+    """Return the CPU times of steps among 50 boxes [ms]."""
     rng, policy, times = np.random.default_rng(0), runs.policy, []
     policy.reset()
     places = rng.uniform((-0.8, -0.8, 0.0), (0.8, 0.8, 1.0), (150, 3))
     places = places[np.hypot(places[:, 0], places[:, 1]) > 0.35][:50]
     sizes = rng.uniform(0.03, 0.1, (len(places), 3))
-    swing = rng.uniform(-0.1, 0.1, (len(places), 3)) if moving else np.zeros((len(places), 3))
+    swing = rng.uniform(-0.1, 0.1, (len(places), 3)) if moving else 0.0
     home, rest = policy.default_cspace_target, np.zeros(7)
-    for k in range(round(seconds / FRAME)):
+    for k in range(1000):
         if k % 100 == 0:
-            limits = policy.robot.limits.select(policy.active_joints)
-            goal = limits.clip(home + rng.uniform(-0.6, 0.6, 7))
+            goal = runs.near_home(rng, 0.6)
             policy.set_end_effector_target(policy.tool_pose(goal)[:3, 3])
-        if k % 10 == 0:
-            at = places + np.sin(k * FRAME) * swing
-            boxes = [world_object(f"b{i}", Box(tuple(size)), from_xyz_rpy(p))
-                     for i, (p, size) in enumerate(zip(at, sizes, strict=True))]  # fmt: skip
-            if moving or k == 0:
-                policy.set_scene(Scene(objects={box.name: box for box in boxes}))
+        if k == 0 or (moving and k % 10 == 0):
+            at = zip(places + np.sin(k * FRAME) * swing, sizes, strict=True)
+            policy.set_scene(Scene({f"b{i}": world_object(f"b{i}", Box(size), from_xyz_rpy(p))
+                                    for i, (p, size) in enumerate(at)}))  # fmt: skip
         began = time.thread_time()
         policy.compute_joint_targets(home, rest, frame_duration=FRAME)
-        times.append(time.thread_time() - began)
-    return times[5:]
+        times.append(1e3 * (time.thread_time() - began))
+    return Spread.of(times[5:])
 
 
 @benchmark("Reactive MPC beside RMPflow", starts=50, scenes=50, traps=20)
@@ -88,7 +85,7 @@ def main(report: Report, options: Options) -> None:
             progress(f"{name}, scenes")
             scenes.append(scene_row(name, [runs.scene(k) for k in range(options.scenes)]))
         for moving in (False, True):
-            spread = Spread.of(1e3 * t for t in step_times(runs, moving=moving))
+            spread = step_times(runs, moving=moving)
             steps.append({
                 "": f"{name}, {'moving' if moving else 'at rest'}", "steps": spread.number,
                 "median": spread.p50, "99 %": spread.p99, "max": spread.maximum,

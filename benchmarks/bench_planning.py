@@ -23,6 +23,7 @@ import json
 import math
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -184,13 +185,12 @@ def notes(mine: Sequence[Answer], theirs: Sequence[Answer]) -> str:
     if checked:
         text = (f"Refused by verification: {checked.count(False)} of {len(checked)} paths; it is "
                 "by the URDF's geometry, which the problems' spheres do not contain.")  # fmt: skip
-    lengths: dict[int, list[float]] = {}
+    lengths = defaultdict[int, set[float]](set)
     for answer in theirs:
-        lengths.setdefault(answer.problem, []).append(answer.first)
-    several = [len(set(each)) > 1 for each in lengths.values() if len(each) > 1]
-    if several:
-        text += (f" vamp: different first paths by seed in {sum(several)} of {len(several)} "
-                 "problems.")  # fmt: skip
+        lengths[answer.problem].add(answer.first)
+    if lengths:
+        several = sum(len(each) > 1 for each in lengths.values())
+        text += f" vamp: different first paths by seed in {several} of {len(lengths)} problems."
     return text
 
 

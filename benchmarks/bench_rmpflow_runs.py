@@ -156,7 +156,7 @@ class Runs:
         reach = float(np.linalg.norm(self.policy.tool_pose(self._home)[:3, 3]))
         table = world_object("table", Box((1.6, 1.6, 0.1)), from_xyz_rpy((0.0, 0.0, -0.25)))
         while True:
-            ends = [self._near_home(rng, 0.6) for _ in range(2)]
+            ends = [self.near_home(rng, 0.6) for _ in range(2)]
             X = self.policy.tool_pose(ends[1])
             if not _in_front(X):
                 continue
@@ -177,9 +177,9 @@ class Runs:
         """Return a collision-free start, and a target pose of the tool."""
         rng, is_free = np.random.default_rng(seed), self.checker.is_free
         while True:
-            goal = self._near_home(rng, 0.6)
+            goal = self.near_home(rng, 0.6)
             if kind == KINDS[0]:
-                q = self._near_home(rng, 1.0)
+                q = self.near_home(rng, 1.0)
             else:
                 q = configurations(self.checker, 1, rng)[0]
             if kind == KINDS[2]:
@@ -190,7 +190,8 @@ class Runs:
             if _in_front(X) and is_free(q) and is_free(goal):
                 return q, X
 
-    def _near_home(self, rng: np.random.Generator, most: float) -> Array:
+    def near_home(self, rng: np.random.Generator, most: float) -> Array:
+        """Return a random configuration near the default posture."""
         home = self._home
         return self.checker.limits.clip(home + rng.uniform(-most, most, len(home)))
 

@@ -68,10 +68,9 @@ def judged(robot: Robot, count: int) -> tuple[Counter[str], int]:
             free = not truth.touches(q)
             tally["all"] += 1
             tally["free"] += free
-            verdicts = {"spheres": checker.is_free(q), "exact": checker.exact.is_free(q)}
-            for name, verdict in verdicts.items():
-                if verdict != free:
-                    tally[f"{name}, {'free' if verdict else 'touching'}"] += 1
+            for name, judge in (("spheres", checker), ("exact", checker.exact)):
+                tally[f"{name}, free"] += judge.is_free(q) and not free
+                tally[f"{name}, touching"] += free and not judge.is_free(q)
     return tally, sum(len(body.spheres) for body in checker.bodies)
 
 
