@@ -80,8 +80,8 @@ def motion_of(robot: Robot, params: NavigatorParams, length: float, seed: int) -
     bend = 0.05 * length * np.sin(math.tau * x / length)
     slope = 0.05 * math.tau * np.cos(math.tau * x / length)
     rows = np.column_stack((x, bend, np.arctan(slope)))
-    follow = nodes.config_of(params, kind).follow
-    config = replace(follow, law=("stanley", "rear_axle")[seed % 2])
+    law = ("stanley", "rear_axle")[seed % 2]
+    config = replace(nodes.config_of(params, kind).follow, law=law)
     return FollowPath(kind, PlanarPath(rows), config)
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import rclpy
-from harness import CpuShare, Options, Report, Row, Spread, benchmark, progress, ratio
+from harness import CpuShare, Options, Report, Row, Spread, benchmark, progress
 from harness.processes import looped, ros_args, script_command, started
 from sensor_msgs.msg import JointState
 
@@ -97,7 +97,7 @@ def main(report: Report, options: Options) -> None:
             found = {name: measure(script_command(*words), rate, options.seconds)
                      for name, words in commands.items()}  # fmt: skip
         for name, row in found.items():
-            row["CPU / usual"] = ratio(row[CPU], found["usual way"][CPU])
+            row["CPU / usual"] = row[CPU] / found["usual way"][CPU]
             rows.append({"": f"{name}, {rate:.0f} Hz", **row})
     node.destroy_node()
     report.table("The articulation controller, a reference for each tick", rows)

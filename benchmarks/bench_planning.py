@@ -2,8 +2,7 @@
 """Planning on the MotionBenchMaker problems: RRT-Connect and shortening compared with vamp.
 
 Run: ``python benchmarks/bench_planning.py --problems FOLDER`` (a minute); ``planning_problems.py``
-documents the folder's contents. vamp runs in this Python if it can be imported, else in that of
-``--vamp-python``.
+documents the folder's contents. vamp runs in the Python of ``--vamp-python``.
 
 Both planners use the same spheres, pairs, shapes and steps along edges; cylinders are capsules, in
 the family ``box`` boxes, as for vamp. Search is the time of the tree search by the planner's clock;
@@ -18,7 +17,6 @@ verification. ``--trajopt`` compares the durations of motions of TrajOpt and RRT
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import sys
@@ -30,7 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from harness import Options, Report, Row, Spread, benchmark, median, progress, ratio
+from harness import Options, Report, Row, Spread, benchmark, median, progress
 from harness.timing import mean, peer_lines
 from planning_problems import Problem, ProblemSet
 
@@ -162,7 +160,7 @@ def rows_beside(mine: Sequence[Answer], theirs: Sequence[Answer]) -> list[Row]:
         if theirs:
             peer = figures(peers[family])
             rows[-1] |= {f"vamp: {name}": value for name, value in peer.items()}
-            rows[-1] |= {head: ratio(own[name], peer[name]) for head, name in RATIOS.items()}
+            rows[-1] |= {head: own[name] / peer[name] for head, name in RATIOS.items()}
     return rows
 
 
@@ -356,8 +354,7 @@ def main(report: Report, options: Options) -> None:
     if options.problems is None:
         sys.exit("No problems: name their folder with --problems.")
     problems, rounds, every = ProblemSet(options.problems), options.rounds, options.every
-    here = sys.executable if importlib.util.find_spec("vamp") else ""
-    python = options.vamp_python or here
+    python = options.vamp_python
     if options.shipped:
         shipped(report, problems, rounds, every)
     elif options.anytime:

@@ -162,7 +162,7 @@ def measure(name: str, options: Options) -> tuple[Row, str]:
                 continue
             cell.send(q)
             if cell.sent % 10 == 0:
-                progress(f"{cell.sent} sent, {cell.executed} executed, {dict(cell.refused)}, "
+                progress(f"{name}: {cell.sent} sent, {cell.executed} done, {dict(cell.refused)}, "
                          f"{cell.reported('contacts'):g} contacts, peak {cell.peak:g}")  # fmt: skip
         seconds = time.monotonic() - begin
         cell.client.spin(2.2)  # receive two more reports of the simulation
@@ -175,10 +175,7 @@ def measure(name: str, options: Options) -> tuple[Row, str]:
            robots=["franka", "ur10e"], seed=(1, "of the goals"))  # fmt: skip
 def main(report: Report, options: Options) -> bool:
     """Send goals to each robot and print the results."""
-    found = []
-    for robot in options.robots:
-        progress(f"{options.goals} goals of {robot}")
-        found.append(measure(robot, options))
+    found = [measure(robot, options) for robot in options.robots]
     rows, notes = ([*part] for part in zip(*found, strict=True))
     report.table(f"{options.goals} goals each, seed {options.seed}", rows, "\n".join(notes))
     return any(row["not"] or row["contacts"] != 0.0 for row in rows)

@@ -5,7 +5,7 @@ Every URDF, xacro and MJCF in given folders is imported (``motion new``) in a se
 tested in MuJoCo; its groups are compared with ``sweep_groups.yaml``, if listed there:
 
     pip install --no-deps --target DIR -r benchmarks/sweep_packages.txt
-    python benchmarks/bench_robot_sweep.py DIR [MORE DIRS] [--every 4] [--accuracy 0.05]
+    python benchmarks/bench_robot_sweep.py DIR [MORE DIRS] [--accuracy 0.05]
     python benchmarks/bench_robot_sweep.py DIR --list benchmarks/sweep_vendors.txt
 
 Files without movable joints, parts of other files, and files with missing meshes are counted
@@ -126,7 +126,7 @@ def swept(items: list[Item], packages: list[str], options: Options) -> dict[Item
 
 
 @benchmark("Robots that nobody here prepared", folders=True,
-           list=(Path, "of robots below the first folder"), every=(1, "only every n-th file"),
+           list=(Path, "of robots below the first folder"),
            accuracy=(0.05, "of spheres [m]; 0: default"), jobs=2)  # fmt: skip
 def main(report: Report, options: Options) -> None:
     """Run the sweep."""
@@ -136,7 +136,6 @@ def main(report: Report, options: Options) -> None:
     else:
         items = robots_listed(options.list.read_text(), options.folders[0])
         packages = [str(folder) for folder in options.folders[0].iterdir()]
-    items = items[:: options.every]
     results, counts = swept(items, packages, options), Counter[str]()
     for item in items:
         word, why = verdict(item, results[item], expected)

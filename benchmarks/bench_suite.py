@@ -62,16 +62,14 @@ def measure(client: RosClient, robots: list[str], seconds: float) -> list[Row]:
     """Run one suite; return rows of its processes and of their sum."""
     places = parse_placements(robots)
     topics = [under(place.namespace, "joint_states") for place in places]
-    states = [client.listen(JointState, topic, BEST_EFFORT) for topic in topics]
+    states = {topic: client.listen(JointState, topic, BEST_EFFORT) for topic in topics}
     with motion_up(*robots, "--port", "0") as suite:
         movers = [mover(client.node, place) for place in places]
         time.sleep(SETTLE)
         found, ticks = descendants(suite.pid), itertools.count()
-        progress("suite: idle")
         share = CpuShare(found)
         time.sleep(seconds)
         idle = share.end()
-        progress("suite: moving")
         share, begin = CpuShare(found), time.monotonic()
 
         def move() -> None:
@@ -81,7 +79,7 @@ def measure(client: RosClient, robots: list[str], seconds: float) -> list[Row]:
 
         client.repeat_for(move, seconds, 50.0)
         moving = share.end()
-        for topic, heard in zip(topics, states, strict=True):
+        for topic, heard in states.items():
             if max(abs(v) for message in heard.messages for v in message.velocity) < MOVING:
                 raise RuntimeError(f"commanded, but did not move: {topic}; no figures")
         rows: list[Row] = [

@@ -139,40 +139,35 @@ class Cell:
     def __init__(self, items: Sequence[Item]) -> None:
         """Wait for the task server and its objects."""
         self._items, self.client = items, RosClient("bench_tasks")
-        self._tasks, self._seen = TaskClient(self.client), SimulatedObjects(self.client)
-        self.client.wait(lambda: self._seen.heard and self._tasks.status, "the task server", LIMIT)
-
-    @property
-    def time(self) -> float:
-        """Simulated time [s]."""
-        return self._seen.time
+        self._tasks, self.seen = TaskClient(self.client), SimulatedObjects(self.client)
+        self.client.wait(lambda: self.seen.heard and self._tasks.status, "the task server", LIMIT)
 
     @property
     def objects(self) -> dict[str, ObjectState]:
         """Newest poses, as reported by the simulation."""
-        return {item.name: ObjectState(item.name, self._seen.pose(item.name), item.shape)
+        return {item.name: ObjectState(item.name, self.seen.pose(item.name), item.shape)
                 for item in self._items}  # fmt: skip
 
     def arrange(self, places: dict[str, tuple[float, float, float]]) -> None:
         """Place all objects, and wait until the task server has received their poses."""
         for item in self._items:
             x, y, yaw = places[item.name]
-            self._seen.move(item.name, x, y, half_extents(item.shape)[2] + 5e-4, yaw)
+            self.seen.move(item.name, x, y, half_extents(item.shape)[2] + 5e-4, yaw)
         for name, (x, y, _) in places.items():
-            self._seen.wait_until_at(name, x, y)
+            self.seen.wait_until_at(name, x, y)
         self.client.spin(SETTLE)
 
     def run(self, sentence: str) -> tuple[dict[str, Any], float]:
         """Run a task; return its last status, and the simulated time of its first step [s]."""
-        began, first = self.time, float("nan")
-        self._seen.heard.messages[:-1] = []
+        began, first = self.seen.time, float("nan")
+        self.seen.heard.messages[:-1] = []
 
         def ended(status: dict[str, Any]) -> bool:
             nonlocal first
             if status["task"] != sentence:
                 return False
             if np.isnan(first) and status.get("step", 0) >= 1:
-                first = self.time - began
+                first = self.seen.time - began
             return status["state"] in ENDED
 
         self._tasks.heard.clear()
@@ -201,9 +196,9 @@ def attempt(cell: Cell, scene: Scene, items: Sequence[Item]) -> Outcome:
     """Arrange a scene, run the sentence, and check the result."""
     cell.run("go home")
     cell.arrange(parked(items) | scene.places)
-    before, began = cell.objects, cell.time
+    before, began = cell.objects, cell.seen.time
     status, pick = cell.run(scene.sentence)
-    took = cell.time - began
+    took = cell.seen.time - began
     cell.client.spin(SETTLE)
     fault = fault_of(scene, before, cell.objects)
     if fault and status["reason"]:

@@ -43,8 +43,7 @@ def steps(height: float) -> tuple[Obstacle, ...]:
 
 def walk(robot_name: str, height: float, minutes: float, seed: int) -> Row:
     """Walk with random commands over steps of a height [m]; return the table's row."""
-    ground = f"{100.0 * height:g} cm steps" if height else "flat"
-    progress(ground)
+    progress(ground := f"{100.0 * height:g} cm steps" if height else "flat")
     obstacles = steps(height) if height else ()
     robot, rng = load_robot(robot_name), np.random.default_rng(seed)
     runner = load_policy(f"{robot_name}_walk", robot)

@@ -32,6 +32,10 @@ ELBOW = 0.0873
 STEPS = 32.0  # Configurations per radian that the reference checks on an edge
 
 
+def _box_around(radius: float, length: float) -> Solid:
+    return Box((2.0 * radius, 2.0 * radius, length))
+
+
 class Problem(NamedTuple):
     """One problem."""
 
@@ -46,11 +50,8 @@ class Problem(NamedTuple):
 
         Cylinders are capsules; in the family ``box``, whose goals are inside one, they are boxes.
         """
-
-        def around(radius: float, length: float) -> Solid:
-            return Box((2.0 * radius, 2.0 * radius, length))
-
-        return scene_of(self.data, allowed, around if self.family == "box" else Capsule)
+        cylinder = _box_around if self.family == "box" else Capsule
+        return scene_of(self.data, allowed, cylinder)
 
 
 class ProblemSet:

@@ -8,7 +8,6 @@ import contextlib
 import datetime
 import importlib.metadata
 import json
-import math
 import os
 import platform
 import sys
@@ -99,11 +98,6 @@ def _parsed(description: str, folders: bool, flags: dict[str, Any]) -> argparse.
 def progress(text: str) -> None:
     """Print the progress to stderr."""
     print(f"... {text}", file=sys.stderr, flush=True)
-
-
-def ratio(ours: float, peer: float) -> float | None:
-    """Return the ratio of our value to the peer's; None: the peer has no value."""
-    return ours / peer if peer and math.isfinite(peer) else None
 
 
 def busy_share(seconds: float = 0.5) -> float:

@@ -51,47 +51,39 @@ def mean(values: Iterable[float]) -> float:
     return float(np.mean(found)) if found else math.nan
 
 
-def least_cpu(work: Callable[[], object], count: int = 15) -> tuple[float, float]:
-    """Return min and median CPU time of a call [ms]."""
-    taken = []
-    for _ in range(count):
-        begin = time.thread_time()
-        work()
-        taken.append(1e3 * (time.thread_time() - begin))
-    return min(taken), float(np.median(taken))
-
-
 def pin_to_core() -> None:
     """Pin this process to one core."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
 def take_turns(
-    tasks: Mapping[T, Callable[[], object]], rounds: int = 25, seconds: float = 0.01
-) -> dict[T, Spread]:
+    tasks: Mapping[T, Callable[[], object]], rounds: int = 25, seconds: float = 0.01,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[T, Spread]:  # fmt: skip
     """Return the times of tasks in short rounds in turns, so a busy machine slows all alike [s].
 
     Args:
         tasks: tasks by name; each is called once before timing.
         rounds: number of rounds of each task.
         seconds: target duration of a round of at least one call [s].
+        clock: returns the time [s].
     """
     calls = {}
     for name, task in tasks.items():
         task()
-        begin = time.perf_counter()
+        begin = clock()
         task()
-        calls[name] = max(1, int(seconds / max(time.perf_counter() - begin, 1e-7)))
+        calls[name] = max(1, int(seconds / max(clock() - begin, 1e-7)))
     found: dict[T, list[float]] = {name: [] for name in tasks}
     gc.collect()
     gc.disable()
     try:
         for _ in range(rounds):
             for name, task in tasks.items():
-                begin = time.perf_counter()
+                begin = clock()
                 for _ in range(calls[name]):
                     task()
-                found[name].append((time.perf_counter() - begin) / calls[name])
+                found[name].append((clock() - begin) / calls[name])
     finally:
         gc.enable()
     return {name: Spread.of(taken) for name, taken in found.items()}
