@@ -12,13 +12,12 @@ stamps of references are deadlines.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import math
 import tempfile
 import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +36,7 @@ SETTLE = 2.0  # Time from the node's start to the measurement [s]
 CPU = "CPU [% of a core]"
 
 
-@contextlib.contextmanager
-def feeding(node: Any, rate: float) -> Iterator[None]:
+def feeding(node: Any, rate: float) -> AbstractContextManager[None]:
     """Stream references and joint states of the Franka's joints from a separate loop."""
     robot, ticks = load_robot("franka"), itertools.count()
     reference, state = (
@@ -56,8 +54,7 @@ def feeding(node: Any, rate: float) -> Iterator[None]:
         if tick % max(1, round(rate / STATE_RATE)) == 0:
             state.send(time.time_ns())
 
-    with looped(rate, send):
-        yield
+    return looped(rate, send)
 
 
 def measure(command: list[str], rate: float, seconds: float) -> Row:
@@ -87,11 +84,9 @@ def main(report: Report, options: Options) -> None:
     """Measure both nodes at all rates."""
     node, rows = rclpy.create_node("bench_control_loop"), list[Row]()
     for rate in options.rates:
-        own = ros_args(robot="franka", update_rate=rate)
-        commands = {
-            "motion_nodes": ("harness/marked_node.py", "articulation_controller", *own),
-            "usual way": ("peers/usual_controller.py", str(rate)),
-        }
+        own = ("articulation_controller", *ros_args(robot="franka", update_rate=rate))
+        commands = {"motion_nodes": ("harness/marked_node.py", *own),
+                    "usual way": ("peers/usual_controller.py", str(rate))}  # fmt: skip
         progress(f"control loop: {rate:.0f} Hz")
         with feeding(node, rate):
             found = {name: measure(script_command(*words), rate, options.seconds)

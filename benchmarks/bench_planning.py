@@ -262,10 +262,9 @@ def trajopt(report: Report, problems: ProblemSet, step: int, python: str) -> Non
     vamp's paths are timed by toppra, without limits of jerk and effort.
     """
     bounds = problems.checker(problems.problems[0]).limits
-    limits = json.dumps({"velocity": bounds.velocity.tolist(),
-                         "acceleration": bounds.acceleration.tolist()})  # fmt: skip
+    named = {name: getattr(bounds, name).tolist() for name in ("velocity", "acceleration")}
     peers = {x.problem: Motion(1e3 * x.retimed, x.motion, x.length)
-             for x in vamp(python, problems, step, "1", limits)}  # fmt: skip
+             for x in vamp(python, problems, step, "1", json.dumps(named))}  # fmt: skip
     for planner in ("RRTConnect", "TrajOpt"):
         motion_by(planner, request_of(problems, problems.problems[0], UNHURRIED))  # compiles
     found: list[Motions] = []

@@ -13,11 +13,11 @@ the viewer, messages and bytes do not depend on it.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -35,7 +35,7 @@ RATES = ("messages/s", "updates/s", "kB/s")
 FEED, SIZE = 100.0, (960, 600)  # Update rate [Hz]; size of the page [px]
 
 
-@contextlib.contextmanager
+@contextmanager
 def counted() -> Iterator[np.ndarray]:
     """Count what viser sends in the meantime: web socket messages, their updates, kB."""
     from viser.infra._async_message_buffer import AsyncMessageBuffer
@@ -59,8 +59,7 @@ def counted() -> Iterator[np.ndarray]:
         yield sent
 
 
-@contextlib.contextmanager
-def feeding(viewer: BrowserViewer | None, count: int) -> Iterator[None]:
+def feeding(viewer: BrowserViewer | None, count: int) -> AbstractContextManager[None]:
     """Move all joints of all robots in a separate thread."""
     home = load_robot("franka").home
 
@@ -69,8 +68,7 @@ def feeding(viewer: BrowserViewer | None, count: int) -> Iterator[None]:
         for name in viewer.robot_names[:count] if viewer is not None else ():
             viewer.update_joints(name, q)
 
-    with looped(FEED, move):
-        yield
+    return looped(FEED, move)
 
 
 def share(seconds: float) -> float:
