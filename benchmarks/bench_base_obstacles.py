@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from harness import Options, Report, Row, benchmark, median, progress
+from harness import Options, Report, Row, Spread, benchmark, median, progress
 from sim.lockstep_robot import NAME, WheeledRobot
 
 from motion_nodes.base_navigation.base_motion import BaseMotion
@@ -167,19 +167,19 @@ def main(report: Report, options: Options) -> None:
         robot, found = load_robot(name), list[Outcome]()
         for seed in range(options.scenes):
             found.append(run(robot, seed))
-            task, touches, clearance = found[-1]
+            task, touches, least = found[-1]
             if touches or task.ending is not MotionResult.SUCCEEDED:
-                progress(f"{name} {seed}: {touches} touches, {clearance:.3f} m, {task.text}")
+                progress(f"{name} {seed}: {touches} touches, {least:.3f} m, {task.text}")
         count = Counter(outcome.task.ending for outcome in found)
         arrived, blocked = count[MotionResult.SUCCEEDED], count[MotionResult.BLOCKED]
-        clearances = [1e3 * o.clearance for o in found]
+        clearance = Spread.of(1e3 * o.clearance for o in found)
         rows.append({
             "robot": name, "scenes": len(found), "arrived": arrived, "blocked": blocked,
             "failed": len(found) - arrived - blocked, "touches": sum(o.touches > 0 for o in found),
-            "min clearance [mm]": min(clearances), "median [mm]": median(clearances),
+            "min clearance [mm]": clearance.least, "median [mm]": clearance.p50,
             "detours": sum(o.task.detours for o in found), "time to arrive, median [s]":
             median(o.task.time for o in found if o.task.ending is MotionResult.SUCCEEDED),
         })  # fmt: skip
-    clearance = params_of(robot, 0.0).obstacles_clearance
-    report.table(f"{OBSTACLES} obstacles a scene, clearance {clearance:g} m, scanner with 1 cm of "
-                 "noise", rows)  # fmt: skip
+    kept = params_of(robot, 0.0).obstacles_clearance
+    report.table(f"{OBSTACLES} obstacles a scene, clearance {kept:g} m, scanner with 1 cm of noise",
+                 rows)  # fmt: skip

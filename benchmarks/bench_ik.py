@@ -17,11 +17,12 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pinocchio as pin
 from harness import Options, Report, Row, Spread, benchmark, median, progress
-from harness.timing import available
+from harness.timing import available, mean
 from ik.ik_samples import draw, pose_of
 from peers.ik import BUDGET, CONTENDERS, TOLERANCE, Solve
 
@@ -34,28 +35,20 @@ PEER = "roboticstoolbox ik_LM (C++)"
 ROUND = 50
 
 
-Judge = Callable[[np.ndarray, np.ndarray], bool]
-"""Whether joint positions are a solution for a pose of the tip in the base."""
-
-
-def judge_of(name: str, chain: IkChain) -> Judge:
-    """Return a judge by pinocchio's forward kinematics."""
-
-    def accepts(q: np.ndarray, X: np.ndarray) -> bool:
-        error = inverse(X) @ pose_of(name, chain, q)
-        turn = np.linalg.norm(pin.log3(error[:3, :3]))
-        near = max(np.linalg.norm(error[:3, 3]), turn) <= 1.1 * TOLERANCE
-        return bool(near and ((chain.lower <= q) & (q <= chain.upper)).all())
-
-    return accepts
+def accepts(name: str, chain: IkChain, q: np.ndarray, X: np.ndarray) -> bool:
+    """Return whether joint positions are a solution for a pose of the tip, by pinocchio."""
+    error = inverse(X) @ pose_of(name, chain, q)
+    turn = np.linalg.norm(pin.log3(error[:3, :3]))
+    near = max(np.linalg.norm(error[:3, 3]), turn) <= 1.1 * TOLERANCE
+    return bool(near and ((chain.lower <= q) & (q <= chain.upper)).all())
 
 
 def rows(
-    solvers: dict[str, Solve], targets: np.ndarray, seed: np.ndarray | None, judge: Judge | None
-) -> list[Row]:
+    solvers: dict[str, Solve], targets: np.ndarray, seed: np.ndarray | None,
+    judge: Callable[[np.ndarray, np.ndarray], bool] | None,
+) -> list[Row]:  # fmt: skip
     """Return the rows of the table: success rates and times."""
-    times = {name: np.empty(len(targets)) for name in solvers}
-    solved = {name: np.zeros(len(targets), dtype=bool) for name in solvers}
+    times, solved = ({name: list[float]() for name in solvers} for _ in range(2))
     for first in range(0, len(targets), ROUND):
         part = targets[first : first + ROUND]
         for name, solve in solvers.items():
@@ -63,18 +56,18 @@ def rows(
             gc.collect()
             gc.disable()
             solve(part[-1], seed)  # warms the caches after other solvers
-            for i, X in enumerate(part, first):
+            for X in part:
                 begin = time.perf_counter()
-                answers.append(solve(X, seed))
-                times[name][i] = time.perf_counter() - begin
+                answers.append((solve(X, seed), time.perf_counter() - begin))
             gc.enable()
-            for i, (X, q) in enumerate(zip(part, answers, strict=True), first):
-                good = q is not None and (judge is None or judge(q, X))
-                solved[name][i] = good and times[name][i] <= BUDGET
-    spreads = {name: Spread.of(1e6 * found) for name, found in times.items()}
+            for X, (q, taken) in zip(part, answers, strict=True):
+                times[name].append(taken)
+                found = q is not None and (judge is None or judge(q, X))
+                solved[name].append(found and taken <= BUDGET)
+    spreads = {name: Spread.of(1e6 * np.array(found)) for name, found in times.items()}
     peer = spreads.get(PEER, Spread())
     return [
-        {"solver": name, "solved %": f"{100.0 * solved[name].mean():.1f}",
+        {"solver": name, "solved %": f"{100.0 * mean(solved[name]):.1f}",
          "median us": found.p50, "p95 us": found.p95, "max us": found.maximum,
          "median / ik_LM": found.p50 / peer.p50}
         for name, found in spreads.items()
@@ -85,7 +78,7 @@ def single(report: Report, name: str, count: int) -> None:
     """Measure reachable and unreachable poses."""
     robot = load_robot(name)
     chain = IkChain.of_group(robot, "arm")
-    judge, solvers = judge_of(name, chain), available(CONTENDERS, robot, chain)
+    judge, solvers = partial(accepts, name, chain), available(CONTENDERS, robot, chain)
     targets = np.array([pose_of(name, chain, q) for q in draw(chain, count, 0)])
     far = targets[: max(10, count // 20)].copy()
     far[:, :3, 3] += chain.length * far[:, :3, 3] / np.linalg.norm(far[:, :3, 3], axis=1)[:, None]

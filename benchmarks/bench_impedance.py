@@ -10,6 +10,7 @@ with the same law in pinocchio (crba, rnea, frame Jacobian).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pinocchio
@@ -98,11 +99,8 @@ def main(report: Report, options: Options) -> None:
         arm = CompliantArm(name, bend=bend, stiffness=STIFFNESS)
         arm.run(0.1)
         q, v, efforts = (np.array(values) for values in arm.state)
-        times = take_turns({
-            "ours": lambda q=q, v=v, e=efforts, law=arm.law: law.step(q, v, 1e-3, e),
-            "pinocchio": with_pinocchio(arm),
-        })  # fmt: skip
-        ours, peer = (1e6 * each.least for each in times.values())
+        works = {"ours": partial(arm.law.step, q, v, 1e-3, efforts), "peer": with_pinocchio(arm)}
+        ours, peer = (1e6 * times.least for times in take_turns(works).values())
         rows.append({
             "": name, "deflection error, median [%]": found.p50, "max [%]": found.maximum,
             "pushes": pushed, "active": active, "energy, max [J]": worst,

@@ -16,6 +16,8 @@ not counted.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from harness import Options, Report, Row, Spread, benchmark, progress, take_turns
 from harness.timing import pin_to_core
@@ -67,13 +69,12 @@ def evaluation_rows(name: str, rounds: int) -> list[Row]:
         for way in (fast, apart):
             way.set_obstacles(packed)
             way.set_goal(goal)
-        times = take_turns({
-            "ours": lambda: fast.acceleration(q, qd), "apart": lambda: apart.acceleration(q, qd),
-        }, rounds)  # fmt: skip
+        ways = (fast, apart)
+        times = take_turns({way: partial(way.acceleration, q, qd) for way in ways}, rounds)
         rows.append({
             "": f"{name}, {len(fast.spheres.radii)} spheres, {count} {KINDS[mixed]}",
-            "least [µs]": 1e6 * times["ours"].least, "median [µs]": 1e6 * times["ours"].p50,
-            "links apart [µs]": 1e6 * times["apart"].least,
+            "least [µs]": 1e6 * times[fast].least, "median [µs]": 1e6 * times[fast].p50,
+            "links apart [µs]": 1e6 * times[apart].least,
         })  # fmt: skip
     return rows
 
@@ -84,9 +85,8 @@ def step_row(name: str, count: int, mixed: bool, rounds: int) -> Row:
     policy.set_scene(obstacles(np.random.default_rng(1), count, mixed))
     policy.set_end_effector_target((0.5, 0.1, 0.4), (1.0, 0.0, 0.0, 0.0))
     home = policy.default_cspace_target
-    times = take_turns({
-        "step": lambda: policy.compute_joint_targets(home, 0.0 * home, frame_duration=0.01),
-    }, rounds)["step"]  # fmt: skip
+    step = partial(policy.compute_joint_targets, home, 0.0 * home, frame_duration=0.01)
+    times = take_turns({name: step}, rounds)[name]
     return {"": f"{name}, {count} {KINDS[mixed]}", "least [µs]": 1e6 * times.least,
             "median [µs]": 1e6 * times.p50}  # fmt: skip
 

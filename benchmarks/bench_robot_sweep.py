@@ -75,9 +75,8 @@ def robots_listed(text: str, folder: Path) -> list[Item]:
 def tried(item: Item, packages: list[str], accuracy: float) -> dict[str, Any]:
     """Import and test a robot in another process; return the output of ``motion new --json``."""
     with tempfile.TemporaryDirectory() as folder:
-        words = [str(item.file), *item.arguments, "--name", "swept", "--json"]
-        words += ["--output", f"{folder}/swept"]
-        words += [word for path in packages for word in ("--package-path", path)]
+        words = [str(item.file), *item.arguments, "--name", "swept", "--output", f"{folder}/swept"]
+        words += ["--json"] + [word for path in packages for word in ("--package-path", path)]
         words += ["--spheres-accuracy", str(accuracy)] if accuracy else []
         limited = ["sh", "-c", f'ulimit -t {_TIMEOUT}; exec "$@"', "sh"]
         command = [*limited, sys.executable, "-m", "motion_nodes.cli.main", "new", *words]

@@ -97,5 +97,5 @@ def main(report: Report, options: Options) -> None:
         "Warm times are moments since the process began; the container's are those of its last "
         "node, but for 'imported'. PSS counts shared pages once among all processes.",
     )
-    rows = [import_row(library, options.imports) for library in LIBRARIES]
-    report.table("Imports in a fresh process", rows)
+    report.table("Imports in a fresh process",
+                 [import_row(library, options.imports) for library in LIBRARIES])  # fmt: skip

@@ -104,8 +104,6 @@ def run(name: str, folder: Path, options: Options) -> Row:
         for own, touch in deepest(Q, truth, checker.robot.tree.links).items():
             depths[own].append(1e3 * touch.depth)
             progress(f"{name}: {touch}")
-        if planned % 20 == 0:
-            progress(f"{name}: {planned} motions")
     return {
         "robot": name, "planned": planned, "refused": refused, "touch": len(depths[False]),
         "deepest [mm]": max(depths[False], default=0.0), "self": len(depths[True]),
