@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from harness import Report, Row, benchmark, median, progress
-from harness.bases import base_config
+from harness import Options, Report, Row, Spread, benchmark, median, progress
 from sim.lockstep_robot import NAME, WheeledRobot
 
 from motion_nodes.base_navigation.base_motion import BaseMotion
@@ -23,9 +22,9 @@ from motion_nodes.base_navigation.follow_path import FollowPath
 from motion_nodes.base_navigation.footprint import Footprint
 from motion_nodes.base_navigation.free_motion import into_base
 from motion_nodes.base_navigation.go_to_pose import GoToPose
-from motion_nodes.base_navigation.navigator import MotionResult, Navigator
+from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask, Navigator
 from motion_nodes.base_navigation.obstacle_avoidance import SeenObstacles
-from motion_nodes.base_navigation.obstacle_memory import MemoryConfig, ObstacleMemory, PoseHistory
+from motion_nodes.base_navigation.obstacle_memory import MemoryConfig, ObstacleMemory
 from motion_nodes.base_navigation.obstacle_points import LaserReadings, view_of_scan
 from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
@@ -51,18 +50,17 @@ SCAN_PERIOD = 0.1
 OBSTACLES = 7
 MOST = 180.0
 """Max simulated duration of a scene [s]."""
+_TURN = np.linspace(0.0, math.tau, 161)
+CIRCLE = np.column_stack((np.cos(_TURN), np.sin(_TURN)))
+"""Points of the unit circle, also on the diagonals."""
 
 
 class Outcome(NamedTuple):
     """Result of a scene."""
 
-    result: MotionResult
-    text: str
+    task: NavigationTask
     touches: int
     clearance: float
-    detours: int
-    seconds: float
-    pushed: float
 
 
 def params_of(robot: Robot, radius: float) -> NavigatorParams:
@@ -82,8 +80,8 @@ def motion_of(robot: Robot, params: NavigatorParams, length: float, seed: int) -
     bend = 0.05 * length * np.sin(math.tau * x / length)
     slope = 0.05 * math.tau * np.cos(math.tau * x / length)
     rows = np.column_stack((x, bend, np.arctan(slope)))
-    follow = nodes.config_of(params, kind).follow
-    config = replace(follow, law=("stanley", "rear_axle")[seed % 2])
+    law = ("stanley", "rear_axle")[seed % 2]
+    config = replace(nodes.config_of(params, kind).follow, law=law)
     return FollowPath(kind, PlanarPath(rows), config)
 
 
@@ -105,14 +103,10 @@ def obstacles(
         yaw, number = float(rng.uniform(-math.pi, math.pi)), len(bodies)
         X = from_xyz_rpy((x, y, 0.5 * height), (0.0, 0.0, yaw))
         if number % 2:
-            a = np.linspace(0.0, math.tau, 80)
-            local = size * np.column_stack((np.cos(a), np.sin(a)))
-            shape: Box | Cylinder = Cylinder(size, height)
+            shape, local = Cylinder(size, height), size * CIRCLE
         else:
-            side, one = np.linspace(-1.0, 1.0, 40), np.ones(40)
-            square = [(side, one), (side, -one), (one, side), (-one, side)]
-            local = np.concatenate([np.column_stack((size * u, 0.6 * size * v)) for u, v in square])
             shape = Box(2.0 * size, 1.2 * size, height)
+            local = (size, 0.6 * size) * CIRCLE / np.abs(CIRCLE).max(axis=1, keepdims=True)
         bodies.append(FreeBody(f"obstacle{number}", shape, 100.0, X))
         c, s = math.cos(yaw), math.sin(yaw)
         outlines.append(local @ np.array(((c, s), (-s, c))) + (x, y))
@@ -125,8 +119,7 @@ def run(robot: Robot, seed: int) -> Outcome:
     length, params = max(2.4, 10.0 * footprint.radius), params_of(robot, footprint.radius)
     bodies, outline = obstacles(footprint, length, np.random.default_rng(seed))
     world = MujocoWorld([RobotPlacement(robot, NAME)], WorldConfig(objects=tuple(bodies)))
-    cell = WheeledRobot(robot, world, base_config(robot))
-    controller = cell.controller
+    cell = WheeledRobot(robot, world)
     given, height = robot.description.laser_scanners, footprint.top + 0.01
     scanner = LaserScannerDescription(robot.base_frame, range_min=0.02, range_max=8.0)
     scanner = replace(given[0] if given else scanner, noise=0.01)
@@ -138,14 +131,11 @@ def run(robot: Robot, seed: int) -> Outcome:
     navigator = Navigator(nodes.limits_of(params), kind=kind, avoidance=avoidance)
     task = navigator.start(motion_of(robot, params, length, seed), "bench", Twist2())
     memory = ObstacleMemory(footprint, MemoryConfig(reach=max(4.0, 6.0 * footprint.radius)))
-    history, touched = PoseHistory(), set[str]()
-    clearance, due = math.inf, 0.0
+    touched, clearance, due = set[str](), math.inf, 0.0
     step = np.linspace(scanner.angle_min, scanner.angle_max, scanner.rays)
     while task.time < MOST:
         cell.measure(PERIOD)
-        odometry = controller.odometry
-        pose = Pose2(odometry.x, odometry.y, odometry.yaw)
-        history.add(world.time, pose)
+        pose = cell.odometry
         if world.time >= due:
             due = world.time + SCAN_PERIOD
             readings = LaserReadings(
@@ -156,46 +146,40 @@ def run(robot: Robot, seed: int) -> Outcome:
             view = view_of_scan(readings, X_BS, footprint.floor + 0.03, height, 6.0)
             memory.add(view, pose, world.time)
         seen = SeenObstacles(memory.around(pose))
-        twist = navigator.step(pose, odometry.twist, PERIOD, seen)
+        twist = navigator.step(pose, cell.controller.odometry.twist, PERIOD, seen)
         if twist is None:
             break
-        controller.command(twist, world.time)
+        cell.controller.command(twist, world.time)
         cell.drive(PERIOD)
         for _ in range(2):
             cell.step(0.5 * PERIOD)
             touched |= {c.pair[1] for c in world.contacts() if any("obstacle" in n for n in c.pair)}
-        X = world.base_pose(NAME)
-        true = Pose2(X[0, 3], X[1, 3], math.atan2(X[1, 0], X[0, 0]))
-        clearance = min(clearance, float(footprint.distances(into_base(outline, true)).min()))
-    moved = [world.object_pose(b.name)[:2, 3] - b.X_WO[:2, 3] for b in bodies]
-    pushed = max(float(np.hypot(*m)) for m in moved)
-    return Outcome(task.ending, task.text, len(touched), clearance, task.detours, task.time, pushed)
+        distances = footprint.distances(into_base(outline, cell.pose))
+        clearance = min(clearance, float(distances.min()))
+    return Outcome(task, len(touched), clearance)
 
 
 @benchmark("Bases among obstacles", scenes=(40, "of each robot"), robots=(ROBOTS, "", ROBOTS))
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Run all scenes of all robots."""
     rows: list[Row] = []
     for name in options.robots:
         robot, found = load_robot(name), list[Outcome]()
         for seed in range(options.scenes):
             found.append(run(robot, seed))
-            if found[-1].touches or found[-1].result is not MotionResult.SUCCEEDED:
-                progress(f"{name} {seed}: {found[-1]}")
-        count = Counter(outcome.result for outcome in found)
+            task, touches, least = found[-1]
+            if touches or task.ending is not MotionResult.SUCCEEDED:
+                progress(f"{name} {seed}: {touches} touches, {least:.3f} m, {task.text}")
+        count = Counter(outcome.task.ending for outcome in found)
         arrived, blocked = count[MotionResult.SUCCEEDED], count[MotionResult.BLOCKED]
-        clearances = [1e3 * o.clearance for o in found]
+        clearance = Spread.of(1e3 * o.clearance for o in found)
         rows.append({
             "robot": name, "scenes": len(found), "arrived": arrived, "blocked": blocked,
             "failed": len(found) - arrived - blocked, "touches": sum(o.touches > 0 for o in found),
-            "min clearance [mm]": min(clearances), "median [mm]": median(clearances),
-            "detours": sum(o.detours for o in found), "time to arrive, median [s]":
-            median(o.seconds for o in found if o.result is MotionResult.SUCCEEDED),
+            "min clearance [mm]": clearance.least, "median [mm]": clearance.p50,
+            "detours": sum(o.task.detours for o in found), "time to arrive, median [s]":
+            median(o.task.time for o in found if o.task.ending is MotionResult.SUCCEEDED),
         })  # fmt: skip
-    clearance = params_of(robot, 0.0).obstacles_clearance
-    report.table(f"{OBSTACLES} obstacles a scene, clearance {clearance:g} m, scanner with 1 cm of "
-                 "noise", rows)  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()
+    kept = params_of(robot, 0.0).obstacles_clearance
+    report.table(f"{OBSTACLES} obstacles a scene, clearance {kept:g} m, scanner with 1 cm of noise",
+                 rows)  # fmt: skip

@@ -15,14 +15,14 @@ import os
 import random
 import tempfile
 import traceback
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from harness import CpuShare, Options, Report, Row, Spread, benchmark, motion_up, progress
 from hardware.driver_journey import DriverJourney
 from hardware.fake_controllers import ARMS, ROBOTS, ready_state, robot_folder
 from hardware.fake_process import FakeProcess
-from harness import CpuShare, Report, Row, benchmark, motion_up, progress
 from harness.processes import descendants, executable_of
 from joint_client import smooth
 from planner_client import Codes
@@ -79,65 +79,60 @@ def random_goals(journey: DriverJourney, count: int, rng: random.Random) -> list
     return wrong
 
 
-def measure(driver: str, options: Any) -> tuple[Row, list[str]]:
-    """Return a row of the table, and the failures."""
+def run(driver: str, options: Options) -> tuple[Row, list[str]]:
+    """Run a suite with a fake controller; return a row of the table, and the failures."""
     host = f"127.0.{os.getpid() >> 8 & 255}.{max(2, os.getpid() & 255)}"
-    wrong, times = list[str](), np.array([np.nan])
-    share, values = float("nan"), dict[str, str]()
-    fake, client = FakeProcess(driver, host), RosClient("bench_drivers")
-    with tempfile.TemporaryDirectory() as folder:
-        # The robot is a copy of its folder if the fake uses other ports.
-        name = ROBOTS[driver]
-        if fake.controller.settings:
+    name, robot, speed = ROBOTS[driver], load_robot(ROBOTS[driver]), SPEED.get(driver, 1.0)
+    row: Row = {"": f"{driver}, {name}", "speed": speed, "goals": options.goals}
+    with (
+        closing(FakeProcess(driver, host)) as fake, closing(RosClient("bench_drivers")) as client,
+        tempfile.TemporaryDirectory() as folder,
+    ):  # fmt: skip
+        if fake.controller.settings:  # The fake uses other ports than the robot's description.
             name = str(robot_folder(driver, fake.controller, Path(folder)))
         words = (name, "--device", fake.controller.device, "--backend", driver, "--viewer", "none")
-        try:
-            with motion_up(*words) as suite:
-                robot, speed = load_robot(ROBOTS[driver]), SPEED.get(driver, 1.0)
-                journey = DriverJourney(client, robot, ready_state(driver), speed)
-                journey.arm.wait_for()
-                journey.planner.wait()
-                cpu = CpuShare([pid for pid, command in descendants(suite.pid).items()
-                                if executable_of(command) == "robot_driver"])  # fmt: skip
-                for part, call in journey.parts(NEAR.get(driver, 5e-3)).items():
-                    progress(f"{driver}: {part}")
-                    try:
-                        call()
-                    except AssertionError as error:
-                        wrong.append(f"{part}: {str(error)[:300]}")
-                times = latencies(journey, fake)
-                progress(f"{driver}: {options.goals} goals")
-                wrong += random_goals(journey, options.goals, random.Random(options.seed))
-                share = sum(cpu.end().values())
-                values = values_of(client.diagnostics("/robot_driver"))
-                suite.check()
-                journey.close()
-        except Exception:
-            wrong.append(traceback.format_exc())
-        finally:
-            fake.close()
-            client.close()
-    p50, p99 = (1e3 * np.percentile(times, (50, 99))).tolist() if len(times) else (None, None)
-    rates = [float(values.get(key, "nan"))
-             for key in ("nominal rate [Hz]", "rate [Hz]", "worst lateness [ms]")]  # fmt: skip
-    return {
-        "": f"{driver}, {ROBOTS[driver]}", "speed": SPEED.get(driver, 1.0), "goals": options.goals,
-        "failures": len(wrong), "rate, nominal [Hz]": rates[0], "rate [Hz]": rates[1],
-        "worst lateness [ms]": rates[2], "reference to bus, p50 [ms]": p50, "p99 [ms]": p99,
-        "CPU of the driver [%]": share,
-    }, wrong  # fmt: skip
+        with motion_up(*words) as suite:
+            journey = DriverJourney(client, robot, ready_state(driver), speed)
+            journey.arm.wait_for()
+            journey.planner.wait()
+            cpu = CpuShare([pid for pid, command in descendants(suite.pid).items()
+                            if executable_of(command) == "robot_driver"])  # fmt: skip
+            wrong = list[str]()
+            for part, call in journey.parts(NEAR.get(driver, 5e-3)).items():
+                progress(f"{driver}: {part}")
+                try:
+                    call()
+                except AssertionError as error:
+                    wrong.append(f"{part}: {str(error)[:300]}")
+            late = Spread.of(1e3 * latencies(journey, fake))
+            progress(f"{driver}: {options.goals} goals")
+            wrong += random_goals(journey, options.goals, random.Random(options.seed))
+            values = values_of(client.diagnostics("/robot_driver"))
+            row |= {
+                "failures": len(wrong), "rate, nominal [Hz]": float(values["nominal rate [Hz]"]),
+                "rate [Hz]": float(values["rate [Hz]"]),
+                "worst lateness [ms]": float(values["worst lateness [ms]"]),
+                "reference to bus, p50 [ms]": late.p50, "p99 [ms]": late.p99,
+                "CPU of the driver [%]": sum(cpu.end().values()),
+            }  # fmt: skip
+            journey.close()
+    return row, wrong
+
+
+def measure(driver: str, options: Options) -> tuple[Row, list[str]]:
+    """Return a row of the table, and the failures, what ended the run among them."""
+    try:
+        return run(driver, options)
+    except Exception:
+        return {"": f"{driver}, {ROBOTS[driver]}", "failures": 1}, [traceback.format_exc()]
 
 
 @benchmark("Drivers of real robots, against fake controllers", ros=True, seed=(1, "of the goals"),
            drivers=(list(ARMS), "", ARMS), goals=(30, "random goals for each driver"))  # fmt: skip
-def main(report: Report, options: Any) -> bool:
+def main(report: Report, options: Options) -> bool:
     """Measure and print."""
     found = {driver: measure(driver, options) for driver in options.drivers}
     notes = [f"{driver}: {text}" for driver, (_, wrong) in found.items() for text in wrong]
     report.table("Shipped defaults, motion up", [row for row, _ in found.values()],
                  "\n".join(notes) or "all ways to move, the stop and all goals")  # fmt: skip
     return bool(notes)
-
-
-if __name__ == "__main__":
-    main()

@@ -15,8 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from harness import Report, benchmark, progress, ratio
+from harness import Options, Report, benchmark, median, progress
 from rclpy.executors import SingleThreadedExecutor
 
 from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
@@ -61,7 +60,7 @@ def callback_time(node: Any, make: Callable[[], Any], callbacks: int) -> float:
 
 
 @benchmark("Executors", ros=True, rounds=5, callbacks=200)
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     node = ArticulationControllerNode(["--ros-args", "-p", "robot:=franka"])
     node.trigger_configure()
@@ -70,16 +69,11 @@ def main(report: Report, options: Any) -> None:
         progress(f"round {number + 1}")
         for name, make in EXECUTORS.items():
             times[name].append(callback_time(node, make, options.callbacks))
-    middle = {name: float(np.median(found)) for name, found in times.items()}
-    usual = middle["rclpy SingleThreadedExecutor"]
+    usual = median(times["rclpy SingleThreadedExecutor"])
     report.table("Processor time per callback", [
-        {"executor": name, "least [us]": min(found), "median [us]": middle[name],
-         "ratio": ratio(middle[name], usual)} for name, found in times.items()
+        {"executor": name, "least [us]": min(found), "median [us]": median(found),
+         "ratio": median(found) / usual} for name, found in times.items()
     ], f"{len(list(node.services))} services, {len(list(node.subscriptions))} subscriptions, "
        f"{len(list(node.publishers))} publishers, {len(list(node.waitables))} actions and events.",
     )  # fmt: skip
     node.destroy_node()
-
-
-if __name__ == "__main__":
-    main()

@@ -10,11 +10,11 @@ overloaded. Measured with grasp forces that follow load and slip, and with a con
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from harness import Options, Report, Row, benchmark, median, progress
 from control.grasping_arm import PLACE, POST, TOOL, GraspingArm, Item
-from harness import Report, Row, benchmark, median, progress
 
 import motion_nodes as mn
 from motion_nodes.control.grasp_force import GraspSettings, GraspState
@@ -38,7 +38,6 @@ class Carried(NamedTuple):
     dropped: bool
     noticed: bool
     force: float
-    slips: int
 
 
 def random_item(rng: np.random.Generator) -> Item:
@@ -81,11 +80,11 @@ def carry(item: Item, settings: GraspSettings, max_effort: float, seed: int) -> 
     grasp = hand.grasp
     assert grasp is not None
     noticed = grasp.state in (GraspState.LOST, GraspState.OVERLOADED)
-    return Carried(gripped, not hand.held, noticed, grasp.force, grasp.slips)
+    return Carried(gripped, not hand.held, noticed, grasp.force)
 
 
 @benchmark("Grasps by force", objects=100)
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     rows = list[Row]()
     for mode, (settings, max_effort) in MODES.items():
@@ -101,7 +100,6 @@ def main(report: Report, options: Any) -> None:
             "drops noticed": sum(one.noticed for one in drops),
             "false alarms": sum(one.noticed for one in kept),
             "force at the end, median [N]": median(one.force for one in kept),
-            "slips": sum(one.slips for one in found),
         })  # fmt: skip
     report.table(
         f"Random objects of 0.05 to 1.2 kg, friction 0.2 to 1.0, gripped with {FORCE:g} N", rows,
@@ -109,7 +107,3 @@ def main(report: Report, options: Any) -> None:
         f"controller assumes a friction of {GraspSettings().friction:g}. False alarms: "
         "objects that were carried, although reported as lost or overloaded.",
     )  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

@@ -16,56 +16,39 @@ from __future__ import annotations
 
 import gc
 import time
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pinocchio as pin
-from harness import Report, Row, available, benchmark, median, progress, ratio
+from harness import Options, Report, Row, Spread, benchmark, median, progress
+from harness.timing import available, mean
+from ik.ik_samples import draw, pose_of
 from peers.ik import BUDGET, CONTENDERS, TOLERANCE, Solve
 
 import motion_nodes as mn
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.robot import Robot
 
 PEER = "roboticstoolbox ik_LM (C++)"
 ROUND = 50
 
 
-class Judge:
-    """Forward kinematics by pinocchio, which judges solutions."""
-
-    def __init__(self, robot: Robot, chain: IkChain) -> None:
-        """Build the robot in pinocchio."""
-        self.model = pin.buildModelFromXML(robot.urdf)
-        self.data = self.model.createData()
-        self.chain = chain
-        self.places = [self.model.joints[self.model.getJointId(n)].idx_q for n in chain.joint_names]
-        self.base, self.tip = (self.model.getFrameId(f) for f in (chain.base, chain.tip))
-
-    def pose(self, q: np.ndarray) -> np.ndarray:
-        """Return the pose of the tip in the base, shape (4, 4)."""
-        whole = pin.neutral(self.model)
-        whole[self.places] = q
-        pin.framesForwardKinematics(self.model, self.data, whole)
-        return self.data.oMf[self.base].actInv(self.data.oMf[self.tip]).homogeneous
-
-    def accepts(self, q: np.ndarray | None, X: np.ndarray) -> bool:
-        """Return whether joint positions are a solution."""
-        if q is None or not ((self.chain.lower <= q) & (q <= self.chain.upper)).all():
-            return False
-        error = inverse(X) @ self.pose(q)
-        turn = np.linalg.norm(pin.log3(error[:3, :3]))
-        return bool(max(np.linalg.norm(error[:3, 3]), turn) <= 1.1 * TOLERANCE)
+def accepts(name: str, chain: IkChain, q: np.ndarray, X: np.ndarray) -> bool:
+    """Return whether joint positions are a solution for a pose of the tip, by pinocchio."""
+    error = inverse(X) @ pose_of(name, chain, q)
+    turn = np.linalg.norm(pin.log3(error[:3, :3]))
+    near = max(np.linalg.norm(error[:3, 3]), turn) <= 1.1 * TOLERANCE
+    return bool(near and ((chain.lower <= q) & (q <= chain.upper)).all())
 
 
 def rows(
-    solvers: dict[str, Solve], targets: np.ndarray, seed: np.ndarray | None, judge: Judge | None
-) -> list[Row]:
+    solvers: dict[str, Solve], targets: np.ndarray, seed: np.ndarray | None,
+    judge: Callable[[np.ndarray, np.ndarray], bool] | None,
+) -> list[Row]:  # fmt: skip
     """Return the rows of the table: success rates and times."""
-    times = {name: np.empty(len(targets)) for name in solvers}
-    solved = {name: np.zeros(len(targets), dtype=bool) for name in solvers}
+    times, solved = ({name: list[float]() for name in solvers} for _ in range(2))
     for first in range(0, len(targets), ROUND):
         part = targets[first : first + ROUND]
         for name, solve in solvers.items():
@@ -73,34 +56,30 @@ def rows(
             gc.collect()
             gc.disable()
             solve(part[-1], seed)  # warms the caches after other solvers
-            for i, X in enumerate(part, first):
+            for X in part:
                 begin = time.perf_counter()
-                answers.append(solve(X, seed))
-                times[name][i] = time.perf_counter() - begin
+                answers.append((solve(X, seed), time.perf_counter() - begin))
             gc.enable()
-            for i, (X, q) in enumerate(zip(part, answers, strict=True), first):
-                good = q is not None if judge is None else judge.accepts(q, X)
-                solved[name][i] = good and times[name][i] <= BUDGET
-    peer = float(np.median(times[PEER])) if PEER in times else float("nan")
-    lines: list[Row] = []
-    for name, found in times.items():
-        middle, p95, most = np.percentile(found, (50, 95, 100)).tolist()
-        lines.append({
-            "solver": name, "solved %": f"{100.0 * solved[name].mean():.1f}",
-            "median us": 1e6 * middle, "p95 us": 1e6 * p95, "max us": 1e6 * most,
-            "median / ik_LM": ratio(middle, peer),
-        })  # fmt: skip
-    return lines
+            for X, (q, taken) in zip(part, answers, strict=True):
+                times[name].append(taken)
+                found = q is not None and (judge is None or judge(q, X))
+                solved[name].append(found and taken <= BUDGET)
+    spreads = {name: Spread.of(1e6 * np.array(found)) for name, found in times.items()}
+    peer = spreads.get(PEER, Spread())
+    return [
+        {"solver": name, "solved %": f"{100.0 * mean(solved[name]):.1f}",
+         "median us": found.p50, "p95 us": found.p95, "max us": found.maximum,
+         "median / ik_LM": found.p50 / peer.p50}
+        for name, found in spreads.items()
+    ]  # fmt: skip
 
 
 def single(report: Report, name: str, count: int) -> None:
     """Measure reachable and unreachable poses."""
     robot = load_robot(name)
     chain = IkChain.of_group(robot, "arm")
-    judge, solvers = Judge(robot, chain), available(CONTENDERS, robot, chain)
-    low, high = np.maximum(chain.lower, -np.pi), np.minimum(chain.upper, np.pi)
-    Q = np.random.default_rng(0).uniform(low, high, (count, len(low)))
-    targets = np.array([judge.pose(q) for q in Q])
+    judge, solvers = partial(accepts, name, chain), available(CONTENDERS, robot, chain)
+    targets = np.array([pose_of(name, chain, q) for q in draw(chain, count, 0)])
     far = targets[: max(10, count // 20)].copy()
     far[:, :3, 3] += chain.length * far[:, :3, 3] / np.linalg.norm(far[:, :3, 3], axis=1)[:, None]
     cases = (
@@ -134,19 +113,15 @@ def among_boxes(report: Report, count: int = 100, boxes: int = 20) -> None:
             found = arm.ik_batch(poses, world=world)
             times.append(1e3 * (time.perf_counter() - began))
             solved.append(100.0 * (found.solved & arm.collision_free_batch(found.q, world)).mean())
-        table.append({"scene": f"{seed}", "poses": len(poses), "solved, least %": min(solved),
-                      "least ms": min(times), "median ms": median(times)})  # fmt: skip
+        table.append({"scene": f"{seed}", "poses": len(poses), "solved, least [%]": min(solved),
+                      "least [ms]": min(times), "median [ms]": median(times)})  # fmt: skip
     title = f"franka: batches of {count} poses that can be reached among {boxes} boxes"
     report.table(title, table)
 
 
 @benchmark("Inverse kinematics", poses=1000)
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Print all tables."""
     among_boxes(report)
     for name in ("franka", "ur10e") if options.poses else ():
         single(report, name, options.poses)
-
-
-if __name__ == "__main__":
-    main()

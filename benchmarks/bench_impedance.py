@@ -10,12 +10,12 @@ with the same law in pinocchio (crba, rnea, frame Jacobian).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pinocchio
+from harness import Options, Report, Row, Spread, benchmark, progress, take_turns
 from control.compliant_arm import CompliantArm
-from harness import Report, Row, Spread, benchmark, progress, take_turns
 
 STIFFNESS = (600.0, 40.0)
 ROBOTS = (("franka", 0.0), ("fr3", 0.1), ("xarm7", 0.3), ("ur10e", 0.8), ("ur5e", 0.8))
@@ -89,7 +89,7 @@ def with_pinocchio(arm: CompliantArm) -> Callable[[], object]:
 
 
 @benchmark("Impedance control", pushes=1000, wrenches=20)
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     rows, pushed = list[Row](), options.pushes // len(ROBOTS)
     for name, bend in ROBOTS:
@@ -99,11 +99,8 @@ def main(report: Report, options: Any) -> None:
         arm = CompliantArm(name, bend=bend, stiffness=STIFFNESS)
         arm.run(0.1)
         q, v, efforts = (np.array(values) for values in arm.state)
-        times = take_turns({
-            "ours": lambda q=q, v=v, e=efforts, law=arm.law: law.step(q, v, 1e-3, e),
-            "pinocchio": with_pinocchio(arm),
-        })  # fmt: skip
-        ours, peer = (1e6 * each.least for each in times.values())
+        works = {"ours": partial(arm.law.step, q, v, 1e-3, efforts), "peer": with_pinocchio(arm)}
+        ours, peer = (1e6 * times.least for times in take_turns(works).values())
         rows.append({
             "": name, "deflection error, median [%]": found.p50, "max [%]": found.maximum,
             "pushes": pushed, "active": active, "energy, max [J]": worst,
@@ -115,7 +112,3 @@ def main(report: Report, options: Any) -> None:
         "Active: more energy was left than the push gave. The step of ours includes target limits, "
         "wrench observer, passivity observer, joint limits and effort limits; the other does not.",
     )  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

@@ -15,17 +15,19 @@ from typing import Any
 
 import numpy as np
 import pinocchio as pin
-from harness import Report, benchmark, pin_to_core, ratio, take_turns
+from harness import Options, Report, benchmark, take_turns
+from harness.timing import pin_to_core
 
 from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY, InverseDynamics
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 
 FRAME = "panda_hand_tcp"
+BATCH = 256  # Configurations in a batch
 Call = Callable[[], object]
 
 
-def contenders(batch: int) -> dict[str, tuple[Call, Call]]:
+def contenders() -> dict[str, tuple[Call, Call]]:
     """Return our call and pinocchio's, by quantity; checks that their results agree."""
     robot = load_robot("franka")
     ours, dynamics = Kinematics(robot.tree), InverseDynamics(robot.tree)
@@ -34,9 +36,9 @@ def contenders(batch: int) -> dict[str, tuple[Call, Call]]:
     data, frame = model.createData(), model.getFrameId(FRAME)
     rng = np.random.default_rng(0)
     low, high = robot.limits.lower.clip(-3.0), robot.limits.upper.clip(max=3.0)
-    Q = rng.uniform(low, high, (batch, len(low)))
+    Q = rng.uniform(low, high, (BATCH, len(low)))
     (v, a), q = rng.normal(size=(2, len(low))), Q[0].copy()
-    X_all, J_all = np.empty((batch, len(ours.frame_names), 4, 4)), np.empty((batch, 6, len(low)))
+    X_all, J_all = np.empty((BATCH, len(ours.frame_names), 4, 4)), np.empty((BATCH, 6, len(low)))
 
     def jacobian(q: np.ndarray) -> np.ndarray:
         axes = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
@@ -51,7 +53,7 @@ def contenders(batch: int) -> dict[str, tuple[Call, Call]]:
     np.testing.assert_allclose(X, both()[1].homogeneous, atol=1e-12)
     expected = pin.rnea(model, data, q, v, a)
     np.testing.assert_allclose(dynamics.efforts(q, v, a), expected, rtol=1e-7, atol=1e-7)
-    batched = f"batch of {batch}, all calls"
+    batched = f"batch of {BATCH}, all calls"
     return {
         "poses of all frames": (
             lambda: ours.frames(q), lambda: pin.framesForwardKinematics(model, data, q)),
@@ -67,19 +69,14 @@ def contenders(batch: int) -> dict[str, tuple[Call, Call]]:
     }  # fmt: skip
 
 
-@benchmark("Kinematics and inverse dynamics of the Franka", rounds=41,
-           batch=(256, "configurations in a batch"))  # fmt: skip
-def main(report: Report, options: Any) -> None:
+@benchmark("Kinematics and inverse dynamics of the Franka", rounds=41)
+def main(report: Report, options: Options) -> None:
     """Print the table."""
     pin_to_core()
     rows = []
-    for title, calls in contenders(options.batch).items():
+    for title, calls in contenders().items():
         times = take_turns(dict(zip(("ours", "pinocchio"), calls, strict=True)), options.rounds)
-        ours, peer = (1e6 * found.median for found in times.values())
+        ours, peer = (1e6 * found.p50 for found in times.values())
         rows.append({"": title, "motion_nodes [us]": ours, "pinocchio [us]": peer,
-                     "ours / pinocchio": ratio(ours, peer)})  # fmt: skip
+                     "ours / pinocchio": ours / peer})  # fmt: skip
     report.table("One call from Python, medians", rows, "Pinocchio's poses are left in C++.")
-
-
-if __name__ == "__main__":
-    main()

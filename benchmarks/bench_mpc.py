@@ -4,27 +4,24 @@
 Run: ``python benchmarks/bench_mpc.py --starts 50 --scenes 50`` (fifteen minutes; one core).
 Arrivals and moving scenes are those of ``bench_rmpflow_runs.py``, with the same seeds and MuJoCo's
 contacts; without escape. A trap is a wall, box or U between hand and target position, with small
-random displacements; the timeout is 12 s. Time per step: CPU time of the thread for steps of 10 ms
+random displacements. Time per step: CPU time of the thread for steps of 10 ms
 among 50 resting and 50 moving boxes, with a new target each second.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
-from bench_rmpflow_runs import KINDS, Run, Runs, arrival_rows, scene_rows
-from harness import Report, Row, Spread, benchmark, progress
+from harness import Options, Report, Row, Spread, benchmark, progress
+from bench_rmpflow_runs import KINDS, Run, Runs, arrival_row, scene_row
 from rmpflow.judged_arm import FRAME
 from u_trap import BEYOND_U, U_WALLS
 
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
 from motion_nodes.mpc.policy import MpcPolicy
-from motion_nodes.rmpflow.follower_settings import Phase
 from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.scene import Scene, world_object
 
 POLICIES = {"RMPflow": RmpflowPolicy, "MPC": MpcPolicy}
@@ -34,72 +31,61 @@ TRAPS = {
     "box in front": ({"box": ((0.12, 0.5, 0.3), (0.42, 0.0, 0.3))}, (0.62, 0.0, 0.25)),
 }  # fmt: skip
 """Boxes (sizes and positions) and target position of each trap [m]."""
-LONGEST = 12.0  # [s]
 
 
 def trapped(runs: Runs, name: str, seed: int) -> Run:
     """Return the result of one run; walls and target are displaced by up to 2 cm."""
-    policy, rng = runs.policy, np.random.default_rng(seed)
-    walls, target = TRAPS[name]
+    rng, (walls, target) = np.random.default_rng(seed), TRAPS[name]
     shift = rng.uniform(-0.02, 0.02, 3)
     boxes = {k: world_object(k, Box(size), from_xyz_rpy(np.add(at, shift)))
              for k, (size, at) in walls.items()}  # fmt: skip
-    policy.reset()
-    scene, follower = Scene(objects=boxes), Follower(policy)
-    place = np.add(target, rng.uniform(-0.02, 0.02, 3))
-    follower.follow_pose(from_xyz_rpy(place), 0.0, oriented=False)
-    runs.arm.start(policy.default_cspace_target, scene)
-    for k in range(round(LONGEST / FRAME)):
-        runs.arm.follow(follower, scene, k * FRAME)
-        if follower.phase is Phase.ARRIVED:
-            return Run((k + 1) * FRAME, False, runs.arm.verdict)
-    return Run(None, follower.phase is Phase.STUCK, runs.arm.verdict)
+    X = from_xyz_rpy(np.add(target, rng.uniform(-0.02, 0.02, 3)))
+    start = runs.policy.default_cspace_target
+    return runs.run(start, X, Scene(objects=boxes), oriented=False)
 
 
-def step_times(runs: Runs, *, moving: bool, seconds: int = 10) -> list[float]:
-    """Return the CPU times of steps among 50 boxes [s]."""
+def step_times(runs: Runs, *, moving: bool) -> Spread:
+    """Return the CPU times of steps among 50 boxes [ms]."""
     rng, policy, times = np.random.default_rng(0), runs.policy, []
     policy.reset()
     places = rng.uniform((-0.8, -0.8, 0.0), (0.8, 0.8, 1.0), (150, 3))
     places = places[np.hypot(places[:, 0], places[:, 1]) > 0.35][:50]
     sizes = rng.uniform(0.03, 0.1, (len(places), 3))
-    swing = rng.uniform(-0.1, 0.1, (len(places), 3)) if moving else np.zeros((len(places), 3))
+    swing = rng.uniform(-0.1, 0.1, (len(places), 3)) if moving else 0.0
     home, rest = policy.default_cspace_target, np.zeros(7)
-    for k in range(round(seconds / FRAME)):
+    for k in range(1000):
         if k % 100 == 0:
-            limits = policy.robot.limits.select(policy.active_joints)
-            goal = limits.clip(home + rng.uniform(-0.6, 0.6, 7))
+            goal = runs.near_home(rng, 0.6)
             policy.set_end_effector_target(policy.tool_pose(goal)[:3, 3])
-        if k % 10 == 0:
-            at = places + np.sin(k * FRAME) * swing
-            boxes = [world_object(f"b{i}", Box(tuple(size)), from_xyz_rpy(p))
-                     for i, (p, size) in enumerate(zip(at, sizes, strict=True))]  # fmt: skip
-            if moving or k == 0:
-                policy.set_scene(Scene(objects={box.name: box for box in boxes}))
+        if k == 0 or (moving and k % 10 == 0):
+            at = zip(places + np.sin(k * FRAME) * swing, sizes, strict=True)
+            policy.set_scene(Scene({f"b{i}": world_object(f"b{i}", Box(size), from_xyz_rpy(p))
+                                    for i, (p, size) in enumerate(at)}))  # fmt: skip
         began = time.thread_time()
         policy.compute_joint_targets(home, rest, frame_duration=FRAME)
-        times.append(time.thread_time() - began)
-    return times[5:]
+        times.append(1e3 * (time.thread_time() - began))
+    return Spread.of(times[5:])
 
 
 @benchmark("Reactive MPC beside RMPflow", starts=50, scenes=50, traps=20)
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     arrivals, traps, scenes, steps = list[Row](), list[Row](), list[Row](), list[Row]()
     for name, kind in POLICIES.items():
         runs = Runs("franka", kind)
-        for start in KINDS:
-            progress(f"{name}, {start}")
+        for start in KINDS if options.starts else ():
+            progress(what := f"{name}, {start}")
             found = [runs.arrival(seed, start, "alone") for seed in range(options.starts)]
-            arrivals += arrival_rows(f"{name}, {start}", found)
-        for trap in TRAPS:
-            progress(f"{name}, {trap}")
+            arrivals.append(arrival_row(what, found))
+        for trap in TRAPS if options.traps else ():
+            progress(what := f"{name}, {trap}")
             ends = [trapped(runs, trap, seed) for seed in range(options.traps)]
-            traps += arrival_rows(f"{name}, {trap}", ends)
-        progress(f"{name}, scenes")
-        scenes += scene_rows(name, [runs.scene(k) for k in range(options.scenes)])
+            traps.append(arrival_row(what, ends))
+        if options.scenes:
+            progress(f"{name}, scenes")
+            scenes.append(scene_row(name, [runs.scene(k) for k in range(options.scenes)]))
         for moving in (False, True):
-            spread = Spread.of(1e3 * t for t in step_times(runs, moving=moving))
+            spread = step_times(runs, moving=moving)
             steps.append({
                 "": f"{name}, {'moving' if moving else 'at rest'}", "steps": spread.number,
                 "median": spread.p50, "99 %": spread.p99, "max": spread.maximum,
@@ -108,7 +94,3 @@ def main(report: Report, options: Any) -> None:
     report.table("Franka, traps", traps)
     report.table("Franka, two flying balls, two boxes, a table; 8 s each", scenes)
     report.table("Processor time of a step of 10 ms among 50 boxes [ms]", steps)
-
-
-if __name__ == "__main__":
-    main()

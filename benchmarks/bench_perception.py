@@ -2,34 +2,52 @@
 """Occupancy maps: time per image, false and missed obstacles, distance fields, collision checks.
 
 Run: ``python benchmarks/bench_perception.py`` (half a minute); ``--lockstep N`` or ``--latency N``
-(minutes) measure reactions to crates, see ``camera_latency.py``. Times are CPU times of one thread.
-Recordings are generated: exact ray casts of boxes from a moving camera, with noise, wrong and
-missing pixels; the map is compared with the boxes after each image.
+(minutes) measure reactions to crates instead. Times are CPU times of one thread. Recordings are
+generated: exact ray casts of boxes from a moving camera, with noise, wrong and missing pixels; the
+map is compared with the boxes after each image.
+
+Reactions, in lockstep and over ROS: the tool follows a target at ``SPEED`` between two cameras
+(``crate_crossing.py``), and a crate appears on its path ``room`` seconds before the undisturbed arm
+would touch it. The reaction is the first commanded velocity that deviates from those of undisturbed
+motions, over ROS by more than twice their spread. Times over ROS are simulated, from the last joint
+state before the crate was placed.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
-from camera_latency import POLICIES, lockstep_row, ros_row
-from harness import Report, Row, benchmark, least_cpu, progress
+from harness import Options, Report, Row, Spread, benchmark, motion_up, progress, take_turns
 from perception import boxes_seen
-from perception.boxes_seen import camera, depth_of, looking, with_faults
+from perception.boxes_seen import EYE, SETTINGS, TABLE, camera, centres, depth_of, with_faults
+from perception.crate_crossing import CAMERAS, RIGHT, CrateCrossing, touch_time
+from perception.crate_watcher import Watcher, deviation, series
 from scipy.spatial import cKDTree
 
 from motion_nodes.model.loader import load_robot
+from motion_nodes.mpc.policy import MpcPolicy
+from motion_nodes.nodes.demo import surprise
 from motion_nodes.perception.depth_camera import DepthProjection
 from motion_nodes.perception.map_settings import MapSettings
 from motion_nodes.perception.occupancy_map import OccupancyMap
+from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.robot_setup.derived_robot import load_description
+from motion_nodes.ros.names import REACTIVE_POLICY
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.octree import decode, encode
 from motion_nodes.scene.voxels import voxels
 from motion_nodes.scene.world import World
 
-TABLE = np.array([(0.1, -0.6, -0.1), (1.1, 0.6, 0.0)])
-LOW, HIGH = (0.0, -0.8, -0.2), (1.2, 0.8, 0.8)
+LOW, HIGH = SETTINGS.region_min, SETTINGS.region_max
 SEEDS = 2
+SPEED = 0.25  # Velocity of the target [m/s]
+POLICIES = {"rmpflow": RmpflowPolicy, "mpc": MpcPolicy}
+UNDISTURBED = 3
+LEAST = 0.05  # Min deviation of a reaction [rad/s]
 
 
 def boxes_on_table(rng: np.random.Generator, count: int = 8) -> np.ndarray:
@@ -39,35 +57,39 @@ def boxes_on_table(rng: np.random.Generator, count: int = 8) -> np.ndarray:
     return np.concatenate([TABLE[None], np.stack((low, high), 1)])
 
 
+def cpu_times(work: Callable[[], object]) -> Spread:
+    """Return the CPU times of 15 calls [s]."""
+    return take_turns({"": work}, 15, 0.0, time.thread_time)[""]
+
+
 def time_per_image(report: Report) -> None:
     """Time the processing of an image, from depth to message."""
     progress("time per image")
     rng = np.random.default_rng(0)
     boxes, pinhole = boxes_on_table(rng), camera(640, 480)
-    X = looking((0.2, -0.9, 1.0), (0.6, 0.0, 0.1))
-    depth = with_faults(depth_of(boxes, X, pinhole), rng)
+    depth = with_faults(depth_of(boxes, EYE, pinhole), rng)
     projection, made = DepthProjection(pinhole), OccupancyMap(MapSettings())
     spheres = np.column_stack((rng.uniform(-0.5, 0.5, (70, 3)), np.full(70, 0.06)))
     points = projection.points(depth)
     for k in range(3):
-        made.add_view(points, X, 0.1 * k, spheres)
+        made.add_view(points, EYE, 0.1 * k, spheres)
     solid = made.voxels()
     assert solid is not None
     data, many = encode(solid), np.tile(points, (16, 1))
     rows: list[Row] = []
     for name, work in {
         "depth image 640 x 480 to points": lambda: projection.points(depth),
-        "307 200 points into the map": lambda: made.add_view(points, X, 1.0, spheres),
+        "307 200 points into the map": lambda: made.add_view(points, EYE, 1.0, spheres),
         "4.9 million points, of which a fifth are used":
-            lambda: made.add_view(many, X, 1.0, spheres),
+            lambda: made.add_view(many, EYE, 1.0, spheres),
         f"{len(solid.cells)} occupied voxels as a solid": made.voxels,
         "merged to boxes": lambda: voxels(solid.resolution, solid.cells).boxes,
         "octomap encoded": lambda: encode(solid),
         "octomap decoded": lambda: decode(data, solid.resolution),
         "distance field of 800 000 voxels": made.distance_field,
     }.items():  # fmt: skip
-        least, middle = least_cpu(work)
-        rows.append({"": name, "least [ms]": least, "median [ms]": middle})
+        taken = cpu_times(work)
+        rows.append({"": name, "least [ms]": 1e3 * taken.least, "median [ms]": 1e3 * taken.p50})
     report.table("Time per image", rows,
                  "Map of 100 x 100 x 80 voxels of 2 cm, 70 spheres of the robot.")  # fmt: skip
 
@@ -79,27 +101,28 @@ def recording(report: Report) -> None:
     projection = DepthProjection(pinhole)
     for noise, wrong in ((0.0, 0.0), (0.002, 0.002), (0.005, 0.01)):
         progress(f"recording with noise of {1e3 * noise:g} mm and {100 * wrong:g} % wrong pixels")
-        false, missed, seen, gone = list[int](), 0, 0, list[float]()
+        false, missed, points, gone = list[int](), 0, 0, list[float]()
         for seed in range(SEEDS):
             rng = np.random.default_rng(seed)
             boxes = boxes_on_table(rng)
-            made = OccupancyMap(MapSettings(region_min=LOW, region_max=HIGH))
+            made = OccupancyMap(SETTINGS)
             edge = made.settings.resolution
             for k in range(24):
                 angle = 0.6 * np.sin(0.15 * k)
-                X = looking((0.6 - 1.1 * np.cos(angle), -1.1 * np.sin(angle), 0.9), (0.6, 0.0, 0.1))
+                eye = (0.6 - 1.1 * np.cos(angle), -1.1 * np.sin(angle), 0.9)
+                X = boxes_seen.looking(eye, (0.6, 0.0, 0.1))
                 depth = depth_of(boxes if k < 12 else boxes[:1], X, pinhole)
                 image = with_faults(depth, rng, noise, wrong, 0.03) if noise else depth
                 made.add_view(projection.points(image), X, 0.1 * k)
-                centres = (made.cells() + 0.5) * edge
-                if k < 12 and len(centres):
-                    far = boxes_seen.surface_distance(boxes, centres) > 2.0 * edge
+                found = centres(made)
+                if k < 12 and len(found):
+                    far = boxes_seen.surface_distance(boxes, found) > 2.0 * edge
                     false.append(int(far.sum()))
                 if k == 11:
                     world = boxes_seen.points_inside(projection.points(depth), X, LOW, HIGH)
-                    far = cKDTree(centres).query(world)[0] > 2.0 * edge
-                    missed, seen = missed + int(far.sum()), seen + len(far)
-                if k >= 12 and not (centres[:, 2] > 2.0 * edge).any():
+                    far = cKDTree(found).query(world)[0] > 2.0 * edge
+                    missed, points = missed + int(far.sum()), points + len(far)
+                if k >= 12 and not (found[:, 2] > 2.0 * edge).any():
                     gone.append(k - 11)
                     break
             else:
@@ -107,7 +130,7 @@ def recording(report: Report) -> None:
         rows.append({
             "noise at 1 m, wrong pixels": f"{1e3 * noise:g} mm, {100 * wrong:g} %",
             "false voxels": float(np.mean(false)), "max": max(false),
-            "surface points missed": f"{missed} of {seen}",
+            "surface points missed": f"{missed} of {points}",
             "images until removed boxes are gone": max(gone),
         })  # fmt: skip
     report.table(
@@ -124,14 +147,9 @@ def fields(report: Report) -> None:
         progress(f"distance field of {100 * edge:g} cm")
         errors = []
         for seed in range(SEEDS):
-            rng, pinhole = np.random.default_rng(seed), camera(320, 240)
-            made = OccupancyMap(
-                MapSettings(resolution=edge, min_points=1, region_min=LOW, region_max=HIGH)
-            )
-            X = looking((0.2, -0.9, 1.0), (0.6, 0.0, 0.1))
-            points = DepthProjection(pinhole).points(depth_of(boxes_on_table(rng), X, pinhole))
-            for k in range(2):
-                made.add_view(points, X, 0.1 * k)
+            rng = np.random.default_rng(seed)
+            made = OccupancyMap(replace(SETTINGS, resolution=edge, min_points=1))
+            boxes_seen.seen(made, boxes_on_table(rng), count=2, pinhole=camera(320, 240))
             places = rng.uniform(LOW, HIGH, (200, 3))
             true = boxes_seen.voxel_distance(made.cells(), edge, places)
             errors.append(np.abs(made.distance_field().distance(places) - true) / edge)
@@ -162,7 +180,7 @@ def checks(report: Report) -> None:
         checker = CollisionChecker(robot, "arm", scene=world.scene)
         Q = rng.uniform(checker.limits.lower, checker.limits.upper, (10_000, 7))
         free = Q[checker.are_free(Q)]
-        times = [least_cpu(lambda q=q, c=checker: c.are_free(q))[0] * 1e3 / len(q)
+        times = [cpu_times(lambda q=q, c=checker: c.are_free(q)).least * 1e6 / len(q)
                  for q in (Q, free)]  # fmt: skip
         rows.append({
             "voxel": f"{1e3 * edge:g} mm", "voxels": len(solid.cells), "boxes": len(solid.boxes),
@@ -172,12 +190,84 @@ def checks(report: Report) -> None:
     report.table(title, rows)
 
 
+def crate_row(label: str, found: list[tuple[float, float, bool, float, bool]]) -> Row:
+    """Return a row of the table: when crates were seen, when the arm reacted, and how it ended."""
+    seen, reaction, arrived, gap, touched = np.array(found, float).T
+    return {
+        "": label, "crates": len(found), "in the octomap [s]": float(np.median(seen)),
+        "octomap, max [s]": float(seen.max()), "other velocity [s]": float(np.median(reaction)),
+        "velocity, max [s]": float(reaction.max()), "arrived": int(arrived.sum()),
+        "closest [mm]": 1e3 * float(gap.min()), "touched": int(touched.sum()),
+    }  # fmt: skip
+
+
+def lockstep_row(policy: str, crates: int, room: float, rate: float) -> Row:
+    """Return a row of the table in lockstep."""
+    crossing = CrateCrossing(POLICIES[policy](load_description(surprise.ARM)), SPEED, rate)
+    checker = CollisionChecker(crossing.policy.robot, crossing.policy.active_joints)
+    plain, rng, found = crossing.run(), np.random.default_rng(0), []
+    for k in range(crates):
+        crate = surprise.THERE + np.append(rng.uniform(-0.03, 0.03, 2), 0.0)
+        placed = touch_time(checker, plain.times, plain.q, crate) - room
+        run = crossing.run(crate, placed, k / crates / rate)
+        end = crossing.policy.tool_pose(run.q[-1])[:3, 3]
+        arrived = bool(np.linalg.norm(end - RIGHT) < surprise.ARRIVED)
+        found.append((run.seen - placed, run.reaction(plain, placed) - placed, arrived,
+                      run.verdict.clearance, run.verdict.touched()))  # fmt: skip
+        progress(f"{policy}: crate {k + 1}: {found[-1]}")
+    return crate_row(f"{policy}, {room:g} s, {rate:g} Hz", found)
+
+
+def ros_row(policy: str, crates: int, room: float, rate: float) -> Row:
+    """Return a row of the table over ROS."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        node = f"/{surprise.ARM}/{REACTIVE_POLICY}"
+        file.write(f"{node}:\n  ros__parameters:\n    policy: {policy}\n")
+        file.write(f"/mujoco_sim:\n  ros__parameters:\n    camera.rate: {rate}\n")
+        file.flush()
+        words = [f"{surprise.ARM}:={surprise.ARM}", "--viewer", "none", "--params-file", file.name,
+                 "--object", surprise.OBJECT]  # fmt: skip
+        for camera in CAMERAS:
+            words += ["--camera", f"{surprise.ARM}/{camera}"]
+        with motion_up(*words):
+            client = Watcher()
+            assert client.wait(lambda: client.ready, 300.0)
+            row = crossings(client, f"{policy}, {room:g} s, {rate:g} Hz", crates, room)
+            client.node.destroy_node()
+    return row
+
+
+def crossings(client: Watcher, label: str, crates: int, room: float) -> Row:
+    """Let crates appear during crossings, which are compared with undisturbed ones."""
+    plain = []
+    for _ in range(UNDISTURBED):
+        client.cross(SPEED)
+        plain.append(list(client.references))
+        times, path = series(client.states)
+    after = touch_time(client.checker, times - times[0], path, surprise.THERE) - room
+    threshold = max([LEAST, *(2.0 * float(deviation(a, plain[0])[:, 1].max()) for a in plain[1:])])
+    progress(f"{label}: crates after {after:.2f} s; reactions are above {threshold:.3f} rad/s")
+    found = []
+    for k in range(crates):
+        placed = client.cross(SPEED, after)
+        far = deviation(client.references, plain[0])
+        others = far[(far[:, 1] > threshold) & (far[:, 0] >= placed), 0]
+        reaction = float(others.min(initial=np.inf)) - placed
+        client.path[:] = [q for t, q in client.states if t >= placed]
+        found.append((client.seen - placed, reaction, client.is_at(RIGHT),
+                      surprise.clearance(client), client.crate_moved > 1e-3))  # fmt: skip
+        progress(f"{label}: crate {k + 1}: {found[-1]}")
+        client.put_crate(surprise.AWAY)
+        client.wait_for_map(occupied=False, within=surprise.WITHIN)
+    return crate_row(label, found)
+
+
 @benchmark(
     "Perception", ros=True, latency=(0, "crates to place in a suite, instead of all else"),
     lockstep=(0, "crates to place in lockstep with the physics, instead of all else"),
     room=(1.0, "time before a touch at which they appear [s]"), rate=(10.0, "of cameras [Hz]"),
 )  # fmt: skip
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     if options.latency or options.lockstep:
         for measure, crates, how in (
@@ -188,7 +278,3 @@ def main(report: Report, options: Any) -> None:
         return
     for measure in (time_per_image, recording, fields, checks):
         measure(report)
-
-
-if __name__ == "__main__":
-    main()

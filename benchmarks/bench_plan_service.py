@@ -15,46 +15,53 @@ import itertools
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import rclpy
-from harness import Report, Row, Spread, benchmark, motion_up, progress
+from harness import Options, Report, Row, Spread, benchmark, median, motion_up, progress
 from moveit_msgs.msg import PlanningScene
 from moveit_msgs.srv import ApplyPlanningScene, GetMotionPlan, GetPlannerParams
-from planner_client import Codes, at, box, state
+from planner_client import Codes, at, state
 from ros_client import RosClient
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
+from motion_nodes.ros.scene.collision_objects import object_message
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.world import World
+from motion_nodes.scene.scene import Scene, WorldObject, world_object
 
 ROBOT, GROUP = load_robot("franka"), "arm"
 WARM_UP = 5  # number of requests before the timed ones
-Boxes = list[tuple[tuple[float, float, float], tuple[float, float, float]]]
-"""Sizes and positions [m]."""
 
 
-def boxes(count: int) -> Boxes:
+class Answer(NamedTuple):
+    """Answer to a request, and times [ms]."""
+
+    code: int
+    whole: float
+    planning: float
+    bare: float
+    """Round trip of a request without work."""
+
+
+def boxes(count: int) -> list[WorldObject]:
     """Return boxes around the robot, none close to its base; more boxes are smaller."""
-    rng, found = np.random.default_rng(count), Boxes()
+    rng, found = np.random.default_rng(count), list[WorldObject]()
     size = 0.12 * (40.0 / count) ** (1.0 / 3.0)
     while len(found) < count:
         xyz = rng.uniform((-0.9, -0.9, 0.05), (0.9, 0.9, 1.1))
         if np.hypot(*xyz[:2]) > 0.3:
-            found.append((tuple((rng.uniform(0.3, 1.0, 3) * size).tolist()), tuple(xyz.tolist())))
+            shape = Box(*(rng.uniform(0.3, 1.0, 3) * size).tolist())
+            found.append(world_object(f"box{len(found)}", shape, from_xyz_rpy(xyz)))
     return found
 
 
-def valid_states(objects: Boxes, count: int) -> list[dict[str, float]]:
+def valid_states(objects: list[WorldObject], count: int) -> list[dict[str, float]]:
     """Return random states of the arm that are collision-free by the exact geometry."""
-    world, group = World(), ROBOT.group(GROUP)
-    for k, (size, xyz) in enumerate(objects):
-        world.add(world_object(f"box{k}", Box(size), from_xyz_rpy(xyz)))
-    checker = CollisionChecker(ROBOT, GROUP, scene=world.scene, clearance=0.01)
+    scene, group = Scene({item.name: item for item in objects}), ROBOT.group(GROUP)
+    checker = CollisionChecker(ROBOT, GROUP, scene=scene, clearance=0.01)
     rng, states = np.random.default_rng(1), list[dict[str, float]]()
     while len(states) < count:
         q = rng.uniform(group.limits.lower, group.limits.upper)
@@ -63,17 +70,16 @@ def valid_states(objects: Boxes, count: int) -> list[dict[str, float]]:
     return states
 
 
-def run_client(objects: int, plans: int) -> dict[str, list[float]]:
-    """Run a client: send requests sequentially and return their times [ms]."""
+def run_client(objects: int, plans: int) -> list[Answer]:
+    """Run a client: send requests sequentially and time them."""
     states = valid_states(boxes(objects), plans + WARM_UP + 1)
     rclpy.init(args=[])
-    client = RosClient("plan_latency_client")
+    client, answers = RosClient("plan_latency_client"), list[Answer]()
     for _ in range(10):  # responses are lost until discovery is complete
         with contextlib.suppress(AssertionError):
             client.call(GetPlannerParams, "get_planner_params", within=3.0)
             break
-    times: dict[str, list[float]] = {"plan": [], "planning": [], "bare": [], "failed": []}
-    for number, (start, goal) in enumerate(itertools.pairwise(states)):
+    for start, goal in itertools.pairwise(states):
         request = GetMotionPlan.Request()
         asked = request.motion_plan_request
         asked.group_name, asked.goal_constraints = GROUP, [at(goal, 0.0)]
@@ -82,55 +88,45 @@ def run_client(objects: int, plans: int) -> dict[str, list[float]]:
         answer = client.call(GetMotionPlan, "plan_kinematic_path", request).motion_plan_response
         middle = time.perf_counter()
         client.call(GetPlannerParams, "get_planner_params")
-        end = time.perf_counter()
-        if number < WARM_UP:
-            continue
-        if answer.error_code.val != Codes.SUCCESS:
-            times["failed"].append(answer.error_code.val)
-            continue
-        times["plan"].append(1e3 * (middle - begin))
-        times["planning"].append(1e3 * answer.planning_time)
-        times["bare"].append(1e3 * (end - middle))
+        bare = time.perf_counter() - middle
+        planned = (answer.error_code.val, 1e3 * (middle - begin), 1e3 * answer.planning_time)
+        answers.append(Answer(*planned, 1e3 * bare))
     client.close()
     rclpy.shutdown()
-    return times
+    return answers[WARM_UP:]
 
 
 def measure(count: int, clients: int, plans: int) -> Row:
     """Return a row of the table; clients run in separate processes."""
     progress(f"{count} boxes, {clients} clients")
     with ProcessPoolExecutor(clients, multiprocessing.get_context("spawn")) as pool:
-        outputs = list(pool.map(run_client, [count] * clients, [plans] * clients))
-    found = {name: [t for out in outputs for t in out[name]] for name in outputs[0]}
-    if found["failed"]:
-        progress(f"error codes {found['failed']}")
-    spread, planning = Spread.of(found["plan"]), Spread.of(found["planning"])
+        outputs = pool.map(run_client, [count] * clients, [plans] * clients)
+        answers = list(itertools.chain.from_iterable(outputs))
+    good = [each for each in answers if each.code == Codes.SUCCESS]
+    if failed := [each.code for each in answers if each.code != Codes.SUCCESS]:
+        progress(f"error codes {failed}")
+    whole, planning = Spread.of(x.whole for x in good), Spread.of(x.planning for x in good)
     return {
-        "": f"{count} boxes, {clients} client{'s' * (clients > 1)}", "plans": spread.number,
-        "failed": len(found["failed"]), "p50 [ms]": spread.p50, "p95 [ms]": spread.p95,
-        "p99 [ms]": spread.p99, "planning p50 [ms]": planning.p50,
-        "planning p99 [ms]": planning.p99, "bare p50 [ms]": Spread.of(found["bare"]).p50,
+        "": f"{count} boxes, {clients} client{'s' * (clients > 1)}", "plans": len(good),
+        "failed": len(failed), "p50 [ms]": whole.p50, "p95 [ms]": whole.p95, "p99 [ms]": whole.p99,
+        "planning p50 [ms]": planning.p50, "planning p99 [ms]": planning.p99,
+        "bare p50 [ms]": median(x.bare for x in good),
     }  # fmt: skip
 
 
 @benchmark("Latency of plan_kinematic_path from other processes", ros=True,
            plans=(200, "per client"))  # fmt: skip
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure."""
     rows = []
     with motion_up("franka", "--backend", "mock", "--viewer", "none", "--no-floor"):
         for count, numbers in ((40, (1, 4)), (1000, (1,))):
             client, scene = RosClient("plan_latency_scene"), PlanningScene()
             scene.robot_state.is_diff = True
-            scene.world.collision_objects = [
-                box(f"box{k}", size, xyz) for k, (size, xyz) in enumerate(boxes(count))
-            ]
+            objects = [object_message(item, ROBOT.base_frame) for item in boxes(count)]
+            scene.world.collision_objects = objects
             request = ApplyPlanningScene.Request(scene=scene)
             assert client.call(ApplyPlanningScene, "apply_planning_scene", request).success
             client.close()
             rows += [measure(count, number, options.plans) for number in numbers]
     report.table("plan_kinematic_path", rows)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planning on the MotionBenchMaker problems: RRT-Connect and shortening compared with vamp.
 
-Run: ``python benchmarks/bench_planning.py --problems FOLDER`` (a minute), or with the folder in
-MOTION_BENCH_MAKER; ``planning_problems.py`` documents its contents. vamp runs in this Python if it
-can be imported, else in that of ``--vamp-python``.
+Run: ``python benchmarks/bench_planning.py --problems FOLDER`` (a minute); ``planning_problems.py``
+documents the folder's contents. vamp runs in the Python of ``--vamp-python``.
 
 Both planners use the same spheres, pairs, shapes and steps along edges; cylinders are capsules, in
 the family ``box`` boxes, as for vamp. Search is the time of the tree search by the planner's clock;
@@ -18,32 +17,38 @@ verification. ``--trajopt`` compares the durations of motions of TrajOpt and RRT
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
-import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import planning_anytime
-from harness import Report, Row, Spread, benchmark, median, progress, ratio, script_command
-from planning_problems import Problem, ProblemSet, find_problems
+from harness import Options, Report, Row, Spread, benchmark, median, progress
+from harness.timing import mean, peer_lines
+from planning_problems import Problem, ProblemSet
 
+from motion_nodes.planning.anytime_planner import AnytimeRrtConnect
 from motion_nodes.planning.path_verification import PathVerifier
 from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
 from motion_nodes.planning.planners import make_planner
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.planning.rrt_connect import RrtConnect
+from motion_nodes.planning.search_settings import AnytimeSettings
 from motion_nodes.planning.shortcut import shorten_path
 
 LIMIT = 1.0  # Timeout of a planner [s]
 CLASSIC = 35  # Number of problems for the classic planners
 UNHURRIED = 100.0  # Timeout if iterations are limited [s]
+COMPILING = 300.0  # Timeout of the first call, which compiles [s]
+PEER = "peers/planning_vamp.py"
+BUDGETS = (1e-3, 3e-3, 10e-3, 30e-3, 0.1, 0.3, 1.0)  # Times of anytime planners [s]
+RATIOS = {"ratio": "search us", "ratio p95": "p95 us", "ratio p99": "p99 us",
+          "ratio end to end": "end to end us"}  # fmt: skip
 
 
 class Answer(NamedTuple):
@@ -64,6 +69,38 @@ class Answer(NamedTuple):
     """Wall time including toppra."""
 
 
+class Motion(NamedTuple):
+    """Motion of a planner for a problem; NaN: none."""
+
+    spent: float = math.nan
+    """Time of planning [ms]."""
+    duration: float = math.nan
+    length: float = math.nan
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a motion."""
+        return math.isfinite(self.duration)
+
+
+class Motions(NamedTuple):
+    """Motions of all planners for a problem."""
+
+    family: str
+    connect: Motion
+    trajopt: Motion
+    vamp: Motion
+
+
+class Shipped(NamedTuple):
+    """A plan of the shipped pipeline."""
+
+    family: str
+    fair: bool
+    """Whether start and some goal are collision-free by the collision shapes."""
+    plan: MotionPlan
+
+
 def request_of(problems: ProblemSet, problem: Problem, timeout: float) -> PlanRequest:
     """Return a problem as a request with a packed scene, like the peers' worlds."""
     checker = problems.checker(problem)
@@ -72,9 +109,16 @@ def request_of(problems: ProblemSet, problem: Problem, timeout: float) -> PlanRe
     return PlanRequest(checker, problem.start, goals, timeout)
 
 
-def families(names: Iterable[str]) -> list[str]:
-    """Return the families, and the name of all together."""
-    return [*dict.fromkeys(names), "all"]
+def by_family(results: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the results of each family, then all together."""
+    for family in dict.fromkeys(each.family for each in results):
+        yield family, [each for each in results if each.family == family]
+    yield "all", list(results)
+
+
+def length_of(path: np.ndarray) -> float:
+    """Return the length of a path, shape (k, n) [rad]."""
+    return float(np.linalg.norm(np.diff(path, axis=0), axis=1).sum())
 
 
 def ours(problems: ProblemSet, step: int, rounds: int, verify: bool) -> list[Answer]:
@@ -82,8 +126,8 @@ def ours(problems: ProblemSet, step: int, rounds: int, verify: bool) -> list[Ans
     planner, answers = RrtConnect(), list[Answer]()
     for number, problem in enumerate(problems.problems[::step]):
         request = request_of(problems, problem, LIMIT)
-        if not answers:  # the first call compiles
-            shorten_path(request.checker, planner.plan(replace(request, timeout=300.0)).path)
+        if not answers:
+            shorten_path(request.checker, planner.plan(replace(request, timeout=COMPILING)).path)
         for seed in range(rounds):
             request = replace(request, random_seed=seed)
             begin = time.perf_counter()
@@ -93,55 +137,42 @@ def ours(problems: ProblemSet, step: int, rounds: int, verify: bool) -> list[Ans
                 continue
             path = shorten_path(request.checker, result.path, random_seed=seed)
             wall = time.perf_counter() - begin
-            length = float(np.linalg.norm(np.diff(path, axis=0), axis=1).sum())
             free = PathVerifier(request.checker).verify(path).free if verify and not seed else None
             answers.append(Answer(problem.family, True, number, result.search_time, wall,
-                                  result.cost, length, valid=free))  # fmt: skip
+                                  result.cost, length_of(path), valid=free))  # fmt: skip
     return answers
 
 
-def vamp(python: str, problems: ProblemSet, step: int, rounds: int, *more: str) -> list[Answer]:
-    """Return the answers of ``peers/planning_vamp.py``; none if it fails."""
-    progress(f"vamp: {rounds} seeds")
-    return [Answer(**x) for x in peer_answers(python, problems, step, str(rounds), *more)]
-
-
-def peer_answers(python: str, problems: ProblemSet, step: int, *more: str) -> list[dict[str, Any]]:
-    """Return what ``peers/planning_vamp.py`` prints; nothing if it fails."""
-    command = script_command("peers/planning_vamp.py", str(problems.file), str(step), *more)
-    done = subprocess.run([python, *command[1:]], stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        progress(f"without vamp: it ended with code {done.returncode}")
+def vamp(python: str, problems: ProblemSet, step: int, *more: str) -> list[Answer]:
+    """Return vamp's answers; none without a Python that has it."""
+    if not python:
         return []
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    progress("vamp")
+    return [Answer(**x) for x in peer_lines(python, PEER, str(problems.file), str(step), *more)]
 
 
 def rows_beside(mine: Sequence[Answer], theirs: Sequence[Answer]) -> list[Row]:
     """Return the rows of the families and of all together."""
-    rows: list[Row] = []
-    for family in families(answer.family for answer in mine):
-        a, b = (figures([x for x in part if family in (x.family, "all")])
-                for part in (mine, theirs))  # fmt: skip
-        rows.append({"family": family, **a})
+    rows, peers = list[Row](), dict(by_family(theirs))
+    for family, answers in by_family(mine):
+        own = figures(answers)
+        rows.append({"family": family, **own})
         if theirs:
-            rows[-1] |= {f"vamp: {name}": value for name, value in b.items()}
-            for head, name in (("ratio", "search us"), ("ratio p95", "p95 us"),
-                               ("ratio p99", "p99 us"),
-                               ("ratio end to end", "end to end us")):  # fmt: skip
-                rows[-1][head] = ratio(a[name], b[name])
+            peer = figures(peers[family])
+            rows[-1] |= {f"vamp: {name}": value for name, value in peer.items()}
+            rows[-1] |= {head: own[name] / peer[name] for head, name in RATIOS.items()}
     return rows
 
 
-def figures(answers: Sequence[Answer]) -> dict[str, float]:
+def figures(answers: Sequence[Answer]) -> dict[str, Any]:
     """Return the number of solved problems, search and end-to-end times, and mean lengths."""
     solved = [x for x in answers if x.solved]
-    search, walls = (Spread.of(1e6 * getattr(x, name) for x in solved)
-                     for name in ("search", "wall"))  # fmt: skip
+    search = Spread.of(1e6 * x.search for x in solved)
     return {
-        "solved %": 100.0 * len(solved) / max(1, len(answers)), "search us": search.p50,
-        "p95 us": search.p95, "p99 us": search.p99, "end to end us": walls.p50,
-        "first rad": sum(x.first for x in solved) / len(solved) if solved else math.nan,
-        "short rad": sum(x.length for x in solved) / len(solved) if solved else math.nan,
+        "solved %": 100.0 * len(solved) / len(answers), "search us": search.p50,
+        "p95 us": search.p95, "p99 us": search.p99,
+        "end to end us": Spread.of(1e6 * x.wall for x in solved).p50,
+        "first rad": mean(x.first for x in solved), "short rad": mean(x.length for x in solved),
     }  # fmt: skip
 
 
@@ -152,13 +183,12 @@ def notes(mine: Sequence[Answer], theirs: Sequence[Answer]) -> str:
     if checked:
         text = (f"Refused by verification: {checked.count(False)} of {len(checked)} paths; it is "
                 "by the URDF's geometry, which the problems' spheres do not contain.")  # fmt: skip
-    lengths: dict[int, list[float]] = {}
+    lengths = defaultdict[int, set[float]](set)
     for answer in theirs:
-        lengths.setdefault(answer.problem, []).append(answer.first)
-    several = [len(set(each)) > 1 for each in lengths.values() if len(each) > 1]
-    if several:
-        text += (f" vamp: different first paths by seed in {sum(several)} of {len(several)} "
-                 "problems.")  # fmt: skip
+        lengths[answer.problem].add(answer.first)
+    if lengths:
+        several = sum(len(each) > 1 for each in lengths.values())
+        text += f" vamp: different first paths by seed in {several} of {len(lengths)} problems."
     return text
 
 
@@ -182,38 +212,27 @@ def classic(report: Report, problems: ProblemSet) -> None:
 
 def shipped(report: Report, problems: ProblemSet, rounds: int, step: int) -> None:
     """Measure the whole pipeline with the shipped spheres and shapes."""
-    answers: list[tuple[str, bool, MotionPlan]] = []
+    plans: list[Shipped] = []
     for problem in problems.problems[::step]:
         checker = problems.shipped_checker(problem)
         goals = tuple(JointGoal(goal) for goal in problem.goals)
         request = PlanRequest(checker, problem.start, goals, LIMIT)
-        if not answers:
-            plan(replace(request, timeout=300.0))
+        if not plans:
+            plan(replace(request, timeout=COMPILING))
         checker.kernel()
         fair = checker.exact.is_free(problem.start) and checker.exact.are_free(problem.goals).any()
-        for seed in range(rounds):
-            made = plan(replace(request, random_seed=seed))
-            answers.append((problem.family, bool(fair), made))
+        plans += [Shipped(problem.family, bool(fair), plan(replace(request, random_seed=seed)))
+                  for seed in range(rounds)]  # fmt: skip
     rows: list[Row] = []
-    for family in families(name for name, *_ in answers):
-        asked = [answer for answer in answers if family in (answer[0], "all")]
-        made = [found for _, fair, found in asked if fair]
-        solved = [found for found in made if found.success]
-        stages = {
-            name: median(1e3 * sum(s.time for s in found.stages if s.name == stage)
-                         for found in solved)
-            for name, stage in (("search ms", "path"), ("verify ms", "verify"))
-        }  # fmt: skip
-        total = Spread.of(1e3 * found.time for found in solved)
-        noted = {
-            name: sum(any(text in note for note in found.notes) for found in made)
-            for name, text in (("ends within spheres", "only collision spheres"),
-                               ("searched again", "searched again"))
-        }  # fmt: skip
+    for family, asked in by_family(plans):
+        made = [each.plan for each in asked if each.fair]
+        solved = [each for each in made if each.success]
+        total = Spread.of(1e3 * each.time for each in solved)
         rows.append({
             "family": family, "requests": len(asked), "ends in collision": len(asked) - len(made),
-            "solved": len(solved), "of the others": ratio(len(solved), len(made)), **stages,
-            "all ms": total.p50, "p95 ms": total.p95, **noted,
+            "solved": len(solved), "search ms": stage(solved, "path"),
+            "verify ms": stage(solved, "verify"), "all ms": total.p50, "p95 ms": total.p95,
+            "searched again": sum("searched again" in str(each.notes) for each in made),
         })  # fmt: skip
     count = sum(map(len, problems.shipped_robot.spheres.values()))
     report.table(
@@ -222,56 +241,104 @@ def shipped(report: Report, problems: ProblemSet, rounds: int, step: int) -> Non
     )  # fmt: skip
 
 
+def stage(plans: Sequence[MotionPlan], name: str) -> float:
+    """Return the median time of a stage of the pipeline [ms]."""
+    return median(1e3 * sum(s.time for s in each.stages if s.name == name) for each in plans)
+
+
+def motion_by(planner: str, request: PlanRequest) -> Motion:
+    """Plan a motion; the time is processor time."""
+    begin = time.thread_time()
+    made = plan(request, PlanOptions(planner=planner, verify=False))
+    spent = 1e3 * (time.thread_time() - begin)
+    if made.motion is None or made.trajectory is None:
+        return Motion(spent)
+    return Motion(spent, made.motion.duration, length_of(made.trajectory.positions))
+
+
 def trajopt(report: Report, problems: ProblemSet, step: int, python: str) -> None:
     """Compare motions of RRTConnect and TrajOpt, with limited iterations instead of time.
 
     vamp's paths are timed by toppra, without limits of jerk and effort.
     """
-    found: list[tuple[str, list[float]]] = []
     bounds = problems.checker(problems.problems[0]).limits
-    limits = json.dumps({"velocity": bounds.velocity.tolist(),
-                         "acceleration": bounds.acceleration.tolist()})  # fmt: skip
-    peers = vamp(python, problems, step, 1, limits) if python else []
-    theirs = {answer.problem: answer for answer in peers}
-    for number, problem in enumerate((problems.problems[0], *problems.problems[::step])):
-        request, row = request_of(problems, problem, UNHURRIED), list[float]()
-        for name in ("RRTConnect", "TrajOpt"):
-            begin = time.thread_time()
-            made = plan(request, PlanOptions(planner=name, verify=False))
-            spent, motion = 1e3 * (time.thread_time() - begin), [math.nan, math.nan]
-            if made.motion is not None and made.trajectory is not None:
-                steps = np.linalg.norm(np.diff(made.trajectory.positions, axis=0), axis=1)
-                motion = [made.motion.duration, float(steps.sum())]
-            row += [*motion, spent]
-        peer = theirs.get(number - 1)
-        row += [math.nan, math.nan] if peer is None else [peer.motion, 1e3 * peer.retimed]
-        if number:  # the first one compiles
-            found.append((problem.family, row))
-            progress(f"{problem.family}: {row[0]:.3f} s, TrajOpt {row[3]:.3f} s")
-    rows: list[Row] = []
-    for family in families(name for name, _ in found):
-        numbers = np.array([x for name, x in found if family in (name, "all")])
-        solved = np.isfinite(numbers[:, [0, 3]])
-        means = numbers[solved.all(axis=1)].mean(axis=0).tolist()
-        ratios = Spread.of((numbers[:, 3] / numbers[:, 0])[solved.all(axis=1)])
-        count = solved.sum(axis=0).tolist()
-        rows.append({
-            "family": family, "problems": len(numbers), "solved by RRTConnect": count[0],
-            "by TrajOpt": count[1], "motion time [s]": means[0], "TrajOpt [s]": means[3],
-            "ratio, median": ratios.p50, "ratio, max": ratios.maximum, "length [rad]": means[1],
-            "TrajOpt [rad]": means[4], "planning [ms], median": median(numbers[:, 2]),
-            "TrajOpt [ms]": median(numbers[:, 5]),
-        })  # fmt: skip
-        if theirs:
-            both = np.isfinite(numbers[:, [3, 6]]).all(axis=1)
-            beside = Spread.of((numbers[:, 3] / numbers[:, 6])[both])
-            rows[-1] |= {"vamp and toppra [s]": float(numbers[both, 6].mean()),
-                         "ratio to it, median": beside.p50, "ratio to it, max": beside.maximum,
-                         "vamp and toppra [ms]": median(numbers[both, 7])}  # fmt: skip
+    named = {name: getattr(bounds, name).tolist() for name in ("velocity", "acceleration")}
+    peers = {x.problem: Motion(1e3 * x.retimed, x.motion, x.length)
+             for x in vamp(python, problems, step, "1", json.dumps(named))}  # fmt: skip
+    for planner in ("RRTConnect", "TrajOpt"):
+        motion_by(planner, request_of(problems, problems.problems[0], UNHURRIED))  # compiles
+    found: list[Motions] = []
+    for number, problem in enumerate(problems.problems[::step]):
+        request = request_of(problems, problem, UNHURRIED)
+        connect, optimized = (motion_by(name, request) for name in ("RRTConnect", "TrajOpt"))
+        found.append(Motions(problem.family, connect, optimized, peers.get(number, Motion())))
+        progress(f"{problem.family}: {connect.duration:.3f} s, TrajOpt {optimized.duration:.3f} s")
+    rows = [row_of_motions(*each, beside=bool(peers)) for each in by_family(found)]
     report.table(
         "Motions of TrajOpt beside shortened paths of RRTConnect", rows,
         "Motion times and lengths: means of problems that both solve; planning: processor time.",
     )  # fmt: skip
+
+
+def row_of_motions(family: str, found: Sequence[Motions], *, beside: bool) -> Row:
+    """Return the row of a family; ``beside``: with vamp's motions."""
+    both = [x for x in found if x.connect.exists and x.trajopt.exists]
+    ratios = Spread.of(x.trajopt.duration / x.connect.duration for x in both)
+    row: Row = {
+        "family": family, "problems": len(found),
+        "solved by RRTConnect": sum(x.connect.exists for x in found),
+        "by TrajOpt": sum(x.trajopt.exists for x in found),
+        "motion time [s]": mean(x.connect.duration for x in both),
+        "TrajOpt [s]": mean(x.trajopt.duration for x in both),
+        "ratio, median": ratios.p50, "ratio, max": ratios.maximum,
+        "length [rad]": mean(x.connect.length for x in both),
+        "TrajOpt [rad]": mean(x.trajopt.length for x in both),
+        "planning [ms], median": median(x.connect.spent for x in found),
+        "TrajOpt [ms]": median(x.trajopt.spent for x in found),
+    }  # fmt: skip
+    if beside:
+        peers = [x for x in found if x.trajopt.exists and x.vamp.exists]
+        ratios = Spread.of(x.trajopt.duration / x.vamp.duration for x in peers)
+        row |= {"vamp and toppra [s]": mean(x.vamp.duration for x in peers),
+                "ratio to it, median": ratios.p50, "ratio to it, max": ratios.maximum,
+                "vamp and toppra [ms]": median(x.vamp.spent for x in peers)}  # fmt: skip
+    return row
+
+
+Seen = Sequence[tuple[float, float]]
+"""Times [s] and lengths [rad] of paths."""
+
+
+def improved_path(request: PlanRequest) -> Seen:
+    """Return the improved paths for a request, whose checker has been used before."""
+    seen: list[tuple[float, float]] = []
+    AnytimeRrtConnect(AnytimeSettings(optimization_time=0.1)).plan(request)
+    settings = AnytimeSettings(optimization_time=BUDGETS[-1])
+    AnytimeRrtConnect(settings, lambda x: seen.append((x.time, x.cost))).plan(request)
+    return seen
+
+
+def best_at(seen: Seen) -> list[float]:
+    """Return the length of the best path within each budget, infinite without one."""
+    return [min((x for t, x in seen if t <= budget), default=np.inf) for budget in BUDGETS]
+
+
+def rows_by_budget(mine: Sequence[Seen], theirs: Sequence[Seen]) -> list[Row]:
+    """Return a row per budget; means are of the problems that both have solved by then."""
+    ours, peers = (np.array([best_at(seen) for seen in each]) for each in (mine, theirs))
+    best, rows = np.minimum(ours, peers).min(axis=1), list[Row]()
+    for budget, own, peer in zip(BUDGETS, ours.T, peers.T, strict=True):
+        solved = np.isfinite(own), np.isfinite(peer)
+        both = solved[0] & solved[1]
+        length, length_of_peer = mean(own[both]), mean(peer[both])
+        rows.append({
+            "budget [ms]": 1e3 * budget, "solved": int(solved[0].sum()),
+            "by AORRTC": int(solved[1].sum()), "mean length [rad]": length,
+            "of AORRTC [rad]": length_of_peer, "ratio": length / length_of_peer,
+            "beyond the best [%]": mean(100.0 * (own[both] / best[both] - 1.0)),
+            "AORRTC [%]": mean(100.0 * (peer[both] / best[both] - 1.0)),
+        })  # fmt: skip
+    return rows
 
 
 @benchmark("Planning: MotionBenchMaker, Franka Panda",
@@ -281,31 +348,26 @@ def trajopt(report: Report, problems: ProblemSet, step: int, python: str) -> Non
            trajopt=(False, "TrajOpt beside RRTConnect instead"),
            anytime=(False, "lengths against time beside vamp's AORRTC instead"),
            every=(1, "stride of all problems"))  # fmt: skip
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Print the tables."""
-    problems, rounds, every = find_problems(options.problems), options.rounds, options.every
-    if problems is None:
-        print("No problems: name their folder with --problems or in MOTION_BENCH_MAKER.")
-        return
-    here = sys.executable if importlib.util.find_spec("vamp") else ""
-    python = options.vamp_python or here
+    if options.problems is None:
+        sys.exit("No problems: name their folder with --problems.")
+    problems, rounds, every = ProblemSet(options.problems), options.rounds, options.every
+    python = options.vamp_python
     if options.shipped:
         shipped(report, problems, rounds, every)
     elif options.anytime:
-        requests = [request_of(problems, x, UNHURRIED) for x in problems.problems[::every]]
-        theirs = peer_answers(python, problems, every, "aorrtc")
-        rows = planning_anytime.rows_of(planning_anytime.ours(requests), theirs)
-        report.table("Lengths of paths against time, beside AORRTC", rows)
+        mine = [improved_path(request_of(problems, x, UNHURRIED))
+                for x in problems.problems[::every]]  # fmt: skip
+        peers = peer_lines(python, PEER, str(problems.file), str(every), "aorrtc")
+        report.table("Lengths of paths against time, beside AORRTC",
+                     rows_by_budget(mine, [peer["seen"] for peer in peers]))  # fmt: skip
     elif options.trajopt:
         trajopt(report, problems, every, python)
     else:
-        theirs = vamp(python, problems, every, rounds) if python else []
+        peers = vamp(python, problems, every, str(rounds))
         mine = ours(problems, every, rounds, options.verify)
         report.table(f"RRT-Connect, then shortening, {rounds} seeds a problem",
-                     rows_beside(mine, theirs), notes(mine, theirs))  # fmt: skip
+                     rows_beside(mine, peers), notes(mine, peers))  # fmt: skip
     if options.classic:
         classic(report, problems)
-
-
-if __name__ == "__main__":
-    main()

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import collections
 import time
-from typing import Any
 
 import numpy as np
-from harness import Report, Row, benchmark, motion_up, progress
+from harness import Options, Report, Row, benchmark, motion_up, progress
 from joint_client import JointClient
 from moveit_msgs.srv import GetStateValidity
 from planner_client import Codes, Planner, state
@@ -43,8 +42,8 @@ class GoalCell:
         self.sent = self.unreachable = self.executed = 0
         self.refused: collections.Counter[str] = collections.Counter()
         self.failed: list[str] = []
-        self.peak = (0.0, "")
-        """Max measured joint speed as a multiple of its limit, and the joint."""
+        self.peak = 0.0
+        """Max measured joint speed as a multiple of its limit."""
         self.planner.wait()
         self.client.wait(lambda: self.client.diagnostics("/mujoco_sim"), "the simulation")
 
@@ -52,17 +51,20 @@ class GoalCell:
         """Return the last value reported by the simulation; NaN: none."""
         return float(values_of(self.client.diagnostics("/mujoco_sim")).get(key, "nan"))
 
+    def named(self, q: np.ndarray) -> dict[str, float]:
+        """Return joint positions of the group by name."""
+        return dict(zip(self.group.joints, q.tolist(), strict=True))
+
     def valid(self, q: np.ndarray) -> bool:
         """Return whether a configuration of the group is valid according to the planner."""
-        goal = dict(zip(self.group.joints, q.tolist(), strict=True))
-        request = GetStateValidity.Request(group_name=self.group.name, robot_state=state(goal))
+        values = state(self.named(q))
+        request = GetStateValidity.Request(group_name=self.group.name, robot_state=values)
         return bool(self.client.call(GetStateValidity, "check_state_validity", request).valid)
 
     def send(self, q: np.ndarray) -> None:
         """Move to a configuration."""
         self.sent += 1
-        goal = dict(zip(self.group.joints, q.tolist(), strict=True))
-        call = self.planner.move(goal, group_name=self.group.name)
+        call = self.planner.move(self.named(q), group_name=self.group.name)
         if not call.accepted():
             self.refused["rejected by the action"] += 1
             return
@@ -76,13 +78,11 @@ class GoalCell:
 
     def measure_speeds(self) -> None:
         """Process the joint states received since the last call."""
-        arm, limits = self.planner.arm, self.robot.limits
-        for message in arm.states.messages:
-            for name, speed in zip(message.name, message.velocity, strict=True):
-                if name in self.group.joints:
-                    limit = limits.velocity[limits.names.index(name)]
-                    self.peak = max(self.peak, (abs(speed) / limit, name))
-        arm.clear()
+        limits = dict(zip(self.group.joints, self.group.limits.velocity, strict=True))
+        for message in self.planner.arm.states.messages:
+            speeds = zip(message.name, message.velocity, strict=True)
+            self.peak = max(self.peak, *(abs(v) / limits.get(name, np.inf) for name, v in speeds))
+        self.planner.arm.clear()
 
     def row(self, seconds: float) -> Row:
         """Return the table's row."""
@@ -92,7 +92,7 @@ class GoalCell:
             "contacts": self.reported("contacts"),
             "max depth [mm]": 1e3 * self.reported("contact depth max [m]"),
             "max force [N]": self.reported("contact force max [N]"),
-            "peak speed / limit": self.peak[0], "of joint": self.peak[1], "s": seconds,
+            "peak speed / limit": self.peak, "s": seconds,
         }  # fmt: skip
 
     def notes(self) -> str:
@@ -122,18 +122,21 @@ class Separation:
         low, high = bounds(group)
         others = np.tile(robot.home, (OTHERS, 1))
         others[:, group.indices] = np.random.default_rng(2).uniform(low, high, (OTHERS, len(low)))
-        self._home, self._blocked = robot.home[group.indices], list[np.ndarray]()
-        for index, *range_ in zip(group.indices, low, high, strict=True):
-            blocked = []
-            for value in np.linspace(*range_, VALUES):
-                always = set(robot.tree.links)  # links in the floor for all values of the others
-                for q in others.copy():
-                    q[index] = value
-                    always &= {c.pair[0] for c in checker.explain(q) if c.kind == "world"}
-                    if not always:
-                        break
-                blocked += [value] if always else []
-            self._blocked.append(np.array(blocked))
+
+        def is_blocked(index: int, value: float) -> bool:
+            always = set(robot.tree.links)  # links in the floor for all values of the others
+            for q in others.copy():
+                q[index] = value
+                always &= {c.pair[0] for c in checker.explain(q) if c.kind == "world"}
+                if not always:
+                    return False
+            return True
+
+        self._home = robot.home[group.indices]
+        self._blocked = [
+            np.array([value for value in np.linspace(a, b, VALUES) if is_blocked(index, value)])
+            for index, a, b in zip(group.indices, low, high, strict=True)
+        ]
 
     def separates(self, q: np.ndarray) -> bool:
         """Return whether the floor separates a configuration of the group from home."""
@@ -143,11 +146,11 @@ class Separation:
         )
 
 
-def measure(name: str, options: Any) -> tuple[Row, str]:
+def measure(name: str, options: Options) -> tuple[Row, str]:
     """Return a row of the table, and its notes."""
     robot, rng = load_robot(name), np.random.default_rng(options.seed)
     group = next(g for g in robot.groups.values() if g.tip is not None)
-    with motion_up(name, "--viewer", "none") as suite:
+    with motion_up(name, "--viewer", "none"):
         cell, separation = GoalCell(robot, group), Separation(robot, group)
         begin = time.monotonic()
         while cell.sent < options.goals:
@@ -158,10 +161,9 @@ def measure(name: str, options: Any) -> tuple[Row, str]:
                 cell.unreachable += 1
                 continue
             cell.send(q)
-            suite.check()
             if cell.sent % 10 == 0:
-                progress(f"{cell.sent} sent, {cell.executed} executed, {dict(cell.refused)}, "
-                         f"{cell.reported('contacts'):g} contacts, peak {cell.peak}")  # fmt: skip
+                progress(f"{name}: {cell.sent} sent, {cell.executed} done, {dict(cell.refused)}, "
+                         f"{cell.reported('contacts'):g} contacts, peak {cell.peak:g}")  # fmt: skip
         seconds = time.monotonic() - begin
         cell.client.spin(2.2)  # receive two more reports of the simulation
         cell.planner.arm.close()
@@ -171,16 +173,9 @@ def measure(name: str, options: Any) -> tuple[Row, str]:
 
 @benchmark("Random valid goals through move_action", ros=True, goals=(60, "for each robot"),
            robots=["franka", "ur10e"], seed=(1, "of the goals"))  # fmt: skip
-def main(report: Report, options: Any) -> bool:
+def main(report: Report, options: Options) -> bool:
     """Send goals to each robot and print the results."""
-    found = []
-    for robot in options.robots:
-        progress(f"{options.goals} goals of {robot}")
-        found.append(measure(robot, options))
+    found = [measure(robot, options) for robot in options.robots]
     rows, notes = ([*part] for part in zip(*found, strict=True))
     report.table(f"{options.goals} goals each, seed {options.seed}", rows, "\n".join(notes))
     return any(row["not"] or row["contacts"] != 0.0 for row in rows)
-
-
-if __name__ == "__main__":
-    main()

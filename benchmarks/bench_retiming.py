@@ -10,25 +10,33 @@ limits and the failures. ``--peer-python`` adds TOPP-RA and COPP on the first ki
 from __future__ import annotations
 
 import json
-import subprocess
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-from harness import Report, Row, benchmark, progress, script_command, take_turns
-from trajectory.retime_limits import JERK, arm_limits, excess, random_path
+from harness import Options, Report, Row, benchmark, median, progress, take_turns
+from harness.timing import peer_lines
+from trajectory.retime_limits import JERK, arm_limits, excess, fault_of, random_path
 
 from motion_nodes.errors import MotionError
+from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Array
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.generator import JointTrajectoryGenerator
+from motion_nodes.trajectory.joint_path import JointPath
 from motion_nodes.trajectory.time_parameterization import retime
+from motion_nodes.trajectory.timed_path import TimedPath
 
 PATHS = 5
 COUNTS = (2, 5, 10, 30, 60)
 CORNERS = CornerBlending(0.05)
 GRID = 300  # Intervals of the peers, at least
+OURS = {False: "ours", True: "ours, jerk"}
+CONTENDERS = (("ours", "TOPP-RA", "COPP"), ("ours, jerk", "COPP, jerk"))
+"""Without and with jerk limits, as in ``peers/retiming.py``."""
 
 
 def lines(count: int, seed: int) -> Array:
@@ -36,59 +44,58 @@ def lines(count: int, seed: int) -> Array:
     return np.cumsum(np.random.default_rng(seed).normal(size=(count, 7)) / np.sqrt(count), axis=0)
 
 
+def works_of(points: Array, limits: JointLimits) -> dict[bool, Callable[[], TimedPath]]:
+    """Return the calls that time a path, without and with jerk limits."""
+    return {with_jerk: partial(retime, points, limits, jerk_limited=with_jerk, blending=CORNERS)
+            for with_jerk in (False, True)}  # fmt: skip
+
+
 def by_length(report: Report) -> None:
     """Measure lines with rounded corners, as from planners."""
     progress("paths of 2 to 60 waypoints")
-    limits = arm_limits(JERK)
-    rows: list[Row] = []
+    limits, rows = arm_limits(JERK), list[Row]()
     for count in COUNTS:
-        taken = []
-        for seed in range(PATHS):
-            points = lines(count, seed)
-            works = {k: lambda p=points, k=k: retime(p, limits, jerk_limited=k, blending=CORNERS)
-                     for k in (False, True)}  # fmt: skip
-            taken.append([1e3 * t.median for t in take_turns(works, 5).values()])
-        plain, jerk = np.median(taken, axis=0).tolist()
+        times = [take_turns(works_of(lines(count, seed), limits), 5) for seed in range(PATHS)]
+        plain, jerk = (1e3 * median(each[k].p50 for each in times) for k in (False, True))
         rows.append({"waypoints": str(count), "velocity and acceleration [ms]": plain,
                      "and jerk [ms]": jerk, "each [ms]": plain / count,
                      "each, with jerk [ms]": jerk / count})  # fmt: skip
     report.table("Lines with rounded corners, seven joints", rows)
 
 
+def sampled(path: JointPath) -> dict[str, Any]:
+    """Return the samples of a path for the peers: distances, and derivatives of order 0 to 3.
+
+    Each piece has the same number of intervals, as derivatives may jump at its ends.
+    """
+    shares = np.linspace(0.0, 1.0, GRID // (len(path.breaks) - 1) + 2)[:-1]
+    inside = path.breaks[:-1, None] + shares * np.diff(path.breaks)[:, None]
+    s = np.append(inside.ravel(), path.length)
+    return {"s": s.tolist(), "q": [path.evaluate(s, order).tolist() for order in range(4)]}
+
+
 def beside_peers(report: Report, python: str) -> None:
     """Compare times and durations with TOPP-RA and COPP, on the same paths."""
-    limits, mine, paths = arm_limits(JERK), list[list[float]](), list[dict[str, Any]]()
+    limits, paths = arm_limits(JERK), list[dict[str, Any]]()
+    mine: list[dict[str, tuple[float, float]]] = []
     for count in COUNTS:
-        points = lines(count, 0)
-        row: list[float] = []
-        for with_jerk in (False, True):
-            motion = retime(points, limits, jerk_limited=with_jerk, blending=CORNERS)
-            work = lambda p=points, k=with_jerk: retime(p, limits, jerk_limited=k, blending=CORNERS)  # noqa: E731
-            row += [1e3 * take_turns({"": work}, 10)[""].least, motion.duration]
-        path = motion.path
-        # The same number of intervals in each piece, at whose ends derivatives may jump.
-        shares = np.linspace(0.0, 1.0, GRID // (len(path.breaks) - 1) + 2)[:-1]
-        s = np.append((path.breaks[:-1, None] + shares * np.diff(path.breaks)[:, None]).ravel(),
-                      path.length)  # fmt: skip
-        q = [path.evaluate(s, order).tolist() for order in range(4)]
-        paths.append({"s": s.tolist(), "q": q})
-        mine.append(row)
-    bounds = (limits.velocity, limits.acceleration, limits.jerk)
-    problem = {"limits": [np.asarray(x).tolist() for x in bounds], "paths": paths}
+        works = works_of(lines(count, 0), limits)
+        motions = {with_jerk: work() for with_jerk, work in works.items()}
+        times = take_turns(works, 10)
+        mine.append({OURS[k]: (1e3 * times[k].least, motions[k].duration) for k in works})
+        paths.append(sampled(motions[True].path))
+    bounds = [np.asarray(x).tolist() for x in (limits.velocity, limits.acceleration, limits.jerk)]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump(problem, file)
+        json.dump({"limits": bounds, "paths": paths}, file)
         file.flush()
-        command = [python, *script_command("peers/retiming.py", file.name)[1:]]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        peers = peer_lines(python, "peers/retiming.py", file.name)
     rows: list[Row] = []
-    for count, path, own, line in zip(COUNTS, paths, mine, done.stdout.splitlines(), strict=True):
-        peers = json.loads(line)
-        rows.append({"waypoints": str(count), "grid": len(path["s"]), "ours [ms]": own[0],
-                     "TOPP-RA [ms]": peers["TOPP-RA"][0], "COPP [ms]": peers["COPP"][0],
-                     "ours [s]": own[1], "TOPP-RA [s]": peers["TOPP-RA"][1],
-                     "COPP [s]": peers["COPP"][1], "with jerk: ours [ms]": own[2],
-                     "COPP, jerk [ms]": peers["COPP, with jerk"][0], "ours, jerk [s]": own[3],
-                     "COPP, jerk [s]": peers["COPP, with jerk"][1]})  # fmt: skip
+    for count, path, own, theirs in zip(COUNTS, paths, mine, peers, strict=False):
+        found, row = own | theirs, {"waypoints": str(count), "grid": len(path["s"])}
+        for names in CONTENDERS:
+            for k, unit in enumerate(("ms", "s")):
+                row |= {f"{name} [{unit}]": found[name][k] for name in names}
+        rows.append(row)
     report.table("Beside TOPP-RA and COPP, least time of a call, and duration of the motion", rows)
 
 
@@ -105,12 +112,7 @@ def timed(seed: int, with_jerk: bool) -> tuple[str, float]:
                 return generator.failure, -np.inf
     except (MotionError, ArithmeticError, ValueError) as error:
         return str(error), -np.inf
-    q, over = trajectory.states([0.0, trajectory.end_time])[0], excess(trajectory, limits)
-    if not np.allclose(q, points[[0, -1]], rtol=0.0, atol=1e-8):
-        return "it does not end where it should", over
-    if not np.all(np.diff(trajectory.times) > 0.0):
-        return "time does not rise", over
-    return (f"a limit is exceeded by {over:.1e}" if not over <= 1e-6 else ""), over
+    return fault_of(trajectory, points, limits), excess(trajectory, limits)
 
 
 def random_paths(report: Report, count: int) -> None:
@@ -139,13 +141,9 @@ def random_paths(report: Report, count: int) -> None:
 
 @benchmark("Timing of paths", paths=(1000, "random paths, of both kinds"),
            peer_python=("", "a Python that has toppra and copp-py"))  # fmt: skip
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     by_length(report)
     if options.peer_python:
         beside_peers(report, options.peer_python)
     random_paths(report, options.paths)
-
-
-if __name__ == "__main__":
-    main()

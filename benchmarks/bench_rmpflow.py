@@ -7,29 +7,29 @@ An evaluation is one call from Python, with boxes, cylinders, cones, capsules an
 obstacles, or only spheres. The self-collision RMP is off, except in one column. A step of 10 ms is
 one of the policy from home, including three substeps and all overhead.
 
-Lag: the target rests at the tool pose of the named state "ready" until the arm arrives, then moves
-on a circle at 0.1 m/s. Its pose is passed at 50 or 10 Hz to the target follower of the node
-``rmpflow_policy``, without ROS and its latency. The policy runs at 250 Hz and commands PD drives.
-Lag is the distance of the tool, by the joints in MuJoCo, from the current target; the first two
-seconds of motion are not counted.
+Lag: the arm starts in its named state "ready", and the target moves from there on a circle at 0.1
+m/s. Its pose is passed at 50 or 10 Hz to the target follower of the node ``rmpflow_policy``,
+without ROS and its latency. The policy runs at 250 Hz and commands PD drives. Lag is the distance
+of the tool, by the joints in MuJoCo, from the current target; the first two seconds of motion are
+not counted.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import numpy as np
-from harness import Report, Row, benchmark, pin_to_core, progress, take_turns
-from rmpflow.judged_arm import JudgedArm
+from harness import Options, Report, Row, Spread, benchmark, progress, take_turns
+from harness.timing import pin_to_core
+from rmpflow.judged_arm import FollowingArm
+from scene.random_scenes import random_pose
 
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.rmpflow.compiled_policy import Evaluator
 from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.rmpflow.obstacles import ObstaclePacker
 from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.scene.shapes import Capsule, Cone
 
@@ -40,19 +40,16 @@ KINDS = ("spheres", "of all shapes")
 OBSTACLES = ((0, True), (10, True), (50, False), (50, True), (200, True))
 """Number of obstacles, and whether of all shapes."""
 PERIOD = 0.004  # [s]
-APPROACH, SETTLING = 10.0, 2.0  # [s]
+SETTLING = 2.0  # Time on the circle that is not counted [s]
 SPEED, RADIUS = 0.1, 0.12  # [m/s], [m]
 
 
 def obstacles(rng: np.random.Generator, count: int, mixed: bool) -> Scene:
     """Return obstacles around a robot, all within reach of a link."""
-    items = {}
-    for k in range(count):
-        p = rng.normal(size=3)
-        p *= rng.uniform(0.45, 0.9) / np.linalg.norm(p)
-        solid = MIXED[k % len(MIXED)] if mixed else MIXED[0]
-        items[f"{k}"] = world_object(f"{k}", solid, from_xyz_rpy(p, rng.uniform(-3.0, 3.0, 3)))
-    return Scene(objects=items)
+    solids = MIXED if mixed else MIXED[:1]
+    items = [world_object(str(k), solids[k % len(solids)], random_pose(rng, 0.45, 0.9))
+             for k in range(count)]  # fmt: skip
+    return Scene(objects={item.name: item for item in items})
 
 
 def evaluation_rows(name: str, rounds: int) -> list[Row]:
@@ -72,13 +69,12 @@ def evaluation_rows(name: str, rounds: int) -> list[Row]:
         for way in (fast, apart):
             way.set_obstacles(packed)
             way.set_goal(goal)
-        times = take_turns({
-            "ours": lambda: fast.acceleration(q, qd), "apart": lambda: apart.acceleration(q, qd),
-        }, rounds)  # fmt: skip
+        ways = (fast, apart)
+        times = take_turns({way: partial(way.acceleration, q, qd) for way in ways}, rounds)
         rows.append({
             "": f"{name}, {len(fast.spheres.radii)} spheres, {count} {KINDS[mixed]}",
-            "least [µs]": 1e6 * times["ours"].least, "median [µs]": 1e6 * times["ours"].median,
-            "links apart [µs]": 1e6 * times["apart"].least,
+            "least [µs]": 1e6 * times[fast].least, "median [µs]": 1e6 * times[fast].p50,
+            "links apart [µs]": 1e6 * times[apart].least,
         })  # fmt: skip
     return rows
 
@@ -89,46 +85,34 @@ def step_row(name: str, count: int, mixed: bool, rounds: int) -> Row:
     policy.set_scene(obstacles(np.random.default_rng(1), count, mixed))
     policy.set_end_effector_target((0.5, 0.1, 0.4), (1.0, 0.0, 0.0, 0.0))
     home = policy.default_cspace_target
-    times = take_turns({
-        "step": lambda: policy.compute_joint_targets(home, 0.0 * home, frame_duration=0.01),
-    }, rounds)["step"]  # fmt: skip
+    step = partial(policy.compute_joint_targets, home, 0.0 * home, frame_duration=0.01)
+    times = take_turns({name: step}, rounds)[name]
     return {"": f"{name}, {count} {KINDS[mixed]}", "least [µs]": 1e6 * times.least,
-            "median [µs]": 1e6 * times.median}  # fmt: skip
+            "median [µs]": 1e6 * times.p50}  # fmt: skip
 
 
 def lag_row(name: str, own: bool, every: float, seconds: float) -> Row:
     """Return the lag on the circle; ``own``: the policy integrates its own state."""
     policy = RmpflowPolicy(load_robot(name), ignore_robot_state_updates=own)
-    arm, follower, lags = JudgedArm(policy, PERIOD), Follower(policy), []
-    ready = policy.robot.named_state("ready")[arm.active]
-    follower.follow_posture(ready, 0.0)
-    X = policy.tool_pose(ready).copy()
-    begin = X[:3, 3].copy()
+    arm, lags = FollowingArm(policy, PERIOD), []
 
-    def target(t: float) -> np.ndarray:
-        angle = SPEED / RADIUS * max(t - APPROACH, 0.0)
-        return begin + np.array((0.0, RADIUS * np.sin(angle), RADIUS * (1.0 - np.cos(angle))))
+    def target(step: int) -> np.ndarray:
+        angle = SPEED / RADIUS * step * PERIOD
+        return arm.begin + RADIUS * np.array((0.0, np.sin(angle), 1.0 - np.cos(angle)))
 
-    next_target = 0.0
-    for k in range(round(seconds / PERIOD)):
-        now = k * PERIOD
-        if now >= next_target - 1e-9:
-            X[:3, 3] = target(now)
-            follower.follow_pose(X.copy(), now)
-            next_target += every
-        q, _ = arm.follow(follower, policy.scene, now)
-        lags.append(1e3 * float(np.linalg.norm(policy.tool_pose(q)[:3, 3] - target(now + PERIOD))))
-    counted = lags[round((APPROACH + SETTLING) / PERIOD) :]
+    for step in range(round(seconds / PERIOD)):
+        tool = arm.advance(None if step % round(every / PERIOD) else target(step))
+        lags.append(1e3 * float(np.linalg.norm(tool - target(step + 1))))
+    spread = Spread.of(lags[round(SETTLING / PERIOD) :])
     return {
         "": f"{name}, {'own' if own else 'measured'} state, target at {1.0 / every:.0f} Hz",
-        "median [mm]": float(np.median(counted)), "95 % [mm]": float(np.percentile(counted, 95)),
-        "max [mm]": max(counted),
+        "median [mm]": spread.p50, "95 % [mm]": spread.p95, "max [mm]": spread.maximum,
     }  # fmt: skip
 
 
-@benchmark("RMPflow", rounds=25, seconds=(22.0, "of the lag, simulated"),
+@benchmark("RMPflow", rounds=25, seconds=(12.0, "of the lag, simulated"),
            only=("", "measure only this", ("", "evaluation", "lag")))  # fmt: skip
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     pin_to_core()
     if options.only != "lag":
@@ -144,7 +128,3 @@ def main(report: Report, options: Any) -> None:
         rows = [lag_row(name, own, every, options.seconds)
                 for name in ROBOTS for own in (True, False) for every in (0.02, 0.1)]  # fmt: skip
         report.table(f"Lag behind a target at {SPEED:g} m/s", rows)
-
-
-if __name__ == "__main__":
-    main()

@@ -16,12 +16,15 @@ node's target follower commands a robot in MuJoCo, which reports contacts (see
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from harness import Report, Row, Spread, benchmark, progress
+from harness import Options, Report, Row, Spread, benchmark, progress
+from harness.timing import mean
 from rmpflow.judged_arm import FRAME, JudgedArm, Verdict, judged
+from scene.checkers import configurations
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
@@ -50,11 +53,11 @@ _COLUMN, _COLUMN_TOP = 0.3, 0.6  # column without balls at the base [m]
 class Run(NamedTuple):
     """Result of one run."""
 
-    seconds: float | None = None
+    seconds: float | None
     """Time of arrival [s]; None: not arrived."""
-    stuck: bool = False
+    stuck: bool
     """Whether the policy reports that it is stuck."""
-    verdict: Verdict | None = None
+    verdict: Verdict
 
 
 @dataclass
@@ -71,36 +74,6 @@ class MovingScene:
         """Return the scene at a time [s]."""
         balls = {b.name: replace(b, X_WO=from_xyz_rpy(p + t * v)) for b, p, v in self.flights}
         return Scene(objects={**self.standing, **balls})
-
-
-def draw_scene(
-    policy: RmpflowPolicy, checker: CollisionChecker, rng: np.random.Generator
-) -> MovingScene:
-    """Return a scene whose start and target are collision-free; balls pass beside the base."""
-    home = policy.default_cspace_target
-    limits = policy.robot.limits.select(policy.active_joints)
-    reach = float(np.linalg.norm(policy.tool_pose(home)[:3, 3]))
-    while True:
-        ends = [limits.clip(home + rng.uniform(-0.6, 0.6, len(home))) for _ in range(2)]
-        X = policy.tool_pose(ends[1])
-        if np.hypot(*X[:2, 3]) < 0.35 or X[2, 3] < 0.15:
-            continue
-        table = world_object("table", Box((1.6, 1.6, 0.1)), from_xyz_rpy((0.0, 0.0, -0.25)))
-        standing = {"table": table}
-        for k in range(BOXES):
-            p, size = _around(rng, reach), rng.uniform(0.05, 0.2, 3).tolist()
-            pose = from_xyz_rpy(p, (0.0, 0.0, rng.uniform(-3.0, 3.0)))
-            standing[f"box{k}"] = world_object(f"box{k}", Box(tuple(size)), pose)
-        scene = MovingScene(ends[0], X, standing, [_flight(rng, k, reach) for k in range(BALLS)])
-        checker.set_scene(Scene(objects=standing))
-        if all(_is_clear(checker, q) for q in ends):
-            checker.set_scene(scene.at(0.0))
-            if _is_clear(checker, ends[0]):
-                return scene
-
-
-def _is_clear(checker: CollisionChecker, q: np.ndarray) -> bool:
-    return checker.is_free(q) and bool(checker.sphere_distances(q).distance.min() > 0.03)
 
 
 def _around(rng: np.random.Generator, reach: float) -> np.ndarray:
@@ -135,19 +108,9 @@ class Outcome(NamedTuple):
     """Min distance of a robot at rest at its start [m]."""
 
 
-def run_scene(arm: JudgedArm, scene: MovingScene) -> Outcome:
-    """Run a policy in a scene; obstacles are updated at 100 Hz."""
-    policy, q = arm.policy, scene.start
-    policy.reset()
-    follower = Follower(policy)
-    follower.follow_pose(scene.target, 0.0)
-    arm.start(scene.start, scene.at(0.0))
-    passive = min(arm.clearance_at_rest(scene.at(t)) for t in np.arange(0.0, DURATION, 5 * FRAME))
-    arm.place(scene.start, scene.at(0.0))
-    for k in range(round(DURATION / FRAME)):
-        q, _ = arm.follow(follower, scene.at(k * FRAME), k * FRAME)
-    error = np.linalg.norm(policy.tool_pose(q)[:3, 3] - scene.target[:3, 3])
-    return Outcome(arm.verdict, float(error), passive)
+def _in_front(X: np.ndarray) -> bool:
+    """Return whether a pose of the tool is neither at the base nor low."""
+    return bool(np.hypot(*X[:2, 3]) > 0.35 and X[2, 3] > 0.15)
 
 
 class Runs:
@@ -158,58 +121,103 @@ class Runs:
         self.name = name
         self.policy = kind(load_robot(name), ignore_robot_state_updates=True)
         self.checker = CollisionChecker(self.policy.robot, self.policy.active_joints)
-        self.arm = JudgedArm(self.policy)
+        self.arm, self._home = JudgedArm(self.policy), self.policy.default_cspace_target
         warm_up(self.checker)
         self._alone: dict[tuple[int, str], Run] = {}
 
     def arrival(self, seed: int, kind: str, way: str) -> Run:
         """Return one run; with an escape it differs only if the policy alone did not arrive."""
-        alone = self._alone.get((seed, kind), Run())
-        if alone.seconds is not None:
+        alone = self._alone.get((seed, kind))
+        if alone is not None and alone.seconds is not None:
             return alone
         self.checker.set_scene(Scene())
-        found = self._run(*self._start(seed, kind), way)
+        found = self.run(*self._start(seed, kind), way=way)
         self._alone.setdefault((seed, kind), found)
         return found
 
     def scene(self, seed: int) -> Outcome:
-        """Return the result of one scene."""
-        scene = draw_scene(self.policy, self.checker, np.random.default_rng(seed))
-        return run_scene(self.arm, scene)
+        """Run the policy in a scene; obstacles are updated at 100 Hz."""
+        scene, policy = self._scene(np.random.default_rng(seed)), self.policy
+        policy.reset()
+        follower = Follower(policy)
+        follower.follow_pose(scene.target, 0.0)
+        arm, q = self.arm, scene.start
+        arm.start(q, scene.at(0.0))
+        moments = np.arange(0.0, DURATION, 5 * FRAME)
+        passive = min(arm.clearance_at_rest(scene.at(t)) for t in moments)
+        arm.place(q, scene.at(0.0))
+        for k in range(round(DURATION / FRAME)):
+            q, _ = arm.follow(follower, scene.at(k * FRAME), k * FRAME)
+        error = np.linalg.norm(policy.tool_pose(q)[:3, 3] - scene.target[:3, 3])
+        return Outcome(arm.verdict, float(error), passive)
+
+    def _scene(self, rng: np.random.Generator) -> MovingScene:
+        """Return a scene whose start and target are collision-free; balls pass beside the base."""
+        reach = float(np.linalg.norm(self.policy.tool_pose(self._home)[:3, 3]))
+        table = world_object("table", Box((1.6, 1.6, 0.1)), from_xyz_rpy((0.0, 0.0, -0.25)))
+        while True:
+            ends = [self.near_home(rng, 0.6) for _ in range(2)]
+            X = self.policy.tool_pose(ends[1])
+            if not _in_front(X):
+                continue
+            standing = {"table": table}
+            for k in range(BOXES):
+                p, size = _around(rng, reach), rng.uniform(0.05, 0.2, 3).tolist()
+                pose = from_xyz_rpy(p, (0.0, 0.0, rng.uniform(-3.0, 3.0)))
+                standing[f"box{k}"] = world_object(f"box{k}", Box(tuple(size)), pose)
+            flights = [_flight(rng, k, reach) for k in range(BALLS)]
+            scene = MovingScene(ends[0], X, standing, flights)
+            self.checker.set_scene(Scene(objects=standing))
+            if all(map(self._is_clear, ends)):
+                self.checker.set_scene(scene.at(0.0))
+                if self._is_clear(ends[0]):
+                    return scene
 
     def _start(self, seed: int, kind: str) -> tuple[Array, Array]:
         """Return a collision-free start, and a target pose of the tool."""
-        rng, limits = np.random.default_rng(seed), self.checker.limits
-        home = self.policy.default_cspace_target
-        low, high = np.maximum(limits.lower, -np.pi), np.minimum(limits.upper, np.pi)
+        rng, is_free = np.random.default_rng(seed), self.checker.is_free
         while True:
-            goal = limits.clip(home + rng.uniform(-0.6, 0.6, len(home)))
-            near = kind == KINDS[0]
-            spread = home + rng.uniform(-1.0, 1.0, len(home)) if near else rng.uniform(low, high)
-            q, X = limits.clip(spread), self.policy.tool_pose(goal)
+            goal = self.near_home(rng, 0.6)
+            if kind == KINDS[0]:
+                q = self.near_home(rng, 1.0)
+            else:
+                q = configurations(self.checker, 1, rng)[0]
             if kind == KINDS[2]:
-                if self.checker.is_free(q):
+                if is_free(q):
                     return q, from_xyz_rpy(rng.uniform(*BESIDE), (np.pi, 0.0, 0.0))
                 continue
-            in_reach = np.hypot(*X[:2, 3]) > 0.35 and X[2, 3] > 0.15
-            if in_reach and self.checker.is_free(q) and self.checker.is_free(goal):
+            X = self.policy.tool_pose(goal)
+            if _in_front(X) and is_free(q) and is_free(goal):
                 return q, X
 
-    def _run(self, q: Array, X_WT: Array, way: str) -> Run:
-        policy = self.policy
+    def near_home(self, rng: np.random.Generator, most: float) -> Array:
+        """Return a random configuration near the default posture."""
+        home = self._home
+        return self.checker.limits.clip(home + rng.uniform(-most, most, len(home)))
+
+    def _is_clear(self, q: Array) -> bool:
+        distances = self.checker.sphere_distances(q).distance
+        return self.checker.is_free(q) and bool(distances.min() > 0.03)
+
+    def run(
+        self, q: Array, X_WT: Array, scene: Scene | None = None, *, way: str = WAYS[0],
+        oriented: bool = True,
+    ) -> Run:  # fmt: skip
+        """Follow a pose, or its position only, from rest at a configuration."""
+        policy, scene = self.policy, scene or Scene()
         policy.reset()
         settings = FollowerSettings(retreat=way == "posture", escape=way == "planner")
         follower = Follower(policy, settings)
-        follower.follow_pose(X_WT, 0.0)
-        self.arm.start(q, policy.scene)
+        follower.follow_pose(X_WT, 0.0, oriented=oriented)
+        self.arm.start(q, scene)
         now, quiet, arrived = 0.0, 0.0, None
         while now < (LONGEST if way == WAYS[0] else ESCAPING):
-            q, qd = self.arm.follow(follower, policy.scene, now)
+            q, qd = self.arm.follow(follower, scene, now)
             now += FRAME
             if follower.escape_target is not None:
                 q, took = self._escape(q, X_WT)
                 now += took
-                self.arm.place(q, policy.scene)
+                self.arm.place(q, scene)
                 follower.hand_back(now, "" if took else "no path was found")
             if follower.phase is Phase.ARRIVED:
                 arrived = now
@@ -229,55 +237,42 @@ class Runs:
         return np.array(found.trajectory.positions[-1]), float(found.trajectory.times[-1])
 
 
-def arrival_rows(what: str, found: list[Run]) -> list[Row]:
-    """Return the table's row of runs; empty without runs."""
-    if not found:
-        return []
+def arrival_row(what: str, found: list[Run]) -> Row:
+    """Return the table's row of runs."""
     took = Spread.of(run.seconds for run in found if run.seconds is not None)
-    return [{
+    return {
         "": what, "runs": len(found), "arrived [%]": 100.0 * took.number / len(found),
         "reported stuck": sum(run.stuck for run in found), "median [s]": took.p50,
-        "longest [s]": took.maximum,
-        **judged([run.verdict for run in found if run.verdict is not None]),
-    }]  # fmt: skip
+        "longest [s]": took.maximum, **judged([run.verdict for run in found]),
+    }  # fmt: skip
 
 
-def scene_rows(name: str, found: list[Outcome]) -> list[Row]:
-    """Return the table's row of scenes; empty without scenes."""
-    if not found:
-        return []
+def scene_row(name: str, found: list[Outcome]) -> Row:
+    """Return the table's row of scenes."""
     clearances = [1e3 * run.verdict.clearance for run in found]
-    return [{
-        "": name, "scenes": len(found),
-        "arrived [%]": 100.0 * float(np.mean([run.error < 0.01 for run in found])),
+    return {
+        "": name, "scenes": len(found), "arrived [%]": 100.0 * mean(x.error < 0.01 for x in found),
         "touched if still": sum(run.passive < 0.0 for run in found),
-        "5 % [mm]": float(np.percentile(clearances, 5)),
-        **judged([run.verdict for run in found]),
-    }]  # fmt: skip
+        "5 % [mm]": float(np.percentile(clearances, 5)), **judged([run.verdict for run in found]),
+    }  # fmt: skip
 
 
 @benchmark("RMPflow: arrivals and clearances", starts=200, scenes=200, robots=["franka", "ur10e"])
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     robots, rows = [Runs(name) for name in options.robots], list[Row]()
     for robot in robots:
-        for kind in KINDS:
-            for way in WAYS:
-                what = f"{robot.name}, {kind}, {way}"
-                progress(what)
-                found = [robot.arrival(seed, kind, way) for seed in range(options.starts)]
-                rows += arrival_rows(what, found)
+        for kind, way in itertools.product(KINDS, WAYS) if options.starts else ():
+            progress(what := f"{robot.name}, {kind}, {way}")
+            found = [robot.arrival(seed, kind, way) for seed in range(options.starts)]
+            rows.append(arrival_row(what, found))
     report.table(
         "From random starts to random poses", rows,
         "Posture, planner: as alone, but where that is stuck it goes back to its posture "
         "once, or along a planner's path.",
     )  # fmt: skip
     rows = []
-    for robot in robots:
+    for robot in robots if options.scenes else ():
         progress(f"{robot.name}, scenes")
-        rows += scene_rows(robot.name, [robot.scene(k) for k in range(options.scenes)])
+        rows.append(scene_row(robot.name, [robot.scene(k) for k in range(options.scenes)]))
     report.table("Two flying balls, two boxes, a table; 8 s each", rows)
-
-
-if __name__ == "__main__":
-    main()

@@ -5,15 +5,16 @@ Every URDF, xacro and MJCF in given folders is imported (``motion new``) in a se
 tested in MuJoCo; its groups are compared with ``sweep_groups.yaml``, if listed there:
 
     pip install --no-deps --target DIR -r benchmarks/sweep_packages.txt
-    python benchmarks/bench_robot_sweep.py DIR [MORE DIRS] [--every 4] [--accuracy 0.05]
+    python benchmarks/bench_robot_sweep.py DIR [MORE DIRS] [--accuracy 0.05]
     python benchmarks/bench_robot_sweep.py DIR --list benchmarks/sweep_vendors.txt
 
-``--resume FILE`` continues an interrupted sweep. Files without movable joints, parts of other
-files, and files with missing meshes are counted separately, as no sound robots.
+Files without movable joints, parts of other files, and files with missing meshes are counted
+separately, as no sound robots.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import signal
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from harness import Report, Row, benchmark, median, progress
+from harness import Options, Report, Row, benchmark, median, progress
 
 _PATTERNS = ("*.urdf", "*.urdf.xacro", "*.xml", "*.mjcf")
 _TIMEOUT = 600
@@ -53,16 +54,15 @@ class Item(NamedTuple):
 
 def robots_below(folders: Sequence[Path]) -> list[Item]:
     """Return the robot files in folders; of XML files only MJCF."""
-    found = []
-    for folder in folders:
-        for pattern in _PATTERNS:
-            for file in sorted(folder.rglob(pattern)):
-                start = file.read_bytes()[:4000]
-                if file.suffix != ".xml" or (
-                    b"<mujoco" in start and b"<mujocoinclude" not in start
-                ):
-                    found.append(Item(file))
-    return found
+    places = itertools.product(folders, _PATTERNS)
+    files = [file for folder, pattern in places for file in sorted(folder.rglob(pattern))]
+    return [Item(file) for file in files if file.suffix != ".xml" or is_mjcf(file)]
+
+
+def is_mjcf(file: Path) -> bool:
+    """Return whether an XML file is a model for MuJoCo, not a part of one."""
+    start = file.read_bytes()[:4000]
+    return b"<mujoco" in start and b"<mujocoinclude" not in start
 
 
 def robots_listed(text: str, folder: Path) -> list[Item]:
@@ -75,9 +75,8 @@ def robots_listed(text: str, folder: Path) -> list[Item]:
 def tried(item: Item, packages: list[str], accuracy: float) -> dict[str, Any]:
     """Import and test a robot in another process; return the output of ``motion new --json``."""
     with tempfile.TemporaryDirectory() as folder:
-        words = [str(item.file), *item.arguments, "--name", "swept", "--json"]
-        words += ["--output", f"{folder}/swept"]
-        words += [word for path in packages for word in ("--package-path", path)]
+        words = [str(item.file), *item.arguments, "--name", "swept", "--output", f"{folder}/swept"]
+        words += ["--json"] + [word for path in packages for word in ("--package-path", path)]
         words += ["--spheres-accuracy", str(accuracy)] if accuracy else []
         limited = ["sh", "-c", f'ulimit -t {_TIMEOUT}; exec "$@"', "sh"]
         command = [*limited, sys.executable, "-m", "motion_nodes.cli.main", "new", *words]
@@ -116,29 +115,19 @@ def expectation(item: Item, expected: dict[str, Any]) -> list[str] | None:
     return next((g for pattern, g in expected.items() if re.search(pattern, str(item))), None)
 
 
-def swept(items: list[Item], packages: list[str], options: Any) -> dict[str, dict[str, Any]]:
-    """Return the result of each file; files in the log are not tested again."""
-    log: Path | None = options.resume
-    lines = log.read_text().splitlines() if log is not None and log.exists() else []
-    results = {name: found for name, found in map(json.loads, lines)}
+def swept(items: list[Item], packages: list[str], options: Options) -> dict[Item, dict[str, Any]]:
+    """Return the result of each file."""
     with ThreadPoolExecutor(options.jobs) as pool:
-        waiting = {pool.submit(tried, item, packages, options.accuracy): str(item)
-                   for item in items if str(item) not in results}  # fmt: skip
-        for done in as_completed(waiting):
-            name = waiting[done]
-            results[name] = done.result()
-            progress(f"{len(results)} of {len(items)}: {name}")
-            if log is not None:
-                with log.open("a") as file:
-                    file.write(json.dumps([name, results[name]]) + "\n")
-    return results
+        waiting = {pool.submit(tried, item, packages, options.accuracy): item for item in items}
+        for number, done in enumerate(as_completed(waiting), 1):
+            progress(f"{number} of {len(items)}: {waiting[done]}")
+    return {item: done.result() for done, item in waiting.items()}
 
 
 @benchmark("Robots that nobody here prepared", folders=True,
-           list=(Path, "of robots below the first folder"), every=(1, "only every n-th file"),
-           accuracy=(0.05, "of spheres [m]; 0: default"), jobs=2,
-           resume=(Path, "results, one line of JSON each; is continued"))  # fmt: skip
-def main(report: Report, options: Any) -> None:
+           list=(Path, "of robots below the first folder"),
+           accuracy=(0.05, "of spheres [m]; 0: default"), jobs=2)  # fmt: skip
+def main(report: Report, options: Options) -> None:
     """Run the sweep."""
     expected = yaml.safe_load(_GROUPS.read_text()) or {}
     if options.list is None:
@@ -146,17 +135,16 @@ def main(report: Report, options: Any) -> None:
     else:
         items = robots_listed(options.list.read_text(), options.folders[0])
         packages = [str(folder) for folder in options.folders[0].iterdir()]
-    items = items[:: options.every]
     results, counts = swept(items, packages, options), Counter[str]()
     for item in items:
-        word, why = verdict(item, results[str(item)], expected)
+        word, why = verdict(item, results[item], expected)
         counts[word] += 1
         progress(f"{word}: {item}: {why[:400]}")
     sound = sum(counts.values()) - counts["no sound robot"]
     accepted = sum(count for word, count in counts.items() if word.startswith("accepted"))
-    known = [item for item in items if "groups" in results[str(item)]]
-    compared = [item for item in known if expectation(item, expected) is not None]
-    same = sum(not other_groups(item, results[str(item)], expected) for item in compared)
+    compared = [item for item, found in results.items()
+                if "groups" in found and expectation(item, expected) is not None]  # fmt: skip
+    same = sum(not other_groups(item, results[item], expected) for item in compared)
     rows: list[Row] = [{"": word, "files": count} for word, count in sorted(counts.items())] + [
         {"": "accepted, of the sound ones [%]", "files": 100.0 * accepted / max(1, sound)},
         {"": "groups as in the table", "files": f"{same} of {len(compared)}"},
@@ -164,7 +152,3 @@ def main(report: Report, options: Any) -> None:
          median(found["seconds"] for found in results.values() if "seconds" in found)},
     ]  # fmt: skip
     report.table("Files", rows)
-
-
-if __name__ == "__main__":
-    main()

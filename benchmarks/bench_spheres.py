@@ -16,12 +16,12 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import coal
 import numpy as np
+from harness import Options, Report, Row, benchmark, progress
 from bench_true_geometry import random_obstacles
-from harness import Report, Row, benchmark, progress
+from scene.checkers import configurations
 from scene.coal_robot import CoalRobot, Shapes
 
 from motion_nodes.model.robot import Robot
@@ -55,32 +55,28 @@ def meshes(checker: CollisionChecker) -> dict[str, Shapes]:
     return found
 
 
-def judged(robot: Robot, count: int, seed: int) -> tuple[Counter[str], int]:
+def judged(robot: Robot, count: int) -> tuple[Counter[str], int]:
     """Return the differing verdicts on random configurations, and the number of spheres."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
     checker = CollisionChecker(robot)
     pairs = checked_pairs(robot, checker.bodies, Scene().allowed, exact=True)
     truth, tally = CoalRobot(checker, meshes(checker), pairs), Counter[str]()
     reach = max(0.5, 0.5 * float(np.ptp(checker.sphere_positions(robot.home), axis=0).max()))
-    lower = np.maximum(checker.limits.lower, -np.pi)
-    upper = np.minimum(checker.limits.upper, np.pi)
     while tally["all"] < count:
         checker.set_scene(random_obstacles(rng, 4, reach))
-        for q in rng.uniform(lower, upper, (_EACH, len(lower))):
+        for q in configurations(checker, _EACH, rng):
             free = not truth.touches(q)
             tally["all"] += 1
             tally["free"] += free
-            verdicts = {"spheres": checker.is_free(q), "exact": checker.exact.is_free(q)}
-            for name, verdict in verdicts.items():
-                if verdict != free:
-                    tally[f"{name}, {'free' if verdict else 'touching'}"] += 1
+            for name, judge in (("spheres", checker), ("exact", checker.exact)):
+                tally[f"{name}, free"] += judge.is_free(q) and not free
+                tally[f"{name}, touching"] += free and not judge.is_free(q)
     return tally, sum(len(body.spheres) for body in checker.bodies)
 
 
 @benchmark("Spheres and exact checks beside coal", folders=True,
-           only=(ARMS, "ends of the URDFs' paths"), count=(2000, "configurations"),
-           accuracy=(float, "of spheres [m]"), seed=1)  # fmt: skip
-def main(report: Report, options: Any) -> None:
+           only=(ARMS, "ends of the URDFs' paths"), count=(2000, "configurations"))  # fmt: skip
+def main(report: Report, options: Options) -> None:
     """Measure all arms in the folder with the packages of sweep_packages.txt."""
     rows, folder = list[Row](), options.folders[0]
     files = sorted(folder.rglob("*.urdf"))
@@ -89,9 +85,8 @@ def main(report: Report, options: Any) -> None:
         with tempfile.TemporaryDirectory() as output:
             made = new_robot(
                 file, name="judged", output=Path(output) / "judged", package_paths=[folder],
-                spheres_accuracy=options.accuracy,
             )  # fmt: skip
-            tally, spheres = judged(made.robot, options.count, options.seed)
+            tally, spheres = judged(made.robot, options.count)
         share = Counter({key: 100.0 * value / tally["all"] for key, value in tally.items()})
         rows.append({
             "arm": end, "spheres": spheres, "free [%]": share["free"],
@@ -103,7 +98,3 @@ def main(report: Report, options: Any) -> None:
         progress(" | ".join(map(str, rows[-1].values())))
     report.table(f"{options.count} random configurations of each, 4 obstacles", rows,
                  "False free: configurations; false touching: share of all.")  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

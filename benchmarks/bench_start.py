@@ -17,10 +17,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-from harness import Child, Report, Row, benchmark, isolate, median, progress, script_command
-from harness.processes import START, memory, ros_args
+from harness import Options, Report, Row, benchmark, median, progress
+from harness.processes import START, isolate, memory, ros_args, script_command, started
 
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
@@ -32,7 +31,7 @@ STAGES = {"active": "warm: active [ms]", "configured": "configured", "created": 
           "pss": "PSS [MB]"}  # fmt: skip
 LIBRARIES = (
     "numpy", "rclpy", "sensor_msgs.msg", "control_msgs.msg", "mujoco", "viser", "ruckig",
-    "scipy", "numba", "motion_nodes", "motion_nodes.model.loader",
+    "scipy", "numba", "motion_nodes.model.loader",
     "motion_nodes.nodes.articulation_controller", "motion_nodes.nodes.mujoco_sim",
     "motion_nodes.nodes.browser_viewer",
 )  # fmt: skip
@@ -58,16 +57,13 @@ def starts() -> dict[str, list[str]]:
 def start(words: list[str], cache: Path) -> dict[str, float]:
     """Start once; return the stages [ms] and the memory [MB]."""
     command = script_command("harness/marked_node.py", *words)
-    child = Child(command, {"MOTION_NODES_CACHE_DIR": str(cache)})
-    try:
-        child.wait_for("@@{", 3.0 * START)  # cold start on a busy machine
+    with started(command, MOTION_NODES_CACHE_DIR=str(cache)) as process:
+        process.wait_for("@@{", 3.0 * START)  # cold start on a busy machine
         time.sleep(SETTLE)
-        child.check()
-        line = next(text for text in child.output.splitlines() if text.startswith("@@"))
+        assert process.running, process
+        line = next(text for text in process.output.splitlines() if text.startswith("@@"))
         marks: dict[str, float] = json.loads(line[2:])
-        return {**marks, **dict(zip(("rss", "pss"), memory(child.pid), strict=True))}
-    finally:
-        child.stop()
+        return {**marks, **dict(zip(("rss", "pss"), memory(process.pid), strict=True))}
 
 
 def node_row(label: str, words: list[str], count: int) -> Row:
@@ -87,12 +83,12 @@ def import_row(library: str, count: int) -> Row:
     progress(f"start: import {library}")
     command = [sys.executable, "-c", IMPORT.format(library)]
     texts = [subprocess.check_output(command, text=True) for _ in range(count)]
-    return {"": library, "ms": 1e3 * (median(map(float, texts)) or 0.0)}
+    return {"": library, "ms": 1e3 * median(map(float, texts))}
 
 
 @benchmark("Start of the nodes", count=(2, "starts of each kind"),
            imports=(3, "fresh processes per library"))  # fmt: skip
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure nodes, then imports."""
     isolate()
     report.table(
@@ -101,9 +97,5 @@ def main(report: Report, options: Any) -> None:
         "Warm times are moments since the process began; the container's are those of its last "
         "node, but for 'imported'. PSS counts shared pages once among all processes.",
     )
-    rows = [import_row(library, options.imports) for library in LIBRARIES]
-    report.table("Imports in a fresh process", rows)
-
-
-if __name__ == "__main__":
-    main()
+    report.table("Imports in a fresh process",
+                 [import_row(library, options.imports) for library in LIBRARIES])  # fmt: skip

@@ -13,17 +13,14 @@ nodes; the latency of the command (a period of the node's loop, and DDS) is not 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from harness import Report, Row, benchmark, progress
-from harness.bases import base_config
-from sim.lockstep_robot import NAME, LockstepRobot, WheeledRobot
+from harness import Options, Report, Row, benchmark, progress
+from control.guarded_arm import PERIOD, GuardedArm
+from sim.lockstep_robot import NAME, WheeledRobot
 
 from motion_nodes.bases.base import Twist2
-from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.control.resync import REST_SPEED
 from motion_nodes.control.stop_state import RestTimer
 from motion_nodes.model.loader import load_robot
@@ -31,7 +28,6 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
 
-PERIOD = 0.004  # Period of the controllers [s]
 REACH = 1.0  # Distance of the goal from home per joint, within limits [rad]
 MOMENTS = 20
 LONGEST = 10.0  # Timeout of the stop [s]
@@ -41,41 +37,34 @@ BASE = ("true speed at the stop [per s]", "wheel commands at rest after [s]",
         "base at rest after [s]", "travel after the stop")  # fmt: skip
 
 
-def stopped_arm(robot: Robot, moment: float) -> tuple[float, ...]:
+def stopped_arm(name: str, moment: float) -> tuple[float, ...]:
     """Stop an arm at a time after the start of its motion [s]; return the values of ``ARM``."""
-    cell = LockstepRobot(robot, MujocoWorld([RobotPlacement(robot, NAME)]))
-    joints = robot.indices(robot.arm_joints)
-    limits = robot.limits.select(robot.arm_joints)
-    controller = ArticulationController(limits)
-    arbiter = JointArbiter(controller)
-    home = cell.state(joints)[0]
-    controller.reset(home)
+    arm = GuardedArm(name, by_effort=False, feed_forward=False)
+    limits, home = arm.controller.limits, arm.position
     middle = 0.5 * (limits.lower + limits.upper)
     goal = home + REACH * np.where(home > middle, -1.0, 1.0)
-    arbiter.command(JointCommand(positions=goal.clip(limits.lower, limits.upper)), "benchmark")
+    goal = goal.clip(limits.lower, limits.upper)
+    arm.runner.command(JointCommand(positions=goal), "benchmark")
 
     def step() -> tuple[bool, bool]:
-        q, v = cell.state(joints)
-        reference = arbiter.step(PERIOD, q, v)
-        cell.command(dict(zip(joints, reference.positions, strict=True)),
-                     dict(zip(joints, reference.velocities, strict=True)))  # fmt: skip
-        cell.step(PERIOD)
-        still = not controller.moving
-        return still, still and bool((np.abs(v) < REST_SPEED).all())
+        arm.step()
+        still = not arm.controller.moving
+        return still, still and bool((np.abs(arm.speeds[-1]) < REST_SPEED).all())
 
-    while cell.world.time < moment:
+    while arm.world.time < moment:
         step()
-    speeds = np.abs(controller.reference(np.arange(len(joints))).velocity) / limits.velocity * 100
-    before = cell.state(joints)[0]
-    arbiter.stop_all("the stop of the benchmark")
-    times = rest_times(cell, step)
-    return float(speeds.max()), *times, float(np.abs(cell.state(joints)[0] - before).max())
+    velocity = arm.controller.reference(np.arange(len(home))).velocity
+    before = arm.position
+    arm.runner.stop_all("the stop of the benchmark")
+    times = rest_times(arm.world, step)
+    displacement = np.abs(arm.position - before).max()
+    return 100.0 * float((np.abs(velocity) / limits.velocity).max()), *times, float(displacement)
 
 
 def stopped_base(robot: Robot, twist: Twist2) -> tuple[float, ...]:
     """Stop a base that drives a twist; return the values of ``BASE``."""
     world, travel = MujocoWorld([RobotPlacement(robot, NAME)]), 0.0
-    cell = WheeledRobot(robot, world, base_config(robot))
+    cell = WheeledRobot(robot, world)
     controller = cell.controller
 
     def speed() -> float:
@@ -96,13 +85,13 @@ def stopped_base(robot: Robot, twist: Twist2) -> tuple[float, ...]:
         step()
     full, travel = speed(), 0.0
     controller.brake()
-    times = rest_times(cell, step)
+    times = rest_times(world, step)
     return full, *times, travel
 
 
-def rest_times(cell: LockstepRobot, step: Callable[[], tuple[bool, bool]]) -> tuple[float, float]:
+def rest_times(world: MujocoWorld, step: Callable[[], tuple[bool, bool]]) -> tuple[float, float]:
     """Return the times until commands and robot are at rest [s]; NaN: beyond ``LONGEST``."""
-    world, timers = cell.world, (RestTimer(), RestTimer())
+    timers = RestTimer(), RestTimer()
     for timer in timers:
         timer.start(world.time)
     end = world.time + LONGEST
@@ -114,12 +103,12 @@ def rest_times(cell: LockstepRobot, step: Callable[[], tuple[bool, bool]]) -> tu
 
 
 @benchmark("The stop at full speed", moments=(MOMENTS, "of the motion of an arm"))
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     progress("arms")
     moments, arms, bases = np.linspace(0.05, 0.8, options.moments), list[Row](), list[Row]()
     for name in ("franka", "ur10e"):
-        worst = np.max([stopped_arm(load_robot(name), t) for t in moments], axis=0).tolist()
+        worst = np.max([stopped_arm(name, t) for t in moments], axis=0).tolist()
         arms.append({"": name, **dict(zip(ARM, worst, strict=True))})
     report.table(f"Arms, the worst of {options.moments} moments of a motion", arms)
     progress("bases")
@@ -132,7 +121,3 @@ def main(report: Report, options: Any) -> None:
             figures = zip(BASE, stopped_base(robot, twist), strict=True)
             bases.append({"": f"{name}, {way}", **dict(figures)})
     report.table("Bases, at the top speed of their descriptions", bases)
-
-
-if __name__ == "__main__":
-    main()

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import time
 from collections.abc import Callable
 from typing import Any
 
+from harness import CpuShare, Options, Report, Row, benchmark, motion_up, progress
 from geometry_msgs.msg import TwistStamped
-from harness import CpuShare, Report, Row, benchmark, motion_up, progress
-from harness.processes import descendants, entries, executable_of, memory
+from harness.processes import descendants, executable_of, memory
 from ros_client import BEST_EFFORT, RosClient
 from sensor_msgs.msg import JointState
 
@@ -61,17 +62,15 @@ def measure(client: RosClient, robots: list[str], seconds: float) -> list[Row]:
     """Run one suite; return rows of its processes and of their sum."""
     places = parse_placements(robots)
     topics = [under(place.namespace, "joint_states") for place in places]
-    states = [client.listen(JointState, topic, BEST_EFFORT) for topic in topics]
+    states = {topic: client.listen(JointState, topic, BEST_EFFORT) for topic in topics}
     with motion_up(*robots, "--port", "0") as suite:
         movers = [mover(client.node, place) for place in places]
         time.sleep(SETTLE)
         found, ticks = descendants(suite.pid), itertools.count()
-        progress("suite: idle")
-        share = CpuShare(list(found))
+        share = CpuShare(found)
         time.sleep(seconds)
         idle = share.end()
-        progress("suite: moving")
-        share, begin = CpuShare(list(found)), time.monotonic()
+        share, begin = CpuShare(found), time.monotonic()
 
         def move() -> None:
             tick = next(ticks)
@@ -80,30 +79,26 @@ def measure(client: RosClient, robots: list[str], seconds: float) -> list[Row]:
 
         client.repeat_for(move, seconds, 50.0)
         moving = share.end()
-        for topic, heard in zip(topics, states, strict=True):
+        for topic, heard in states.items():
             if max(abs(v) for message in heard.messages for v in message.velocity) < MOVING:
                 raise RuntimeError(f"commanded, but did not move: {topic}; no figures")
         rows: list[Row] = [
             {"": executable_of(words), "CPU idle [% of a core]": idle[pid],
              "CPU moving": moving[pid],
              **dict(zip(("RSS [MB]", "PSS [MB]"), memory(pid), strict=True)),
-             "threads": entries(pid, "task")}
+             "threads": len(os.listdir(f"/proc/{pid}/task"))}
             for pid, words in found.items()
         ]  # fmt: skip
-        suite.check()
-    sums: Row = {name: sum(row[name] for row in rows) for name in list(rows[0])[1:]}  # type: ignore[misc]
-    return [*rows, {"": "sum", **sums, "RSS [MB]": None}]
+    summed = ("CPU idle [% of a core]", "CPU moving", "PSS [MB]", "threads")
+    sums = {name: sum(row[name] for row in rows) for name in summed}
+    return [*rows, {"": "sum", **sums}]
 
 
 @benchmark("The running suite", ros=True, seconds=(5.0, "idle, and again moving"))
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure all suites."""
     client = RosClient("bench_suite")
     for title, robots in SUITES.items():
         progress(f"suite: {title}")
         report.table(title, measure(client, robots, options.seconds))
     client.close()
-
-
-if __name__ == "__main__":
-    main()

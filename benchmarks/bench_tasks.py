@@ -13,20 +13,17 @@ with new objects.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from geometry_msgs.msg import TransformStamped
-from harness import Report, benchmark, median, motion_up, progress
+from harness import Options, Report, benchmark, median, motion_up, progress
 from ros_client import RosClient
+from simulated_objects import SimulatedObjects
 from std_msgs.msg import String
 from task_client import TaskClient
-from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.ros import qos
-from motion_nodes.ros.messages.moveit_messages import pose_of
 from motion_nodes.tasks.world_state import ObjectState, Shape, half_extents
 
 SCENES_PER_SUITE = 5
@@ -56,14 +53,9 @@ class Item(NamedTuple):
 
     def word(self, x: float, y: float, yaw: float) -> str:
         """Return the argument of ``--object`` for a position x, y [m] and yaw [rad]."""
-        shape, z = self.shape, half_extents(self.shape)[2]
-        kind, sizes = (
-            ("box", shape.size) if isinstance(shape, Box)
-            else ("cylinder", (shape.radius, shape.length)) if isinstance(shape, Cylinder)
-            else ("sphere", (shape.radius,))
-        )  # fmt: skip
-        numbers = ",".join(f"{v:.4f}" for v in sizes)
-        return f"{self.name}:={kind}:{numbers}:{self.mass:.3f}@{x:.4f},{y:.4f},{z:.4f},{yaw:.4f}"
+        kind, z = type(self.shape).__name__.lower(), half_extents(self.shape)[2]
+        sizes = ",".join(f"{v:.4f}" for v in np.ravel(astuple(self.shape)))
+        return f"{self.name}:={kind}:{sizes}:{self.mass:.3f}@{x:.4f},{y:.4f},{z:.4f},{yaw:.4f}"
 
 
 class Scene(NamedTuple):
@@ -146,55 +138,36 @@ class Cell:
 
     def __init__(self, items: Sequence[Item]) -> None:
         """Wait for the task server and its objects."""
-        self._items = {item.name: item for item in items}
-        self.client = RosClient("bench_tasks")
-        self._markers = self.client.listen(MarkerArray, "/mujoco_sim/objects")
-        self._tasks = TaskClient(self.client)
-        self._moves = self.client.publisher(
-            TransformStamped, "/mujoco_sim/move_object", qos.REQUESTS
-        )
-        self.client.wait(lambda: self._markers and self._tasks.status, "the task server", LIMIT)
+        self._items, self.client = items, RosClient("bench_tasks")
+        self._tasks, self.seen = TaskClient(self.client), SimulatedObjects(self.client)
+        self.client.wait(lambda: self.seen.heard and self._tasks.status, "the task server", LIMIT)
 
     @property
     def objects(self) -> dict[str, ObjectState]:
         """Newest poses, as reported by the simulation."""
-        found = {}
-        for marker in self._markers.newest.markers:
-            stamp = marker.header.stamp.sec + 1e-9 * marker.header.stamp.nanosec
-            X, shape = pose_of(marker.pose, marker.ns)[0], self._items[marker.ns].shape
-            found[marker.ns] = ObjectState(marker.ns, X, shape, stamp)
-        return found
-
-    @property
-    def time(self) -> float:
-        """Simulated time [s]."""
-        return next(iter(self.objects.values())).stamp
+        return {item.name: ObjectState(item.name, self.seen.pose(item.name), item.shape)
+                for item in self._items}  # fmt: skip
 
     def arrange(self, places: dict[str, tuple[float, float, float]]) -> None:
         """Place all objects, and wait until the task server has received their poses."""
-        for name, (x, y, yaw) in places.items():
-            message = TransformStamped(child_frame_id=name)
-            at, q = message.transform.translation, message.transform.rotation
-            at.x, at.y, at.z = x, y, float(half_extents(self._items[name].shape)[2]) + 5e-4
-            q.z, q.w = float(np.sin(0.5 * yaw)), float(np.cos(0.5 * yaw))
-            self._moves.publish(message)
-        self.client.wait(
-            lambda: all(np.abs(self.objects[n].X_WO[:2, 3] - p[:2]).max() < 1e-3
-                        for n, p in places.items()), "moved objects"
-        )  # fmt: skip
+        for item in self._items:
+            x, y, yaw = places[item.name]
+            self.seen.move(item.name, x, y, half_extents(item.shape)[2] + 5e-4, yaw)
+        for name, (x, y, _) in places.items():
+            self.seen.wait_until_at(name, x, y)
         self.client.spin(SETTLE)
 
     def run(self, sentence: str) -> tuple[dict[str, Any], float]:
         """Run a task; return its last status, and the simulated time of its first step [s]."""
-        began, first = self.time, float("nan")
-        self._markers.messages[:-1] = []
+        began, first = self.seen.time, float("nan")
+        self.seen.heard.messages[:-1] = []
 
         def ended(status: dict[str, Any]) -> bool:
             nonlocal first
             if status["task"] != sentence:
                 return False
             if np.isnan(first) and status.get("step", 0) >= 1:
-                first = self.time - began
+                first = self.seen.time - began
             return status["state"] in ENDED
 
         self._tasks.heard.clear()
@@ -223,9 +196,9 @@ def attempt(cell: Cell, scene: Scene, items: Sequence[Item]) -> Outcome:
     """Arrange a scene, run the sentence, and check the result."""
     cell.run("go home")
     cell.arrange(parked(items) | scene.places)
-    before, began = cell.objects, cell.time
+    before, began = cell.objects, cell.seen.time
     status, pick = cell.run(scene.sentence)
-    took = cell.time - began
+    took = cell.seen.time - began
     cell.client.spin(SETTLE)
     fault = fault_of(scene, before, cell.objects)
     if fault and status["reason"]:
@@ -236,7 +209,7 @@ def attempt(cell: Cell, scene: Scene, items: Sequence[Item]) -> Outcome:
     return Outcome(fault, status["state"] == "succeeded", pick, took, len(failures))
 
 
-def factory(report: Report, minutes: float, speed: float) -> None:
+def factory(report: Report, minutes: float) -> None:
     """Repeat the rounds of the demo "factory" for a simulated time; MuJoCo reports contacts.
 
     A failed round ends its suite; the next round starts with a new suite.
@@ -258,7 +231,6 @@ def factory(report: Report, minutes: float, speed: float) -> None:
 
     def play(client: FactoryClient, findings: DemoFindings) -> None:
         parameters = RosClient("bench_factory")
-        assert parameters.set_parameters("/mujoco_sim", real_time_factor=speed).successful
         for name in client.arms:
             # On a shared machine joint states may pause for one or two seconds.
             node = f"/{name}/joint_trajectory_controller"
@@ -326,15 +298,10 @@ def sentences(report: Report, scenes: int, seed: int) -> None:
 
 
 @benchmark("Tasks in simulation", ros=True, scenes=20, seed=1,
-           factory=(float, "minutes with four arms at one table instead of scenes"),
-           speed=(1.0, "simulated per real time, of the four arms"))  # fmt: skip
-def main(report: Report, options: Any) -> None:
+           factory=(float, "minutes with four arms at one table instead of scenes"))  # fmt: skip
+def main(report: Report, options: Options) -> None:
     """Measure and print."""
     if options.factory:
-        factory(report, options.factory, options.speed)
+        factory(report, options.factory)
     else:
         sentences(report, options.scenes, options.seed)
-
-
-if __name__ == "__main__":
-    main()

@@ -12,10 +12,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
-from harness import Report, Row, available, benchmark, progress
+from harness import Options, Report, Row, benchmark, progress
+from harness.timing import available
 
 from motion_nodes.learning.mujoco_env import MujocoEnv
 from motion_nodes.learning.tasks.registry import EnvFactory, make_task, task_config
@@ -61,7 +61,7 @@ def curve(updates: Updates, steps: int) -> list[tuple[float, ...]]:
 
 @benchmark("Learning {task}", task=("reach", "", ("reach", "grasp", "drawer")), steps=200_000,
            seed=0)  # fmt: skip
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Train with all contenders and print their curves."""
     parts, final = max(1, min(10, options.steps // 8192)), list[Row]()
     table: list[Row] = [{"steps": round(options.steps * (k + 1) / parts)} for k in range(parts)]
@@ -79,7 +79,3 @@ def main(report: Report, options: Any) -> None:
                           "success [%]": 100.0 * result.success})  # fmt: skip
     report.table("Curves, with exploration; means since the row above", table)
     report.table("100 episodes without exploration", final)
-
-
-if __name__ == "__main__":
-    main()

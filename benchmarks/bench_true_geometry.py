@@ -11,12 +11,13 @@ of the robot moves by more than 2 mm. The meshes are those of ``tools/published_
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 import coal
 import numpy as np
-from harness import Report, Row, benchmark, progress
+from harness import Options, Report, Row, benchmark, progress
+from scene.checkers import configurations
 from scene.coal_robot import CoalRobot, Shapes, Touch
 from scene.random_scenes import coal_shape
 
@@ -66,80 +67,48 @@ def random_obstacles(rng: np.random.Generator, count: int, reach: float) -> Scen
     return Scene(objects)
 
 
-class Tally:
-    """Results of one robot."""
-
-    def __init__(self, name: str) -> None:
-        """Create without results."""
-        self.name, self.planned, self.refused, self.configurations = name, 0, 0, 0
-        self.touches: dict[bool, list[Touch]] = {False: [], True: []}
-        """Deepest contact of each motion with contacts: with obstacles (False), of links (True)."""
-
-    def check(self, made: MotionPlan, checker: CollisionChecker, truth: CoalRobot) -> None:
-        """Add the results of a motion."""
-        worst: dict[bool, Touch] = {}
-        for q in samples(made, checker):
-            self.configurations += 1
-            touch = truth.deepest(q)
-            if np.isfinite(touch.depth):
-                own = touch.second in checker.robot.tree.links
-                worst[own] = max(worst.get(own, touch), touch, key=lambda t: t.depth)
-        for own, touch in worst.items():
-            self.touches[own].append(touch)
-
-    def row(self) -> Row:
-        """Return the table's row."""
-        depth = [1e3 * max((t.depth for t in self.touches[own]), default=0.0)
-                 for own in (False, True)]  # fmt: skip
-        return {
-            "robot": self.name, "planned": self.planned, "refused": self.refused,
-            "touch": len(self.touches[False]), "deepest [mm]": depth[0],
-            "self": len(self.touches[True]), "its depth [mm]": depth[1],
-            "checked": self.configurations,
-        }  # fmt: skip
-
-    def by_link(self) -> list[Row]:
-        """Return a row per link, or pair of links, with contacts."""
-        depths: dict[str, list[float]] = {}
-        for own, touches in self.touches.items():
-            for t in touches:
-                name = f"{t.first} and {t.second}" if own else t.first
-                depths.setdefault(f"{self.name}, {name}", []).append(1e3 * t.depth)
-        return [{"robot, link": name, "motions": len(each), "deepest [mm]": max(each)}
-                for name, each in depths.items()]  # fmt: skip
+def deepest(Q: np.ndarray, truth: CoalRobot, links: Collection[str]) -> dict[bool, Touch]:
+    """Return the deepest contacts of a motion: with an obstacle (False), of two links (True)."""
+    worst: dict[bool, Touch] = {}
+    for touch in map(truth.deepest, Q):
+        if np.isfinite(touch.depth):
+            own = touch.second in links
+            worst[own] = max(worst.get(own, touch), touch, key=lambda t: t.depth)
+    return worst
 
 
-def run(name: str, folder: Path, options: Any) -> Tally:
-    """Plan and check random motions of a robot."""
-    rng, tally = np.random.default_rng(options.seed), Tally(name)
-    group, reach = GROUPS[name]
+def run(name: str, folder: Path, options: Options) -> Row:
+    """Plan and check random motions of a robot; return the table's row."""
+    rng, (group, reach) = np.random.default_rng(options.seed), GROUPS[name]
     checker = CollisionChecker(load_robot(name), group)
     truth = CoalRobot(checker, published_shapes(name, folder))
-    while tally.planned + tally.refused < options.motions:
+    depths: dict[bool, list[float]] = {False: [], True: []}
+    planned, refused, checked = 0, 0, 0
+    while planned + refused < options.motions:
         checker.set_scene(random_obstacles(rng, options.obstacles, reach))
-        start, goal = (free_configuration(checker, rng) for _ in range(2))
+        start, goal = (
+            next(filter(checker.exact.is_free, Q), None)
+            for Q in configurations(checker, 2 * _TRIES, rng).reshape(2, _TRIES, -1)
+        )
         if start is None or goal is None:
             continue
-        touching = len(tally.touches[False])
-        request = PlanRequest(checker, start, (JointGoal(goal),), _TIMEOUT, random_seed=touching)
+        seed = len(depths[False])
+        request = PlanRequest(checker, start, (JointGoal(goal),), _TIMEOUT, random_seed=seed)
         made = plan(request, PlanOptions(planner=options.planner))
         if made.motion is None:
-            tally.refused += 1
+            refused += 1
             progress(f"{name}: {made.status.value}: {made.reason}")
             continue
-        tally.planned += 1
-        tally.check(made, checker, truth)
-        if tally.planned % 20 == 0:
-            progress(f"{name}: {tally.planned} motions, {len(tally.touches[False])} touch")
-    return tally
-
-
-def free_configuration(checker: CollisionChecker, rng: np.random.Generator) -> np.ndarray | None:
-    """Return a random collision-free configuration; None: not found."""
-    lower = np.maximum(checker.limits.lower, -np.pi)
-    upper = np.minimum(checker.limits.upper, np.pi)
-    Q = rng.uniform(lower, upper, (_TRIES, len(lower)))
-    return next((q for q in Q if checker.exact.is_free(q)), None)
+        planned, Q = planned + 1, samples(made, checker)
+        checked += len(Q)
+        for own, touch in deepest(Q, truth, checker.robot.tree.links).items():
+            depths[own].append(1e3 * touch.depth)
+            progress(f"{name}: {touch}")
+    return {
+        "robot": name, "planned": planned, "refused": refused, "touch": len(depths[False]),
+        "deepest [mm]": max(depths[False], default=0.0), "self": len(depths[True]),
+        "its depth [mm]": max(depths[True], default=0.0), "checked": checked,
+    }  # fmt: skip
 
 
 def samples(made: MotionPlan, checker: CollisionChecker) -> np.ndarray:
@@ -161,18 +130,11 @@ def samples(made: MotionPlan, checker: CollisionChecker) -> np.ndarray:
            planner=("", "planner id; empty: the default"),
            panda=(Path, "folder of the Panda's collision meshes"),
            ur10e=(Path, "folder of the UR10e's collision meshes"))  # fmt: skip
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure both robots and print the tables."""
     folders = {"franka": options.panda, "ur10e": options.ur10e}
-    tallies = [run(name, folder, options)
-               for name, folder in folders.items() if folder is not None]  # fmt: skip
     report.table(
         f"Motions among {options.obstacles} random obstacles, steps of {1e3 * STEP:g} mm",
-        [tally.row() for tally in tallies],
+        [run(name, folder, options) for name, folder in folders.items() if folder is not None],
         "touch, self: motions that touch an obstacle, or have two links touching.",
     )
-    report.table("Which link touches", [row for tally in tallies for row in tally.by_link()])
-
-
-if __name__ == "__main__":
-    main()

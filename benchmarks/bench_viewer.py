@@ -13,16 +13,17 @@ the viewer, messages and bytes do not depend on it.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
-from harness import CpuShare, Report, Row, benchmark, progress
+from harness import CpuShare, Options, Report, Row, benchmark, progress
 from harness.processes import descendants, looped
 
 from motion_nodes.model.loader import load_robot
@@ -34,7 +35,7 @@ RATES = ("messages/s", "updates/s", "kB/s")
 FEED, SIZE = 100.0, (960, 600)  # Update rate [Hz]; size of the page [px]
 
 
-@contextlib.contextmanager
+@contextmanager
 def counted() -> Iterator[np.ndarray]:
     """Count what viser sends in the meantime: web socket messages, their updates, kB."""
     from viser.infra._async_message_buffer import AsyncMessageBuffer
@@ -51,15 +52,14 @@ def counted() -> Iterator[np.ndarray]:
         sent[1] += 1.0
         push(self, message)
 
-    ServerConnection.send, AsyncMessageBuffer.push = counting_send, counting_push
-    try:
+    with (
+        patch.object(ServerConnection, "send", counting_send),
+        patch.object(AsyncMessageBuffer, "push", counting_push),
+    ):
         yield sent
-    finally:
-        ServerConnection.send, AsyncMessageBuffer.push = send, push
 
 
-@contextlib.contextmanager
-def feeding(viewer: BrowserViewer | None, count: int) -> Iterator[None]:
+def feeding(viewer: BrowserViewer | None, count: int) -> AbstractContextManager[None]:
     """Move all joints of all robots in a separate thread."""
     home = load_robot("franka").home
 
@@ -68,8 +68,7 @@ def feeding(viewer: BrowserViewer | None, count: int) -> Iterator[None]:
         for name in viewer.robot_names[:count] if viewer is not None else ():
             viewer.update_joints(name, q)
 
-    with looped(FEED, move):
-        yield
+    return looped(FEED, move)
 
 
 def share(seconds: float) -> float:
@@ -90,11 +89,8 @@ def without_page(count: int, seconds: float) -> Row:
     """Return the row of a viewer without a page."""
     with feeding(None, count):
         base = share(seconds)
-    with counted() as sent, viewer_of(count) as viewer, feeding(viewer, count):
-        before, used = sent.copy(), share(seconds)
-        rates = ((sent - before) / seconds).tolist()
-    return {"": f"{count} robots", "of a core [%]": used - base,
-            **dict(zip(RATES, rates, strict=True))}  # fmt: skip
+    with viewer_of(count) as viewer, feeding(viewer, count):
+        return {"": f"{count} robots", "of a core [%]": share(seconds) - base}
 
 
 def with_page(count: int, seconds: float, shadows: bool) -> Row:
@@ -120,14 +116,14 @@ def with_page(count: int, seconds: float, shadows: bool) -> Row:
         with feeding(viewer, count):
             time.sleep(1.0)
             before = sent.copy()
-            browsing = CpuShare(list(descendants(page.driver.service.process.pid)))
+            browsing = CpuShare(descendants(page.driver.service.process.pid))
             row["viewer, of a core [%]"] = share(seconds)
             row |= dict(zip(RATES, ((sent - before) / seconds).tolist(), strict=True))
             return row | {"browser, of a core [%]": sum(browsing.end().values())}
 
 
 @benchmark("Browser viewer", seconds=(5.0, "of each measurement"), robots=([1, 4], "how many"))
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Measure."""
     progress("viewer without a page")
     rows = [without_page(count, options.seconds) for count in options.robots]
@@ -136,7 +132,3 @@ def main(report: Report, options: Any) -> None:
             for count in options.robots for shadows in (False, True)]  # fmt: skip
     report.table("A page is opened, then robots move", rows,
                  "Drawn in software by the processor that the viewer runs on, too.")  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

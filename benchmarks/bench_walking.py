@@ -7,10 +7,10 @@ velocity errors by axis, and the time of the network compared with its period.
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
 
 import numpy as np
-from harness import Report, Row, Spread, benchmark, progress
+from harness import Options, Report, Row, Spread, benchmark, progress
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
@@ -34,19 +34,16 @@ TWISTS = {
 def steps(height: float) -> tuple[Obstacle, ...]:
     """Return square steps of a height [m] around the start, every metre up to 12 m."""
     bars = []
-    for k in range(1, 13):
-        for i in range(4):
-            angle = 0.5 * np.pi * i
-            xyz = (k * np.cos(angle), k * np.sin(angle), 0.0)
-            size = Box((0.4, 2.0 * k + 0.4, 2.0 * height))
-            bars.append(Obstacle(f"step{k}_{i}", size, from_xyz_rpy(xyz, (0.0, 0.0, angle))))
+    for k, angle in itertools.product(range(1, 13), 0.5 * np.pi * np.arange(4)):
+        X = from_xyz_rpy((k * np.cos(angle), k * np.sin(angle), 0.0), (0.0, 0.0, angle))
+        size = Box((0.4, 2.0 * k + 0.4, 2.0 * height))
+        bars.append(Obstacle(f"step{len(bars)}", size, X))
     return tuple(bars)
 
 
 def walk(robot_name: str, height: float, minutes: float, seed: int) -> Row:
     """Walk with random commands over steps of a height [m]; return the table's row."""
-    ground = f"{100.0 * height:g} cm steps" if height else "flat"
-    progress(ground)
+    progress(ground := f"{100.0 * height:g} cm steps" if height else "flat")
     obstacles = steps(height) if height else ()
     robot, rng = load_robot(robot_name), np.random.default_rng(seed)
     runner = load_policy(f"{robot_name}_walk", robot)
@@ -76,11 +73,7 @@ def walk(robot_name: str, height: float, minutes: float, seed: int) -> Row:
 
 @benchmark("{robot} walks by its published policy", robot=("go2", "", list(TWISTS)),
            minutes=(5.0, "on each ground"), seed=0)  # fmt: skip
-def main(report: Report, options: Any) -> None:
+def main(report: Report, options: Options) -> None:
     """Walk on all grounds and print the table."""
     rows = [walk(options.robot, h, options.minutes, options.seed) for h in (0.0, 0.015, 0.03)]
     report.table(f"{options.minutes:g} minutes on each ground", rows)
-
-
-if __name__ == "__main__":
-    main()

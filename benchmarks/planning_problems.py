@@ -12,7 +12,6 @@ radius]]}, "never_colliding_or_adjacent": [[link, link]]}``.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,10 +27,13 @@ from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.shapes import Capsule, Solid
 
-VARIABLE = "MOTION_BENCH_MAKER"  # Folder with the two files, unless given by an option
 ELBOW = 0.0873
 """The reference's upper limit of joint 4 [rad], above the data sheet's; for three problems."""
 STEPS = 32.0  # Configurations per radian that the reference checks on an edge
+
+
+def _box_around(radius: float, length: float) -> Solid:
+    return Box((2.0 * radius, 2.0 * radius, length))
 
 
 class Problem(NamedTuple):
@@ -48,11 +50,8 @@ class Problem(NamedTuple):
 
         Cylinders are capsules; in the family ``box``, whose goals are inside one, they are boxes.
         """
-
-        def around(radius: float, length: float) -> Solid:
-            return Box((2.0 * radius, 2.0 * radius, length))
-
-        return scene_of(self.data, allowed, around if self.family == "box" else Capsule)
+        cylinder = _box_around if self.family == "box" else Capsule
+        return scene_of(self.data, allowed, cylinder)
 
 
 class ProblemSet:
@@ -94,11 +93,3 @@ class ProblemSet:
         checker = CollisionChecker(self.shipped_robot, "arm", scene=scene_of(problem.data))
         checker.set_positions(FINGERS)
         return checker
-
-
-def find_problems(folder: Path | None) -> ProblemSet | None:
-    """Return the problems in a folder, by default ``MOTION_BENCH_MAKER``; None: no problems."""
-    given = folder or (Path(os.environ[VARIABLE]) if VARIABLE in os.environ else None)
-    if given is None or not (given / "panda_problems.json").exists():
-        return None
-    return ProblemSet(given)

@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-from harness.processes import Child, CpuShare, isolate, motion_up, script_command
-from harness.report import Cell, Report, Row, benchmark, progress, ratio
-from harness.timing import Spread, Times, available, least_cpu, median, pin_to_core, take_turns
+from harness.processes import CpuShare, motion_up
+from harness.report import Options, Report, Row, benchmark, progress
+from harness.timing import Spread, median, take_turns
 
-__all__ = [
-    "Cell", "Child", "CpuShare", "Report", "Row", "Spread", "Times", "available", "benchmark",
-    "isolate", "least_cpu", "median", "motion_up", "pin_to_core", "progress", "ratio",
-    "script_command", "take_turns",
-]  # fmt: skip
+__all__ = ["CpuShare", "Options", "Report", "Row", "Spread", "benchmark", "median", "motion_up",
+           "progress", "take_turns"]  # fmt: skip

@@ -29,9 +29,8 @@ def main() -> None:
     from motion_nodes.ros.node import MotionNode
 
     began = int(os.environ["BENCH_BEGAN_NS"])
-    expected = 1
-    if executable == "container":
-        expected = len(json.loads(sys.argv[sys.argv.index("--nodes") + 1]))
+    nodes = sys.argv[sys.argv.index("--nodes") + 1] if executable == "container" else "[1]"
+    expected = len(json.loads(nodes))
     marks = {"python": (PYTHON_UP - began) * 1e-6}
     active: list[Any] = []
 

@@ -7,24 +7,21 @@ import contextlib
 import json
 import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from motion_nodes.bringup.process_activity import read_activity
+
+if TYPE_CHECKING:
+    from ros_processes import SuiteProcess
 
 HERE = Path(__file__).resolve().parents[1]
 sys.path.append(str(HERE.parent / "test"))  # Scenes, clients and arms of the tests
-LIMIT = 60.0  # Timeout until a child is ready, or ends [s]
 START = 300.0  # Timeout of a bring-up [s]; the first one on a machine compiles
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-
-
-class ChildFailed(RuntimeError):
-    """A child ended or did not become ready; the text contains its output."""
 
 
 def isolate() -> None:
@@ -49,67 +46,27 @@ def ros_args(**parameters: Any) -> list[str]:
     return ["--ros-args", *(word for pair in pairs for word in pair)]
 
 
-class Child:
-    """A process; its output goes to a temporary file."""
+@contextlib.contextmanager
+def started(command: Sequence[str], **environment: str) -> Iterator[SuiteProcess]:
+    """Start a process with additional environment variables; stop it at the end."""
+    from ros_processes import SuiteProcess
 
-    def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str] | None = None
-    ) -> None:
-        """Start the process with additional environment variables."""
-        self._log = tempfile.TemporaryFile("w+")
-        own = {**os.environ, "BENCH_BEGAN_NS": str(time.monotonic_ns())}
-        self._process = process = subprocess.Popen(
-            list(command), stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT,
-            env={**own, **(environment or {})},
-        )  # fmt: skip
-        self.pid = process.pid
-
-    @property
-    def output(self) -> str:
-        """Output so far."""
-        self._log.flush()
-        return os.pread(self._log.fileno(), 1 << 20, 0).decode(errors="replace")
-
-    def wait_for(self, text: str, within: float = LIMIT) -> None:
-        """Wait until the output contains ``text``, for at most ``within`` [s].
-
-        Raises:
-            ChildFailed: timeout, or the process ended.
-        """
-        end = time.monotonic() + within
-        while text not in self.output:
-            self.check()
-            if time.monotonic() > end:
-                raise ChildFailed(f"'{text}' not printed within {within:g} s:\n{self.output}")
-            time.sleep(0.02)
-
-    def check(self) -> None:
-        """Check that the process runs.
-
-        Raises:
-            ChildFailed: it ended.
-        """
-        if self._process.poll() is not None:
-            raise ChildFailed(f"ended with code {self._process.returncode}:\n{self.output}")
-
-    def stop(self) -> None:
-        """Interrupt the process and wait for its end."""
-        for number in (signal.SIGINT, signal.SIGKILL):
-            if self._process.poll() is None:
-                self._process.send_signal(number)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(LIMIT)
+    with tempfile.TemporaryDirectory() as folder:
+        variables = os.environ | {"BENCH_BEGAN_NS": str(time.monotonic_ns())} | environment
+        process = SuiteProcess(command, Path(folder, "log"), variables, fork=False)
+        try:
+            yield process
+        finally:
+            process.stop()
 
 
 @contextlib.contextmanager
-def motion_up(*words: str) -> Iterator[Child]:
-    """Start a suite by ``motion up`` and wait until it is ready."""
-    child = Child([sys.executable, "-m", "motion_nodes.cli.main", "up", *words])
-    try:
-        child.wait_for("READY after", START)
-        yield child
-    finally:
-        child.stop()
+def motion_up(*words: str) -> Iterator[SuiteProcess]:
+    """Start a suite by ``motion up``, wait until it is ready, and check that it runs to the end."""
+    with started([sys.executable, "-m", "motion_nodes.cli.main", "up", *words]) as suite:
+        suite.wait_for("READY after", START)
+        yield suite
+        assert suite.running, suite
 
 
 @contextlib.contextmanager
@@ -128,26 +85,11 @@ def looped(rate: float, work: Callable[[], None]) -> Iterator[None]:
         raise crashes[0]
 
 
-def cpu_seconds(pids: Sequence[int]) -> dict[int, float]:
-    """Return the CPU time of all threads by process [s], without ended processes."""
-    found = {}
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            found[pid] = (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
-    return found
-
-
 def memory(pid: int) -> tuple[float, float]:
     """Return RSS and PSS of a process [MB]; PSS divides shared pages among processes."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     kilobytes = {line.split(":")[0]: int(line.split()[1]) for line in lines}
     return kilobytes["Rss"] / 1024.0, kilobytes["Pss"] / 1024.0
-
-
-def entries(pid: int, kind: str) -> int:
-    """Return the number of threads (``task``) or file handles (``fd``) of a process."""
-    return len(list(Path(f"/proc/{pid}/{kind}").iterdir()))
 
 
 def executable_of(command: Sequence[str]) -> str:
@@ -164,31 +106,25 @@ def executable_of(command: Sequence[str]) -> str:
 
 def descendants(pid: int) -> dict[int, list[str]]:
     """Return a process and its descendants, with their command lines."""
-    parents: dict[int, int] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            with contextlib.suppress(OSError, ValueError):
-                text = (folder / "stat").read_text().rpartition(")")[2]
-                parents[int(folder.name)] = int(text.split()[1])
-    found, wanted = {}, {pid}
-    while wanted:
-        for child in sorted(wanted):
-            with contextlib.suppress(OSError):
-                found[child] = Path(f"/proc/{child}/cmdline").read_text().rstrip("\0").split("\0")
-        wanted = {child for child, parent in parents.items() if parent in wanted}
+    found: dict[int, list[str]] = {}
+    with contextlib.suppress(OSError):  # it may have ended
+        found[pid] = Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").split("\0")
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in children.read_text().split():
+                found |= descendants(int(child))
     return found
 
 
 class CpuShare:
     """CPU share of processes in an interval."""
 
-    def __init__(self, pids: Sequence[int]) -> None:
+    def __init__(self, pids: Iterable[int]) -> None:
         """Begin now."""
-        self._before = cpu_seconds(pids)
+        self._before = {pid: read_activity(pid).computed for pid in pids}
         self._began = time.monotonic()
 
     def end(self) -> dict[int, float]:
-        """Return the share of each process since the start [% of a core]."""
-        elapsed = time.monotonic() - self._began
-        now = cpu_seconds(list(self._before))
-        return {pid: 100.0 * (used - self._before[pid]) / elapsed for pid, used in now.items()}
+        """Return the share of each process since the start [% of a core]; 0 if it has ended."""
+        percent = 100.0 / (time.monotonic() - self._began)
+        return {pid: percent * max(0.0, read_activity(pid).computed - before)
+                for pid, before in self._before.items()}  # fmt: skip

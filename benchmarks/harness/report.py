@@ -8,7 +8,6 @@ import contextlib
 import datetime
 import importlib.metadata
 import json
-import math
 import os
 import platform
 import sys
@@ -30,15 +29,17 @@ QUIET = 0.1
 Cell = str | float | int | None
 Row = dict[str, Cell]
 """Row of a table, by column."""
-Measure = Callable[["Report", Any], object]
+Options = argparse.Namespace
+Measure = Callable[["Report", Options], object]
 
 
 def benchmark(
     title: str, *, ros: bool = False, folders: bool = False, **flags: Any
-) -> Callable[[Measure], Callable[[], None]]:
-    """Return a decorator that makes a script of a measuring function.
+) -> Callable[[Measure], Measure]:
+    """Return a decorator that calls a measuring function if its file is run as a script.
 
-    The function receives report and options; the script exits with code 1 if it returns True.
+    The function is the last one of its file. It receives report and options; the script exits with
+    code 1 if it returns True.
 
     Args:
         title: title of the report, a format string of the options.
@@ -48,24 +49,28 @@ def benchmark(
             default, a list one of several values, False a switch.
     """
 
-    def decorated(measure: Measure) -> Callable[[], None]:
-        def script() -> None:
-            options = _parsed(str(sys.modules[measure.__module__].__doc__), folders, flags)
-            if ros:
-                import rclpy
-
-                isolate()
-                rclpy.init(args=[])
-            report = Report(title.format(**vars(options)))
-            failed = measure(report, options)
-            if ros:
-                rclpy.try_shutdown()
-            report.write(options.json)
-            sys.exit(int(failed is True))
-
-        return script
+    def decorated(measure: Measure) -> Measure:
+        if measure.__module__ == "__main__":
+            options = _parsed(str(sys.modules["__main__"].__doc__), folders, flags)
+            sys.exit(_run(measure, title, options, ros))
+        return measure
 
     return decorated
+
+
+def _run(measure: Measure, title: str, options: argparse.Namespace, ros: bool) -> int:
+    """Measure and report; return the exit code."""
+    if ros:
+        import rclpy
+
+        isolate()
+        rclpy.init(args=[])
+    report = Report(title.format(**vars(options)))
+    failed = measure(report, options) is True
+    if ros:
+        rclpy.try_shutdown()
+    report.write(options.json)
+    return int(failed)
 
 
 def _parsed(description: str, folders: bool, flags: dict[str, Any]) -> argparse.Namespace:
@@ -93,11 +98,6 @@ def _parsed(description: str, folders: bool, flags: dict[str, Any]) -> argparse.
 def progress(text: str) -> None:
     """Print the progress to stderr."""
     print(f"... {text}", file=sys.stderr, flush=True)
-
-
-def ratio(ours: float, peer: float) -> float | None:
-    """Return the ratio of our value to the peer's; None: the peer has no value."""
-    return ours / peer if peer and math.isfinite(peer) else None
 
 
 def busy_share(seconds: float = 0.5) -> float:
@@ -147,25 +147,23 @@ class Report:
                   "before the run, so times and maxima are pessimistic.")  # fmt: skip
 
     def table(self, title: str, rows: Sequence[Row], note: str = "") -> None:
-        """Print a table with a note below; nothing without rows."""
+        """Print a table with a note below; nothing without rows. Rows may lack columns."""
         if not rows:
             return
-        columns = list(rows[0])
-        texts = [[_text(cell) for cell in row.values()] for row in rows]
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        cells = [[row.get(name) for name in columns] for row in rows]
+        texts = [[_text(cell) for cell in row] for row in cells]
         widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
         print(f"\n### {title}\n")
         print(_line([name.ljust(w) for name, w in zip(columns, widths, strict=True)]))
         print(_line(["-" * widths[0]] + ["-" * (w - 1) + ":" for w in widths[1:]]))
-        for row in texts:
-            cells = [row[0].ljust(widths[0])]
-            cells += [text.rjust(w) for text, w in zip(row[1:], widths[1:], strict=True)]
-            print(_line(cells))
+        for first, *others in texts:
+            aligned = [text.rjust(w) for text, w in zip(others, widths[1:], strict=True)]
+            print(_line([first.ljust(widths[0]), *aligned]))
         if note:
             print(f"\n{note}")
         sys.stdout.flush()
-        self._content["tables"].append(
-            {"title": title, "columns": columns, "rows": [list(row.values()) for row in rows]}
-        )
+        self._content["tables"].append({"title": title, "columns": columns, "rows": cells})
 
     def write(self, file: Path | None) -> None:
         """Print the command without paths; write everything as JSON, if a file is given."""

@@ -1,28 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Percentiles, and timing of contenders that take turns on one core."""
+"""Percentiles, and contenders: installed or in another Python, in turns on one core."""
 
 from __future__ import annotations
 
 import gc
+import json
+import math
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from harness.processes import script_command
 from harness.report import progress
 
 T = TypeVar("T")
 
 
 class Spread(NamedTuple):
-    """Percentiles, max and number of values; NaN without values."""
+    """Min, percentiles, max and number of values; NaN without values."""
 
-    p50: float = float("nan")
-    p95: float = float("nan")
-    p99: float = float("nan")
-    maximum: float = float("nan")
+    least: float = math.nan
+    p50: float = math.nan
+    p95: float = math.nan
+    p99: float = math.nan
+    maximum: float = math.nan
     number: int = 0
 
     @classmethod
@@ -31,30 +36,19 @@ class Spread(NamedTuple):
         found = np.fromiter(values, dtype=float)
         if not len(found):
             return cls()
-        return cls(*np.percentile(found, (50, 95, 99, 100)).tolist(), len(found))
+        return cls(*np.percentile(found, (0, 50, 95, 99, 100)).tolist(), len(found))
 
 
-class Times(NamedTuple):
-    """Time of one call over the rounds [s]."""
-
-    least: float
-    median: float
-
-
-def median(values: Iterable[float]) -> float | None:
-    """Return the median; None without values."""
+def median(values: Iterable[float]) -> float:
+    """Return the median; NaN without values."""
     found = list(values)
-    return float(np.median(found)) if found else None
+    return float(np.median(found)) if found else math.nan
 
 
-def least_cpu(work: Callable[[], object], count: int = 15) -> tuple[float, float]:
-    """Return min and median CPU time of a call [ms]."""
-    taken = []
-    for _ in range(count):
-        begin = time.thread_time()
-        work()
-        taken.append(1e3 * (time.thread_time() - begin))
-    return min(taken), float(np.median(taken))
+def mean(values: Iterable[float]) -> float:
+    """Return the mean; NaN without values."""
+    found = list(values)
+    return float(np.mean(found)) if found else math.nan
 
 
 def pin_to_core() -> None:
@@ -63,34 +57,36 @@ def pin_to_core() -> None:
 
 
 def take_turns(
-    tasks: Mapping[str, Callable[[], object]], rounds: int = 25, seconds: float = 0.01
-) -> dict[str, Times]:
-    """Time tasks that take turns in short rounds, so a busy machine slows all alike.
+    tasks: Mapping[T, Callable[[], object]], rounds: int = 25, seconds: float = 0.01,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[T, Spread]:  # fmt: skip
+    """Return the times of tasks in short rounds in turns, so a busy machine slows all alike [s].
 
     Args:
         tasks: tasks by name; each is called once before timing.
         rounds: number of rounds of each task.
         seconds: target duration of a round of at least one call [s].
+        clock: returns the time [s].
     """
     calls = {}
     for name, task in tasks.items():
         task()
-        begin = time.perf_counter()
+        begin = clock()
         task()
-        calls[name] = max(1, int(seconds / max(time.perf_counter() - begin, 1e-7)))
-    found: dict[str, list[float]] = {name: [] for name in tasks}
+        calls[name] = max(1, int(seconds / max(clock() - begin, 1e-7)))
+    found: dict[T, list[float]] = {name: [] for name in tasks}
     gc.collect()
     gc.disable()
     try:
         for _ in range(rounds):
             for name, task in tasks.items():
-                begin = time.perf_counter()
+                begin = clock()
                 for _ in range(calls[name]):
                     task()
-                found[name].append((time.perf_counter() - begin) / calls[name])
+                found[name].append((clock() - begin) / calls[name])
     finally:
         gc.enable()
-    return {name: Times(min(v), float(np.median(v))) for name, v in found.items()}
+    return {name: Spread.of(taken) for name, taken in found.items()}
 
 
 def available(makers: Mapping[str, Callable[..., T]], *args: Any) -> dict[str, T]:
@@ -102,3 +98,13 @@ def available(makers: Mapping[str, Callable[..., T]], *args: Any) -> dict[str, T
         except ImportError as error:
             progress(f"without {name}: {error}")
     return found
+
+
+def peer_lines(python: str, script: str, *args: str) -> list[Any]:
+    """Return the lines of JSON that a script prints in another Python; none if it fails."""
+    command = [python, *script_command(script, *args)[1:]]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        progress(f"without {script}: it ended with code {done.returncode}")
+        return []
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

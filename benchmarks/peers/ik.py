@@ -26,21 +26,23 @@ Solve = Callable[[np.ndarray, np.ndarray | None], np.ndarray | None]
 """From pose of the tip in the base and initial guess (None: any) to joint positions, or None."""
 
 
+def _solve_by(solver: LeastSquaresIk | AnalyticIk) -> Solve:
+    def solve(X: np.ndarray, start: np.ndarray | None) -> np.ndarray | None:
+        found = solver.solve(IkRequest(X, start))
+        return found.q if found.success else None
+
+    return solve
+
+
 def ours(robot: Robot, chain: IkChain) -> Solve:
     """Return this package's default solver."""
-    settings = IkSettings(tolerance=IkTolerance(TOLERANCE, TOLERANCE), timeout=BUDGET)
-    solver = LeastSquaresIk(chain, settings)
-    return lambda X, start: (
-        found.q if (found := solver.solve(IkRequest(X, start))).success else None
-    )
+    tolerance = IkTolerance(TOLERANCE, TOLERANCE)
+    return _solve_by(LeastSquaresIk(chain, IkSettings(tolerance=tolerance, timeout=BUDGET)))
 
 
 def analytic(robot: Robot, chain: IkChain) -> Solve:
     """Return this package's closed form; tries a hundred values of a free joint, if any."""
-    solver = AnalyticIk(chain, IkSettings(timeout=BUDGET))
-    return lambda X, start: (
-        found.q if (found := solver.solve(IkRequest(X, start))).success else None
-    )
+    return _solve_by(AnalyticIk(chain, IkSettings(timeout=BUDGET)))
 
 
 def toolbox(robot: Robot, chain: IkChain) -> Solve:

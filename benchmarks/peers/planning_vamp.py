@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 GRID = 300  # Grid points of toppra
@@ -28,8 +29,8 @@ def duration(waypoints: Any, limits: dict[str, list[float]]) -> float:
 
     points = np.asarray(waypoints, np.float64)
     spans = np.linalg.norm(np.diff(points, axis=0), axis=1)
-    points = points[np.append(True, spans > 1e-6)]
-    at = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1)))
+    points = points[np.append(True, spans > 1e-6)]  # without repeated ones
+    at = np.append(0.0, np.cumsum(spans[spans > 1e-6]))
     path = toppra.SplineInterpolator(at, points)
     bounds = [np.array(limits[name]) for name in ("velocity", "acceleration")]
     kinds = (JointVelocityConstraint, JointAccelerationConstraint)
@@ -67,15 +68,13 @@ def main() -> None:
     """Plan and simplify each problem with vamp's own settings for the Panda."""
     import vamp
 
-    with open(sys.argv[1]) as file:
-        families = json.load(file)["problems"]
-    valid = [(family, row) for family, rows in families.items() for row in rows if row["valid"]]
-    step = int(sys.argv[2])
-    if sys.argv[3] == "aorrtc":
-        anytime(valid[::step])
+    file, step, rounds, *limits = sys.argv[1:]
+    families = json.loads(Path(file).read_text())["problems"].items()
+    valid = [(family, row) for family, rows in families for row in rows if row["valid"]]
+    valid = valid[:: int(step)]
+    if rounds == "aorrtc":
+        anytime(valid)
         return
-    rounds = int(sys.argv[3])
-    limits = json.loads(sys.argv[4]) if len(sys.argv) > 4 else None
     module, plan, settings, simplification = vamp.configure_robot_and_planner_with_kwargs(
         "panda", "rrtc"
     )
@@ -84,8 +83,8 @@ def main() -> None:
     # Each seed is a separate segment of a pseudorandom sequence. A Halton sequence with constant
     # skips gave the same path for most problems, for all seeds.
     sampler = module.xorshift()
-    for number in range(rounds):
-        for index, (family, row) in enumerate(valid[::step]):
+    for number in range(int(rounds)):
+        for index, (family, row) in enumerate(valid):
             sampler.reset()
             sampler.skip(SEGMENT * number)
             environment = vamp.problem_dict_to_vamp(row)
@@ -97,8 +96,8 @@ def main() -> None:
                 answer |= {"wall": time.perf_counter() - begin,
                            "search": found.nanoseconds * 1e-9,
                            "first": found.path.cost(), "length": short.path.cost()}  # fmt: skip
-                if limits is not None:
-                    answer["motion"] = duration(short.path.numpy(), limits)
+                if limits:
+                    answer["motion"] = duration(short.path.numpy(), json.loads(limits[0]))
                     answer["retimed"] = time.perf_counter() - begin
             print(json.dumps(answer))
 

@@ -99,7 +99,7 @@ def main() -> None:
         works: dict[str, Callable[[], float]] = {
             "TOPP-RA": lambda s=s, q=q: by_toppra(s, q, limits),
             "COPP": lambda s=s, q=q: by_copp(s, q, limits, with_jerk=False),
-            "COPP, with jerk": lambda s=s, q=q: by_copp(s, q, limits, with_jerk=True),
+            "COPP, jerk": lambda s=s, q=q: by_copp(s, q, limits, with_jerk=True),
         }
         print(json.dumps({name: best(work) for name, work in works.items()}))
 

@@ -36,7 +36,7 @@ class GuardedArm:
         self.joints = robot.arm_joints
         self.world = MujocoWorld([RobotPlacement(robot, "arm")])
         controller = self.controller = ArticulationController(robot.limits.select(self.joints))
-        controller.reset(self.world.state("arm").position)
+        controller.reset(self.position)
         self.runner = JointArbiter(controller, start_tolerance=0.1)
         drives = [robot.drive(joint) for joint in self.joints]
         stiffness = np.array([drive.stiffness for drive in drives])
@@ -63,6 +63,11 @@ class GuardedArm:
         self.speeds: list[np.ndarray] = []
         self.touching: list[bool] = []
         self._usual_contacts = self.world.data.ncon
+
+    @property
+    def position(self) -> np.ndarray:
+        """Measured joint positions [rad or m]."""
+        return np.array(self.world.state("arm").position)
 
     @property
     def away(self) -> float:
@@ -96,7 +101,7 @@ class GuardedArm:
 
     def go(self, goal: np.ndarray, speed: float = 1.0) -> TrajectoryRun:
         """Start a motion of all joints from measured positions, at ``speed`` times the limits."""
-        q = self.world.state("arm").position
+        q = self.position
         limits = self.controller.limits
         q, goal = (x.clip(limits.lower, limits.upper) for x in (q, np.asarray(goal)))
         usable = (speed * limits.velocity, speed * limits.acceleration, speed * limits.jerk)

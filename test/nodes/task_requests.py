@@ -20,18 +20,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import TransformStamped, WrenchStamped
+from geometry_msgs.msg import WrenchStamped
 from nav2_msgs.action import DummyBehavior
 from ros_client import RosClient
 from sensor_msgs.msg import JointState
+from simulated_objects import SimulatedObjects
 from task_client import TaskClient
-from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.ros import qos
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from harness import isolate, motion_up, progress
+from harness import motion_up, progress
+from harness.processes import isolate
 
 MOVABLE = {
     "red_cube": "box:0.04,0.04,0.04:0.1", "sponge": "box:0.05,0.05,0.05:0.05",
@@ -75,16 +76,13 @@ class Cell:
     def __init__(self, speed: float) -> None:
         """Wait for the task server and its objects; ``speed``: simulated per real time."""
         self.client = RosClient("requests")
-        self._markers = self.client.listen(MarkerArray, "/mujoco_sim/objects")
+        self._objects = SimulatedObjects(self.client)
         self._joints = self.client.listen(JointState, "/joint_states")
         self._tasks = TaskClient(self.client)
-        topics = ((TransformStamped, "move_object"), (WrenchStamped, "push_object"))
-        self._moves, self._pushes = (
-            self.client.publisher(kind, f"/mujoco_sim/{name}", qos.REQUESTS)
-            for kind, name in topics
-        )
+        topic = "/mujoco_sim/push_object"
+        self._pushes = self.client.publisher(WrenchStamped, topic, qos.REQUESTS)
         self._tasks.until(lambda status: "black_ring" in status["objects"], START)
-        self.client.wait(lambda: self._markers and self._joints, "poses and joints", START)
+        self.client.wait(lambda: self._objects.heard and self._joints, "poses and joints", START)
         self.client.set_parameters("/mujoco_sim", real_time_factor=speed)
 
     @property
@@ -95,8 +93,7 @@ class Cell:
     @property
     def time(self) -> float:
         """Simulated time [s]."""
-        stamp = self._markers.newest.markers[0].header.stamp
-        return float(stamp.sec + 1e-9 * stamp.nanosec)
+        return self._objects.time
 
     @property
     def width(self) -> float:
@@ -107,19 +104,12 @@ class Cell:
 
     def at(self, name: str) -> np.ndarray:
         """Return the position of an object [m]."""
-        found = next(m.pose.position for m in self._markers.newest.markers if m.ns == name)
-        return np.array((found.x, found.y, found.z))
+        return self._objects.position(name)
 
     def move(self, name: str, x: float, y: float, yaw: float = 0.0) -> None:
         """Put an object on the floor, and wait until it is there."""
-        message = TransformStamped(child_frame_id=name)
-        at, q = message.transform.translation, message.transform.rotation
-        at.x, at.y, at.z = x, y, HEIGHT[name] + 5e-4
-        q.z, q.w = float(np.sin(0.5 * yaw)), float(np.cos(0.5 * yaw))
-        self._moves.publish(message)
-        self.client.wait(
-            lambda: np.abs(self.at(name)[:2] - (x, y)).max() < 5e-3, f"moved {name}", START
-        )
+        self._objects.move(name, x, y, HEIGHT[name] + 5e-4, yaw)
+        self._objects.wait_until_at(name, x, y, START)
 
     def push(self, name: str, force: np.ndarray) -> None:
         """Let a force act on an object for a moment."""
@@ -131,7 +121,7 @@ class Cell:
 
     def run(self, text: str, action: bool, during: Callable[[], None]) -> dict[str, Any]:
         """Give a task, and return its last status."""
-        for heard in (self._markers, self._joints, self._tasks.heard):
+        for heard in (self._objects.heard, self._joints, self._tasks.heard):
             heard.messages[:-1] = []
         number, goal = self.status["number"], DummyBehavior.Goal()
         goal.command.data = text

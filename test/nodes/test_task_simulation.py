@@ -7,14 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from geometry_msgs.msg import TransformStamped
 from ros_client import RosClient
 from ros_processes import Suite
+from simulated_objects import SimulatedObjects
 from std_msgs.msg import String
 from task_client import SERVER, TaskClient
-from visualization_msgs.msg import MarkerArray
-
-from motion_nodes.ros import qos
 
 pytestmark = pytest.mark.timeout(900)
 OBJECTS = (
@@ -28,18 +25,7 @@ class Table:
 
     def __init__(self, client: RosClient) -> None:
         self.tasks = TaskClient(client)
-        self.seen = client.listen(MarkerArray, "/mujoco_sim/objects")
-        self.moves = client.publisher(TransformStamped, "/mujoco_sim/move_object", qos.REQUESTS)
-
-    def position(self, name: str) -> np.ndarray:
-        found = next(m.pose.position for m in self.seen.newest.markers if m.ns == name)
-        return np.array([found.x, found.y, found.z])
-
-    def move(self, name: str, *at: float) -> None:
-        message = TransformStamped(child_frame_id=name)
-        to = message.transform.translation
-        to.x, to.y, to.z = at
-        self.moves.publish(message)
+        self.objects = SimulatedObjects(client)
 
     def begin(self, text: str, phase: str) -> None:
         """Start a task, and wait until it is in a phase."""
@@ -60,20 +46,20 @@ def table(module_suite: Suite, module_client: RosClient) -> Iterator[Table]:
 
 def test_a_dropped_object_is_picked_up_again_and_placed(table: Table) -> None:
     table.begin("put the red cube on the shelf", "let down")
-    table.move("red_cube", 0.45, 0.2, 0.03)
+    table.objects.move("red_cube", 0.45, 0.2, 0.03)
     table.tasks.until(lambda s: s["state"] != "running", 200.0)
     status = table.tasks.status
     assert status["state"] == "succeeded", status
     assert any("dropped" in event for event in status["events"])
-    at = table.position("red_cube")
+    at = table.objects.position("red_cube")
     assert at[2] == pytest.approx(0.12, abs=0.005)
     assert np.abs(at[:2] - [0.5, -0.2]).max() < 0.1
-    assert table.position("shelf")[:2] == pytest.approx([0.5, -0.2], abs=0.005)
+    assert table.objects.position("shelf")[:2] == pytest.approx([0.5, -0.2], abs=0.005)
 
 
 def test_an_object_that_is_taken_away_ends_the_task_within_its_budget(table: Table) -> None:
     table.begin("pick up the red cube", "approach")
-    table.move("red_cube", -1.0, 1.0, 0.03)
+    table.objects.move("red_cube", -1.0, 1.0, 0.03)
     table.tasks.until(lambda s: s["state"] != "running", 200.0)
     status = table.tasks.status
     assert status["state"] == "failed"

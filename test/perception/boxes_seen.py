@@ -7,6 +7,13 @@ import numpy as np
 
 from motion_nodes.model.tree import Array
 from motion_nodes.perception.depth_camera import DepthProjection, Pinhole
+from motion_nodes.perception.map_settings import MapSettings
+from motion_nodes.perception.occupancy_map import OccupancyMap
+
+TABLE = np.array([(0.1, -0.6, -0.1), (1.1, 0.6, 0.0)])
+"""Min and max corner of a table [m]."""
+SETTINGS = MapSettings(region_min=(0.0, -0.8, -0.2), region_max=(1.2, 0.8, 0.8))
+"""Settings of a map around the table."""
 
 
 def camera(width: int = 160, height: int = 120) -> Pinhole:
@@ -27,6 +34,10 @@ def looking(eye: tuple[float, float, float], at: tuple[float, float, float]) -> 
     return X
 
 
+EYE = looking((0.2, -0.9, 1.0), (0.6, 0.0, 0.1))
+"""Pose of a camera beside the table."""
+
+
 def depth_of(boxes: Array, X_WC: Array, pinhole: Pinhole) -> Array:
     """Return the depth of the first axis-aligned box along each pixel's ray [m]; inf without one.
 
@@ -44,6 +55,22 @@ def depth_of(boxes: Array, X_WC: Array, pinhole: Pinhole) -> Array:
             hit = (enter <= leave) & (enter > 0.0)
             nearest[hit] = np.minimum(nearest[hit], enter[hit])
     return nearest.reshape(pinhole.height, pinhole.width)
+
+
+def seen(made, boxes, X_WC=EYE, count=3, begin=0.0, rng=None, spheres=None, pinhole=None):
+    """Add views of boxes to a map at 10 Hz; return the time of the next view [s]."""
+    pinhole = pinhole or camera()
+    projection = DepthProjection(pinhole)
+    for k in range(count):
+        depth = depth_of(np.reshape(boxes, (-1, 2, 3)), X_WC, pinhole)
+        image = depth if rng is None else with_faults(depth, rng)
+        made.add_view(projection.points(image), X_WC, begin + 0.1 * k, spheres)
+    return begin + 0.1 * count
+
+
+def centres(made: OccupancyMap) -> Array:
+    """Return the centres of the occupied voxels [m], shape (n, 3)."""
+    return (made.cells() + 0.5) * made.settings.resolution
 
 
 def surface_distance(boxes: Array, points: Array) -> Array:

@@ -8,13 +8,17 @@ import dataclasses
 import numpy as np
 import pytest
 from perception.boxes_seen import (
+    EYE,
+    SETTINGS,
+    TABLE,
     camera,
+    centres,
     depth_of,
     looking,
     points_inside,
+    seen,
     surface_distance,
     voxel_distance,
-    with_faults,
 )
 from scipy.spatial import cKDTree
 
@@ -22,32 +26,13 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
 from motion_nodes.perception.depth_camera import DepthProjection, Pinhole
-from motion_nodes.perception.map_settings import MapSettings
 from motion_nodes.perception.occupancy_map import OccupancyMap
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.shapes import HalfSpace, triangle_mesh
 
-TABLE = np.array([(0.1, -0.6, -0.1), (1.1, 0.6, 0.0)])
 BLOCK = np.array([(0.5, -0.1, 0.0), (0.7, 0.1, 0.3)])
 WORLD = np.array([TABLE, BLOCK])
-EYE = looking((0.2, -0.9, 1.0), (0.6, 0.0, 0.1))
-SETTINGS = MapSettings(region_min=(0.0, -0.8, -0.2), region_max=(1.2, 0.8, 0.8))
 EDGE = SETTINGS.resolution
-
-
-def seen(made, boxes, X=EYE, count=3, begin=0.0, rng=None, spheres=None, pinhole=None):
-    """Add views of boxes to a map at 10 Hz; return the time of the next view [s]."""
-    pinhole = pinhole or camera()
-    projection = DepthProjection(pinhole)
-    for k in range(count):
-        depth = depth_of(np.reshape(boxes, (-1, 2, 3)), X, pinhole)
-        image = depth if rng is None else with_faults(depth, rng)
-        made.add_view(projection.points(image), X, begin + 0.1 * k, spheres)
-    return begin + 0.1 * count
-
-
-def centres(made):
-    return (made.cells() + 0.5) * EDGE
 
 
 def test_what_is_seen_is_mapped_within_a_voxel():

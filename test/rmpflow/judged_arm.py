@@ -171,6 +171,33 @@ class JudgedArm(LockstepRobot):
                 data.mocap_quat[self._mocap[name]] = quat_wxyz(X[:3, :3])
 
 
+class FollowingArm(JudgedArm):
+    """An arm that starts in its state "ready" and follows a position of its tool."""
+
+    def __init__(self, policy: RmpflowPolicy, period: float, scene: Scene | None = None) -> None:
+        """Start at rest; the target is where the tool is."""
+        super().__init__(policy, period)
+        self.follower, self.now = Follower(policy), 0.0
+        ready = policy.robot.named_state("ready")[self.active]
+        self._X = policy.tool_pose(ready).copy()
+        self.begin = self._X[:3, 3].copy()
+        """Position of the tool in that state [m]."""
+        self.start(ready, scene or Scene())
+        self.follower.follow_posture(ready, 0.0)
+
+    def advance(self, target: Array | None, scene: Scene | None = None) -> Array:
+        """Advance by a period; return the measured position of the tool [m], (3,).
+
+        ``target``: new position [m], (3,); None: no new one is received.
+        """
+        if target is not None:
+            self._X[:3, 3] = target
+            self.follower.follow_pose(self._X.copy(), self.now)
+        q, _ = self.follow(self.follower, scene or Scene(), self.now)
+        self.now += self.period
+        return self.policy.tool_pose(q)[:3, 3].copy()
+
+
 def judged(found: Sequence[Verdict]) -> dict[str, float]:
     """Return the cells of a table row about some runs; the lag is the 99th percentile."""
     lags, cpu = (np.concatenate(x) for x in ([v.lags for v in found], [v.cpu for v in found]))

@@ -19,8 +19,10 @@ def pair(robot: Robot, joints: str | None = "arm", **settings: object) -> list[C
     return [kind(robot, joints, **settings) for kind in (CollisionChecker, NumpyChecker)]  # type: ignore[arg-type]
 
 
-def configurations(checker: CollisionChecker, count: int, seed: int = 0) -> Array:
-    """Return random configurations within limits, shape (count, n)."""
+def configurations(
+    checker: CollisionChecker, count: int, seed: int | np.random.Generator = 0
+) -> Array:
+    """Return random configurations within limits and (-pi, pi), shape (count, n)."""
     rng = np.random.default_rng(seed)
     low = np.maximum(checker.limits.lower, -np.pi)
     high = np.minimum(checker.limits.upper, np.pi)

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import BaseCommand
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
 from motion_nodes.bases.from_robot import base_of
 from motion_nodes.model.robot import Robot
+from motion_nodes.ros.wheeled import wheeled_base_params as nodes
 from motion_nodes.sim.backend import RobotBackend
 from motion_nodes.sim.drive_targets import JointTargets
 
@@ -41,13 +45,21 @@ class LockstepRobot:
         self.world.step(round(seconds / self.world.time_step))
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Params(nodes.SidewaysParams, nodes.WheeledBaseParams):
+    """Parameters of the node of any base."""
+
+
 class WheeledRobot(LockstepRobot):
     """A wheeled base with its controller."""
 
-    def __init__(self, robot: Robot, world: RobotBackend, config: BaseControllerConfig) -> None:
+    def __init__(
+        self, robot: Robot, world: RobotBackend, config: BaseControllerConfig | None = None
+    ) -> None:
+        """``config``: None: that of its node, with the limits of its description."""
         super().__init__(robot, world)
-        base = base_of(robot)
-        self.controller = BaseController(base, config)
+        base, params = base_of(robot), _Params(robot=robot.name, **nodes.base_defaults(robot))
+        self.controller = BaseController(base, config or nodes.core_config(params))
         self._wheels, self._steering = (
             [robot.joint_names.index(name) for name in names]
             for names in (base.wheel_names, base.steering_names)
@@ -56,6 +68,18 @@ class WheeledRobot(LockstepRobot):
     def measure(self, dt: float) -> None:
         """Update the odometry after a period [s]."""
         self.controller.measure(self.state(self._wheels)[0], dt, self.state(self._steering)[0])
+
+    @property
+    def odometry(self) -> Pose2:
+        """Pose by odometry."""
+        found = self.controller.odometry
+        return Pose2(found.x, found.y, found.yaw)
+
+    @property
+    def pose(self) -> Pose2:
+        """True pose in the world."""
+        X = self.world.base_pose(NAME)
+        return Pose2(X[0, 3], X[1, 3], math.atan2(X[1, 0], X[0, 0]))
 
     def drive(self, dt: float) -> BaseCommand:
         """Send the command of the next period [s]; return it."""

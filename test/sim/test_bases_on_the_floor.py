@@ -56,7 +56,7 @@ def drive(
         way, last = way + math.dist(here, last), here
     cell.measure(PERIOD)
     X = inverse(start) @ world.base_pose(NAME)
-    odometry = cell.controller.odometry
+    odometry = cell.odometry
     return (
         np.array((odometry.x, odometry.y, odometry.yaw)),
         np.array((X[0, 3], X[1, 3], math.atan2(X[1, 0], X[0, 0]))),

@@ -47,6 +47,16 @@ def random_path(seed, with_jerk, most=25):
     return points, limits, CornerBlending(float(rng.choice([0.0, 1e-3, 0.01, 0.1, 1.0])))
 
 
+def fault_of(motion, points, limits):
+    """Return what is wrong with a motion along waypoints; empty: nothing."""
+    if not np.allclose(motion.states([0.0, motion.end_time])[0], points[[0, -1]], 0.0, 1e-8):
+        return "it does not end where it should"
+    if not (np.diff(motion.times) > 0.0).all():
+        return "time does not rise"
+    over = excess(motion, limits)
+    return "" if over <= 1e-6 else f"a limit is exceeded by {over:.1e}"
+
+
 def excess(trajectory, limits, rate=1000.0):
     """Return the max excess over velocity, acceleration and jerk limits at a rate [Hz]."""
     times = np.append(np.arange(0.0, trajectory.end_time, 1.0 / rate), trajectory.end_time)

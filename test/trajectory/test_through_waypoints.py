@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 import pytest
 from raised_errors import about
-from trajectory.retime_limits import JERK, arm_limits, excess, limits_of, random_path
+from trajectory.retime_limits import JERK, arm_limits, excess, fault_of, limits_of, random_path
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.trajectory.generator import JointTrajectoryGenerator
@@ -68,8 +68,4 @@ def test_what_would_take_minutes_is_refused_at_once():
 def test_random_paths_with_repeated_waypoints_and_returns(with_jerk):
     for seed in range(40):
         points, limits, blending = random_path(seed, with_jerk, most=16)
-        motion = retime(points, limits, blending=blending)
-        ends = motion.states([0.0, motion.end_time])[0]
-        np.testing.assert_allclose(ends, points[[0, -1]], atol=1e-8)
-        assert (np.diff(motion.times) > 0.0).all()
-        assert excess(motion, limits) <= 1e-6
+        assert not fault_of(retime(points, limits, blending=blending), points, limits)
