@@ -122,6 +122,7 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
             floor_height=height,
             objects=tuple(parse_free_body(word) for word in self.params.objects if word),
             surface_grippers=self._surface_grippers(placements),
+            visual_shapes=False,
         )
         self._world = MujocoWorld(on_floor, config)
         return self._world
