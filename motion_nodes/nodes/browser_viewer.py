@@ -29,7 +29,7 @@ from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.view.browser import BrowserViewer
 
-RATE_WITHOUT_PAGES = 10.0
+RATE_WITHOUT_PAGES = 5.0
 """Rate at which messages are read while no page is open [Hz]."""
 
 

@@ -122,6 +122,7 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
             floor_height=height,
             objects=tuple(parse_free_body(word) for word in self.params.objects if word),
             surface_grippers=self._surface_grippers(placements),
+            visual_shapes=False,
         )
         self._world = MujocoWorld(on_floor, config)
         return self._world
@@ -161,7 +162,8 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         if cameras:
             names = {place.namespace: name for name, place in by_robot.items()}
             self._cameras = CameraTopics(self, self._world, cameras, names, list(by_robot.values()))
-        self._lasers = LaserTopics(self, self._world, by_robot)
+        scanned = any(p.robot.description.laser_scanners for p in self._world.placements)
+        self._lasers = LaserTopics(self, self._world, by_robot) if scanned else None
         if self._world.objects:
             self._moved = self.poll(TransformStamped, "~/move_object", qos.REQUESTS)
             self._pushed = self.poll(WrenchStamped, "~/push_object", qos.REQUESTS)
@@ -207,7 +209,8 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         self._contacts.tick()
         if self._cameras is not None:
             self._cameras.tick(self._stamp())
-        self._lasers.tick(self._stamp())
+        if self._lasers is not None:
+            self._lasers.tick(self._stamp())
         for gripper in self._suction:
             gripper.tick()
         if self._objects is not None and abs(self.cell.time - self._objects_at) > OBJECT_PERIOD:
@@ -255,7 +258,8 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
             self._scenes.diagnose(report)
         if self._cameras is not None:
             self._cameras.diagnose(report)
-        self._lasers.diagnose(report)
+        if self._lasers is not None:
+            self._lasers.diagnose(report)
 
 
 def _on_floor(placement: RobotPlacement, height: float) -> RobotPlacement:

@@ -26,6 +26,8 @@ from motion_nodes.ros.transforms import TransformSender, frame_id, frame_prefix
 
 STALE = 1.0
 """Age of joint states above which they are reported [s]."""
+AT_REST = 1e-9
+"""Max motion of a joint for which the last transforms are sent again [rad or m]."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,7 +72,7 @@ class RobotStateNode(RobotNode[RobotStateParams]):
 
     def activate(self) -> None:
         """Publish the description and the static transforms."""
-        self._sent = b""
+        self._sent = np.full(len(self._state.joint_names), np.inf)
         urdf = with_absolute_meshes(self.robot.urdf, self.robot.directory)
         self._description.publish(String(data=urdf))
         self._static_sender.send(self.robot.tree.packed.X_PJ[self._static], self.now_ns())
@@ -79,12 +81,12 @@ class RobotStateNode(RobotNode[RobotStateParams]):
         """Publish the transforms of all movable joints."""
         if not self._state.update():
             return
-        position = self._state.position.tobytes()
-        if position == self._sent:  # at rest
+        position = self._state.position
+        if np.abs(position - self._sent).max(initial=0.0) <= AT_REST:
             self._sender.send_last(self._state.stamp_ns)
             return
-        self._sent = position
-        X_WF = self._kinematics.frames(self._state.position)
+        self._sent = position.copy()
+        X_WF = self._kinematics.frames(position)
         X_PC = inverse(X_WF[self._parents]) @ X_WF[self._moving]
         self._sender.send(X_PC, self._state.stamp_ns)
 

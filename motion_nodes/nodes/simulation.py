@@ -23,6 +23,7 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.instance_lock import InstanceLock
 from motion_nodes.ros.loop_services import respond_from_loop
+from motion_nodes.ros.messages.message_template import MessageTemplate
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
 from motion_nodes.sim.backend import RobotBackend, SimulationDiverged
@@ -129,7 +130,7 @@ class SimulationNode(MotionNode[S]):
         self._clock_out = (
             self.advertise(Clock, "/clock", qos.CLOCK) if self.params.publish_clock else None
         )
-        self._clock_message = Clock()
+        self._clock_message = MessageTemplate(Clock())
         self._paused = False
         self._reset_at = -float("inf")
         self._problem: str | None = None
@@ -151,12 +152,13 @@ class SimulationNode(MotionNode[S]):
         While simulated time stands still, messages that repeat are rare: they would delay the
         controllers that it waits for.
         """
-        latest_ns, now_ns = self._latest_stamp(), self._stamp()
+        begin_ns = self._stamp()
         oldest = self.params.command_timeout if self._latency > 0.0 else 0.0
+        latest_ns = self._latest_stamp(begin_ns)
         for robot in self._robots:
-            robot.take_commands(now_ns, oldest, latest_ns)
+            robot.take_commands(begin_ns, oldest, latest_ns)
         if not self._paused and self._problem is None:
-            self._advance()
+            self._advance(begin_ns)
         nanoseconds, now = self._stamp(), time.monotonic()
         if nanoseconds == self._sent_ns and now < self._sent_at + STANDING_PERIOD:
             return
@@ -167,14 +169,13 @@ class SimulationNode(MotionNode[S]):
         """Publish states, poses and ``/clock`` at a time [ns]."""
         for robot in self._robots:
             robot.publish(nanoseconds)
-        if self.cell.time >= self._truth_at or self.cell.time < self._truth_at - 1.0:
-            self._truth_at = self.cell.time + 0.999 / self.truth_rate
+        now = self.cell.time
+        if now >= self._truth_at or now < self._truth_at - 1.0:
+            self._truth_at = now + 0.999 / self.truth_rate
             for robot in self._robots:
                 robot.publish_truth(nanoseconds)
         if self._clock_out is not None:
-            clock = self._clock_message.clock
-            clock.sec, clock.nanosec = divmod(nanoseconds, 1_000_000_000)
-            self._clock_out.publish(self._clock_message)
+            self._clock_out.publish(self._clock_message.bytes(nanoseconds))
 
     def release(self) -> None:
         """Release the lock of ``/clock``."""
@@ -217,16 +218,16 @@ class SimulationNode(MotionNode[S]):
             self._resampling = settings
             self.cell.set_resampling(settings)
 
-    def _advance(self) -> None:
-        factor, step = self.params.real_time_factor, self.cell.time_step
-        # Commands of this cycle take effect at the end of the last one.
-        begin_ns = self._stamp()
-        due = (time.monotonic() - self._started) * factor - self.cell.time
+    def _advance(self, begin_ns: int) -> None:
+        """Advance to the current time; commands of this cycle take effect from ``begin_ns`` on."""
+        factor, step, simulated = self.params.real_time_factor, self.cell.time_step, self.cell.time
+        due = (time.monotonic() - self._started) * factor - simulated
         if self._clock_out is None:
-            begin_ns -= round(1e9 * due / factor)
+            # The end of the last cycle, by the node's clock.
+            begin_ns = self.now_ns() - round(1e9 * due / factor)
         if due > MAX_CATCH_UP * max(factor, 1.0):
             due = step
-            self._started = time.monotonic() - (self.cell.time + due) / factor
+            self._started = time.monotonic() - (simulated + due) / factor
         steps = int(min(due, CATCH_UP_PERIODS * self.period * factor) / step + 1e-6)
         if self._clock_out is not None:
             steps = self._steps_with_references(steps, begin_ns)
@@ -265,11 +266,11 @@ class SimulationNode(MotionNode[S]):
     def _on_pause(self, request: Any, response: Any) -> Any:
         return respond_from_loop(self, response, lambda: self._set_paused(request.data))
 
-    def _latest_stamp(self) -> int | None:
+    def _latest_stamp(self, now_ns: int) -> int | None:
         """Return the max stamp of valid commands shortly after a reset [ns]; None otherwise."""
         if self._clock_out is None or time.monotonic() - self._reset_at > RESET_TIME:
             return None
-        return self._stamp() + STAMP_TOLERANCE_NS
+        return now_ns + STAMP_TOLERANCE_NS
 
     def _reset(self) -> str:
         self.cell.reset()

@@ -106,6 +106,8 @@ class RobotBackend(ABC):
         """The last sample of a stamped stream, by robot."""
         self._merged: dict[str, StreamSample | None] = {}
         """The references that were merged last, by robot."""
+        self._settled = False
+        """Whether all references stay as they are until a stream has another sample."""
         self.set_resampling(ResamplerSettings())
 
     @property
@@ -147,6 +149,7 @@ class RobotBackend(ABC):
         channels = current.check(targets)
         given = _commanded(channels)
         if given.any():
+            self._settled = False
             self._tracks[name].drop(given)
             current.merge(*channels)
             current.renew(given, self.time)
@@ -185,6 +188,7 @@ class RobotBackend(ABC):
             self._tracks[name].push(stamp_ns, last.sample, last.joints)
             current.renew(last.joints, self.time)
             return
+        self._settled = False
         channels = current.check(targets)
         given = _commanded(channels)
         streamed = _commanded(channels[:2]) & (not current.gains_are_set)
@@ -211,24 +215,28 @@ class RobotBackend(ABC):
         Raises:
             SimulationDiverged: see :meth:`step`.
         """
-        for k in range(1, count + 1):
-            end_ns = begin_ns + round(1e9 * k * self.time_step / pace)
-            known = True
-            for name, tracks in self._tracks.items():
-                sample = tracks.sample(end_ns)
-                if sample is None:
-                    known &= not tracks.streaming
-                elif sample is not self._merged.get(name):
-                    self._merged[name] = sample
-                    self._targets[name].merge(*sample)
-                    self._targets_changed(name)
-            if known and all(tracks.resting for tracks in self._tracks.values()):
-                # The other steps have the same references.
-                for tracks in self._tracks.values():
-                    tracks.sample(begin_ns + round(1e9 * count * self.time_step / pace))
-                self.step(count - k + 1)
-                return
-            self.step()
+        done = 0
+        while done < count:
+            # At rest, all steps have the same references.
+            end = count if self._settled else done + 1
+            self._settled = self._follow(begin_ns + round(1e9 * end * self.time_step / pace))
+            if self._settled and end < count:
+                continue
+            self.step(end - done)
+            done = end
+
+    def _follow(self, time_ns: int) -> bool:
+        """Merge the streams' references at a time [ns]; return whether they are all at rest."""
+        known = True
+        for name, tracks in self._tracks.items():
+            sample = tracks.sample(time_ns)
+            if sample is None:
+                known &= not tracks.streaming
+            elif sample is not self._merged.get(name):
+                self._merged[name] = sample
+                self._targets[name].merge(*sample)
+                self._targets_changed(name)
+        return known and all(tracks.resting for tracks in self._tracks.values())
 
     def covered_ns(self) -> int | None:
         """Return the time up to which all streams have references [ns]; None: no bound."""
@@ -247,6 +255,7 @@ class RobotBackend(ABC):
 
     def set_resampling(self, settings: ResamplerSettings) -> None:
         """Replace the settings of the resampler; active streams are discarded."""
+        self._settled = False
         self._tracks = {
             name: ReferenceTracks(
                 targets.table.velocity_limit,
@@ -269,6 +278,7 @@ class RobotBackend(ABC):
         """
         chosen = self.joint_names(name) if joints is None else joints
         released = self.targets(name).release(joints)
+        self._settled = False
         self._tracks[name].drop(np.isin(self.joint_names(name), list(chosen)))
         if released:
             self._targets_changed(name)
@@ -290,6 +300,7 @@ class RobotBackend(ABC):
         if not targets.may_be_stale(self.time, timeout):
             return ()
         if tracks.driven:
+            self._settled = False
             tracks.drop(targets.stale(self.time, timeout))
         released = targets.release_stale(self.time, timeout)
         if released:
@@ -303,6 +314,7 @@ class RobotBackend(ABC):
         for tracks in self._tracks.values():
             tracks.clear()
         self._merged.clear()
+        self._settled = False
         self._reset_state()
         for name in self._targets:
             self._targets_changed(name)

@@ -242,7 +242,7 @@ class DriveTargets:
             joints: the commanded joints, shape (n,).
             time: time of the command [s].
         """
-        self._stamp[joints] = time
+        np.copyto(self._stamp, time, where=joints)
 
     def release(self, joints: Collection[str] | None = None) -> bool:
         """Zero the velocity and effort targets of some joints.

@@ -58,6 +58,8 @@ class WorldConfig:
     """Objects that move freely."""
     surface_grippers: tuple[SurfaceGripper, ...] = ()
     """Surface grippers of the robots."""
+    visual_shapes: bool = True
+    """Whether links have visual shapes, for viewers. A step is the same without, but faster."""
 
     def __post_init__(self) -> None:
         """Validate the values."""
@@ -101,7 +103,7 @@ def build_model(
     _set_options(spec, config, placements)
     add_scenery(spec, config.obstacles, config.floor_height)
     for placement in placements:
-        _add_robot(spec, placement)
+        _add_robot(spec, placement, visual_shapes=config.visual_shapes)
         exclude_neighbours(spec, placement)
     add_free_bodies(spec, config.objects)
     if config.objects:
@@ -189,7 +191,7 @@ def _compile(spec: mujoco.MjSpec) -> mujoco.MjModel:
         raise InvalidDescription(f"the simulated world cannot be built: {error}") from error
 
 
-def _add_robot(spec: mujoco.MjSpec, placement: RobotPlacement) -> None:
+def _add_robot(spec: mujoco.MjSpec, placement: RobotPlacement, *, visual_shapes: bool) -> None:
     """Add all links, joints, drives and mimic constraints of a robot."""
     robot, prefix = placement.robot, placement.name
     tree = robot.tree
@@ -208,6 +210,8 @@ def _add_robot(spec: mujoco.MjSpec, placement: RobotPlacement) -> None:
         if joint is not None and joint.movable:
             _add_joint(spec, body, robot, joint, prefix)
         _add_link(spec, body, robot, link, prefix, meshes)
+        for i, shape in enumerate(tree.links[link].visuals if visual_shapes else ()):
+            add_visual(body, shape, f"{prefix}/{link}/visual{i}", meshes)
     _add_all_rollers(spec, bodies, robot)
     _add_loops(spec, bodies, robot, prefix)
 
@@ -237,7 +241,7 @@ def _add_link(
     prefix: str,
     meshes: MeshLibrary,
 ) -> None:
-    """Set inertia and shapes of a body."""
+    """Set inertia and collision shapes of a body."""
     link = robot.tree.links[name]
     parent_joint = robot.tree.parent_joint.get(name)
     ring = ring_of(robot, parent_joint) if parent_joint is not None else None
@@ -266,8 +270,6 @@ def _add_link(
     if contact is not None and _is_finger(robot, parent_joint):
         for geom in body.geoms:
             set_pad(geom)
-    for i, shape in enumerate(link.visuals):
-        add_visual(body, shape, f"{prefix}/{name}/visual{i}", meshes)
 
 
 def _add_all_rollers(

@@ -41,11 +41,11 @@ _MAX_SPEED = 1e5
 class _Addresses(NamedTuple):
     """Indices of a robot's elements in MuJoCo's arrays."""
 
-    q: NDArray[np.int64]
+    q: slice | NDArray[np.int64]
     """Joint positions in ``qpos``, shape (n,)."""
-    v: NDArray[np.int64]
+    v: slice | NDArray[np.int64]
     """Joint velocities in ``qvel``, shape (n,)."""
-    actuator: NDArray[np.int64]
+    actuator: slice | NDArray[np.int64]
     """Actuators, shape (n,)."""
     X_WR: Array
     """Placement of the root link in the world, shape (4, 4)."""
@@ -85,10 +85,13 @@ class MujocoWorld(RobotBackend):
         """Surface grippers by name; close and open them by :meth:`act`."""
         for gripper in self.grippers.values():
             self._check_gripper(gripper.gripper)
-        self._substeps = _substeps(placements, self.time_step)
+        self._time_step = float(self.model.opt.timestep)
+        self._substeps = _substeps(placements, self._time_step)
         self.data = mujoco.MjData(self.model)
         self._before = self.data.ctrl.copy()
         """Control input of the drives at the end of the last step."""
+        self._commanded = True
+        """Whether the control input may have changed since."""
         self._addresses = {p.name: _addresses(self.model, p) for p in placements}
         self._diverged = ""
         self.reset()
@@ -154,7 +157,7 @@ class MujocoWorld(RobotBackend):
     @property
     def time_step(self) -> float:
         """Length of one step [s]."""
-        return float(self.model.opt.timestep)
+        return self._time_step
 
     def step(self, count: int = 1) -> None:
         """Advance by ``count`` steps; releases the GIL.
@@ -174,8 +177,9 @@ class MujocoWorld(RobotBackend):
                     gripper.update(self.model, self.data)
         else:
             self._integrate(count)
-        # Also true for NaN, which fails every comparison.
-        if not np.abs(self.data.qvel).max(initial=0.0) < _MAX_SPEED:
+        v = self.data.qvel
+        # Also true for NaN, which fails every comparison. The norm, an upper bound, is cheaper.
+        if not v @ v < _MAX_SPEED**2 and not np.abs(v).max(initial=0.0) < _MAX_SPEED:
             self._diverged = self._divergence_message()
             raise SimulationDiverged(self._diverged)
 
@@ -242,16 +246,17 @@ class MujocoWorld(RobotBackend):
     def _integrate(self, count: int) -> None:
         """Advance; a step with a changed control input is divided, with linear interpolation."""
         model, data, parts = self.model, self.data, self._substeps
-        if parts > 1 and (data.ctrl != self._before).any():
+        changed, self._commanded = self._commanded and parts > 1, False
+        if changed and (data.ctrl != self._before).any():
             change = data.ctrl - self._before
-            begin, end, time_step = self._before, data.ctrl.copy(), model.opt.timestep
-            model.opt.timestep = time_step / parts
+            begin, end = self._before, data.ctrl.copy()
+            model.opt.timestep = self._time_step / parts
             for k in range(1, parts):
                 data.ctrl[:] = begin + change * (k / parts)
                 mujoco.mj_step(model, data)
             data.ctrl[:] = end
             mujoco.mj_step(model, data)
-            model.opt.timestep, self._before, count = time_step, end, count - 1
+            model.opt.timestep, self._before, count = self._time_step, end, count - 1
         if count:
             mujoco.mj_step(model, data, nstep=count)
 
@@ -259,10 +264,8 @@ class MujocoWorld(RobotBackend):
         """Return positions, velocities and efforts of all joints of a robot."""
         at = self._at(name)
         data = self.data
-        sample = MeasuredJoints(data.qpos[at.q], data.qvel[at.v], data.actuator_force[at.actuator])
-        for array in sample:
-            array.setflags(write=False)
-        return sample
+        channels = data.qpos[at.q], data.qvel[at.v], data.actuator_force[at.actuator]
+        return MeasuredJoints(*map(frozen, channels))
 
     def base_pose(self, name: str) -> Array:
         """Return the ground-truth ``X_WB`` of a robot's base frame, shape (4, 4), read-only."""
@@ -332,6 +335,7 @@ class MujocoWorld(RobotBackend):
         """Write the gains of the current modes and the feedforward part of the drive law."""
         targets: DriveTargets = self.targets(name)
         at = self._addresses[name]
+        self._commanded = True
         kp, kd = targets.gains()
         feed, gains = targets.feed(), self.model.actuator_biasprm
         changed = (gains[at.actuator, 1] != -kp) | (gains[at.actuator, 2] != -kd)
@@ -370,17 +374,23 @@ def _cross(a: Array, b: Array) -> Array:
     return np.array((ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx))
 
 
+def _run(indices: Sequence[int]) -> slice | NDArray[np.int64]:
+    """Return indices, as a slice if they are consecutive, which is several times faster."""
+    array = np.array(indices, dtype=np.int64)
+    if len(array) and (np.diff(array) == 1).all():
+        return slice(int(array[0]), int(array[-1]) + 1)
+    return array
+
+
 def _addresses(model: mujoco.MjModel, placement: RobotPlacement) -> _Addresses:
     """Return the indices of a robot in the compiled model."""
     prefix, robot = placement.name, placement.robot
     joints = [model.joint(f"{prefix}/{name}") for name in robot.joint_names]
     floating = model.joint(f"{prefix}/floating") if is_floating(robot) else None
     return _Addresses(
-        q=np.array([joint.qposadr[0] for joint in joints], dtype=np.int64),
-        v=np.array([joint.dofadr[0] for joint in joints], dtype=np.int64),
-        actuator=np.array(
-            [model.actuator(f"{prefix}/{name}").id for name in robot.joint_names], dtype=np.int64
-        ),
+        q=_run([joint.qposadr[0] for joint in joints]),
+        v=_run([joint.dofadr[0] for joint in joints]),
+        actuator=_run([model.actuator(f"{prefix}/{name}").id for name in robot.joint_names]),
         X_WR=placement.X_WR,
         X_RB=root_to_base(robot),
         floating_q=int(floating.qposadr[0]) if floating is not None else None,

@@ -170,8 +170,13 @@ def tell(cell: SimpleNamespace, *changes: CollisionObject) -> None:
 
 def test_the_whole_scene_first_then_what_changes(cell):
     """The whole scene comes from the service, as for late subscribers."""
+    follower = cell.node._watched["left"].planning.follower
+    cell.client.wait(lambda: follower.synchronised, "the whole scene")
+    # After the first numbered message the scene is requested again, which is empty here.
+    requested_at = follower._requested_at
+    tell(cell)
     cell.client.wait(
-        lambda: cell.node._watched["left"].planning.follower.synchronised, "the whole scene"
+        lambda: follower._requested_at > requested_at and follower.synchronised, "it once more"
     )
     tell(cell, box("table", 0.6), box("cup", 0.5))
     cell.client.wait(lambda: set(objects(cell)) == {"table", "cup"}, "two objects drawn")

@@ -19,6 +19,7 @@ from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Box, Cylinder, JointKind, KinematicTree, Mesh, Sphere
 from motion_nodes.sim.drive_targets import JointTargets
+from motion_nodes.sim.free_bodies import parse_free_body
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mjcf_shapes import Obstacle
 from motion_nodes.sim.mujoco_world import MujocoWorld
@@ -290,6 +291,31 @@ def test_obstacles_stand_where_they_were_put() -> None:
     mujoco.mju_quat2Mat(R, box.quat)
     np.testing.assert_allclose(R.reshape(3, 3), obstacles[0].X_WO[:3, :3], atol=1e-12)
     np.testing.assert_allclose(post.rgba, [1, 0, 0, 1])
+
+
+@pytest.mark.parametrize("name", available_robots())
+def test_a_world_without_visual_shapes_moves_the_same(name: str) -> None:
+    rng = np.random.default_rng(3)
+    boxes = tuple(
+        parse_free_body(f"box{i}:=box:0.06,0.06,0.06:0.3@{x},{y},{0.7 + 0.3 * i}")
+        for i, (x, y) in enumerate(rng.uniform(-0.3, 0.3, (4, 2)))
+    )
+    worlds = [
+        MujocoWorld([RobotPlacement(load_robot(name), "r")], WorldConfig(objects=boxes, **shapes))
+        for shapes in ({}, {"visual_shapes": False})
+    ]
+    shown, bare = worlds
+    assert bare.model.ngeom < shown.model.ngeom
+    touched = 0
+    for _ in range(10):
+        speed = rng.uniform(-1.0, 1.0, len(shown.joint_names("r")))
+        for world in worlds:
+            world.data.qvel[world.model.nv - len(speed) - 6 * len(boxes) :][: len(speed)] += speed
+            world.step(40)
+        touched += shown.data.ncon
+        np.testing.assert_array_equal(bare.data.qpos, shown.data.qpos)
+        np.testing.assert_array_equal(bare.data.qvel, shown.data.qvel)
+    assert touched
 
 
 def test_bad_obstacles_are_refused() -> None:

@@ -145,6 +145,35 @@ def test_the_mock_needs_no_physics_engine() -> None:
 
 
 @both
+@pytest.mark.parametrize("seed", range(8))
+def test_streams_at_rest_are_followed_like_any_others(
+    backend: type[RobotBackend], franka: Robot, rover: Robot, seed: int
+) -> None:
+    """The shortcut for references at rest gives the same motion as sampling every step."""
+    rng = np.random.default_rng(seed)
+    short, long = cell(backend, franka, rover), cell(backend, franka, rover)
+    n, wheels = len(franka.joint_names), len(rover.joint_names)
+    arm, base = JointTargets(franka.home), JointTargets(velocity=np.zeros(wheels))
+    for _ in range(60):
+        if rng.random() < 0.15:
+            arm = JointTargets(franka.home + rng.uniform(-0.02, 0.02, n), np.zeros(n))
+        if rng.random() < 0.1:
+            base = JointTargets(velocity=np.full(wheels, rng.choice((0.0, 1.0))))
+        sent, count = rng.random(2) < (0.95, 0.8), int(rng.integers(0, 5))
+        for world in (short, long):
+            now_ns = round(world.time * 1e9)
+            for name, targets, given_now in zip(world.names, (arm, base), sent, strict=True):
+                if given_now:
+                    world.stream(name, targets, now_ns)
+            if world is long:
+                world._settled = False
+            world.advance(count, now_ns)
+            world.release_stale("base", 0.05)
+        for a, b in zip(everything(short), everything(long), strict=True):
+            np.testing.assert_allclose(a, b, rtol=0.0, atol=1e-9)
+
+
+@both
 def test_release_stops_a_base(backend: type[RobotBackend], franka: Robot, rover: Robot) -> None:
     world = cell(backend, franka, rover)
     world.command("base", JointTargets(velocity=[8.0, 8.0]))

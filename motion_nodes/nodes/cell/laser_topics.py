@@ -72,5 +72,4 @@ class LaserTopics:
 
     def diagnose(self, report: Report) -> None:
         """Report the number of scans."""
-        if self._lasers:
-            report.value("laser scans", self._count)
+        report.value("laser scans", self._count)

@@ -58,6 +58,7 @@ class SimulatedRobot:
         self._truth.child_frame_id = "base"
         self._truth_out = node.advertise(Odometry, f"{prefix}ground_truth")
         robot = next(p.robot for p in cell.placements if p.name == name)
+        self._fixed = robot.kind == "arm"
         self._floating: FloatingBaseTopics | None = None
         if robot.kind == "floating":
             self._floating = FloatingBaseTopics(node, cell, robot, name, prefix)
@@ -115,12 +116,17 @@ class SimulatedRobot:
 
     def publish_truth(self, nanoseconds: int) -> None:
         """Publish ``ground_truth``: pose and twist of the base, at a time [ns]."""
+        if self._still is None or not self._fixed:
+            self._still = self._truth_of_base()
+        self._truth_out.publish(self._still.bytes(nanoseconds))
+
+    def _truth_of_base(self) -> MessageTemplate:
+        """Return the message with the current pose and twist."""
         X_WB = self._cell.base_pose(self.name)
         twist = self._cell.base_twist(self.name)
         place = X_WB.tobytes() + twist.tobytes()
         if place == self._place and self._still is not None:
-            self._truth_out.publish(self._still.bytes(nanoseconds))
-            return
+            return self._still
         self._place = place
         pose, velocity = self._truth.pose.pose, self._truth.twist.twist
         pose.position.x, pose.position.y, pose.position.z = (float(v) for v in X_WB[:3, 3])
@@ -129,5 +135,4 @@ class SimulatedRobot:
         rotation.x, rotation.y, rotation.z, rotation.w = (float(v) for v in quat)
         velocity.linear.x, velocity.linear.y, velocity.linear.z = (float(v) for v in twist[:3])
         velocity.angular.x, velocity.angular.y, velocity.angular.z = (float(v) for v in twist[3:])
-        self._still = MessageTemplate(self._truth)
-        self._truth_out.publish(self._still.bytes(nanoseconds))
+        return MessageTemplate(self._truth)

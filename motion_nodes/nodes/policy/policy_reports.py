@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from control_msgs.msg import DynamicJointState, InterfaceValue
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from moveit_msgs.msg import ServoStatus
+from rclpy.serialization import serialize_message
 from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.tree import Array
@@ -37,6 +39,21 @@ _LEVELS = {Phase.STUCK: DiagnosticStatus.WARN, Phase.STOPPED: DiagnosticStatus.W
 _FIGURES = ["weight", "force", "acceleration"]
 
 
+class _SteadyMessage:
+    """A message without a stamp that seldom changes; it is serialized when it does."""
+
+    def __init__(self, publisher: Any) -> None:
+        self._publisher = publisher
+        self._content: tuple[Any, ...] | None = None
+        self._data = b""
+
+    def publish(self, content: tuple[Any, ...], make: Callable[[], Any]) -> None:
+        """Publish the message that ``make`` returns for this content."""
+        if content != self._content:
+            self._content, self._data = content, serialize_message(make())
+        self._publisher.publish(self._data)
+
+
 class PolicyReports:
     """Publishes each report at its own rate; markers and metrics only while subscribed."""
 
@@ -51,13 +68,15 @@ class PolicyReports:
         self._node, self._inspector, self._frame = node, inspector, frame
         limits = node.robot.limits  # type: ignore[attr-defined]
         self._lower, self._upper = limits.lower, limits.upper
-        self._status = node.advertise(DiagnosticStatus, "~/status")
-        self._servo = node.advertise(ServoStatus, "servo_node/status")
+        self._status = _SteadyMessage(node.advertise(DiagnosticStatus, "~/status"))
+        self._servo = _SteadyMessage(node.advertise(ServoStatus, "servo_node/status"))
         self._markers = node.advertise(MarkerArray, "~/markers")
         self._metrics = node.advertise(DynamicJointState, "~/leaf_metrics")
         self._due = {"status": 0.0, "markers": 0.0, "metrics": 0.0}
         self._shown = False
         self._published: tuple[str, str] = ("", "")
+        self._viewed: PolicyView | None = None
+        """The view that the inspector has."""
 
     def publish(
         self, snapshot: PolicySnapshot, idle_view: PolicyView | None, servo_refusal: str
@@ -79,8 +98,9 @@ class PolicyReports:
             self._metrics, "metrics", params.metrics_rate
         )
         # An inspection costs as much as several policy steps.
-        if view is not None and (status or markers or metrics):
+        if view is not None and view is not self._viewed and (status or markers or metrics):
             self._inspector.set_view(view)
+            self._viewed = view
         if status:
             self._published = state
             self._publish_status(snapshot, view)
@@ -116,40 +136,44 @@ class PolicyReports:
         return True
 
     def _publish_status(self, snapshot: PolicySnapshot, view: PolicyView | None) -> None:
+        content = (snapshot.phase, snapshot.text, snapshot.errors, view, self._node.params.escape)
+        self._status.publish(content, lambda: self._status_message(snapshot, view))
+
+    def _status_message(
+        self, snapshot: PolicySnapshot, view: PolicyView | None
+    ) -> DiagnosticStatus:
         values = {
             "position_error [m]": snapshot.errors.position,
             "orientation_error [rad]": snapshot.errors.orientation,
             "posture_error [rad]": snapshot.errors.posture,
             "clearance [m]": math.nan if view is None else self._inspector.clearance(),
         }
-        self._status.publish(
-            DiagnosticStatus(
-                level=_LEVELS.get(snapshot.phase, DiagnosticStatus.OK),
-                name=self._node.get_fully_qualified_name().lstrip("/"),
-                message=snapshot.text,
-                hardware_id="rmpflow_policy",
-                values=[
-                    *(
-                        KeyValue(key=key, value=f"{value:.4g}")
-                        for key, value in values.items()
-                        if not math.isnan(value)
-                    ),
-                    KeyValue(key="escape", value=self._node.params.escape),
-                ],
-            )
+        return DiagnosticStatus(
+            level=_LEVELS.get(snapshot.phase, DiagnosticStatus.OK),
+            name=self._node.get_fully_qualified_name().lstrip("/"),
+            message=snapshot.text,
+            hardware_id="rmpflow_policy",
+            values=[
+                *(
+                    KeyValue(key=key, value=f"{value:.4g}")
+                    for key, value in values.items()
+                    if not math.isnan(value)
+                ),
+                KeyValue(key="escape", value=self._node.params.escape),
+            ],
         )
 
     def _publish_servo(
         self, snapshot: PolicySnapshot, view: PolicyView | None, refusal: str
     ) -> None:
-        message = ServoStatus(code=ServoStatus.NO_WARNING)
+        code, text = ServoStatus.NO_WARNING, ""
         if refusal:
-            message.code, message.message = ServoStatus.INVALID, refusal
+            code, text = ServoStatus.INVALID, refusal
         elif snapshot.phase is Phase.STOPPED:
-            message.code, message.message = ServoStatus.INVALID, snapshot.text
+            code, text = ServoStatus.INVALID, snapshot.text
         elif snapshot.servo is not None and snapshot.view is not None:
-            message.code, message.message = self._servo_status(snapshot.servo, snapshot.view)
-        self._servo.publish(message)
+            code, text = self._servo_status(snapshot.servo, snapshot.view)
+        self._servo.publish((code, text), lambda: ServoStatus(code=code, message=text))
 
     def _servo_status(self, command: FollowerCommand, view: PolicyView) -> tuple[int, str]:
         """Return code and text of the cause of a slow Servo motion."""

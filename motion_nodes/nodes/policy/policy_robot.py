@@ -24,6 +24,8 @@ from motion_nodes.scene.scene import Scene
 
 IDLE_PERIOD = 0.1
 """Period of state updates without a target [s]."""
+AT_REST = 1e-9
+"""Max motion of a joint for which the last view stays valid [rad or m]."""
 
 
 class PolicyRobot:
@@ -54,6 +56,8 @@ class PolicyRobot:
             node.poll(DiagnosticStatus, f"{controller}/status", qos.STATUS)
         )
         self._idle_at = -np.inf
+        self._seen: PolicyView | None = None
+        """The last view of the robot at rest."""
 
     @property
     def fault(self) -> str:
@@ -84,7 +88,10 @@ class PolicyRobot:
         )  # fmt: skip
 
     def idle_view(self, scene: Scene) -> PolicyView | None:
-        """Return a view of the robot at rest, for markers; None between two updates."""
+        """Return a view of the robot at rest, for markers; None between two updates.
+
+        The same object while nothing changes, so that it is not evaluated again.
+        """
         now = time.monotonic()
         if now - self._idle_at < IDLE_PERIOD:
             return None
@@ -93,5 +100,15 @@ class PolicyRobot:
         if not self.state.received:
             return None
         q = self.state.position[[*self._active, *self._watched]]
-        goal, settings = Goal(self._policy.default_cspace_target), self._policy.settings
-        return PolicyView(q, np.zeros(len(q)), goal, scene, {}, np.eye(4), settings)
+        posture, settings = self._policy.default_cspace_target, self._policy.settings
+        last = self._seen
+        if (
+            last is None
+            or last.scene is not scene
+            or last.settings is not settings
+            or np.abs(q - last.q).max() > AT_REST
+            or not np.array_equal(posture, last.goal.posture)
+        ):
+            still, X_WB = np.zeros(len(q)), np.eye(4)
+            self._seen = PolicyView(q, still, Goal(posture), scene, {}, X_WB, settings)
+        return self._seen

@@ -36,8 +36,9 @@ REPLY_TIMEOUT = 2.0
 """[s] Timeout of a request for the complete scene."""
 REQUEST_PERIOD = 0.5
 """[s] Min time between two requests."""
-SERVICE_CHECK_PERIOD = 0.05
-"""[s] Min time between two checks for the owner's service."""
+SERVICE_CHECK_PERIOD, SYNCHRONISED_CHECK_PERIOD = 0.05, 0.25
+"""[s] Min time between two checks for the owner's service: until the scene is synchronized, and
+then, since a new owner is also recognized by its messages."""
 
 
 class SceneFollower:
@@ -169,7 +170,8 @@ class SceneFollower:
     def _service_available(self) -> bool:
         """Return whether the owner's service is available; cached, since the check is slow."""
         now = time.monotonic()
-        if now - self._checked_at > SERVICE_CHECK_PERIOD:
+        period = SYNCHRONISED_CHECK_PERIOD if self.synchronised else SERVICE_CHECK_PERIOD
+        if now - self._checked_at > period:
             self._checked_at = now
             self._available = self._client.service_is_ready()
         return self._available
