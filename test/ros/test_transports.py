@@ -15,6 +15,7 @@ from motion_nodes.ros.transports import (
     CHOSEN,
     LOOPBACK,
     PROFILES,
+    PROMPT,
     RANGE,
     UDP,
     VARIABLE,
@@ -35,6 +36,7 @@ def test_processes_use_udp_unless_they_handle_images(unset):
     assert not os.environ[VARIABLE]
     choose_transports(images=False)
     assert os.environ[VARIABLE] == UDP
+    assert {os.environ[name] for name in PROFILES} == {str(PROMPT)}
 
 
 @pytest.mark.parametrize("name", CHOSEN)
@@ -71,7 +73,7 @@ def test_a_range_of_this_machine_is_kept_where_no_profile_applies(unset, variabl
         unset.setenv(name, value)
     choose_transports(images=False)
     assert os.environ[RANGE] == "LOCALHOST"
-    assert not any(os.environ[name] for name in PROFILES)
+    assert str(LOOPBACK) not in {os.environ[name] for name in PROFILES}
 
 
 NOTHING_CHOSEN = dict.fromkeys(CHOSEN, "")
