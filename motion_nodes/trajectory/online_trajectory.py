@@ -118,8 +118,7 @@ class OnlineLimiter:
         """Whether a goal moves."""
         self._fastest: Array = self._velocity_limit
         """Velocity limits during the motion."""
-        self._interfaces = b""
-        self._standing: Array = np.zeros(self._n)
+        self._interfaces, self._standing = b"", np.zeros(self._n)
         self.position: Array = np.zeros(self._n)
         """Reference positions [rad or m]."""
         self.velocity: Array = np.zeros(self._n)
@@ -220,8 +219,7 @@ class OnlineLimiter:
         """
         if not 0.0 < dt < math.inf:
             return
-        if acceleration is None:
-            acceleration = self._standing
+        acceleration = self._standing if acceleration is None else acceleration
         asked = tuple(a.tobytes() for a in (by_velocity, goal, speed, acceleration))
         if asked != self._asked:
             self._resting = False
@@ -255,8 +253,7 @@ class OnlineLimiter:
             self._solver.update(self._input, self._output)
             late = self._late_to_brake() if self._chasing else None
             if late is not None and late.any():
-                # A moving goal near a limit: Ruckig would turn around too late to stop before the
-                # limit.
+                # Near a limit Ruckig would turn around too late to stop before it.
                 self._targets = by_velocity, goal, np.where(late, 0.0, speed)
                 self._stop_chasing(late, dt)
         except (ruckig.RuckigError, ValueError):
@@ -306,8 +303,7 @@ class OnlineLimiter:
             goal, lasting = goal.clip(self.position - reach, self.position + reach), False
         sudden = by_velocity & self._sudden
         if np.count_nonzero(sudden):
-            # Ruckig finds no solution between velocities without acceleration limits; none is
-            # needed.
+            # Ruckig finds no solution between velocities without acceleration limits.
             np.copyto(self.velocity, speed, where=sudden)
             told = lasting = False
         self._lasting, self._targets = lasting, (by_velocity, goal, speed)
@@ -321,11 +317,10 @@ class OnlineLimiter:
     def _set_speeds(
         self, by_velocity: Mask, goal: Array, speed: Array, acceleration: Array, dt: float
     ) -> tuple[Array, bool]:
-        """Process targets with velocities: changes ``by_velocity`` and ``goal``, sets the frame.
+        """Set the frame, and change ``by_velocity`` and ``goal``, for targets with velocities.
 
         Returns:
-            The velocities that remain, shape (n,), and whether a joint under velocity control is
-            led to a position limit.
+            Remaining velocities, shape (n,), and whether velocity control leads to a limit.
         """
         fastest = self._fastest = self._velocity_limit.copy()
         frame, frame_acceleration = self._frame, self._frame_acceleration
@@ -354,8 +349,7 @@ class OnlineLimiter:
 
     def _stand(self) -> None:
         """Let no goal move."""
-        if self._chasing:
-            self._frame[:] = self._frame_acceleration[:] = 0.0
+        self._frame[:] = self._frame_acceleration[:] = 0.0
         self._chasing = False
 
     def _passing_speed(self, i: int, goal: float, wanted: float, dt: float) -> float:
