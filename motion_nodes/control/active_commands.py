@@ -91,7 +91,7 @@ class JointOwners:
 
     def all_owned_by(self, joints: NDArray[np.intp], order: int) -> bool:
         """Return whether a command owns all of some joints, by indices, shape (k,)."""
-        return bool((self._orders[joints] == order).all())
+        return bool(np.count_nonzero(self._orders[joints] != order) == 0)
 
     def assign(self, joints: Sequence[int] | NDArray[np.intp], label: str, order: int) -> None:
         """Make a command the owner of some joints, by indices, shape (k,).

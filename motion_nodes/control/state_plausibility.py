@@ -91,6 +91,10 @@ class FrozenStates:
         self._reference: Array = np.full(n, np.nan)
         self._resting: Array | None = None
         """The last reference, if it is read-only and at rest."""
+        self._steps: Array = np.zeros(n)
+        """Distance of the references since the last measurement."""
+        self._time = 0.0
+        """Time of these references [s]."""
         self._travel: Array = np.zeros(n)
         self._elapsed: Array = np.zeros(n)
         self._repeats: NDArray[np.intp] = np.zeros(n, np.intp)
@@ -102,6 +106,7 @@ class FrozenStates:
         self.joints = np.empty(0, np.intp)
         self._reference[:] = np.nan
         self._resting = None
+        self._steps[:] = self._time = 0.0
         self._travel[:] = 0.0
         self._elapsed[:] = 0.0
 
@@ -112,7 +117,7 @@ class FrozenStates:
         effort: Array,
         updated: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Compare a measurement with the last one.
+        """Compare a measurement with the last one, and update :attr:`joints`.
 
         Args:
             position: positions [rad or m], shape (n,).
@@ -120,6 +125,7 @@ class FrozenStates:
             effort: efforts [N m or N], shape (n,), NaN where not measured.
             updated: joints that were measured, shape (n,); None: all.
         """
+        self._add_motion()
         new, old = self._new, self._measured
         new[0], new[1], new[2] = position, velocity, effort
         equal = (new.view(np.int64) == old.view(np.int64)).all(axis=0)
@@ -131,16 +137,19 @@ class FrozenStates:
         self._elapsed[changed] = 0.0
         if len(self.joints) and not equal[self.joints].all():
             self.joints = np.empty(0, np.intp)
+        if np.count_nonzero(self._elapsed):
+            self._judge()
 
     def command(self, position: Array, velocity: Array, dt: float) -> None:
-        """Process a reference, and update :attr:`joints`.
+        """Process a reference.
 
         Args:
             position: reference positions [rad or m], shape (n,), NaN for joints without one.
             velocity: reference velocities [rad/s or m/s], shape (n,), NaN for joints without one.
             dt: time since the last reference [s].
         """
-        if position is self._resting and not self._travel.any():
+        self._time += dt
+        if position is self._resting:
             return
         moves = position.flags.writeable or np.nan_to_num(velocity).any()
         self._resting = None if moves else position
@@ -149,15 +158,20 @@ class FrozenStates:
         unknown = np.isnan(step)
         if np.count_nonzero(unknown):
             step = np.where(unknown, np.abs(np.nan_to_num(velocity)) * dt, step)
+        self._steps += step
+
+    def _add_motion(self) -> None:
+        """Add the motion of the references since the last measurement."""
         # Repetitions count from the start of the motion: late measurements are not frozen ones.
         self._repeats *= self._travel > MOVED
-        self._travel += step
-        self._elapsed += dt * (self._travel > MOVED)
-        if self._repeats.max() < REPEATS:
-            return
+        self._travel += self._steps
+        self._elapsed += self._time * (self._travel > MOVED)
+        self._steps[:] = self._time = 0.0
+
+    def _judge(self) -> None:
         suspicious = (self._travel > SLACK) & (self._elapsed > self._lag + CONFIRMED)
         suspicious &= (self._repeats >= REPEATS) & ~self._exempt
-        if not suspicious.any():
+        if not np.count_nonzero(suspicious):
             return
         moving = suspicious & (np.abs(self._measured[1]) > CONTRADICTION)
         if np.count_nonzero(suspicious) > 1 or moving.any():
