@@ -291,9 +291,7 @@ class OnlineLimiter:
         before, self._fastest = self._fastest, self._velocity_limit
         told = not self._chasing
         self._stand()
-        goal = goal.clip(self._lower, self._upper)
-        if np.count_nonzero(by_velocity):
-            goal = np.where(by_velocity, self.position, goal)
+        goal = np.where(by_velocity, self.position, goal.clip(self._lower, self._upper))
         led_on = False
         if np.count_nonzero(speed):
             by_velocity = by_velocity.copy()
