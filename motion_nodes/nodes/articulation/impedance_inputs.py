@@ -7,7 +7,6 @@ A target preempts other commands of the arm's joints, and is preempted by any ot
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -47,8 +46,6 @@ LABELS = {
     State.PRIMARY_STATE_ACTIVE: "active",
 }
 """Labels of the states of a managed node."""
-LOOK = 0.0035
-"""[s] Min interval of looking for inputs without an active law, for controllers above 250 Hz."""
 MAX_POSES = 1000
 """Max number of poses of a trajectory: they are read in the control loop."""
 Apply = Callable[[CartesianImpedance, Any], None]
@@ -92,7 +89,6 @@ class ImpedanceInputs:
         self._make_law(node.params)
         self._kinematics = Kinematics(robot.tree, node.params.joints, base=robot.base_frame)
         self._prefix = frame_prefix(node, node.params.tf_frame_prefix)
-        self._looked = -math.inf
         self._senders = StreamSenders(host.runner.begin_stream)
         self._topics: list[tuple[PolledSubscription[Any], str, Apply]] = [
             (node.poll(kind, f"{IMPEDANCE_CONTROLLER}/{name}", depth),
@@ -116,10 +112,6 @@ class ImpedanceInputs:
         Args:
             now: ROS time [s].
         """
-        idle = self._host.runner.compliance.law is None
-        if idle and self._looked <= now < self._looked + LOOK:
-            return
-        self._looked = now
         for topic, name, apply in self._topics:
             for message, number, sent in topic.traced():
                 sender = message.header.frame_id if isinstance(message, JointState) else ""
