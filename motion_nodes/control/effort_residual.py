@@ -121,6 +121,11 @@ class EffortResidual:
         self.value = np.copysign(beyond.clip(0.0), self.filtered)
         return self.value
 
+    def repeat(self, time: float) -> None:
+        """Process a measurement of the same values at another time [s]; the residual stays."""
+        if self._before is not None:
+            self._before = (time, *self._before[1:])
+
     def _regular(self, dt: float) -> bool:
         """Return whether no measurement is missing between two that are dt [s] apart."""
         if not 0.0 < dt <= MAX_GAP:

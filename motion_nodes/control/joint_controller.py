@@ -73,7 +73,7 @@ class ArticulationController:
         """Joints under position control that receive efforts until :meth:`end_compliance`."""
         self._moved = np.zeros(n)
         """Measured velocities of these joints."""
-        self._still: JointReference | None = None
+        self.still: JointReference | None = None
         """The reference while all joints rest under position control; None after any change."""
 
     @property
@@ -107,7 +107,7 @@ class ArticulationController:
             raise InvalidCommand(
                 f"a measured state needs {len(self.joint_names)} finite positions, got {position}"
             )
-        self._still = None
+        self.still = None
         self._limiter.reset(position)
         self._positions[:] = np.clip(position, self.limits.lower, self.limits.upper)
         self._velocities[:] = 0.0
@@ -147,7 +147,7 @@ class ArticulationController:
 
     def take(self, checked: CheckedCommand) -> NDArray[np.intp]:
         """Apply a command that :meth:`check` returned; see :meth:`apply`."""
-        self._still = None
+        self.still = None
         none, given = no_values(len(self.joint_names)), checked.given
         positions, velocities, efforts = checked.channels
         if positions is not none:
@@ -173,7 +173,7 @@ class ArticulationController:
                 f"limits of {', '.join(limits.names)} given to a controller of "
                 f"{', '.join(self.joint_names)}"
             )
-        self._still = None
+        self.still = None
         everything = np.arange(len(self.joint_names))
         present = self.reference(everything)
         self.limits = limits
@@ -191,7 +191,7 @@ class ArticulationController:
             joints: indices of the joints, shape (k,).
             sample: their references, shape (k,).
         """
-        self._still = None
+        self.still = None
         for kept, new in zip(self._tracked, sample, strict=True):
             kept[joints] = new
         self._tracking[joints] = self.joint_modes.position[joints]
@@ -225,7 +225,7 @@ class ArticulationController:
         """
         chosen = self.joint_modes.indices(self.joint_names if joints is None else joints)
         self.joint_modes.switch(mode, chosen)
-        self._still = None
+        self.still = None
         self._positions[chosen] = self._limiter.position[chosen]
         self._velocities[chosen] = 0.0
         self._efforts[chosen] = 0.0
@@ -233,7 +233,7 @@ class ArticulationController:
 
     def stop(self, joints: NDArray[np.intp] | None = None) -> None:
         """Stop joints (default: all) within their limits, and hold their positions."""
-        self._still = None
+        self.still = None
         chosen = slice(None) if joints is None else joints
         self._velocities[chosen] = 0.0
         self._efforts[chosen] = 0.0
@@ -250,7 +250,7 @@ class ArticulationController:
             position: measured positions of all joints [rad or m], shape (n,).
             velocity: measured velocities of all joints [rad/s or m/s], shape (n,).
         """
-        self._still = None
+        self.still = None
         if not self._compliant[joints].all():
             self._compliant[joints] = True
             still = np.zeros(len(position))
@@ -265,7 +265,7 @@ class ArticulationController:
 
     def end_compliance(self, joints: NDArray[np.intp]) -> None:
         """Return joints to position control; their references move at the measured velocities."""
-        self._still = None
+        self.still = None
         limits, chosen = self.limits, np.zeros(len(self.joint_names), dtype=np.bool_)
         chosen[joints] = self._compliant[joints]
         speed = self._moved.clip(-limits.velocity, limits.velocity)
@@ -281,7 +281,7 @@ class ArticulationController:
             joints: indices; those in another mode stop.
             positions: positions of all joints [rad or m], shape (n,).
         """
-        self._still = None
+        self.still = None
         chosen = joints[self.joint_modes.position[joints]]
         limits = self.limits
         clipped = positions.clip(limits.lower, limits.upper)
@@ -316,7 +316,7 @@ class ArticulationController:
             MotionError: before the first :meth:`reset`.
         """
         wanted = self.advance(dt, measured)
-        if wanted is not self._still:
+        if wanted is not self.still:
             return wanted
         return JointReference(*(channel.copy() for channel in wanted.channels))
 
@@ -328,8 +328,8 @@ class ArticulationController:
         """
         if not self._ready:
             raise MotionError(_UNKNOWN_STATE)
-        if self._still is not None:
-            return self._still
+        if self.still is not None:
+            return self.still
         limiter = self._limiter
         if measured is not None and not self.joint_modes.all_position:
             limiter.follow(self.joint_modes.led, measured)
@@ -348,7 +348,7 @@ class ArticulationController:
         if rests and not np.count_nonzero(by_velocity):
             for channel in wanted.channels:
                 channel.setflags(write=False)
-            self._still = wanted
+            self.still = wanted
         return wanted
 
     def _follow_samples(self, by_velocity: Mask, goals: Array, dt: float) -> bool:

@@ -187,6 +187,8 @@ class SourceWatch:
     def __init__(self, n: int) -> None:
         """Create without publishers."""
         self._numbers: NDArray[np.int64] = np.full(n, -1, np.int64)
+        self._newest: tuple[NDArray[np.intp], int] | None = None
+        """Joints and number of the last message, not in the numbers yet."""
         self._changes: deque[float] = deque(maxlen=CHANGES)
         self._joint = 0
 
@@ -200,11 +202,15 @@ class SourceWatch:
         """
         if number is None or not len(joints):
             return
+        newest, self._newest = self._newest, (joints, number)
+        if newest is not None:
+            if joints is newest[0] and number > newest[1]:
+                return
+            self._numbers[newest[0]] = newest[1]
         repeated = number <= self._numbers[joints]
         if np.count_nonzero(repeated):
             self._changes.append(now)
             self._joint = int(joints[int(np.argmax(repeated))])
-        self._numbers[joints] = number
 
     def rival(self, now: float) -> int | None:
         """Return a joint with several publishers; None if there is at most one."""

@@ -13,9 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from control_msgs.srv import QueryTrajectoryState
 from sensor_msgs.msg import JointState
-from std_srvs.srv import Trigger
 
 from motion_nodes.control.contact_wrench import ContactWrench
 from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
@@ -33,20 +31,20 @@ from motion_nodes.nodes.articulation.articulation_config import (
 )
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams, robot_defaults
 from motion_nodes.nodes.articulation.contact_guard import ContactGuard, contact_problem
+from motion_nodes.nodes.articulation.controller_services import serve_state_and_reset
 from motion_nodes.nodes.articulation.controller_status import ControllerStatus
 from motion_nodes.nodes.articulation.follow_trajectory import FollowTrajectoryServer
 from motion_nodes.nodes.articulation.gripper_actions import gripper_of
 from motion_nodes.nodes.articulation.impedance_inputs import ImpedanceInputs, impedance_problem
 from motion_nodes.nodes.articulation.joint_outputs import JointOutputs, outputs_of
 from motion_nodes.nodes.articulation.payload_model import PayloadModel
+from motion_nodes.nodes.articulation.rest_cycles import RestCycles
 from motion_nodes.nodes.articulation.state_monitor import StateMonitor
 from motion_nodes.nodes.articulation.stream_inputs import StreamInputs
 from motion_nodes.nodes.articulation.trajectory_requests import listen_for_trajectories
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
-from motion_nodes.ros.loop_services import respond_from_loop
-from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 
@@ -110,13 +108,13 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._status = ControllerStatus(self, self._state, self._streams, self._monitor)
         self._impedance = ImpedanceInputs(self, robot, self._state)
         listen_for_trajectories(self)
-        self.serve(QueryTrajectoryState, "~/query_state", self._on_query)
-        self.serve(Trigger, "~/reset", self._on_reset)
+        serve_state_and_reset(self, self._reset)
         self._follow: FollowTrajectoryServer | None = FollowTrajectoryServer(
             self, params.action_monitor_rate
         )
         self._gripper = gripper_of(self, robot, self._outputs.drives is not None)
-        self._since_report = 0.0
+        self._at_rest = RestCycles(self._state, self.runner, self._outputs, self.period)
+        self._since_report = self._repeated = 0.0
         self._unstarted = True
         self._fresh = False
 
@@ -136,6 +134,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         """Read state and commands, and send one reference for each deadline."""
         now_ns = self.now_ns()
         fresh = self._state.update()
+        if self._at_rest.begin() and self._holds() and self._repeat(now_ns, fresh=fresh):
+            return
         # Kept until the next reference, which may be that of a later cycle.
         self._fresh = self._fresh or fresh
         if self._monitor.update(self._outputs.sent, fresh=fresh, started=not self._unstarted):
@@ -239,7 +239,14 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
 
     def refusal(self) -> str | None:
         """Return why commands are refused, None if they are accepted."""
-        return self.stop_reason or self._state_fault() or self._monitor.fault or None
+        return self.stop_reason or self.state_fault() or self._monitor.fault or None
+
+    def state_fault(self) -> str | None:
+        """Return why the robot's state is unknown, None if it is known."""
+        if self._unstarted or self._state_lost:
+            fault = self._state.fault(self.params.state_timeout)
+            return f"the robot's state is not known; {fault or 'it was not received yet'}"
+        return None
 
     @property
     def contact(self) -> ContactWrench | None:
@@ -258,19 +265,12 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
     def _state_lost(self) -> bool:
         return self._state.age() > self.params.state_timeout or bool(self._state.rival)
 
-    def _state_fault(self) -> str | None:
-        """Return why the robot's state is unknown, None if it is known."""
-        if self._unstarted or self._state_lost:
-            fault = self._state.fault(self.params.state_timeout)
-            return f"the robot's state is not known; {fault or 'it was not received yet'}"
-        return None
-
     def _update_rest(self) -> None:
         if not self.rest.waiting:
             return
         speeds = np.abs(np.nan_to_num(self._state.velocity))
         still = not self.controller.moving and bool((speeds < REST_SPEED).all())
-        self.rest.look(self.now(), still=still, fault=self._state_fault() or "")
+        self.rest.look(self.now(), still=still, fault=self.state_fault() or "")
 
     def _before_jump(self, now_ns: int) -> bool:
         """Return whether the newest state is from before a jump of time."""
@@ -297,6 +297,24 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._guard.reset()
         self._monitor.reset()
         self._unstarted = False
+
+    def _holds(self) -> bool:
+        """Return whether the joints are controlled, without a fault."""
+        stopped = self._unstarted or self.rest.waiting or self._monitor.fault
+        return not (stopped or self._state_lost or self.time_stands)
+
+    def _repeat(self, now_ns: int, *, fresh: bool) -> bool:
+        """Apply the received messages, and repeat the last command if they did not change it."""
+        self._streams.take(now_ns * 1e-9)
+        self._impedance.take(now_ns * 1e-9)
+        if not self._at_rest.repeat(self.deadlines):
+            return False
+        self._fresh = self._fresh or fresh
+        self._guard.repeat(self._state)
+        elapsed = len(self.deadlines) * self.period
+        self._repeated += elapsed
+        self._report(elapsed)
+        return True
 
     def _brake_after_loss(self) -> bool:
         """Brake after a loss of the state; return False once the joints are at rest."""
@@ -337,12 +355,18 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
                     f"{self._logged_fault}; stopped, holding the measured positions"
                 )
         elapsed = len(deadlines) * period
-        self._update_actions(elapsed)
+        self._update_actions(elapsed + self._repeated)
+        self._repeated = 0.0
+        self._report(elapsed)
+
+    def _report(self, elapsed: float) -> None:
+        """Publish ``~/controller_state`` and the external wrench when they are due."""
         self._since_report += elapsed
         if self._since_report * self.params.state_publish_rate >= 1.0:
             self._since_report = 0.0
-            self._outputs.report(state, scaling, deadlines[-1])
-            self._impedance.report(deadlines[-1])
+            stamp = self._outputs.sent[-1]
+            self._outputs.report(self._state, self._streams.scaling, stamp)
+            self._impedance.report(stamp)
 
     def _update_actions(self, dt: float) -> None:
         if self._follow is not None:
@@ -353,32 +377,9 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             gripper.update(state.position, state.velocity, state.effort, dt, at)
             self._gripper.look()
 
-    # ---- services
-
-    def _on_query(self, request: Any, response: Any) -> Any:
-        """Return the reference at a time: that of active trajectories, else the current one."""
-        refusal = self._state_fault() if self.active else "the controller is not active"
-        if refusal is not None:
-            response.success, response.message = False, refusal
-            return response
-        ahead = seconds(request.time) - self.now() if seconds(request.time) else 0.0
-        sample = self.in_loop(lambda: self.runner.reference_in(ahead))
-        response.success = True
-        response.name = list(self.controller.joint_names)
-        response.position, response.velocity, response.acceleration = (
-            values.tolist() for values in sample
-        )
-        return response
-
-    def _on_reset(self, _request: Any, response: Any) -> Any:
-        """Discard all commands and hold the measured positions."""
-        if not self.active:
-            response.success, response.message = False, "the controller is not active"
-            return response
-        return respond_from_loop(self, response, self._reset)
-
     def _reset(self) -> str:
-        refusal = self.stop_reason or self._state_fault()
+        """Discard all commands and hold the measured positions."""
+        refusal = self.stop_reason or self.state_fault()
         if refusal:
             raise MotionError(refusal)
         self.runner.abort_all("the controller was reset")

@@ -19,9 +19,16 @@ from motion_nodes.model.bounds import JOINT_STATE, NAMES, VELOCITY
 from motion_nodes.model.plausible_step import SLACK
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.cdr import InvalidMessage
-from motion_nodes.ros.messages.joint_samples import JointSample, JointSampleReader, JointStateBuffer
+from motion_nodes.ros.messages.joint_samples import (
+    JointSample,
+    JointSampleReader,
+    JointStateBuffer,
+    RepeatedValues,
+)
 
 Array = NDArray[np.float64]
+_Messages = Sequence[tuple[Any, int | None]]
+"""Messages, serialized or not, with their publication sequence numbers."""
 
 
 def set_stamp(message: object, nanoseconds: int) -> None:
@@ -104,12 +111,16 @@ class JointStateReader:
         """Stamp of the newest measurement [ns]."""
         self.problem = ""
         """Why the newest rejected message was rejected."""
-        self.updated: NDArray[np.bool_] = np.zeros(n, np.bool_)
-        """Joints of which the last update read a state, shape (n,)."""
+        self._no_joints, self._all_joints = np.zeros(n, np.bool_), np.ones(n, np.bool_)
+        self.updated: NDArray[np.bool_] = self._no_joints
+        """Joints of which the last update read a state, shape (n,); read-only."""
+        self.unchanged = False
+        """Whether the last update read no message, or only repetitions of the state before it."""
         self._received_at: Array = np.full(n, -np.inf)
         """Time of each joint's newest state on ``time.monotonic()`` [s], shape (n,)."""
         self._oldest = -float("inf")
-        self._messages = JointSampleReader()
+        self._messages, self._repeated = JointSampleReader(), RepeatedValues()
+        self._places: NDArray[np.intp] = np.empty(0, np.intp)
         self._layouts: dict[bytes | tuple[str, ...], _Layout] = {}
         self._by_velocity = np.array([name in by_velocity for name in joints], dtype=np.bool_)
         self._some_by_velocity = bool(self._by_velocity.any())
@@ -128,20 +139,36 @@ class JointStateReader:
 
     def update(self) -> bool:
         """Read pending messages; return whether they updated a state that is complete."""
-        fresh: NDArray[np.bool_] | None = None
-        for sample in self._pending():
-            if fresh is None:
-                fresh = np.zeros(len(self.joint_names), dtype=bool)
+        messages = self._subscription.numbered()
+        self.unchanged = self._repeat(messages)
+        if self.unchanged:
+            self.updated = self._all_joints if messages else self._no_joints
+            return bool(messages)
+        self._repeated.forget()
+        self.updated = fresh = np.zeros(len(self.joint_names), dtype=bool)
+        for sample in self._samples(messages):
             self._read(sample, fresh)
             if np.count_nonzero(fresh) == len(fresh):
                 break
-        if fresh is None or not np.count_nonzero(fresh):
-            self.updated[:] = False
+        if not np.count_nonzero(fresh):
             return False
-        self.updated = fresh
         self._received_at[fresh] = time.monotonic()
         self._oldest = float(self._received_at.min())
+        if len(messages) == 1 and np.count_nonzero(fresh) == len(fresh):
+            self._repeated.keep(messages[0][0])
         return self.received
+
+    def _repeat(self, messages: _Messages) -> bool:
+        """Use messages that all repeat the last state of all joints; return whether they do."""
+        stamps = [self._repeated.stamp_ns(message) for message, _ in messages]
+        if None in stamps:
+            return False
+        for (_, number), stamp in zip(messages, stamps, strict=True):
+            self._oldest, self.stamp_ns = time.monotonic(), stamp or 0
+            self._received_at.fill(self._oldest)
+            if self._sources is not None:
+                self._sources.note(self._places, number, self._oldest)
+        return True
 
     def measured_at(self, joints: NDArray[np.intp]) -> float:
         """Return when the states of joints were received, on ``time.monotonic()`` [s].
@@ -187,20 +214,20 @@ class JointStateReader:
         topic = self._subscription.topic
         return f"several publishers on {topic} report {self.joint_names[joint]}"
 
-    def _pending(self) -> Iterable[JointSample]:
-        """Return the valid pending messages, newest first.
+    def _samples(self, messages: _Messages) -> Iterable[JointSample]:
+        """Return the valid messages, newest first.
 
         Records which publisher reports which joints, if publishers are checked; otherwise messages
         are read only as far as needed.
         """
         if self._sources is None:
-            return filter(None, map(self._sample, reversed(self._subscription.all())))
+            return filter(None, (self._sample(message) for message, _ in reversed(messages)))
         samples, now = [], time.monotonic()
-        for message, number in self._subscription.numbered():
+        for message, number in messages:
             sample = self._sample(message)
-            layout = None if sample is None else self._layout(sample)
-            if sample is not None and layout is not None:
+            if sample is not None and (layout := self._layout(sample)) is not None:
                 samples.append(sample)
+                self._places = layout.places
                 self._sources.note(layout.places, number, now)
         return reversed(samples)
 
@@ -213,8 +240,8 @@ class JointStateReader:
             return None
 
     def _older_than(self, moment: float) -> tuple[str, ...]:
-        received = zip(self.joint_names, self._received_at, strict=True)
-        return tuple(name for name, at in received if at <= moment)
+        older = self._received_at <= moment
+        return tuple(name for name, old in zip(self.joint_names, older, strict=True) if old)
 
     def _read(self, sample: JointSample, fresh: NDArray[np.bool_]) -> None:
         """Use the states of joints that no newer message contained; marks them in ``fresh``."""
@@ -288,6 +315,7 @@ class JointStateReader:
     def forget(self) -> None:
         """Accept any next position, as after a jump of time."""
         self._received_at[:] = -np.inf
+        self._repeated.forget()
 
     def _layout(self, sample: JointSample) -> _Layout | None:
         """Return the layout of a message; None if its names cannot be used."""
@@ -308,10 +336,8 @@ class JointStateReader:
             places = np.array([place for place, _ in pairs], dtype=np.intp)
             columns = np.array([column for _, column in pairs], dtype=np.intp)
             by_velocity = self._by_velocity[places]
-            layout = _Layout(
-                len(names), places, columns, by_velocity if by_velocity.any() else None
-            )
-            self._layouts[sample.names] = layout
+            some = by_velocity if by_velocity.any() else None
+            layout = self._layouts[sample.names] = _Layout(len(names), places, columns, some)
         return layout
 
 

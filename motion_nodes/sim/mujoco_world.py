@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cell of robots simulated by MuJoCo.
+"""A cell of robots simulated by MuJoCo; one in which nothing moves sleeps (sleep.py).
 
 On one core at 2.5 GHz a step takes about 12 us for the Franka, 8 us for a JetBot, 50 us for a Kaya
 with 30 rollers, and 18 us for Franka and JetBot in one world (reading the state 2 us, a command 17
@@ -9,11 +9,9 @@ to 30 us): 500 steps per second use 1 to 3 % of the core.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import mujoco
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.sim.backend import MeasuredJoints, RobotBackend, SimulationDiverged, UnknownRobot
@@ -21,10 +19,12 @@ from motion_nodes.sim.cell_contacts import CellContact, ContactRules, standing_b
 from motion_nodes.sim.drive_targets import DriveTargets
 from motion_nodes.sim.free_bodies import FreeBody
 from motion_nodes.sim.free_objects import FreeObjects
-from motion_nodes.sim.mjcf import WorldConfig, build_model, is_floating, set_home
-from motion_nodes.sim.placement import RobotPlacement, root_to_base
+from motion_nodes.sim.mjcf import WorldConfig, build_model, set_home
+from motion_nodes.sim.placement import RobotPlacement
+from motion_nodes.sim.robot_addresses import RobotAddresses, addresses_of
 from motion_nodes.sim.scene_bodies import SceneBody
 from motion_nodes.sim.scene_cell import SceneCell
+from motion_nodes.sim.sleep import Sleep
 from motion_nodes.sim.surface_gripper import (
     GripperRun,
     GripState,
@@ -36,25 +36,6 @@ _MOST_SUBSTEPS = 4
 """Max number of substeps of a step."""
 _MAX_SPEED = 1e5
 """A higher generalized velocity [rad/s or m/s] means that the simulation has diverged."""
-
-
-class _Addresses(NamedTuple):
-    """Indices of a robot's elements in MuJoCo's arrays."""
-
-    q: slice | NDArray[np.int64]
-    """Joint positions in ``qpos``, shape (n,)."""
-    v: slice | NDArray[np.int64]
-    """Joint velocities in ``qvel``, shape (n,)."""
-    actuator: slice | NDArray[np.int64]
-    """Actuators, shape (n,)."""
-    X_WR: Array
-    """Placement of the root link in the world, shape (4, 4)."""
-    X_RB: Array
-    """Base frame in the root link, shape (4, 4)."""
-    floating_q: int | None
-    """First of the seven coordinates of a floating base in ``qpos``; None: fixed base."""
-    floating_v: int | None
-    """First of the six velocities of a floating base in ``qvel``; None: fixed base."""
 
 
 class MujocoWorld(RobotBackend):
@@ -92,8 +73,9 @@ class MujocoWorld(RobotBackend):
         """Control input of the drives at the end of the last step."""
         self._commanded = True
         """Whether the control input may have changed since."""
-        self._addresses = {p.name: _addresses(self.model, p) for p in placements}
+        self._addresses = {p.name: addresses_of(self.model, p) for p in placements}
         self._diverged = ""
+        self._sleep = Sleep()
         self.reset()
         self._standing = standing_bodies(self.model, self.data)
         self._rules = self._contact_rules()
@@ -131,12 +113,14 @@ class MujocoWorld(RobotBackend):
         """
         for body in bodies.values():
             self.targets(body.robot)
+        self._sleep.wake()
         model = self.model
         self.model, self.data = self._scene.change(bodies, model, self.data, self.base_pose)
         self._rules = self._contact_rules()
 
     def revive_bodies(self) -> None:
         """Enable the contacts of bodies that no longer penetrate a robot."""
+        self._sleep.wake()
         self._scene.revive(self.model, self.data)
 
     def contacts(self) -> tuple[CellContact, ...]:
@@ -170,7 +154,12 @@ class MujocoWorld(RobotBackend):
         if count < 1:
             return
         self._free.apply_pushes(self.data)
+        if self._sleep.lasts(self.model, self.data):
+            for _ in range(count):
+                self.data.time += self._time_step
+            return
         if any(gripper.state is not GripState.OPEN for gripper in self.grippers.values()):
+            self._sleep.wake()
             for _ in range(count):
                 self._integrate(1)
                 for gripper in self.grippers.values():
@@ -178,10 +167,12 @@ class MujocoWorld(RobotBackend):
         else:
             self._integrate(count)
         v = self.data.qvel
+        square = float(v @ v)
         # Also true for NaN, which fails every comparison. The norm, an upper bound, is cheaper.
-        if not v @ v < _MAX_SPEED**2 and not np.abs(v).max(initial=0.0) < _MAX_SPEED:
+        if not square < _MAX_SPEED**2 and not np.abs(v).max(initial=0.0) < _MAX_SPEED:
             self._diverged = self._divergence_message()
             raise SimulationDiverged(self._diverged)
+        self._sleep.note(self.model, self.data, square, count * self._time_step)
 
     def act(self, actions: Mapping[str, float]) -> None:
         """Close (above 0.3) or open (below -0.3) surface grippers, by name.
@@ -192,6 +183,7 @@ class MujocoWorld(RobotBackend):
         for name in actions:
             if name not in self.grippers:
                 raise UnknownGripper(name, self.grippers)
+        self._sleep.wake()
         for name, value in actions.items():
             self.grippers[name].act(value, self.model, self.data)
 
@@ -296,7 +288,7 @@ class MujocoWorld(RobotBackend):
             linear = linear + _cross(omega, _cross(omega, p))
         return frozen(at.X_RB[:3, :3].T @ linear)
 
-    def _root_pose(self, at: _Addresses) -> Array:
+    def _root_pose(self, at: RobotAddresses) -> Array:
         """Return the current ``X_WR`` of the root link."""
         if at.floating_q is None:
             return at.X_WR
@@ -309,7 +301,7 @@ class MujocoWorld(RobotBackend):
         X_WR[:3, 3] = q[:3]
         return X_WR
 
-    def _at(self, name: str) -> _Addresses:
+    def _at(self, name: str) -> RobotAddresses:
         """Return a robot's indices; raises UnknownRobot."""
         self.targets(name)
         return self._addresses[name]
@@ -317,6 +309,7 @@ class MujocoWorld(RobotBackend):
     def _reset_state(self) -> None:
         """Reset joints to home, bases to their placements, and the time to zero."""
         self._diverged = ""
+        self._sleep.wake()
         self._free.reset()
         mujoco.mj_resetData(self.model, self.data)
         set_home(self.model, self.data, self.placements)
@@ -336,6 +329,7 @@ class MujocoWorld(RobotBackend):
         targets: DriveTargets = self.targets(name)
         at = self._addresses[name]
         self._commanded = True
+        self._sleep.wake()
         kp, kd = targets.gains()
         feed, gains = targets.feed(), self.model.actuator_biasprm
         changed = (gains[at.actuator, 1] != -kp) | (gains[at.actuator, 2] != -kd)
@@ -372,27 +366,3 @@ def _cross(a: Array, b: Array) -> Array:
     """Return a x b, shape (3,); np.cross is twenty times slower for single vectors."""
     (ax, ay, az), (bx, by, bz) = a.tolist(), b.tolist()
     return np.array((ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx))
-
-
-def _run(indices: Sequence[int]) -> slice | NDArray[np.int64]:
-    """Return indices, as a slice if they are consecutive, which is several times faster."""
-    array = np.array(indices, dtype=np.int64)
-    if len(array) and (np.diff(array) == 1).all():
-        return slice(int(array[0]), int(array[-1]) + 1)
-    return array
-
-
-def _addresses(model: mujoco.MjModel, placement: RobotPlacement) -> _Addresses:
-    """Return the indices of a robot in the compiled model."""
-    prefix, robot = placement.name, placement.robot
-    joints = [model.joint(f"{prefix}/{name}") for name in robot.joint_names]
-    floating = model.joint(f"{prefix}/floating") if is_floating(robot) else None
-    return _Addresses(
-        q=_run([joint.qposadr[0] for joint in joints]),
-        v=_run([joint.dofadr[0] for joint in joints]),
-        actuator=_run([model.actuator(f"{prefix}/{name}").id for name in robot.joint_names]),
-        X_WR=placement.X_WR,
-        X_RB=root_to_base(robot),
-        floating_q=int(floating.qposadr[0]) if floating is not None else None,
-        floating_v=int(floating.dofadr[0]) if floating is not None else None,
-    )

@@ -193,7 +193,7 @@ class Newest:
         message, self.message = self.message, None
         return message
 
-    def all(self) -> list[Any]:
+    def numbered(self) -> list[Any]:
         return []
 
 

@@ -38,13 +38,13 @@ class Feed:
         self.waiting: list[bytes] = []
         self.count = 0
 
-    def all(self) -> list[bytes]:
+    def numbered(self) -> list[tuple[bytes, int | None]]:
         messages, self.waiting = self.waiting, []
         self.count += len(messages)
-        return messages
+        return [(message, None) for message in messages]
 
     def newest(self) -> bytes | None:
-        return next(iter(self.all()[-1:]), None)
+        return next((message for message, _ in self.numbered()[-1:]), None)
 
 
 def big_endian(joints: dict[str, float], stamp_ns: int) -> bytes:

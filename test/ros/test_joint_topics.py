@@ -30,10 +30,10 @@ class Feed:
         self.waiting: list[JointState] = []
         self.count = 0
 
-    def all(self) -> list[JointState]:
+    def numbered(self) -> list[tuple[JointState, int | None]]:
         messages, self.waiting = self.waiting, []
         self.count += len(messages)
-        return messages
+        return [(message, None) for message in messages]
 
     def send(self, positions: dict[str, float], velocity=None, stamp: float = 0.0) -> None:
         message = JointState(name=list(positions), position=list(positions.values()))

@@ -111,6 +111,11 @@ class ContactGuard:
                 self._runner.stop_in_contact(found, self._arm, state.position)
         return residual
 
+    def repeat(self, state: JointStateReader) -> None:
+        """Process a state of the same values as the last one."""
+        if self._residual is not None:
+            self._residual.repeat(state.stamp_ns * 1e-9)
+
     def _make_wrench(self, params: ArticulationParams) -> ContactWrench | None:
         group = self._robot.groups.get(params.impedance_group)
         tool = tool_of(self._robot, params.impedance_group)

@@ -23,6 +23,9 @@ class ControllerHost(Protocol):
     def refusal(self) -> str | None:
         """Return why commands are refused, None if they are accepted; only in the loop."""
 
+    def state_fault(self) -> str | None:
+        """Return why the robot's state is unknown, None if it is known."""
+
     @property
     def contact(self) -> ContactWrench | None:
         """External wrench at the tool; None if it is not estimated."""

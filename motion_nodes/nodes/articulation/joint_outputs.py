@@ -193,7 +193,7 @@ class JointOutputs:
         if drives is None:
             sent = self._limiter.limit(reference, state.position, self._bounds, period)
             if sent is self._written and self._load_holds(state):
-                self._send(stamp_ns)
+                self.send_again(stamp_ns)
                 return
             efforts = sent.efforts if self.load is None else self._with_load(sent, state)
             self._write(sent.positions, sent.velocities, efforts, stamp_ns)
@@ -210,6 +210,16 @@ class JointOutputs:
         efforts = np.where(direct, reference.efforts.clip(-limits, limits), efforts)
         self._measured_at_effort = state.position.copy()
         self._write(self._nan, self._nan, efforts, stamp_ns)
+
+    def sent_last(self, reference: JointReference | None) -> bool:
+        """Return whether the last command consists of a reference at rest and its load."""
+        return reference is not None and reference is self._written
+
+    def send_again(self, stamp_ns: int) -> None:
+        """Publish the last command for a deadline [ns]."""
+        self._stamp_ns = stamp_ns
+        self.sent.append(stamp_ns)
+        self._writer.send(stamp_ns)
 
     def _load_holds(self, state: JointStateReader) -> bool:
         """Return whether the last feed-forward efforts are those of the measured state, too."""
@@ -273,12 +283,7 @@ class JointOutputs:
 
     def _write(self, positions: Array, velocities: Array, efforts: Array, stamp_ns: int) -> None:
         self._fill(positions, velocities, efforts)
-        self._send(stamp_ns)
-
-    def _send(self, stamp_ns: int) -> None:
-        self._stamp_ns = stamp_ns
-        self.sent.append(stamp_ns)
-        self._writer.send(stamp_ns)
+        self.send_again(stamp_ns)
 
     def _fill(self, positions: Array, velocities: Array, efforts: Array) -> None:
         self._written = None

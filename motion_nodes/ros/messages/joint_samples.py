@@ -13,6 +13,7 @@ from control_msgs.msg import JointTrajectoryControllerState
 from sensor_msgs.msg import JointState
 
 from motion_nodes.ros.messages.cdr import (
+    AFTER_STAMP,
     HEADER,
     LITTLE_ENDIAN,
     Array,
@@ -26,6 +27,8 @@ from motion_nodes.ros.messages.cdr import (
 from motion_nodes.ros.messages.message_bounds import fault_of
 
 CHANNELS = ("position", "velocity", "effort")
+
+_STAMP = struct.Struct("<iI")
 
 
 class JointSample(NamedTuple):
@@ -117,6 +120,36 @@ class JointSampleReader:
             return None
 
 
+class RepeatedValues:
+    """Recognizes serialized messages that differ from an earlier one only by their stamps.
+
+    Joints at rest are reported by such messages; they are not read again.
+    """
+
+    def __init__(self) -> None:
+        """Create without a message."""
+        self._rest = b""
+
+    def keep(self, message: Any) -> None:
+        """Compare later messages with this one; one that is not serialized is never repeated."""
+        plain = isinstance(message, bytes) and message.startswith(LITTLE_ENDIAN)
+        self._rest = message[AFTER_STAMP:] if plain else b""
+
+    def forget(self) -> None:
+        """Let no message be a repetition until the next one is kept."""
+        self._rest = b""
+
+    def stamp_ns(self, message: Any) -> int | None:
+        """Return the stamp of a message that repeats the kept one [ns]; None if it does not."""
+        rest = self._rest
+        if not rest or not message.endswith(rest) or len(message) != len(rest) + AFTER_STAMP:
+            return None
+        if not message.startswith(LITTLE_ENDIAN):
+            return None
+        sec, nanosec = _STAMP.unpack_from(message, HEADER)
+        return int(sec) * 1_000_000_000 + int(nanosec)
+
+
 class JointStateBuffer:
     """A serialized JointState of fixed joints, whose stamp and values are written in place."""
 
@@ -136,8 +169,7 @@ class JointStateBuffer:
         if not set(channels) <= set(CHANNELS):
             raise ValueError(f"channels are {list(channels)}; allowed are {', '.join(CHANNELS)}")
         data = bytearray(LITTLE_ENDIAN + b"\x00\x00")
-        self._stamp = struct.Struct("<iI")
-        data += self._stamp.pack(0, 0)
+        data += _STAMP.pack(0, 0)
         add_text(data, sender)
         add_count(data, len(joints))
         for name in joints:
@@ -164,5 +196,5 @@ class JointStateBuffer:
 
     def bytes(self, nanoseconds: int) -> bytes:
         """Return the serialized message with a stamp [ns]."""
-        self._stamp.pack_into(self._data, HEADER, *divmod(nanoseconds, 1_000_000_000))
+        _STAMP.pack_into(self._data, HEADER, *divmod(nanoseconds, 1_000_000_000))
         return bytes(self._data)

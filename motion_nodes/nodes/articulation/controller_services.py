@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services of the joint controller: ``~/query_state`` and ``~/reset``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from control_msgs.srv import QueryTrajectoryState
+from std_srvs.srv import Trigger
+
+from motion_nodes.nodes.articulation.controller_host import ControllerHost
+from motion_nodes.ros.loop_services import respond_from_loop
+from motion_nodes.ros.messages.trajectory_messages import seconds
+
+INACTIVE = "the controller is not active"
+
+
+def serve_state_and_reset(host: ControllerHost, reset: Callable[[], str]) -> None:
+    """Offer the services.
+
+    Args:
+        host: the controller.
+        reset: discards all commands, in the loop; returns the message of success.
+    """
+    node = host.node
+
+    def query(request: Any, response: Any) -> Any:
+        """Return the reference at a time: that of active trajectories, else the current one."""
+        refusal = host.state_fault() if node.active else INACTIVE
+        if refusal is not None:
+            response.success, response.message = False, refusal
+            return response
+        ahead = seconds(request.time) - node.now() if seconds(request.time) else 0.0
+        sample = node.in_loop(lambda: host.runner.reference_in(ahead))
+        response.success = True
+        response.name = list(host.runner.controller.joint_names)
+        response.position, response.velocity, response.acceleration = (
+            values.tolist() for values in sample
+        )
+        return response
+
+    def discard(_request: Any, response: Any) -> Any:
+        """Discard all commands and hold the measured positions."""
+        if not node.active:
+            response.success, response.message = False, INACTIVE
+            return response
+        return respond_from_loop(node, response, reset)
+
+    node.serve(QueryTrajectoryState, "~/query_state", query)
+    node.serve(Trigger, "~/reset", discard)
