@@ -9,7 +9,7 @@ receivers that count samples and for receivers that use stamps.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MAX_CATCH_UP = 0.1
 """[s] Deadlines missed by a longer stall are skipped; receivers of the stream have stopped."""
@@ -18,8 +18,7 @@ MIN_CATCH_UP = 10
 """Min number of late periods that are served."""
 
 
-@dataclass(frozen=True)
-class Due:
+class Due(NamedTuple):
     """Deadlines due at a wake-up."""
 
     stamps: tuple[int, ...]

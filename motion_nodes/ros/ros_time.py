@@ -8,8 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rclpy.node import Node
 from rosgraph_msgs.msg import Clock
@@ -117,8 +116,7 @@ def _clock_ns(message: bytes) -> int:
     return int(clock.sec) * 1_000_000_000 + int(clock.nanosec)
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """Time of one cycle of a loop."""
 
     now: float

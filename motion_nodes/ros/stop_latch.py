@@ -138,6 +138,8 @@ class StopLatch:
                 self._set(self._state.stop(sent_ns, STOP_TOPIC))
             for message in self._states.all():
                 self._merge(message)
+            if self._state is self._published_state and not self._state.stopped:
+                return
             overdue = time.monotonic() - self._published_at > LOOK_PERIOD
             changed = self._state != self._published_state
             if self._summary() != self._published or (overdue and changed):
@@ -154,8 +156,8 @@ class StopLatch:
         self.look()
         with self._lock:
             risen, self._risen = self._risen, False
-            reason = self.reason or "stopped"
-        if risen:
+            reason = risen and (self.reason or "stopped")
+        if reason:
             self._holding = True
             stopped(reason)
         if self._holding and not self._state.stopped and not self.held:

@@ -30,13 +30,13 @@ class Sleep:
     def __init__(self) -> None:
         """Create awake."""
         self._rested = 0.0
-        self._state: NDArray[np.float64] = np.empty(0)
+        self._state = b""
         """State in which the world sleeps; empty while it is awake."""
-        self._now = self._state
+        self._now: NDArray[np.float64] = np.empty(0)
 
     def wake(self) -> None:
         """Compute the next steps: the model was changed, which the state does not show."""
-        self._rested, self._state = 0.0, np.empty(0)
+        self._rested, self._state = 0.0, b""
 
     def note(self, model: mujoco.MjModel, data: mujoco.MjData, square: float, time: float) -> None:
         """Note computed steps.
@@ -49,16 +49,16 @@ class Sleep:
         """
         self._rested = self._rested + time if square < MAX_SPEED**2 else 0.0
         if self._rested >= SETTLING_TIME:
-            self._state = np.empty(mujoco.mj_stateSize(model, _SIGNATURE))
-            self._now = np.empty_like(self._state)
-            mujoco.mj_getState(model, data, self._state, _SIGNATURE)
+            self._now = np.empty(mujoco.mj_stateSize(model, _SIGNATURE))
+            mujoco.mj_getState(model, data, self._now, _SIGNATURE)
+            self._state = self._now.tobytes()
 
     def lasts(self, model: mujoco.MjModel, data: mujoco.MjData) -> bool:
         """Return whether the world sleeps; a change of its state or inputs wakes it."""
-        if not len(self._state):
+        if not self._state:
             return False
         mujoco.mj_getState(model, data, self._now, _SIGNATURE)
-        if np.array_equal(self._state, self._now):
+        if self._now.tobytes() == self._state:
             return True
         self.wake()
         return False

@@ -8,10 +8,10 @@ import random
 
 import numpy as np
 import pytest
-from rclpy.serialization import deserialize_message
+from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.state_plausibility import StatePlausibility
+from motion_nodes.control.state_plausibility import SourceWatch, StatePlausibility
 from motion_nodes.ros.joint_topics import (
     MAX_LAYOUTS,
     JointStateReader,
@@ -26,21 +26,27 @@ JOINTS = ("a", "b", "c")
 class Feed:
     """Stands for a polled subscription."""
 
-    def __init__(self) -> None:
-        self.waiting: list[JointState] = []
-        self.count = 0
+    topic = "/joint_states"
+    number: int | None = None
+    """Sequence number of the next messages."""
 
-    def numbered(self) -> list[tuple[JointState, int | None]]:
+    def __init__(self, *, serialized: bool = False) -> None:
+        self.waiting: list[tuple[JointState | bytes, int | None]] = []
+        self.count = 0
+        self.serialized = serialized
+
+    def numbered(self) -> list[tuple[JointState | bytes, int | None]]:
         messages, self.waiting = self.waiting, []
         self.count += len(messages)
-        return [(message, None) for message in messages]
+        return messages
 
     def send(self, positions: dict[str, float], velocity=None, stamp: float = 0.0) -> None:
         message = JointState(name=list(positions), position=list(positions.values()))
         if velocity is not None:
             message.velocity = velocity
         set_stamp(message, int(stamp * 1e9))
-        self.waiting.append(message)
+        sent = serialize_message(message) if self.serialized else message
+        self.waiting.append((sent, self.number))
 
 
 @pytest.fixture
@@ -77,6 +83,44 @@ def test_any_order_and_other_joints(feed, reader):
     assert reader.received
     assert reader.fault(1.0) == ""
     assert len(reader._layouts) <= MAX_LAYOUTS
+
+
+def test_repeated_states_are_read_as_others_are():
+    """By serialized messages, of which repetitions are recognized, and by messages."""
+    rng = random.Random(11)
+    feeds = Feed(), Feed(serialized=True)
+    watches = SourceWatch(len(JOINTS)), SourceWatch(len(JOINTS))
+    readers = [
+        JointStateReader(f, JOINTS, plausibility=StatePlausibility(np.ones(3)), sources=w)  # type: ignore[arg-type]
+        for f, w in zip(feeds, watches, strict=True)
+    ]
+    repeated, values = 0, dict.fromkeys(JOINTS, 0.0)
+    for k in range(2000):
+        for _ in range(rng.choice((0, 1, 1, 1, 2))):
+            event = rng.random()
+            if event < 0.2:
+                values = {n: q + rng.choice((0.0, 1e-13, 1e-3)) for n, q in values.items()}
+            spike = 9.0 if event > 0.99 else 0.0
+            names = JOINTS[: rng.randint(1, 3)] if event > 0.95 else JOINTS
+            velocity = [math.nan if event < 0.01 else 0.0] * len(names)
+            numbers = rng.choice(((k,), (k,), (k, 5), (None,)))
+            for feed in feeds:
+                feed.number = numbers[-1]
+                feed.send({n: values[n] + spike for n in names}, velocity, stamp=k * 0.01)
+        if rng.random() < 0.01:
+            for reader in readers:
+                reader.forget()
+        plain, fast = readers
+        assert plain.update() == fast.update()
+        repeated += fast.unchanged and bool(fast.updated.any())
+        for what in ("position", "velocity", "effort", "updated"):
+            np.testing.assert_array_equal(getattr(plain, what), getattr(fast, what))
+        assert (plain.stamp_ns, plain.received, plain.problem, plain.rejected) == (
+            fast.stamp_ns, fast.received, fast.problem, fast.rejected,
+        )  # fmt: skip
+        assert bool(plain.rival) == bool(fast.rival)
+        assert not (plain.unchanged and plain.updated.any())
+    assert repeated > 300
 
 
 def test_the_newest_of_several_counts(feed, reader):
@@ -157,17 +201,17 @@ def test_without_speeds_they_are_zero(feed, reader):
     ],
 )
 def test_lengths_that_do_not_fit_are_not_used(feed, reader, names, positions, velocities):
-    feed.waiting.append(JointState(name=names, position=positions, velocity=velocities))
+    feed.waiting.append((JointState(name=names, position=positions, velocity=velocities), None))
     assert not reader.update()
     assert not reader.received
     assert f"a message has {len(names)} names, {len(positions)} positions" in reader.fault(1.0)
 
 
 def test_an_empty_message_says_nothing(feed, reader):
-    feed.waiting.append(JointState())
+    feed.waiting.append((JointState(), None))
     assert not reader.update()
     feed.send({"a": 1.0, "b": 2.0, "c": 3.0})
-    feed.waiting.append(JointState())
+    feed.waiting.append((JointState(), None))
     assert reader.update()
 
 
@@ -214,7 +258,7 @@ def test_joints_whose_velocity_is_needed(feed):
     """A driver that measures velocities only; one of the joints is read by its position."""
     reader = JointStateReader(feed, JOINTS, by_velocity=("a", "c"))
     message = JointState(name=["c", "a"], velocity=[3.0, 1.0])
-    feed.waiting.append(message)
+    feed.waiting.append((message, None))
     assert not reader.update()
     assert reader.missing == ("b",)
     feed.send({"b": 0.5})
@@ -228,7 +272,7 @@ def test_joints_whose_velocity_is_needed(feed):
 
 
 def test_positions_are_needed_unless_said_otherwise(feed, reader):
-    feed.waiting.append(JointState(name=list(JOINTS), velocity=[1.0, 2.0, 3.0]))
+    feed.waiting.append((JointState(name=list(JOINTS), velocity=[1.0, 2.0, 3.0]), None))
     assert not reader.update()
     assert "3 names, 0 positions" in reader.fault(1.0)
 
