@@ -112,7 +112,7 @@ class JointStateReader:
         self.problem = ""
         """Why the newest rejected message was rejected."""
         self._no_joints, self._all_joints = np.zeros(n, np.bool_), np.ones(n, np.bool_)
-        self.updated: NDArray[np.bool_] = self._no_joints
+        self.updated = self._no_joints
         """Joints of which the last update read a state, shape (n,); read-only."""
         self.unchanged = False
         """Whether the last update read no message, or only repetitions of the state before it."""
@@ -146,16 +146,17 @@ class JointStateReader:
             return bool(messages)
         self._repeated.forget()
         self.updated = fresh = np.zeros(len(self.joint_names), dtype=bool)
-        for sample in self._samples(messages):
+        for message, sample in self._samples(messages):
+            alone = not np.count_nonzero(fresh)
             self._read(sample, fresh)
             if np.count_nonzero(fresh) == len(fresh):
+                if alone:
+                    self._repeated.keep(message)
                 break
         if not np.count_nonzero(fresh):
             return False
         self._received_at[fresh] = time.monotonic()
         self._oldest = float(self._received_at.min())
-        if len(messages) == 1 and np.count_nonzero(fresh) == len(fresh):
-            self._repeated.keep(messages[0][0])
         return self.received
 
     def _repeat(self, messages: _Messages) -> bool:
@@ -214,19 +215,20 @@ class JointStateReader:
         topic = self._subscription.topic
         return f"several publishers on {topic} report {self.joint_names[joint]}"
 
-    def _samples(self, messages: _Messages) -> Iterable[JointSample]:
-        """Return the valid messages, newest first.
+    def _samples(self, messages: _Messages) -> Iterable[tuple[Any, JointSample]]:
+        """Return the valid messages and their contents, newest first.
 
         Records which publisher reports which joints, if publishers are checked; otherwise messages
         are read only as far as needed.
         """
         if self._sources is None:
-            return filter(None, (self._sample(message) for message, _ in reversed(messages)))
+            newest_first = (message for message, _ in reversed(messages))
+            return ((m, sample) for m in newest_first if (sample := self._sample(m)) is not None)
         samples, now = [], time.monotonic()
         for message, number in messages:
             sample = self._sample(message)
             if sample is not None and (layout := self._layout(sample)) is not None:
-                samples.append(sample)
+                samples.append((message, sample))
                 self._places = layout.places
                 self._sources.note(layout.places, number, now)
         return reversed(samples)
