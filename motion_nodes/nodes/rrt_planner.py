@@ -43,7 +43,7 @@ from motion_nodes.nodes.planner.planning_requests import PlanningRequests
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.nodes.planner.recover_service import RecoverService
 from motion_nodes.nodes.planner.scene_files import SceneFiles
-from motion_nodes.planning.warm_up import compile_apart
+from motion_nodes.planning.warm_up import compile_apart, is_prepared
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.trajectory_client import TrajectoryClient
 from motion_nodes.ros.clients.trajectory_execution import StopCause, TrajectoryExecution
@@ -216,10 +216,19 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
             self._actions.finish()
 
     def waiting_for(self) -> str:
-        """Return why requests have to wait: compilation, or an unknown state of the robot."""
-        if not self.requests.warm.is_set():
-            return "compiled planning kernels (half a minute at the first start on a machine)"
+        """Return why requests are not accepted: the state of the robot is unknown.
+
+        They wait while kernels are compiled, once per machine; loading takes a moment.
+        """
+        if not (self._compiles or self.requests.warm.is_set()):
+            return "the planning kernels"
         return self._state.newest()[1]
+
+    def notice(self) -> str:
+        """Return that plans have to wait for compilation, if so."""
+        if self.requests.warm.is_set():
+            return ""
+        return "plans wait until the planners are compiled, about half a minute once per machine"
 
     def diagnose(self, report: Report) -> None:
         """Report readiness, active motions and request counts."""
@@ -241,6 +250,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
     def _start_warm_up(self) -> None:
         """Compile and load the kernels in a thread, as the executor serves other nodes, too."""
         released = self._released = threading.Event()
+        self._compiles = not is_prepared()
         own_file = (self.robot.directory / ROBOT_FILE).is_file()
         source = str(self.robot.directory) if own_file else self.params.robot
         threading.Thread(
