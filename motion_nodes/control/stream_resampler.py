@@ -185,7 +185,9 @@ class StreamResampler:
         piece = self._joined(self._knots[-1], stamp_ns, sample) if self._knots else None
         self._knots.append(Knot(stamp_ns, sample, piece))
         if before is not None and played is not None and self._knots[0].stamp_ns <= played:
-            self._blend_from(before, self._curve(played), played, missed)
+            after = self._curve(played)
+            if after is not before:
+                self._blend_from(before, after, played, missed)
         return True
 
     def sample(self, time_ns: int) -> StreamSample | None:

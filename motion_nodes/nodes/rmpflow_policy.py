@@ -55,7 +55,7 @@ from motion_nodes.ros.transforms import frame_id, frame_prefix
 from motion_nodes.scene.scene import Scene
 
 SLOW_RATE = 50.0
-"""Rate of the slow loop [Hz]."""
+"""Rate of the slow loop [Hz]; half of it without a target."""
 TRANSFORM_TIME = 5.0
 """Time for which /tf is read after a target in a frame that is not the robot's [s]."""
 IDLE_RATE = 50.0
@@ -330,6 +330,8 @@ class RmpflowPolicyNode(RobotNode[Any]):
         snapshot, self._snapshot = self._snapshot, None
         if snapshot is not None:
             self._reports.publish(snapshot, self._idle_view, refusal)
+        if self._slow is not None:
+            self._slow.stride = 2 if self._follower.silent and not requested else 1
 
     def _slow_crashed(self, error: BaseException) -> None:
         text = f"the planning scene is no longer updated: {error!r}"
