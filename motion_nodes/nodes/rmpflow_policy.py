@@ -8,6 +8,7 @@ publishes status. Without a target no references are sent, so other commands can
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -52,6 +53,7 @@ from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.transforms import frame_id, frame_prefix
+from motion_nodes.scene.exact_warm_up import after_compilation
 from motion_nodes.scene.scene import Scene
 
 SLOW_RATE = 50.0
@@ -113,6 +115,8 @@ class RmpflowPolicyNode(RobotNode[Any]):
         settings = settings_of(params, self._base_settings)
         policy = make_policy(params, robot, settings, tool)
         follower = self._follower = Follower(policy, follower_settings(params))
+        self._prepared = threading.Event()
+        after_compilation(self._prepare)
         prefix = frame_prefix(self, params.tf_frame_prefix)
         self._base = frame_id(prefix, robot.base_frame)
         kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
@@ -142,6 +146,12 @@ class RmpflowPolicyNode(RobotNode[Any]):
         self._snapshot: PolicySnapshot | None = self._make_snapshot()
         self._idle_view: PolicyView | None = None
 
+    def _prepare(self) -> None:
+        try:
+            self._follower.prepare()
+        finally:
+            self._prepared.set()
+
     def release(self) -> None:
         """Destroy the endpoints."""
         for part in (self._scene_follower, self._frames, self._escape, self._jobs_of_executor):
@@ -166,7 +176,9 @@ class RmpflowPolicyNode(RobotNode[Any]):
         now = now_ns * 1e-9
         self._check_preemption()
         self._inputs.take(now)
-        robot = None if follower.silent else self._read_robot(now_ns)
+        # A motion begins when the robot's state is given.
+        waits = follower.silent or not self._prepared.is_set()
+        robot = None if waits else self._read_robot(now_ns)
         self._apply_scene(now)
         if follower.silent:
             self._idle_view = self._robot.idle_view(follower.policy.scene) or self._idle_view
@@ -224,6 +236,12 @@ class RmpflowPolicyNode(RobotNode[Any]):
     def waiting_for(self) -> str:
         """Return why the robot's state is unknown."""
         return "" if self._robot.state.received else self._robot.fault
+
+    def notice(self) -> str:
+        """Return that targets have to wait for compilation, if so."""
+        if self._prepared.is_set():
+            return ""
+        return "targets wait until the collision checks are compiled, seconds once per machine"
 
     def diagnose(self, report: Report) -> None:
         """Report the state of policy, robot, controller, scene and inputs."""

@@ -11,7 +11,8 @@ Robotics & Automation Magazine 4(1), 1997, for admissible velocities: those that
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.standing_obstacles import ENDS, StandingObstacles
 from motion_nodes.scene.checker import CollisionChecker
+
+if TYPE_CHECKING:
+    from motion_nodes.scene.exact_checks import ExactChecks
 
 _HOLD = 0.2
 """Time at rest after which the policy may move again [s]."""
@@ -47,16 +51,23 @@ class BrakingGuard:
 
     def __init__(self, policy: RmpflowPolicy) -> None:
         self._policy = policy
-        robot, joints = policy.robot, policy.active_joints
-        checked = (*joints, *policy.watched_joints)
-        self._exact = CollisionChecker(robot, checked).exact
-        self._exact.is_free(robot.home[robot.indices(checked)])  # loads the kernel
-        self._obstacles = StandingObstacles(policy, checked)
-        limits = robot.limits.select(joints)
+        joints = policy.active_joints
+        self._checked = (*joints, *policy.watched_joints)
+        self._obstacles = StandingObstacles(policy, self._checked)
+        limits = policy.robot.limits.select(joints)
         self._lower, self._upper = limits.lower, limits.upper
         self._last: tuple[Array, Array] | None = None
         self._proven, self._braking = _NOTHING, False
         self._rested = 0.0
+
+    def prepare(self) -> None:
+        """Load the exact checks, or compile them; otherwise the first motion does."""
+        robot = self._policy.robot
+        self._exact.is_free(robot.home[robot.indices(self._checked)])
+
+    @functools.cached_property
+    def _exact(self) -> ExactChecks:
+        return CollisionChecker(self._policy.robot, self._checked).exact
 
     @property
     def braking(self) -> bool:

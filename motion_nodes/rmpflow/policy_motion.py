@@ -37,6 +37,8 @@ class PolicyMotion:
         self._policy = policy
         self._sent = SentReference()
         self._guard = BrakingGuard(policy)
+        self.prepare = self._guard.prepare
+        """Loads the collision checks, in any thread; otherwise the first motion does."""
         self._pending = 0.0
         """Time that is not integrated yet [s]."""
         self._time = 0.0

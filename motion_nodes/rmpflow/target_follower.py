@@ -61,6 +61,7 @@ class Follower:
         self.motions = 0
         """Number of motions begun: each is a deliberate command to the joints."""
         self._motion = PolicyMotion(policy)
+        self.prepare = self._motion.prepare  # otherwise the first motion does
         self._stopping_for = 0.0
 
     def follow_pose(self, X_WT: ArrayLike, at: float, *, oriented: bool = True) -> None:

@@ -13,6 +13,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 
 import numpy as np
 
@@ -34,6 +36,33 @@ def compile_exact_checks() -> None:
     if needs_compilation():
         command = [sys.executable, "-m", "motion_nodes.scene.exact_warm_up", str(os.getpid())]
         subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
+
+
+def after_compilation(action: Callable[[], None]) -> threading.Event:
+    """Call a function that needs the exact checks, once they are compiled.
+
+    Args:
+        action: called at once if they are, else in a thread after another process has compiled
+            them.
+
+    Returns:
+        An event that is set when they are compiled, before ``action`` is called.
+    """
+    compiled = threading.Event()
+    if not needs_compilation():
+        compiled.set()
+        action()
+        return compiled
+
+    def wait() -> None:
+        try:
+            compile_exact_checks()
+        finally:
+            compiled.set()
+        action()
+
+    threading.Thread(target=wait, name="exact-checks", daemon=True).start()
+    return compiled
 
 
 def main() -> None:

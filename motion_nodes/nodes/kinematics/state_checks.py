@@ -12,7 +12,7 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.contacts import Contact
-from motion_nodes.scene.exact_warm_up import compile_exact_checks, needs_compilation
+from motion_nodes.scene.exact_warm_up import after_compilation
 from motion_nodes.scene.moved_links import scene_for
 from motion_nodes.scene.scene import Scene
 
@@ -39,18 +39,7 @@ class StateChecks:
 
     def warm_up(self) -> None:
         """Prepare the checks of the groups with a tip; compile them first, in a thread."""
-        if not needs_compilation():
-            self._prepare()
-            return
-        self._compiled.clear()
-        threading.Thread(target=self._compile, name="exact-checks", daemon=True).start()
-
-    def _compile(self) -> None:
-        try:
-            compile_exact_checks()
-        finally:
-            self._compiled.set()
-        self._prepare()
+        self._compiled = after_compilation(self._prepare)
 
     def _prepare(self) -> None:
         chains = [group.joints for group in self._robot.groups.values() if group.tip is not None]
