@@ -7,6 +7,7 @@ A target preempts other commands of the arm's joints, and is preempted by any ot
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,8 @@ LABELS = {
 """Labels of the states of a managed node."""
 MAX_POSES = 1000
 """Max number of poses of a trajectory: they are read in the control loop."""
+LOOK_PERIOD = 0.0035
+"""[s] Min wall time between two polls without an active law, for controllers above 250 Hz."""
 Apply = Callable[[CartesianImpedance, Any], None]
 
 
@@ -90,6 +93,7 @@ class ImpedanceInputs:
         self._kinematics = Kinematics(robot.tree, node.params.joints, base=robot.base_frame)
         self._prefix = frame_prefix(node, node.params.tf_frame_prefix)
         self._senders = StreamSenders(host.runner.begin_stream)
+        self._taken_at = 0.0
         self._topics: list[tuple[PolledSubscription[Any], str, Apply]] = [
             (node.poll(kind, f"{IMPEDANCE_CONTROLLER}/{name}", depth),
              f"{IMPEDANCE_CONTROLLER}/{name}", apply)
@@ -107,11 +111,15 @@ class ImpedanceInputs:
         node.serve(ChangeState, f"{IMPEDANCE_CONTROLLER}/change_state", self._on_change_state)
 
     def take(self, now: float) -> None:
-        """Apply the received messages.
+        """Apply the received messages; without an active law at most each 3.5 ms of wall time.
 
         Args:
             now: ROS time [s].
         """
+        wall = time.monotonic()
+        if wall - self._taken_at < LOOK_PERIOD and self._host.runner.compliance.law is None:
+            return
+        self._taken_at = wall
         for topic, name, apply in self._topics:
             for message, number, sent in topic.traced():
                 sender = message.header.frame_id if isinstance(message, JointState) else ""
