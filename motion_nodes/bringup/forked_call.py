@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import sys
@@ -25,6 +26,7 @@ def forked_call(function: Callable[[], T]) -> T:
 
     Raises:
         MotionError: the function raised one; with its text.
+        SystemExit: the function raised one; with its code.
         RuntimeError: the child ended without a result; its traceback was printed.
     """
     if threading.active_count() > 1:
@@ -42,9 +44,11 @@ def forked_call(function: Callable[[], T]) -> T:
     os.waitpid(child, 0)
     if not content:
         raise RuntimeError(f"child process {child} ended without a result")
-    result, refusal = pickle.loads(content)
+    result, refusal, end = pickle.loads(content)
     if refusal is not None:
         raise MotionError(refusal)
+    if end is not None:
+        raise end
     return cast(T, result)
 
 
@@ -53,10 +57,13 @@ def _send_result(function: Callable[[], T], writer: int) -> None:
     code = 1
     try:
         try:
-            content = pickle.dumps((function(), None))
+            content = pickle.dumps((function(), None, None))
         except MotionError as error:
-            content = pickle.dumps((None, str(error)))
-        with open(writer, "wb") as pipe:
+            content = pickle.dumps((None, str(error), None))
+        except SystemExit as end:
+            content = pickle.dumps((None, None, end))
+        # Ctrl-C ends the parent, too.
+        with contextlib.suppress(BrokenPipeError), open(writer, "wb") as pipe:
             pipe.write(content)
         code = 0
     except Exception:

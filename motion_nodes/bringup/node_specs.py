@@ -20,12 +20,17 @@ ALONE = (
     "policy_controller",
     "robot_driver",
 )
-"""Executables with a process of their own: those with high computational load, and the driver,
-whose loop must not be delayed."""
+"""Executables outside the container: those with high computational load, and the driver, whose
+loop must not be delayed."""
 
-JOINED = {"trajectory_generator": "rrt_planner", "task_server": "rrt_planner"}
-"""Executables that share the process of another one of their robot: they only serve requests,
-without control loops. Each process saved is 50 MB and some percent of a processor."""
+JOINED = {
+    "trajectory_generator": "rrt_planner",
+    "rmpflow_policy": "rrt_planner",
+    "task_server": "rrt_planner",
+}
+"""Executables that share the process of another one of their robot. Each process saved is 50 MB or
+more, and some percent of a processor. Plans are computed in threads, mostly without the GIL: they
+delay the reactive policy's loop little, and its references keep their stamps."""
 
 WITHOUT_MOTION = (
     "robot_state",
@@ -76,7 +81,7 @@ class NodeSpec:
         """Whether it is not in the container.
 
         The simulation replaces the robots; planning, trajectory generation, the search for grasps
-        and the reactive policy hold the GIL for long, which would delay other loops of the process.
+        and the reactive policy hold the GIL for long, which would delay the joint controller.
         """
         return self.is_simulation or self.executable in ALONE
 

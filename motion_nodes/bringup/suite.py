@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from motion_nodes.bringup.forked_call import forked_call
@@ -28,25 +29,39 @@ PERIOD, PERIOD_STARTING = 0.2, 0.02
 """[s] Period of the supervision, after all nodes are ready and before."""
 
 
+@dataclass(frozen=True)
+class SuiteOptions:
+    """Nodes of a suite, and how their processes run."""
+
+    config: BringupConfig
+    composed: bool = True
+    """Whether nodes share processes."""
+    respawn: bool = True
+    """Whether lost processes are replaced."""
+
+
+@dataclass(frozen=True)
+class _Composition:
+    specs: list[NodeSpec]
+    next_steps: str
+    """Command to try when the suite is ready."""
+    composed: bool
+    respawn: bool
+
+
 def say(text: str) -> None:
     """Print a line at once."""
     print(f"motion: {text}", flush=True)
 
 
 def run_suite(
-    configure: Callable[[], BringupConfig],
-    *,
-    composed: bool,
-    respawn: bool,
-    template: ProcessTemplate | None = None,
+    configure: Callable[[], SuiteOptions], template: ProcessTemplate | None = None
 ) -> int:
     """Run the suite until a signal is received or no process is running.
 
     Args:
-        configure: returns the nodes; called in another process (:func:`forked_call`), because
+        configure: returns the options; called in another process (:func:`forked_call`), because
             robots and their libraries are only needed to compose the suite.
-        composed: whether nodes share a process.
-        respawn: whether lost processes are replaced.
         template: forks the processes; None: each is started by its command line.
 
     Returns:
@@ -55,12 +70,13 @@ def run_suite(
     Raises:
         MotionError: the suite cannot be started.
     """
-    specs, next_steps = forked_call(lambda: _composition(configure()))
+    made = forked_call(lambda: _composition(configure()))
+    specs, composed, respawn = made.specs, made.composed, made.respawn
     names = [spec.full_name for spec in specs]
     signals.stop_quietly()
     signals.nodes_exist()
     say(f"starting {', '.join(names)}; Ctrl-C stops")
-    startup = Startup(names, say, lambda: next_steps)
+    startup = Startup(names, say, lambda: made.next_steps)
     supervisor = Supervisor(
         processes_for(specs, composed=composed),
         commands_for(specs, composed=composed),
@@ -82,13 +98,13 @@ def run_suite(
         return 1 if any(supervisor.failed.values()) else 0
 
 
-def _composition(config: BringupConfig) -> tuple[list[NodeSpec], str]:
-    """Return the nodes of a suite, and a command to try when it is ready."""
+def _composition(options: SuiteOptions) -> _Composition:
     from motion_nodes.bringup.compose import nodes_for
     from motion_nodes.bringup.libraries import check_libraries
 
+    config = options.config
     check_libraries(config)
-    return nodes_for(config), _next_steps(config)
+    return _Composition(nodes_for(config), _next_steps(config), options.composed, options.respawn)
 
 
 def _did_not_come_up(supervisor: Supervisor, startup: Startup, *, respawn: bool) -> list[str]:
@@ -132,21 +148,20 @@ def main(arguments: Sequence[str]) -> int:
     """Run the suite of some launch arguments; return the exit code."""
     try:
         values = dict(pair(argument) for argument in arguments)
-        composed = values.get("use_composition", "true") == "true"
-        respawn = values.get("respawn") != "false"
         with ProcessTemplate() as template:
-            return run_suite(
-                lambda: _config(values), composed=composed, respawn=respawn, template=template
-            )
+            return run_suite(lambda: _options(values), template)
     except MotionError as error:
         print(f"motion: {error}", file=sys.stderr)
         return 2
 
 
-def _config(values: dict[str, str]) -> BringupConfig:
+def _options(values: dict[str, str]) -> SuiteOptions:
     from motion_nodes.bringup.arguments import config_from
 
-    return config_from(values)
+    composed = values.get("use_composition", "true") == "true"
+    return SuiteOptions(
+        config_from(values), composed=composed, respawn=values.get("respawn") != "false"
+    )
 
 
 def pair(argument: str) -> tuple[str, str]:

@@ -22,6 +22,7 @@ import motion_nodes
 from motion_nodes import kernels
 from motion_nodes.kernels import cache
 from motion_nodes.kernels.compute_clock import begin_compiling, end_compiling
+from motion_nodes.kernels.kernel_library import use_kernel_libraries
 from motion_nodes.kernels.numba_cache import with_checksums
 from motion_nodes.kernels.sources import ROOM
 
@@ -53,6 +54,7 @@ class _CompilerLock(event.Listener):  # type: ignore[misc]
 
 
 event.register("numba:compiler_lock", _CompilerLock())
+use_kernel_libraries()
 
 
 def kernel(function: Function) -> Function:

@@ -120,19 +120,19 @@ def test_tasks_share_the_process_of_the_planner_not_that_of_the_joint_controller
 def test_composed_means_one_process_beside_the_simulation_and_those_that_plan():
     specs = nodes_for(config("a:=jetbot", "b:=franka"))
     composed = commands_for(specs, composed=True)
-    alone = {"mujoco_sim", "b/move_group", "b/rmpflow_policy"}
+    alone = {"mujoco_sim", "b/move_group"}
+    planners = ["move_group", "rmpflow_policy", "trajectory_generator"]
     assert set(composed) == {*alone, "container"}
     listed = json.loads(composed["container"][-1])
-    assert len(listed) == len(specs) - len(alone) - 1
+    assert len(listed) == len(specs) - len(planners) - 1
     planning = json.loads(composed["b/move_group"][-1])
-    assert [each["executable"] for each in planning] == ["rrt_planner", "trajectory_generator"]
-    assert [spec.name for spec in processes_for(specs, composed=True)["b/move_group"]] == [
-        "move_group", "trajectory_generator",
-    ]  # fmt: skip
+    assert [each["executable"] for each in planning] == ["rrt_planner", *planners[1:]]
+    assert [spec.name for spec in processes_for(specs, composed=True)["b/move_group"]] == planners
     unplanned = [spec for spec in specs if spec.executable != "rrt_planner"]
-    generator = commands_for(unplanned, composed=True)["b/trajectory_generator"]
-    assert "trajectory_generator" in generator
-    assert "container" not in generator
+    commands = commands_for(unplanned, composed=True)
+    for name in planners[1:]:
+        assert name in commands[f"b/{name}"]
+        assert "container" not in commands[f"b/{name}"]
     alone = commands_for(specs, composed=False)
     assert len(alone) == len(specs)
     assert "b/joint_trajectory_controller" in alone

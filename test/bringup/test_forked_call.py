@@ -35,16 +35,21 @@ try:
     forked_call(lambda: 1 // 0)
 except RuntimeError as error:
     print(error)
+try:
+    forked_call(lambda: sys.exit(3))
+except SystemExit as end:
+    print(end.code)
 """
 
 
 def test_results_and_refusals_of_the_child_arrive():
     ran = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True)
-    results, refusal, failure = ran.stdout.splitlines()
+    results, refusal, failure, code = ran.stdout.splitlines()
     assert results == "True True"
     assert refusal == str(RobotNotFound("frank", ["franka"]))
     assert "without a result" in failure
     assert "ZeroDivisionError" in ran.stderr
+    assert code == "3"
 
 
 def test_with_other_threads_it_is_called_in_this_process():

@@ -10,7 +10,7 @@ import pytest
 from motion_nodes.bringup import startup as module
 from motion_nodes.bringup.processes import ProcessGroup
 from motion_nodes.bringup.startup import Startup
-from motion_nodes.bringup.suite import run_suite
+from motion_nodes.bringup.suite import SuiteOptions, run_suite
 from motion_nodes.ros.readiness import (
     ASLEEP,
     FAILED,
@@ -194,7 +194,7 @@ def test_a_suite_that_cannot_start_says_which_node_and_why(monkeypatch, capsys, 
     config = BringupConfig(
         placements=parse_placements(["jetbot"]), backend="mock", viewer="none"
     )  # fmt: skip
-    assert run_suite(lambda: config, composed=True, respawn=respawn) == 1
+    assert run_suite(lambda: SuiteOptions(config, respawn=respawn)) == 1
     told = capsys.readouterr().out
     assert "diff_drive_controller cannot start: no wheels" in told
     assert "stopping all" in told

@@ -122,7 +122,7 @@ def test_a_simulation_that_ends_begins_anew_at_time_zero(running):
 
 
 def test_a_node_that_always_dies_stays_down_and_the_rest_goes_on(running):
-    name, down = "rmpflow_policy", "it stays down after 3 restarts within 60 s"
+    name, down = PLANNER, "it stays down after 3 restarts within 60 s"
     for times in range(1, 12):  # on a slow machine some restarts have left the window
         os.kill(running.pid(name), signal.SIGKILL)
         running.until_said(f"motion: {name} ended with signal 9", times)

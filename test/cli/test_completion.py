@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from motion_nodes.cli.main import app
+from motion_nodes.cli.app import app
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from motion_nodes.cli.main import app
+from motion_nodes.cli.app import app
 from motion_nodes.model.loader import load_robot
 
 DOCS = Path(__file__).parents[2] / "docs"

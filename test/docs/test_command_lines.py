@@ -20,7 +20,8 @@ from patience import wait_until
 from ros_processes import rates
 
 from motion_nodes.bringup.arguments import config_from
-from motion_nodes.cli.main import app, main
+from motion_nodes.cli.app import app
+from motion_nodes.cli.main import main
 from motion_nodes.cli.ros2 import parser_of
 from motion_nodes.cli.ros2_processes import LAUNCH_FILES
 from motion_nodes.nodes.clients.ros2.messages import interface_type, message_from

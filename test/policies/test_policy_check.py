@@ -13,7 +13,7 @@ from policies.descriptors import ENV_YAML, descriptor, write_descriptor
 from policies.standing_policy import STANDING
 from typer.testing import CliRunner
 
-from motion_nodes.cli.main import app
+from motion_nodes.cli.app import app
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.loader import load_robot
 from motion_nodes.policies.env_file import breadth_first_joints

@@ -186,7 +186,7 @@ def test_three_hundred_links_and_foreign_names(tmp_path: Path) -> None:
 def test_the_command_tells_what_was_guessed_and_what_is_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from motion_nodes.cli.main import app
+    from motion_nodes.cli.app import app
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "r.urdf").write_text(robot(link("a"), link("b"), joint("j", "a", "b"), name="r1"))

