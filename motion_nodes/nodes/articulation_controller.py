@@ -48,8 +48,8 @@ from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 
-STAMP_TOLERANCE_NS = 100_000_000
-"""[ns] Max time by which the stamp of a state may be ahead of the node's time."""
+STAMP_TOLERANCE = 0.1
+"""[s] Max time by which the stamp of a state may be ahead of the node's time."""
 
 JUMP_TIME = 0.5
 """[s] Time after a time jump in which states from before it may still arrive."""
@@ -132,18 +132,18 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
 
     def tick(self, dt: float) -> None:
         """Read state and commands, and send one reference for each deadline."""
-        now_ns = self.now_ns()
+        now = self.step.now
         fresh = self._state.update()
-        if self._at_rest.begin() and self._holds() and self._repeat(now_ns, fresh=fresh):
+        if self._at_rest.begin() and self._holds() and self._repeat(now, fresh=fresh):
             return
         # Kept until the next reference, which may be that of a later cycle.
         self._fresh = self._fresh or fresh
         if self._monitor.update(self._outputs.sent, fresh=fresh, started=not self._unstarted):
             self._update_actions(0.0)
-        if fresh and self._unstarted and not self._state.rival and not self._before_jump(now_ns):
+        if fresh and self._unstarted and not self._state.rival and not self._before_jump(now):
             self._start()
-        self._streams.take(now_ns * 1e-9)
-        self._impedance.take(now_ns * 1e-9)
+        self._streams.take(now)
+        self._impedance.take(now)
         self._status.update(self.stop_reason or self.runner.fault)
         self._update_rest()
         if self._unstarted:
@@ -272,9 +272,9 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         still = not self.controller.moving and bool((speeds < REST_SPEED).all())
         self.rest.look(self.now(), still=still, fault=self.state_fault() or "")
 
-    def _before_jump(self, now_ns: int) -> bool:
+    def _before_jump(self, now: float) -> bool:
         """Return whether the newest state is from before a jump of time."""
-        ahead = self._state.stamp_ns - now_ns > STAMP_TOLERANCE_NS
+        ahead = self._state.stamp_ns * 1e-9 - now > STAMP_TOLERANCE
         return ahead and time.monotonic() - self._jumped_at < JUMP_TIME
 
     def _start(self) -> None:
@@ -303,10 +303,10 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         stopped = self._unstarted or self.rest.waiting or self._monitor.fault
         return not (stopped or self._state_lost or self.time_stands)
 
-    def _repeat(self, now_ns: int, *, fresh: bool) -> bool:
+    def _repeat(self, now: float, *, fresh: bool) -> bool:
         """Apply the received messages, and repeat the last command if they did not change it."""
-        self._streams.take(now_ns * 1e-9)
-        self._impedance.take(now_ns * 1e-9)
+        self._streams.take(now)
+        self._impedance.take(now)
         if not self._at_rest.repeat(self.deadlines):
             return False
         self._fresh = self._fresh or fresh

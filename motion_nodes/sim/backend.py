@@ -24,17 +24,15 @@ from motion_nodes.model.tree import Array, frozen
 from motion_nodes.sim.drive_targets import DriveTargets, JointTargets
 from motion_nodes.sim.placement import RobotPlacement
 
+MAX_SKIPPED = 10
+"""Max number of cycles in which the streams of resting references are not followed."""
+
 
 class UnknownRobot(MotionError, LookupError):
     """A robot name that the simulated cell does not have."""
 
     def __init__(self, given: str, allowed: Iterable[str]) -> None:
-        """Create the error.
-
-        Args:
-            given: the name.
-            allowed: names of the robots in the cell.
-        """
+        """Create the error of a name ``given``; ``allowed`` are those of the cell's robots."""
         self.given, self.allowed = given, tuple(allowed)
         super().__init__(
             f"the simulated cell has no robot '{given}'.{did_you_mean(given, self.allowed)}"
@@ -108,6 +106,8 @@ class RobotBackend(ABC):
         """The references that were merged last, by robot."""
         self._settled = False
         """Whether all references stay as they are until a stream has another sample."""
+        self._skipped, self._reached = 0, 0
+        """Number of times since the streams were followed, and the last of them [ns]."""
         self.set_resampling(ResamplerSettings())
 
     @property
@@ -188,7 +188,9 @@ class RobotBackend(ABC):
             self._tracks[name].push(stamp_ns, last.sample, last.joints)
             current.renew(last.joints, self.time)
             return
-        self._settled = False
+        if self._skipped:  # otherwise the sample would not be late
+            self._follow(self._reached)
+        self._settled, self._skipped = False, 0
         channels = current.check(targets)
         given = _commanded(channels)
         streamed = _commanded(channels[:2]) & (not current.gains_are_set)
@@ -219,11 +221,18 @@ class RobotBackend(ABC):
         while done < count:
             # At rest, all steps have the same references.
             end = count if self._settled else done + 1
-            self._settled = self._follow(begin_ns + round(1e9 * end * self.time_step / pace))
+            time_ns = begin_ns + round(1e9 * end * self.time_step / pace)
+            self._settled = self._stays(time_ns) or self._follow(time_ns)
             if self._settled and end < count:
                 continue
             self.step(end - done)
             done = end
+
+    def _stays(self, time_ns: int) -> bool:
+        """Return whether the streams need not be followed; they drop old samples at times."""
+        skips = self._settled and self._skipped < MAX_SKIPPED
+        self._skipped, self._reached = self._skipped + 1 if skips else 0, time_ns
+        return skips
 
     def _follow(self, time_ns: int) -> bool:
         """Merge the streams' references at a time [ns]; return whether they are all at rest."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from motion_nodes.model.loader import load_robot
+from motion_nodes.sim import backend
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.free_bodies import parse_free_body
 from motion_nodes.sim.mjcf import WorldConfig
@@ -134,3 +135,43 @@ def test_a_world_at_rest_sleeps_again(world):
     commands(world)
     run(world, SETTLES + 2.0)
     assert sleeps(world)
+
+
+def replayed(seed: int) -> np.ndarray:
+    """Return the positions of an arm that follows a stream with rests and late samples."""
+    rng = np.random.default_rng(seed)
+    world = MujocoWorld([RobotPlacement(load_robot("franka"), NAME, np.eye(4))])
+    q = world.state(NAME).position.copy()
+    none, still = np.full_like(q, np.nan), np.zeros_like(q)
+    resting = JointTargets(q.copy(), still, none)
+    period, seen, waiting = 4_000_000, [], []
+    velocity = still
+    for k in range(1500):
+        now = k * period
+        if k % 300 == 200:
+            velocity = np.concatenate((rng.uniform(-0.5, 0.5, 7), np.zeros(len(q) - 7)))
+        elif k % 300 == 280:
+            velocity, resting = still, JointTargets(q.copy(), still, none)
+        if velocity.any():
+            q = q + velocity * period * 1e-9
+            sample = JointTargets(q.copy(), velocity, none)
+        else:
+            sample = resting
+        waiting.append((now, sample))
+        if rng.random() < 0.8:  # otherwise it comes with the next one
+            for stamp, late in waiting:
+                world.stream(NAME, late, stamp)
+            waiting.clear()
+        world.advance(2, now)
+        seen.append(world.state(NAME).position)
+    return np.array(seen)
+
+
+def test_streams_at_rest_are_followed_rarely_without_a_difference(monkeypatch):
+    for seed in (1, 2):
+        rarely = replayed(seed)
+        with monkeypatch.context() as patch:
+            patch.setattr(backend, "MAX_SKIPPED", 0)
+            always = replayed(seed)
+        assert np.ptp(rarely, axis=0).max() > 0.1
+        np.testing.assert_allclose(rarely, always, rtol=0.0, atol=1e-12)

@@ -49,8 +49,8 @@ LABELS = {
 """Labels of the states of a managed node."""
 MAX_POSES = 1000
 """Max number of poses of a trajectory: they are read in the control loop."""
-LOOK_PERIOD = 0.0035
-"""[s] Min wall time between two polls without an active law, for controllers above 250 Hz."""
+LOOK_PERIOD = 0.0075
+"""[s] Min wall time between two polls without an active law."""
 Apply = Callable[[CartesianImpedance, Any], None]
 
 
@@ -111,7 +111,7 @@ class ImpedanceInputs:
         node.serve(ChangeState, f"{IMPEDANCE_CONTROLLER}/change_state", self._on_change_state)
 
     def take(self, now: float) -> None:
-        """Apply the received messages; without an active law at most each 3.5 ms of wall time.
+        """Apply the received messages; without an active law at most each 7.5 ms of wall time.
 
         Args:
             now: ROS time [s].
