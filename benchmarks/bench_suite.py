@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resources of a running suite per process: CPU, memory, threads, idle and moving.
 
-Run: ``python benchmarks/bench_suite.py`` (about 40 seconds).
+Run: ``python benchmarks/bench_suite.py`` (about 50 seconds).
 
 Starts ``motion up`` like a user, with the browser viewer but without an open page. Moving:
 references for the arm at 50 Hz and twists for the base at 20 Hz, from a client that is not counted.
@@ -32,7 +32,7 @@ SUITES = {
     "motion up franka": ["franka"],
     "motion up franka jetbot (the demo's robots)": ["franka:=franka", "jetbot:=jetbot@0.6,-0.5,0"],
 }
-SETTLE = 2.0  # Time from the start to the measurement of the idle suite [s]
+SETTLE = 6.0  # Time from the start to the measurement of the idle suite, until the arm rests [s]
 MOVING = 0.05  # Min velocity of a commanded joint [rad/s or m/s]
 
 

@@ -299,9 +299,10 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._unstarted = False
 
     def _holds(self) -> bool:
-        """Return whether the joints are controlled, without a fault."""
+        """Return whether the joints are controlled, without a fault or another publisher."""
         stopped = self._unstarted or self.rest.waiting or self._monitor.fault
-        return not (stopped or self._state_lost or self.time_stands)
+        watched = self._state_lost or self.time_stands or not self._monitor.alone
+        return not (stopped or watched)
 
     def _repeat(self, now: float, *, fresh: bool) -> bool:
         """Apply the received messages, and repeat the last command if they did not change it."""

@@ -36,7 +36,8 @@ class CommandRivals:
         self._commands = node.poll_bytes(JointState, "joint_command", qos.STATES)
         self._reader = JointSampleReader()
         self._due = 0.0
-        self._alone = True
+        self.alone = True
+        """Whether no other node publishes commands; its messages are not read then."""
         self._at = -np.inf
         self._text = ""
 
@@ -49,8 +50,8 @@ class CommandRivals:
         now = time.monotonic()
         if now >= self._due:
             self._due = now + PERIOD
-            self._alone = self._commands.publishers < 2
-        if not self._alone:
+            self.alone = self._commands.publishers < 2
+        if not self.alone:
             for message in self._commands.all():
                 joint = self._commanded(message, sent)
                 if joint:

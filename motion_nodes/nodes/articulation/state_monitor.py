@@ -46,6 +46,11 @@ class StateMonitor:
         """Whether the measured state may not be used."""
         return len(self._frozen.joints) > 0
 
+    @property
+    def alone(self) -> bool:
+        """Whether no other node publishes commands."""
+        return self._rivals.alone
+
     def update(self, sent: Container[int], *, fresh: bool, started: bool) -> bool:
         """Check states and publishers; return whether the joints were stopped.
 
