@@ -87,7 +87,7 @@ def go(
     if failure:
         say(f"target not reached: {failure.rstrip('.')}.")
         if time.monotonic() - begin > timeout:
-            say("Is `motion up` running, with the same ROS_DOMAIN_ID and namespace?")
+            say("Is `motion up` running, with this robot and the same ROS_DOMAIN_ID and namespace?")
         raise typer.Exit(NO_SOLUTION)
     say(f"target reached after {time.monotonic() - begin:.1f} s.")
 

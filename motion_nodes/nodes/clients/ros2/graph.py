@@ -105,6 +105,20 @@ def named(kind: str, name: str, types: Callable[[], Mapping[str, list[str]]]) ->
     return found
 
 
+def report_waiting(what: str, name: str, types: Mapping[str, list[str]]) -> None:
+    """Print what a client waits for, with the nearest name that others use.
+
+    Args:
+        what: such as "service", for the text.
+        name: name of the topic, service or action.
+        types: types by name.
+    """
+    name = full_name(name)
+    others = [other for other in types if other != name and not is_hidden(other)]
+    hint, _, _ = did_you_mean(name, others).partition(" Available:")
+    print(f"waiting for {what} {name}{'.' if hint else ''}{hint}", flush=True)
+
+
 def is_hidden(name: str) -> bool:
     """Return whether a part of a name begins with an underscore."""
     return any(part.startswith("_") for part in name.split("/"))
