@@ -85,7 +85,8 @@ def go(
     begin = time.monotonic()
     failure = execute(request, timeout, say)
     if failure:
-        say(f"target not reached: {failure.rstrip('.')}.")
+        end = "" if failure.endswith((".", "?")) else "."
+        say(f"target not reached: {failure}{end}")
         if time.monotonic() - begin > timeout:
             say("Is `motion up` running, with this robot and the same ROS_DOMAIN_ID and namespace?")
         raise typer.Exit(NO_SOLUTION)

@@ -68,9 +68,7 @@ class HealthPanel:
         bad = [level for level in ("ERROR", "WARN", "STALE", "SILENT") if level in levels]
         if not bad:
             return f"{count} nodes OK"
-        return ", ".join(f"{levels.count(level)} {level}" for level in bad) + (
-            f" of {count} nodes"
-        )
+        return ", ".join(f"{levels.count(level)} {level}" for level in bad) + (f" of {count} nodes")
 
     def refresh(self) -> None:
         """Update the table; on viser's event loop."""
