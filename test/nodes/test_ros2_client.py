@@ -164,6 +164,11 @@ def test_verbs_against_a_node(listener):
     )
     assert code == 1
     assert "Did you mean '/number'?" in told
+    code, told = ros2_process(
+        "topic", "pub", "--once", "--max-wait-time-secs", "2.5", "/number", "std_msgs/String"
+    )
+    assert code == 1
+    assert "whose type is std_msgs/msg/Float64" in told
     # On a loaded machine nodes are discovered one by one.
     listed = ros2_process("node", "list", "--spin-time", "3")[1].split()
     assert "/listener" in listed

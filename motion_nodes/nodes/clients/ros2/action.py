@@ -114,7 +114,7 @@ def _send_goal(options: argparse.Namespace) -> int:
                 print(f"there is no action server {full_name(options.action)}")
                 return 1
             if waited % 2.0 == 0.0:
-                report_waiting("action server", options.action, _types(node))
+                report_waiting("action server", options.action, options.type, _types(node))
 
         def feedback(message: object) -> None:
             text = message_text(message.feedback, indent="  ")  # type: ignore[attr-defined]

@@ -96,7 +96,7 @@ def _call(options: argparse.Namespace) -> int:
                 return 1
             if time.monotonic() - noticed > 2.0:
                 noticed = time.monotonic()
-                report_waiting("service", client.srv_name, _types(node))
+                report_waiting("service", client.srv_name, options.type, _types(node))
         while True:
             response = complete(node, client.call_async(request))
             if response is None:

@@ -263,7 +263,9 @@ def _wait_for_subscriptions(
             return False
         if now - reported > 1.0:
             reported = now
-            report_waiting(f"{needed} subscription(s) of", publisher.topic_name, _types(node))
+            report_waiting(
+                f"{needed} subscription(s) of", publisher.topic_name, options.type, _types(node)
+            )
         if signals.STOP.wait(0.02):
             return False
     if needed:
