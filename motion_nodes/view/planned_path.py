@@ -218,7 +218,7 @@ def _at_end(rows: Array, q: Array) -> bool:
 
 def _moved(rows: Array) -> NDArray[np.bool_]:
     """Return which joints a plan moves, shape (n,)."""
-    return np.ptp(rows, axis=0) > ARRIVED
+    return np.asarray(np.ptp(rows, axis=0) > ARRIVED)
 
 
 def _at(times: Array, rows: Array, now: float) -> Array:

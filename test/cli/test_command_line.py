@@ -27,6 +27,11 @@ def test_robots_lists_what_is_shipped():
         assert name in done.stdout
 
 
+def test_the_help_begins_with_a_running_suite():
+    text = motion("--help").stdout
+    assert text.index(" up ") < text.index(" fk ") < text.index(" doctor ")
+
+
 def test_describe_shows_limits_groups_and_states():
     done = motion("describe", "franka")
     assert done.returncode == 0
