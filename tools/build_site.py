@@ -5,7 +5,8 @@
     python tools/build_site.py
 
 Needs mkdocs-material and latex2mathml (requirements/docs.txt); neither this script nor the pages
-access the network. Links and anchors without target and pages outside the navigation are errors.
+access the network, and all pages, with their search, can be opened from the disk. Links and anchors
+without target, pages outside the navigation, and addresses that a page would load are errors.
 """
 
 from __future__ import annotations
@@ -23,6 +24,14 @@ from latex2mathml.converter import convert
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 SOURCE = ROOT / "build" / "site_src"
+STYLE = """
+.md-grid { max-width: 80rem; }
+.md-typeset table:not([class]) th { min-width: 0; }
+.md-typeset table:not([class]) :is(th, td) { padding: .5em .8em; }
+.md-typeset table:not([class]) td:first-child:has(> code:only-child) { min-width: 11em; }
+.md-typeset table:not([class]) td:last-child { min-width: 16em; }
+"""
+"""Wide pages and narrow cells, because tables of parameters have seven columns."""
 OTHERS = (
     "README.md",
     "CHANGELOG.md",
@@ -33,7 +42,47 @@ OTHERS = (
     "examples/README.md",
 )
 """Pages outside docs/, which go to project/ of the site."""
+LAST = ("CHANGELOG.md", "RESULTS.md")
+"""Pages that mention everything: the search lists them last."""
+RANK_LAST = "---\nsearch:\n  boost: 0.1\n---\n\n"
+SHIM = "https://unpkg.com/iframe-worker/shim"
+"""What the theme loads for its search without a server; replaced by :data:`WORKER`."""
+WORKER = """
+// Browsers start no workers in pages from the disk: the search runs in a hidden frame instead.
+if (location.protocol === "file:") {
+  window.Worker = class extends EventTarget {
+    constructor(url) {
+      super();
+      const frame = document.createElement("iframe");
+      frame.hidden = true;
+      (document.body || document.documentElement).append(frame);
+      this.worker = frame.contentWindow;
+      const page = this.worker.document;
+      page.open();
+      page.write("<script>var self = window, importScripts = () => {};</script>");
+      page.close();
+      this.worker.postMessage = data => {
+        const event = new MessageEvent("message", { data });
+        this.dispatchEvent(event);
+        if (this.onmessage) this.onmessage(event);
+      };
+      this.ready = new Promise((resolve, reject) => {
+        const script = page.createElement("script");
+        Object.assign(script, { src: url, onload: resolve, onerror: reject });
+        page.documentElement.append(script);
+      });
+    }
+    postMessage(data) {
+      this.ready.then(() => this.worker.dispatchEvent(new MessageEvent("message", { data })));
+    }
+    terminate() {}
+  };
+}
+"""
 
+_LOADED = re.compile(
+    r"""<(?:script|img|link rel="stylesheet")[^>]*? (?:src|href)="(https?:[^"]*)"""
+)
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 _CODE = re.compile(r"(^```.*?^```|^    .*?$|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 _DISPLAY = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
@@ -82,15 +131,17 @@ def with_mathematics(text: str) -> str:
 
 def navigation(config: str, places: dict[Path, Path]) -> str:
     """Return mkdocs.yml with the generated lists."""
-    named = set(re.findall(r"- (\S+\.md)", config))
+    named = set(re.findall(r"^ *- .*?(\S+\.md)$", config, re.MULTILINE))
     free = sorted(
         place.as_posix()
         for place in places.values()
         if place.suffix == ".md" and place.as_posix() not in named
     )
-    groups = {
+    groups: dict[str, list[str | dict[str, str]]] = {
         "ROBOTS": [name for name in free if "/robots/" in name],
-        "MATHEMATICS": [name for name in free if name.startswith("mathematics/")],
+        "MATHEMATICS": [
+            {Path(name).stem.capitalize(): name} for name in free if name.startswith("mathematics/")
+        ],
         "GUIDES": [name for name in free if "/" not in name],
     }
     rest = [name for name in free if name.startswith("project/") and "/robots/" not in name]
@@ -111,15 +162,25 @@ def main() -> int:
         target.parent.mkdir(parents=True, exist_ok=True)
         if file.suffix == ".md":
             text = with_links(file.read_text("utf-8"), file, places)
-            target.write_text(with_mathematics(text), "utf-8")
+            rank = RANK_LAST if file.name in LAST else ""
+            target.write_text(rank + with_mathematics(text), "utf-8")
         else:
             shutil.copyfile(file, target)
+    (SOURCE / "site.css").write_text(STYLE, "utf-8")
+    (SOURCE / "worker.js").write_text(WORKER, "utf-8")
     config = ROOT / "build" / "mkdocs.yml"
     text = navigation((ROOT / "mkdocs.yml").read_text("utf-8"), places)
     config.write_text(text.replace(": build/", ": "), "utf-8")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "DISABLE_MKDOCS_2_WARNING": "true"}
     code = subprocess.run(command, env=environment, check=False).returncode
+    for page in (ROOT / "build" / "site").rglob("*.html"):
+        there = Path(os.path.relpath(ROOT / "build" / "site" / "worker.js", page.parent))
+        text = page.read_text("utf-8").replace(SHIM, there.as_posix())
+        page.write_text(text, "utf-8")
+        for address in _LOADED.findall(text):
+            print(f"{page}: loads {address}")
+            code = 1
     print(f"the site is in {ROOT / 'build' / 'site'}" if code == 0 else "the site has faults")
     return code
 

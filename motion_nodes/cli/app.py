@@ -56,17 +56,8 @@ for _command in (
     app.command()(_command)
 
 ROS_COMMANDS = (
-    "demo",
-    "wait",
-    "go",
-    "recover",
-    "stop",
-    "resume",
-    "record",
-    "ros",
-    "task",
-    "mcp",
-)
+    "up", "demo", "wait", "go", "recover", "stop", "resume", "record", "ros", "task", "mcp",
+)  # fmt: skip
 """Commands that need rclpy and the message packages; for ``up`` see ``main.py``."""
 
 
@@ -374,3 +365,24 @@ def options_of_up(words: list[str]) -> SuiteOptions:
         if not read:
             raise
     return read[0]
+
+
+_INSTALLATION = ("setup", "doctor", "warm-up", "version")
+
+
+def _panel(name: str) -> str:
+    """Return the heading of a command in the help."""
+    if name in ROS_COMMANDS:
+        return "A running suite"
+    return "Installation" if name in _INSTALLATION else "Robots and motions, without ROS"
+
+
+for _info in app.registered_commands:
+    _info.name = _info.name or (_info.callback.__name__ if _info.callback else "")
+    _info.rich_help_panel = _panel(_info.name)
+# Panels appear in the order of their first commands.
+app.registered_commands.sort(
+    key=lambda info: ROS_COMMANDS.index(info.name) if info.name in ROS_COMMANDS else 99
+)
+for _group in app.registered_groups:
+    _group.rich_help_panel = _panel("")

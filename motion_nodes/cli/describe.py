@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -17,18 +18,24 @@ from motion_nodes.model.loader import available_robots
 from motion_nodes.model.robot import Robot
 from motion_nodes.robot_setup.derived_robot import load_description
 
+PACKAGE = Path(__file__).resolve().parents[1]
+"""Folder of the shipped robots."""
+
 
 def list_robots() -> None:
     """Print the known robots."""
-    table = Table("robot", "kind", "joints", "groups", "path", box=None)
-    for name, path in sorted(available_robots().items()):
+    known = sorted(available_robots().items())
+    names = Column("robot", no_wrap=True, min_width=max(len(name) for name, _ in known))
+    table = Table(names, "kind", "joints", "groups", "from", box=None)
+    for name, path in known:
+        place = "motion_nodes" if PACKAGE in path.parents else str(path.parent)
         try:
             robot = load_description(name)
         except MotionError as error:
             table.add_row(name, "[red]invalid[/red]", "", "", str(error))
             continue
         groups = ", ".join(robot.groups)
-        table.add_row(name, robot.kind, str(len(robot.joint_names)), groups, str(path))
+        table.add_row(name, robot.kind, str(len(robot.joint_names)), groups, place)
     Console().print(table)
 
 

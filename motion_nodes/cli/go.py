@@ -59,7 +59,7 @@ def go(
 
     from motion_nodes.cli.printing import say
     from motion_nodes.cli.values import NO_SOLUTION, PoseWords
-    from motion_nodes.errors import InvalidCommand
+    from motion_nodes.errors import InvalidCommand, RobotNotFound
     from motion_nodes.model.placement import parse_placement
     from motion_nodes.nodes.clients.go import execute
     from motion_nodes.robot_setup.derived_robot import load_description
@@ -70,8 +70,13 @@ def go(
     if not (math.isfinite(timeout) and timeout > 0.0):
         raise InvalidCommand(f"--timeout is {timeout:g}; it must be above 0.")
     place = parse_placement(robot)
-    known = load_description(place.robot)
     pose = PoseWords(to_position, to_rpy, to_quat)
+    try:
+        known = load_description(place.robot)
+    except RobotNotFound as error:
+        if to is not None or pose.given:
+            raise
+        raise InvalidCommand(f"{error} Goals follow it: motion go ROBOT --to {robot}.") from None
     if known.base is not None and group is None and not _for_its_arm(known, to, pose):
         if pose.given or (velocity, acceleration) != (1.0, 1.0):
             raise InvalidCommand(
@@ -85,9 +90,10 @@ def go(
     begin = time.monotonic()
     failure = execute(request, timeout, say)
     if failure:
-        say(f"target not reached: {failure.rstrip('.')}.")
+        end = "" if failure.endswith((".", "?")) else "."
+        say(f"target not reached: {failure}{end}")
         if time.monotonic() - begin > timeout:
-            say("Is `motion up` running, with the same ROS_DOMAIN_ID and namespace?")
+            say("Is `motion up` running, with this robot and the same ROS_DOMAIN_ID and namespace?")
         raise typer.Exit(NO_SOLUTION)
     say(f"target reached after {time.monotonic() - begin:.1f} s.")
 

@@ -32,6 +32,13 @@ COMMANDS = {
     "topic": (_CLIENTS + "topic", "list, inspect, print and publish topics"),
 }
 """Module of each command, imported on use, and its help text."""
+ELSEWHERE = {
+    "bag": "`motion record` records topics as CSV",
+    "control": "call the services of /controller_manager",
+    "doctor": "`motion doctor` checks the installation",
+    "wtf": "`motion doctor` checks the installation",
+}
+"""What serves in place of commands that need a ROS installation."""
 
 
 def parser_of(command: str, prog: str = "ros2") -> argparse.ArgumentParser:
@@ -63,9 +70,17 @@ def run(arguments: Sequence[str], prog: str) -> int:
         print(usage(prog))
         return 0
     if command not in COMMANDS:
-        print(f"{prog}: unknown command '{command}'.\n{usage(prog)}", file=sys.stderr)
+        other = (
+            f" It needs a ROS installation; {ELSEWHERE[command]}." if command in ELSEWHERE else ""
+        )
+        print(f"{prog}: unknown command '{command}'.{other}\n{usage(prog)}", file=sys.stderr)
         return 2
-    options = parser_of(command, prog).parse_args(list(arguments[1:]))
+    parser = parser_of(command, prog)
+    options, rest = parser.parse_known_args(list(arguments[1:]))
+    if rest:
+        torn = str(getattr(options, "values", getattr(options, "goal", ""))).startswith("{")
+        hint = "; enclose the message in quotes: '{...}'" if torn else ""
+        parser.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
     try:
         return int(options.run(options) or 0)
     except MotionError as error:

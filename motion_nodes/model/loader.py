@@ -59,6 +59,9 @@ def load_robot(name_or_path: str | Path, urdf: str | Path | None = None) -> Robo
     return assemble(file, description, read_urdf(urdf, str(urdf_file)), urdf, spheres)
 
 
+_FILE_SUFFIXES = (".yaml", ".yml", ".urdf", ".xacro", ".xml", ".mjcf", ".xrdf")
+
+
 def available_robots() -> dict[str, Path]:
     """Return the robots on the search path: name -> its robot.yaml, sorted by name.
 
@@ -84,8 +87,10 @@ def _find(name_or_path: str | Path) -> Path:
     if path.is_file():
         return path
     searched = f"the shipped robots and {PATH_VARIABLE}"
-    if os.sep in text or text.endswith((".yaml", ".yml")):
-        searched = f"the path itself: there is no {ROBOT_FILE} in {path.absolute()}"
+    if path.is_dir():
+        searched = f"the file system: there is no {ROBOT_FILE} in {path.absolute()}"
+    elif os.sep in text or path.suffix in _FILE_SUFFIXES:
+        searched = f"the file system: there is no file or folder {path.absolute()}"
     raise RobotNotFound(text, sorted(found), searched)
 
 

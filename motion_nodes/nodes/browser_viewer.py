@@ -26,6 +26,7 @@ from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.run import run_node
+from motion_nodes.ros.stop_latch import HOW_TO_RESUME
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.view.browser import BrowserViewer
 
@@ -149,7 +150,8 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         """Send commands and update the page."""
         assert self._viewer is not None
         self._send_commands(self._viewer)
-        self._viewer.set_stopped(self.stop_reason)
+        # The button Resume is below this text.
+        self._viewer.set_stopped(self.stop_reason.removesuffix(f"; {HOW_TO_RESUME}"))
         for watched in self._watched.values():
             watched.show(self._viewer)
             self._viewer.set_message(watched.name, watched.status())

@@ -127,7 +127,7 @@ class RobotDriverNode(RobotNode[RobotDriverParams]):
         if session.fault:
             report.note("ERROR", f"{session.fault} (call ~/reset when the cause is removed)")
         elif session.waiting:
-            report.note("WARN", f"waiting for {session.waiting}")
+            report.note("WARN", self._condition())
         report.value("driver state", session.state.value)
         report.value("failed reads", session.failed_reads)
         report.value("deviation max [rad or m]", session.max_deviation)
@@ -156,6 +156,11 @@ class RobotDriverNode(RobotNode[RobotDriverParams]):
                 setattr(part, channel, [values[i] for i in kept])
         return part
 
+    def _condition(self) -> str:
+        """Return why there is no connection, or what a connected driver waits for."""
+        lost = self.session.state is SessionState.DISCONNECTED
+        return self.session.waiting if lost else f"waiting for {self.session.waiting}"
+
     def _log_changes(self) -> None:
         session = self.session
         now = (session.state, session.fault, session.waiting)
@@ -169,8 +174,8 @@ class RobotDriverNode(RobotNode[RobotDriverParams]):
         if session.fault:
             logger.error(f"{session.state.value}: {session.fault}")
         else:
-            waiting = f"; waiting for {session.waiting}" if session.waiting else ""
-            logger.info(f"{session.state.value}{waiting}")
+            condition = f": {self._condition()}" if session.waiting else ""
+            logger.info(f"{session.state.value}{condition}")
 
     def _on_enable(self, request: Any, response: Any) -> Any:
         def job() -> str:

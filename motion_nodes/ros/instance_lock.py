@@ -48,8 +48,8 @@ class InstanceLock:
                 raise SecondInstance(refusal.format(domain=domain, owner=owner)) from None
             raise SecondInstance(
                 f"a node named {full_name} already runs in ROS domain {domain} (process {owner}). "
-                "Stop that one, or give this one another name or namespace "
-                "(--ros-args -r __node:=NAME, -r __ns:=/NAMESPACE)."
+                "Stop that one, or set another ROS_DOMAIN_ID; a node that is started by itself can "
+                "have another name or namespace (--ros-args -r __node:=NAME, -r __ns:=/NAMESPACE)."
             ) from None
 
     def release(self) -> None:

@@ -17,6 +17,8 @@ SILENT_AFTER = 4.0
 REMOVED_AFTER = 60.0
 """Without a report for this time [s] a node is removed from the table."""
 MAX_NODES = 60
+SUPERVISOR = "supervisor: "
+"""Beginning of the names under which processes are reported."""
 MARKS = {"OK": "🟢", "WARN": "🟠", "ERROR": "🔴", "STALE": "⚪", "SILENT": "⚪"}
 
 
@@ -57,15 +59,16 @@ class HealthPanel:
 
     def summary(self) -> str:
         """Return a summary such as ``"1 WARN of 8 nodes"``; empty before the first report."""
-        levels = [report.level for report in self._reports()]
-        if not levels:
+        reports = self._reports()
+        if not reports:
             return ""
+        levels = [report.level for report in reports]
+        # Supervisors report about processes; `motion up` counts nodes, too.
+        count = sum(not report.name.startswith(SUPERVISOR) for report in reports)
         bad = [level for level in ("ERROR", "WARN", "STALE", "SILENT") if level in levels]
         if not bad:
-            return f"{len(levels)} nodes OK"
-        return ", ".join(f"{levels.count(level)} {level}" for level in bad) + (
-            f" of {len(levels)} nodes"
-        )
+            return f"{count} nodes OK"
+        return ", ".join(f"{levels.count(level)} {level}" for level in bad) + (f" of {count} nodes")
 
     def refresh(self) -> None:
         """Update the table; on viser's event loop."""

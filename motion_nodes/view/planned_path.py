@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 import viser
+from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.link_poses import LinkPoses
@@ -126,7 +127,9 @@ class PlannedPath:
         arrived = _at_end(plan[1], q)
         if new:
             self._draw_line(plan[1])
-            self._pending, self._executed, self._shown_again = not arrived, False, True
+            # The ghost of a plan without motion would only cover the robot.
+            moves = bool(_moved(plan[1]).any())
+            self._pending, self._executed, self._shown_again = not arrived, not moves, moves
         elif arrived and self._pending:
             self._pending, self._executed = False, True
         shown = bool(self.show.value)
@@ -209,8 +212,13 @@ class PlannedPath:
 
 def _at_end(rows: Array, q: Array) -> bool:
     """Return whether the joints that a plan moves are at its end."""
-    moved = np.ptp(rows, axis=0) > ARRIVED
+    moved = _moved(rows)
     return bool(moved.any() and np.abs(rows[-1] - q)[moved].max() <= ARRIVED)
+
+
+def _moved(rows: Array) -> NDArray[np.bool_]:
+    """Return which joints a plan moves, shape (n,)."""
+    return np.asarray(np.ptp(rows, axis=0) > ARRIVED)
 
 
 def _at(times: Array, rows: Array, now: float) -> Array:

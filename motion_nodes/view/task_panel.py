@@ -61,7 +61,9 @@ class TaskPanel:
         self.confirm = gui.add_button(
             "Confirm plan", color="green", visible=False, hint="Executes the plan shown below."
         )
-        self.status = gui.add_markdown("Waiting for the task server.")
+        self.status = gui.add_markdown(
+            "No task server: start the robot with `motion up ROBOT --tasks`."
+        )
         with gui.add_folder("Log", expand_by_default=False):
             self.log = gui.add_markdown("")
         self.choice.on_update(self._chosen)

@@ -23,6 +23,13 @@ def test_robots_lists_what_is_shipped():
     assert done.returncode == 0
     assert "franka" in done.stdout
     assert "jetbot" in done.stdout
+    for name in ("open_manipulator_x", "turtlebot3_burger"):  # whole, at a width of 80
+        assert name in done.stdout
+
+
+def test_the_help_begins_with_a_running_suite():
+    text = motion("--help").stdout
+    assert text.index(" up ") < text.index(" fk ") < text.index(" doctor ")
 
 
 def test_describe_shows_limits_groups_and_states():

@@ -26,6 +26,7 @@ from motion_nodes.nodes.clients import go, recover, task, wait
         ("go franka --to ready --timeout inf", "--timeout is inf"),
         ("go franka@a --to ready", "must be X,Y,YAW"),
         ("go frnka --to ready", "Did you mean 'franka'"),
+        ("go ready", "motion go ROBOT --to ready"),
         ("go jetbot", "give a target: --to x,y"),
         ("go jetbot --to 1", "needs 2 or 3 numbers"),
         ("go jetbot --to-position 1,2,3", "its only target option is --to x,y or x,y,yaw"),

@@ -46,6 +46,9 @@ def test_an_unknown_robot_lists_the_known_ones() -> None:
         load_robot("/gone/robot.yaml")
     with pytest.raises(RobotNotFound):
         load_robot("")
+    with pytest.raises(RobotNotFound) as missing:
+        load_robot("gone.urdf")
+    assert "no file" in str(missing.value)
 
 
 def test_two_robots_of_one_name_are_refused_and_both_named(

@@ -156,6 +156,19 @@ def test_verbs_against_a_node(listener):
     code, told = ros2_process("param", "get", "/listener", "gian")
     assert code == 1
     assert "'gain'" in told
+    code, told = ros2_process("param", "set", "/listener", "axes", "2")
+    assert code == 1
+    assert "string array" in told
+    code, told = ros2_process(
+        "topic", "pub", "--once", "--max-wait-time-secs", "2.5", "/nunber", "std_msgs/msg/Float64"
+    )
+    assert code == 1
+    assert "Did you mean '/number'?" in told
+    code, told = ros2_process(
+        "topic", "pub", "--once", "--max-wait-time-secs", "2.5", "/number", "std_msgs/String"
+    )
+    assert code == 1
+    assert "whose type is std_msgs/msg/Float64" in told
     # On a loaded machine nodes are discovered one by one.
     listed = ros2_process("node", "list", "--spin-time", "3")[1].split()
     assert "/listener" in listed
@@ -165,7 +178,12 @@ def test_verbs_against_a_node(listener):
 
 
 def test_what_is_no_command(capsys):
-    assert ros2(capsys, "bag", "record")[0] == 2
+    code, told = ros2(capsys, "bag", "record")
+    assert code == 2
+    assert "motion record" in told
+    with pytest.raises(SystemExit):
+        ros2(capsys, "topic", "pub", "/a", "sensor_msgs/msg/JointState", "{name:", "[joint]}")
+    assert "quotes" in capsys.readouterr().err
     assert ros2(capsys, "launch", "nav2_bringup", "x.launch.py")[0] == 1
     assert ros2(capsys, "launch", "motion_nodes", "bringup.launch.py", "robt:=franka")[0] == 1
     assert ros2(capsys, "run", "motion_nodes", "moveit")[0] == 1

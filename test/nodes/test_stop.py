@@ -324,6 +324,7 @@ def test_the_commands_stop_and_resume(cell, suite):
     process = suite.run([*motion, "resume"])
     cell.client.wait(lambda: not process.running, "motion resume")
     assert process.exit_code() == 0, process.output
+    assert "stopped by" not in process.output
     cell.client.wait(lambda: not any(map(cell.stopped, ALL)), "all nodes to be resumed")
 
 

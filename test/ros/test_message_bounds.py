@@ -13,6 +13,7 @@ import pytest
 import yaml
 from geometry_msgs.msg import PoseStamped, Twist
 from moveit_msgs.srv import GetPositionIK
+from nav2_msgs.action import FollowPath, NavigateToPose
 from nav_msgs.msg import Path as PathMessage
 from raised_errors import about
 from rclpy.serialization import serialize_message
@@ -160,3 +161,7 @@ def test_a_failure_is_written_in_the_words_of_its_type():
     assert ik.error_code.val == ik.error_code.INVALID_GOAL_CONSTRAINTS
     assert ik.error_code.message == "why"
     assert fill_failure(GetPositionIK.Response(), "").error_code.val == ik.error_code.FAILURE
+    # Its type has NONE only: a failure must have another code.
+    drive = fill_failure(NavigateToPose.Result(), "why", rejected=True)
+    assert (drive.error_code, drive.error_msg) == (FollowPath.Result.INVALID_PATH, "why")
+    assert fill_failure(NavigateToPose.Result(), "").error_code == FollowPath.Result.UNKNOWN

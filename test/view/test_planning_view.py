@@ -218,6 +218,11 @@ def test_a_plan_is_hidden_once_it_is_executed(viewer):
     viewer.update_plan("franka", [0.0, 1.0], rows[::-10])
     assert refreshed()
     assert refreshed()
+    # A plan without motion, as to where the robot is, would only cover it.
+    viewer.update_plan("franka", [0.0, 0.0], rows[[0, 0]])
+    assert not refreshed()
+    viewer.update_plan("franka", [0.0, 1.0], rows[::-10])
+    assert refreshed()
 
 
 def test_a_newer_plan_takes_the_place_and_a_bad_one_does_not(viewer):

@@ -134,7 +134,10 @@ class _Client:
             if now > end:
                 return f"there is no action {self._action}"
             if now - began > NOTICE_AFTER:
-                self._report_once(f"waiting for {self._action}")
+                self._report_once(
+                    f"waiting for {self._action}; is `motion up` running, with this robot and the "
+                    "same ROS_DOMAIN_ID?"
+                )
             rclpy.spin_once(self._node, timeout_sec=0.05)
         while True:
             sent = self._client.send_goal_async(self._request.goal, self._on_feedback)

@@ -42,7 +42,7 @@ def recover(prefix: str, timeout: float, report: Callable[[str], None]) -> tuple
                 return False, f"there is no service {name}"
             if waited > NOTICE_AFTER and not noticed:
                 noticed = True
-                report(f"waiting for {name}")
+                report(f"waiting for {name}; is `motion up` running, with the same ROS_DOMAIN_ID?")
             rclpy.spin_once(node, timeout_sec=0.05)
         answer = client.call_async(Trigger.Request())
         end = time.monotonic() + timeout + RECOVERY_TIMEOUT

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from rclpy.logging import LoggingSeverity
 from rclpy.node import Node
 
 from motion_nodes.ros import signals
@@ -40,12 +42,15 @@ def stop(timeout: float, report: Report) -> bool:
     Returns:
         Whether there are robots, and all of them are at rest.
     """
-    with client_node("motion_stop") as node:
+    with _quiet_node("motion_stop") as node:
         latch = StopLatch(node)
         try:
-            return stop_all(node, latch, "motion stop", timeout, report)
+            at_rest = stop_all(node, latch, "motion stop", timeout, report)
         finally:
             latch.end()
+    if at_rest:
+        report("commands are rejected; `motion resume` ends that")
+    return at_rest
 
 
 def stop_all(node: Node, latch: StopLatch, who: str, timeout: float, report: Report) -> bool:
@@ -84,7 +89,7 @@ def resume(timeout: float, report: Report) -> bool:
     Returns:
         Whether all nodes accept commands.
     """
-    with client_node("motion_resume") as node:
+    with _quiet_node("motion_resume") as node:
         latch = StopLatch(node)
         try:
             return resume_all(node, latch, timeout, report)
@@ -112,6 +117,14 @@ def resume_all(node: Node, latch: StopLatch, timeout: float, report: Report) -> 
     if not waiting:
         report("resumed: commands are accepted" if stopped else "nothing was stopped")
     return not waiting
+
+
+@contextmanager
+def _quiet_node(name: str) -> Iterator[Node]:
+    """Context manager of a node whose latch does not log: the user sees the reports."""
+    with client_node(name) as node:
+        node.get_logger().set_level(LoggingSeverity.ERROR)
+        yield node
 
 
 def _poll(latch: StopLatch, timeout: float) -> Iterator[None]:

@@ -7,6 +7,8 @@ from typing import Any
 
 CODES = ("INVALID_GOAL", "INVALID_GOAL_CONSTRAINTS", "UNKNOWN", "FAILURE")
 """Constants for a general failure, in types with an integer ``error_code``."""
+UNKNOWN, INVALID_PATH = 100, 103
+"""Codes of Nav2's FollowPath, which NavigateToPose passes on; its own type only has NONE."""
 _TEXTS = ("message", "error_string", "error_msg", "reason", "error_message")
 
 
@@ -36,6 +38,8 @@ def fill_failure(response: Any, text: str, *, rejected: bool = False) -> Any:
         constant = next((c for c in CODES if hasattr(type(response), c)), None)
         if constant is not None:
             response.error_code = getattr(type(response), constant)
+        elif hasattr(type(response), "NONE"):
+            response.error_code = INVALID_PATH if rejected else UNKNOWN
     for name in ("motion_plan_response", "result"):
         inner = getattr(response, name, None)
         if hasattr(inner, "get_fields_and_field_types"):

@@ -22,6 +22,7 @@ from motion_nodes.nodes.clients.ros2.graph import (
     named,
     participant,
     print_names,
+    report_waiting,
 )
 from motion_nodes.nodes.clients.ros2.messages import interface_type, message_from, message_text
 from motion_nodes.ros import signals
@@ -113,7 +114,7 @@ def _send_goal(options: argparse.Namespace) -> int:
                 print(f"there is no action server {full_name(options.action)}")
                 return 1
             if waited % 2.0 == 0.0:
-                print(f"waiting for action server {full_name(options.action)}", flush=True)
+                report_waiting("action server", options.action, options.type, _types(node))
 
         def feedback(message: object) -> None:
             text = message_text(message.feedback, indent="  ")  # type: ignore[attr-defined]

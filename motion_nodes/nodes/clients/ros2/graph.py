@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -103,6 +104,31 @@ def named(kind: str, name: str, types: Callable[[], Mapping[str, list[str]]]) ->
             f"there is no {kind} {full_name(name)}.{did_you_mean(full_name(name), known)}"
         )
     return found
+
+
+def report_waiting(what: str, name: str, kind: str, types: Mapping[str, list[str]]) -> None:
+    """Print what a client waits for, with the type or the name that it may have mistaken.
+
+    Args:
+        what: such as "service", for the text.
+        name: name of the topic, service or action.
+        kind: its type, as the client uses it.
+        types: types by name, including the client's own.
+    """
+    name = full_name(name)
+    if kind.count("/") == 1:  # the part in the middle may be left out
+        part = {"service": "srv", "action server": "action"}.get(what, "msg")
+        kind = kind.replace("/", f"/{part}/")
+    others = [other for other in types.get(name, []) if other != kind]
+    alike = [n for n, kinds in types.items() if n != name and kind in kinds and not is_hidden(n)]
+    base = name.rpartition("/")[2]
+    near = difflib.get_close_matches(name, alike, n=1, cutoff=0.6) or [
+        n for n in alike if base in n.rpartition("/")[2]
+    ]
+    hint = f". Did you mean '{near[0]}'?" if near else ""
+    if others:
+        hint = f", whose type is {' or '.join(others)}, not {kind}"
+    print(f"waiting for {what} {name}{hint}", flush=True)
 
 
 def is_hidden(name: str) -> bool:

@@ -122,6 +122,10 @@ def _value(value: Any) -> ParameterValue:
     return Parameter(name="value", value=value).get_parameter_value()
 
 
+def _text(value: ParameterValue) -> str:
+    return str(parameter_value_to_python(value))
+
+
 def _list(options: argparse.Namespace) -> None:
     with participant() as node:
         if options.node:
@@ -143,7 +147,7 @@ def _list(options: argparse.Namespace) -> None:
 def _get(options: argparse.Namespace) -> None:
     with participant() as node:
         value = _Parameters(node, options.node).values([options.name])[0]
-    text = str(parameter_value_to_python(value))
+    text = _text(value)
     kind = TYPES[value.type].capitalize()
     print(text if options.hide_type else f"{kind} value is: {text}")
 
@@ -152,7 +156,14 @@ def _set(options: argparse.Namespace) -> int:
     with participant() as node:
         parameters = _Parameters(node, options.node)
         current = parameters.values([options.name])[0]
-        return 0 if parameters.set({options.name: _typed(options.value, current)}) else 1
+        value = _typed(options.value, current)
+        if value.type != current.type and current.type != ParameterType.PARAMETER_NOT_SET:
+            if not parameters.descriptors([options.name])[0].dynamic_typing:
+                raise InvalidCommand(
+                    f"{options.name} is a {TYPES[current.type]}, and '{options.value}' is a "
+                    f"{TYPES[value.type]}. Its value is {_text(current)}"
+                )
+        return 0 if parameters.set({options.name: value}) else 1
 
 
 def _typed(text: str, current: Any) -> Any:

@@ -19,6 +19,7 @@ from motion_nodes.nodes.clients.ros2.graph import (
     named,
     participant,
     print_names,
+    report_waiting,
 )
 from motion_nodes.nodes.clients.ros2.messages import interface_type, message_from, message_text
 from motion_nodes.ros import qos, signals
@@ -95,7 +96,7 @@ def _call(options: argparse.Namespace) -> int:
                 return 1
             if time.monotonic() - noticed > 2.0:
                 noticed = time.monotonic()
-                print(f"waiting for service {client.srv_name}", flush=True)
+                report_waiting("service", client.srv_name, options.type, _types(node))
         while True:
             response = complete(node, client.call_async(request))
             if response is None:

@@ -22,6 +22,7 @@ from motion_nodes.nodes.clients.ros2.graph import (
     named,
     participant,
     print_names,
+    report_waiting,
     wait_for,
 )
 from motion_nodes.nodes.clients.ros2.messages import interface_type, message_from, message_text
@@ -232,7 +233,7 @@ def _pub(options: argparse.Namespace) -> int:
         publisher = node.create_publisher(kind, options.topic, qos)
         needed = options.wait_matching_subscriptions
         if not _wait_for_subscriptions(
-            publisher, (1 if wanted else 0) if needed is None else needed, options
+            node, publisher, (1 if wanted else 0) if needed is None else needed, options
         ):
             return 1
         count, due = 0, time.monotonic()
@@ -250,7 +251,9 @@ def _pub(options: argparse.Namespace) -> int:
     return 0
 
 
-def _wait_for_subscriptions(publisher: Any, needed: int, options: argparse.Namespace) -> bool:
+def _wait_for_subscriptions(
+    node: Node, publisher: Any, needed: int, options: argparse.Namespace
+) -> bool:
     began = reported = time.monotonic()
     while publisher.get_subscription_count() < needed:
         now = time.monotonic()
@@ -260,7 +263,9 @@ def _wait_for_subscriptions(publisher: Any, needed: int, options: argparse.Names
             return False
         if now - reported > 1.0:
             reported = now
-            print(f"waiting for {needed} subscription(s) of {publisher.topic_name}", flush=True)
+            report_waiting(
+                f"{needed} subscription(s) of", publisher.topic_name, options.type, _types(node)
+            )
         if signals.STOP.wait(0.02):
             return False
     if needed:
