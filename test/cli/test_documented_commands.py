@@ -37,6 +37,7 @@ def test_commands_of_the_page(motion, tmp_path, monkeypatch, page):
     franka = load_robot("franka").directory
     shutil.copy(franka / "franka.urdf", tmp_path)
     shutil.copytree(franka / "meshes", tmp_path / "meshes")
+    shutil.copytree(DOCS.parent / "examples", tmp_path / "examples")
     for text in blocks(page, "yaml"):
         (tmp_path / text.splitlines()[0].removeprefix("# ")).write_text(text)
     found = commands(page)
