@@ -24,8 +24,9 @@ RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 """Environment variable of ROS 2: the hosts whose participants are discovered."""
 LOOPBACK = Path(__file__).with_name("loopback_transport.xml")
 """Profile of Fast DDS: UDP on the loopback interface only."""
-PROMPT = Path(__file__).with_name("prompt_discovery.xml")
-"""Profile of Fast DDS: participants find each other within 0.5 instead of 3 s."""
+SUITE = Path(__file__).with_name("suite_profile.xml")
+"""Profile of Fast DDS: participants find each other within 0.5 instead of 3 s; endpoints allocate
+samples on demand."""
 
 
 def choose_transports(*, images: bool) -> None:
@@ -46,4 +47,4 @@ def choose_transports(*, images: bool) -> None:
         return
     os.environ[VARIABLE] = UDP
     if fast_dds:
-        os.environ.update(dict.fromkeys(PROFILES, str(PROMPT)))
+        os.environ.update(dict.fromkeys(PROFILES, str(SUITE)))

@@ -7,6 +7,7 @@ import numba
 import pytest
 
 from motion_nodes.kernels import jit
+from motion_nodes.kernels.kernel_library import KernelLibrary
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="needs Numba's compiler")
 
@@ -32,6 +33,7 @@ def library(kernel):
 
 
 def test_a_loaded_kernel_keeps_no_parsed_code(loaded):
+    assert isinstance(library(loaded), KernelLibrary)
     assert library(loaded)._shared_module is None
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,8 @@ from motion_nodes.ros.transports import (
     CHOSEN,
     LOOPBACK,
     PROFILES,
-    PROMPT,
     RANGE,
+    SUITE,
     UDP,
     VARIABLE,
     choose_transports,
@@ -36,7 +38,7 @@ def test_processes_use_udp_unless_they_handle_images(unset):
     assert not os.environ[VARIABLE]
     choose_transports(images=False)
     assert os.environ[VARIABLE] == UDP
-    assert {os.environ[name] for name in PROFILES} == {str(PROMPT)}
+    assert {os.environ[name] for name in PROFILES} == {str(SUITE)}
 
 
 @pytest.mark.parametrize("name", CHOSEN)
@@ -102,3 +104,37 @@ def test_a_node_opens_shared_memory_only_on_request(suite, variables, shared, lo
     rows = [row.split() for row in Path(f"/proc/{process.pid}/net/udp").open()]
     bound = {row[1].partition(":")[0] for row in rows if f"socket:[{row[9]}]" in files()}
     assert (bound == {"0100007F"}) == loopback, bound
+
+
+SERVICES = 20
+MEMORY_OF_SERVICES = f"""
+import ctypes, os
+from motion_nodes.ros.transports import choose_transports
+choose_transports(images=False)
+import rclpy
+from rcl_interfaces.srv import GetParameters
+from rclpy.qos import qos_profile_parameters
+
+class MallocInfo(ctypes.Structure):
+    names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    _fields_ = [(name, ctypes.c_size_t) for name in names.split()]
+
+info = ctypes.CDLL(None).mallinfo2
+info.restype = MallocInfo
+rclpy.init()
+node = rclpy.create_node("memory_of_services", use_global_arguments=False)
+before = info().uordblks
+for number in range({SERVICES}):
+    node.create_service(GetParameters, f"s{{number}}", print, qos_profile=qos_profile_parameters)
+print(info().uordblks - before, flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("discovery", ["SUBNET", "LOCALHOST"])
+def test_endpoints_allocate_samples_on_demand(discovery):
+    environment = os.environ | NOTHING_CHOSEN | {RANGE: discovery}
+    command = [sys.executable, "-c", MEMORY_OF_SERVICES]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    # With 100 samples for each endpoint: 147 kB.
+    assert int(ran.stdout) / SERVICES < 80e3
