@@ -63,10 +63,15 @@ class Deadlines:
             now_ns: time [ns].
             pace: rate of this clock relative to wall time; stalls are measured in wall time.
         """
-        first, last = self._next, self._last_due(now_ns)
+        first = self._next
+        next_ns = self._stamp(first)
+        if now_ns < next_ns:
+            return Due((), next_ns, 0)
+        if now_ns < self._stamp(first + 1):  # the usual case
+            self._next = first + 1
+            return Due((next_ns,), next_ns, 0)
+        last = self._last_due(now_ns)
         count = last - first + 1
-        if count <= 0:
-            return Due((), self._stamp(first), 0)
         most = max(MIN_CATCH_UP, MAX_CATCH_UP * max(pace, 1.0) / (self._period_ns * 1e-9))
         skipped = 0 if count <= most + 1e-6 else count - 1
         self._next = last + 1

@@ -60,7 +60,7 @@ SLOW_RATE = 50.0
 """Rate of the slow loop [Hz]; half of it without a target."""
 TRANSFORM_TIME = 5.0
 """Time for which /tf is read after a target in a frame that is not the robot's [s]."""
-IDLE_RATE = 50.0
+IDLE_RATE = 25.0
 """Rate at which inputs are read without a target [Hz]."""
 PREEMPTION_PERIOD = 0.008
 """Period of checks whether the policy's stream was preempted [s]."""

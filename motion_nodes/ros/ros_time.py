@@ -15,8 +15,9 @@ from rosgraph_msgs.msg import Clock
 
 from motion_nodes.control.deadlines import Deadlines
 from motion_nodes.ros.concurrency.polled_subscription import take_all
-from motion_nodes.ros.messages.cdr import LITTLE_ENDIAN, CdrReader, InvalidMessage, message_in
+from motion_nodes.ros.messages.cdr import HEADER, LITTLE_ENDIAN, InvalidMessage, message_in
 
+_TIME = struct.Struct("<iI")
 STALL_TIMEOUT = 0.5
 """[s] Wall time without advance of simulated time after which it counts as stalled."""
 
@@ -109,7 +110,8 @@ def _clock_ns(message: bytes) -> int:
     """Return the time in a serialized clock message [ns]; -1 if it cannot be read."""
     try:
         if message.startswith(LITTLE_ENDIAN):
-            return CdrReader(message).stamp_ns()
+            sec, nanosec = _TIME.unpack_from(message, HEADER)
+            return int(sec) * 1_000_000_000 + int(nanosec)
         clock = message_in(message, Clock).clock
     except (struct.error, InvalidMessage):
         return -1

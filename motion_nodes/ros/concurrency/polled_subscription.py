@@ -70,13 +70,22 @@ def _take(subscription: Any, raw: bool) -> tuple[_Taken, str]:
         except MemoryError:
             raise
         except Exception as error:  # rclpy's converters raise various types
-            with handle:  # raises if the subscription is invalid
-                fault, faults = f"it cannot be read ({type(error).__name__}: {error})", faults + 1
+            fault, faults = _unreadable(handle, error), faults + 1
             continue
         if pair is None:
             break
         taken.append(pair)
     return taken, fault
+
+
+def _unreadable(handle: Any, error: Exception) -> str:
+    """Return why a message was dropped, as text.
+
+    Raises:
+        InvalidHandle: the subscription was destroyed.
+    """
+    with handle:
+        return f"it cannot be read ({type(error).__name__}: {error})"
 
 
 class PolledSubscription(Generic[M]):
@@ -107,7 +116,7 @@ class PolledSubscription(Generic[M]):
         self._raw = raw
         self._lengths = lengths
         self._qos = qos
-        self._subscription = self._created(kind, topic)
+        self._use(self._created(kind, topic))
         self.topic = str(self._subscription.topic_name)
         """Full topic name."""
         self.polled = -float("inf")
@@ -128,6 +137,10 @@ class PolledSubscription(Generic[M]):
             kind, topic, _never_called, self._qos, callback_group=PolledGroup()
         )
 
+    def _use(self, subscription: Any) -> None:
+        self._subscription, self._kind = subscription, subscription.msg_type
+        self._take_one = subscription.handle.take_message
+
     def match_publishers(self) -> None:
         """Subscribe reliably if all publishers are reliable, else with best effort.
 
@@ -140,7 +153,7 @@ class PolledSubscription(Generic[M]):
             kind, topic = self._subscription.msg_type, self.topic
             self._node.destroy_subscription(self._subscription)
             self._qos = QoSProfile(depth=self._qos.depth, reliability=wanted)
-            self._subscription = self._created(kind, topic)
+            self._use(self._created(kind, topic))
 
     @property
     def publishers(self) -> int:
@@ -153,9 +166,12 @@ class PolledSubscription(Generic[M]):
 
     def traced(self) -> list[tuple[M, int | None, float]]:
         """Return pending messages, oldest first, with sequence number and source time [s]."""
+        taken = self._take()
+        if not taken:
+            return []
         return [
             (message, info["publication_sequence_number"], (info["source_timestamp"] or 0) * 1e-9)
-            for message, info in self._take()
+            for message, info in taken
         ]
 
     def timed(self) -> list[tuple[M, int]]:
@@ -180,10 +196,20 @@ class PolledSubscription(Generic[M]):
         return float("inf") if self.arrived is None else time.monotonic() - self.arrived
 
     def _take(self) -> _Taken:
-        taken, fault = _take(self._subscription, self._raw)
-        self.polled = time.monotonic()
-        if not taken and not fault:
-            return taken
+        self.polled, fault = time.monotonic(), ""
+        try:
+            first = self._take_one(self._kind, self._raw)
+        except MemoryError:
+            raise
+        except Exception as error:
+            first, fault = None, _unreadable(self._subscription.handle, error)
+        if first is None and not fault:
+            # As most polls do; their cost is most of that of a loop at rest.
+            return []
+        taken, later = _take(self._subscription, self._raw)
+        if first is not None:
+            taken.insert(0, first)
+        fault = later or fault
         if not self._raw:
             taken, fault = self._within_bounds(taken, fault)
         if fault:
