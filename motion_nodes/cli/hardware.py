@@ -90,4 +90,6 @@ def page_and_device(port: str, device: str) -> tuple[int, str]:
         return int(port), device
     if port.startswith("/") and not device:
         return 8080, port
-    raise InvalidConfig(f"--port '{port}' is neither a TCP port nor the path of a device")
+    raise InvalidConfig(
+        f"--port '{port}' is neither a TCP port (0 to 65535) nor the path of a device", field="port"
+    )

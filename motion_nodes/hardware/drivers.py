@@ -64,7 +64,14 @@ def make_driver(
     settings = hardware.settings if hardware is not None and own else {}
     device = device or (hardware.device if hardware is not None and own else "")
     options = DriverOptions(device=device, calibration=calibration, settings=settings)
-    return _driver_class(name).create(robot, options)
+    driver = _driver_class(name)
+    if driver.device_example and not device:
+        raise InvalidConfig(
+            f"driver '{name}' has no device; name one, such as --device {driver.device_example}, "
+            "or set hardware.device in robot.yaml",
+            field="device",
+        )
+    return driver.create(robot, options)
 
 
 def _registered() -> dict[str, EntryPoint]:

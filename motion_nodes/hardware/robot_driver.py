@@ -78,6 +78,8 @@ class RobotDriver(ABC):
 
     modes: ClassVar[frozenset[DriveMode]] = frozenset({"position"})
     """Channels that :meth:`write` uses."""
+    device_example: ClassVar[str] = ""
+    """Example of the device, which must be given; empty: the driver needs none."""
     joint_names: tuple[str, ...]
     """Joints of the robot that the driver moves, in the order of all its arrays."""
     rate: float

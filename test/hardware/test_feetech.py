@@ -154,7 +154,13 @@ def test_port_is_opened_by_one_program_alone(bus: FakeFeetechBus, driver: RobotD
         second.connect()
 
 
-@pytest.mark.parametrize("device", ["", "/dev/does_not_exist", "/dev/null"])
+def test_a_driver_without_a_device_is_not_made() -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        make_driver(ROBOT)
+    assert caught.value.field == "device"
+
+
+@pytest.mark.parametrize("device", ["/dev/does_not_exist", "/dev/null"])
 def test_ports_that_are_none(device: str) -> None:
     with pytest.raises(DriverFault):
         make_driver(ROBOT, device=device).connect()

@@ -55,6 +55,8 @@ HOT = 70
 class DynamixelDriver(RobotDriver):
     """Position control of an arm on a bus of Dynamixel servos."""
 
+    device_example = "/dev/ttyUSB0"
+
     def __init__(self, robot: Robot, bus: ServoBus, settings: DynamixelSettings) -> None:
         """Create the driver.
 

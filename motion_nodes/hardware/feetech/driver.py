@@ -74,6 +74,8 @@ class FeetechSettings:
 class FeetechDriver(RobotDriver):
     """Position control of an arm on a Feetech bus."""
 
+    device_example = "/dev/ttyACM0"
+
     def __init__(
         self, robot: Robot, bus: ServoBus, settings: FeetechSettings, calibration: str = ""
     ) -> None:

@@ -37,6 +37,8 @@ SPRING_SHARE, INERTIAL_SHARE = 0.7, 0.5
 class FrankaDriver(RobotDriver):
     """Position control of an arm by joint impedance; the hand executes one motion at a time."""
 
+    device_example = "192.168.0.1"
+
     def __init__(self, robot: Robot, host: str, settings: FrankaSettings, franky: Any) -> None:
         """Create the driver.
 

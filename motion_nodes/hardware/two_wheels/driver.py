@@ -64,6 +64,7 @@ class TwoWheelsSettings:
 class TwoWheelsDriver(RobotDriver):
     """Velocity control of two wheels."""
 
+    device_example = "/dev/ttyACM0"
     modes = frozenset({"velocity"})
 
     def __init__(self, robot: Robot, port: SerialPort, settings: TwoWheelsSettings) -> None:

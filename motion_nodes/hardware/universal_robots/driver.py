@@ -53,6 +53,8 @@ CB3_RATE = 125.0
 class UniversalRobotsDriver(RobotDriver):
     """Position control of an arm; a program on its controller follows the references."""
 
+    device_example = "192.168.0.10"
+
     def __init__(self, robot: Robot, host: str, settings: UniversalRobotsSettings) -> None:
         """Create the driver.
 

@@ -31,6 +31,8 @@ OTHER_MODELS = {9: "a Lite 6", 12: "a UFACTORY 850"}
 class XArmDriver(RobotDriver):
     """Position control of an arm; its controller holds the last target."""
 
+    device_example = "192.168.1.200"
+
     def __init__(self, robot: Robot, host: str, settings: XArmSettings, sdk: VendorSdk) -> None:
         """Create the driver.
 
