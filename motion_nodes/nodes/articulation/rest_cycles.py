@@ -18,7 +18,7 @@ from motion_nodes.ros.joint_topics import JointStateReader
 REST_TIME = 1.0
 """[s] Time without a change after which commands are repeated: guards and filters have settled."""
 
-COMPLETE_PERIOD = 0.04
+COMPLETE_PERIOD = 0.1
 """[s] Period of complete cycles at rest."""
 
 
