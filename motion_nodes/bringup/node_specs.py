@@ -132,7 +132,10 @@ def commands_by_robot(specs: Sequence[NodeSpec]) -> dict[str, list[str]]:
 
 
 def processes_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list[NodeSpec]]:
-    """Return the nodes of each process, by its name; see :func:`commands_for`."""
+    """Return the nodes of each process, by its name, in the order of their start.
+
+    Others wait for the states of a simulation; the container takes longest to start.
+    """
     if not composed:
         return {_process(spec): [spec] for spec in specs}
     alone = [spec for spec in specs if spec.stands_alone]
@@ -142,7 +145,8 @@ def processes_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, lis
         host = hosts.get((JOINED.get(spec.executable, ""), spec.namespace), spec)
         processes.setdefault(_process(host), []).append(spec)
     together = [spec for spec in specs if spec not in alone]
-    return processes | ({CONTAINER: together} if together else {})
+    first = {name: nodes for name, nodes in processes.items() if nodes[0].is_simulation}
+    return first | ({CONTAINER: together} if together else {}) | processes
 
 
 def _process(spec: NodeSpec) -> str:
