@@ -11,6 +11,7 @@ import numpy as np
 import viser
 
 from motion_nodes.model.tree import Array
+from motion_nodes.view.angle_unit import DEG, AngleUnit
 from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.drive_state import Direction, PadState, PadTwist
 from motion_nodes.view.status_text import steering_line
@@ -47,6 +48,7 @@ class DrivePanel:
         viewed: the robot.
         changed: called when there is a new twist to send by ``step``.
         on_clear_trail: called to clear the trail.
+        unit: of the turn rate and of steering angles.
     """
 
     def __init__(
@@ -55,9 +57,11 @@ class DrivePanel:
         viewed: ViewedRobot,
         changed: Callable[[], None],
         on_clear_trail: Callable[[], None],
+        unit: AngleUnit,
     ) -> None:
         """Add the elements to the panel."""
-        self._changed = changed
+        self._gui, self._changed, self._unit = gui, changed, unit
+        self._max_angular = viewed.max_angular
         self._lock = threading.Lock()
         linear, angular = viewed.max_linear, viewed.max_angular
         self._state = PadState(START_FRACTION * linear, START_FRACTION * angular)
@@ -81,15 +85,10 @@ class DrivePanel:
         self.linear = gui.add_slider(
             "Speed [m/s]", 0.0, linear, step=linear / 100, initial_value=START_FRACTION * linear
         )
-        self.angular = gui.add_slider(
-            "Turn rate [rad/s]",
-            0.0,
-            angular,
-            step=angular / 100,
-            initial_value=START_FRACTION * angular,
-        )
+        self._turning = gui.add_folder(None)
+        self.angular = self._add_angular(START_FRACTION * angular)
+        unit.on_change.append(self._unit_changed)
         self.linear.on_update(self._speed_moved)
-        self.angular.on_update(self._speed_moved)
         gui.add_button("Clear trail", color=SECONDARY, icon=viser.Icon.ERASER).on_click(
             lambda _: on_clear_trail()
         )
@@ -111,7 +110,8 @@ class DrivePanel:
     def show_steering(self, q: Array) -> None:
         """Show the steering angles; ``q``: all joint positions [rad or m], shape (n,)."""
         if self._steering:
-            line = steering_line([float(q[i]) for i in self._steering])
+            angles = [float(q[i]) for i in self._steering]
+            line = steering_line(angles, self._unit.name == DEG)
             if line != self.angles.content:
                 self.angles.content = line
 
@@ -165,4 +165,22 @@ class DrivePanel:
 
     async def _speed_moved(self, _: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
         with self._lock:
-            self._state.set_speeds(self.linear.value, self.angular.value)
+            self._state.set_speeds(self.linear.value, self.angular.value / self._unit.per_radian)
+
+    def _add_angular(self, rate: float) -> viser.GuiSliderHandle[float]:
+        """Add the slider of the turn rate, which shows ``rate`` [rad/s]."""
+        scale = self._unit.per_radian
+        top = scale * self._max_angular
+        with self._turning:
+            slider = self._gui.add_slider(
+                f"Turn rate [{self._unit.name}/s]", 0.0, top, step=top / 100,
+                initial_value=min(scale * rate, top),
+            )  # fmt: skip
+        slider.on_update(self._speed_moved)
+        return slider
+
+    def _unit_changed(self) -> None:
+        """Replace the slider: a value that a page still sends in the unit before is ignored."""
+        before = self.angular
+        before.remove()
+        self.angular = self._add_angular(before.value / before.max * self._max_angular)

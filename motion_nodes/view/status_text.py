@@ -81,13 +81,19 @@ def robot_line(state: Freshness, message: str, now: float) -> str:
     return f"{line}  \n{plain(message)}" if message else line
 
 
-def steering_line(angles: Sequence[float]) -> str:
+def steering_line(angles: Sequence[float], degrees: bool = False) -> str:
     """Return the line with the steering angles, as Markdown.
 
     Args:
         angles: of the left and the right wheel, positive to the left [rad]; NaN: unknown.
+        degrees: show degrees and not radians.
     """
-    shown = ("?" if math.isnan(angle) else f"{math.degrees(angle):+.1f}°" for angle in angles)
+    shown = (
+        "?"
+        if math.isnan(angle)
+        else (f"{math.degrees(angle):+.1f}°" if degrees else f"{angle:+.3f} rad")
+        for angle in angles
+    )
     words = ("left", "right") if len(angles) == 2 else [str(i + 1) for i in range(len(angles))]
     return "Wheel angles: " + ", ".join(
         f"{word} **{angle}**" for word, angle in zip(words, shown, strict=True)

@@ -287,7 +287,7 @@ def test_angles_of_steered_wheels_are_shown(open_viewer):
     q[names.index("Knuckle__Upright__Front_Right")] = -0.2
     viewer.update_joints("leatherback", q)
     refresh(viewer)
-    assert "left **+17.2°**, right **-11.5°**" in wheel_angles(viewer, "leatherback")
+    assert "left **+0.300 rad**, right **-0.200 rad**" in wheel_angles(viewer, "leatherback")
 
 
 def test_steering_joints_must_be_the_robots(toy):
