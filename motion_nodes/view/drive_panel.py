@@ -14,6 +14,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.view.angle_unit import DEG, AngleUnit
 from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.drive_state import Direction, PadState, PadTwist
+from motion_nodes.view.page_layout import grid_style
 from motion_nodes.view.status_text import steering_line
 from motion_nodes.view.viewed_robot import ViewedRobot
 
@@ -22,13 +23,23 @@ HOLD_RATE = 10.0
 START_FRACTION = 0.5
 """Initial value of the speed sliders, as a fraction of their max."""
 
-_COMMON = {
+_CROSS: tuple[tuple[str, ...], ...] = (
+    ("", "Forward", ""),
+    ("Left", "Stop", "Right"),
+    ("", "Back", ""),
+)
+"""Arrangement of the buttons; empty: none."""
+_BELOW = {
+    "holonomic": ("Slide left", "Back", "Slide right"),
+    "floating": ("Slide left", "Back", "Slide right"),
+    "ackermann": ("Back left", "Back", "Back right"),
+}
+"""Last row for kinds of bases with more directions."""
+_TURNING = {
     "Forward": (Direction.FORWARD, viser.Icon.ARROW_UP),
     "Left": (Direction.TURN_LEFT, viser.Icon.ROTATE_2),
     "Right": (Direction.TURN_RIGHT, viser.Icon.ROTATE_CLOCKWISE_2),
     "Back": (Direction.BACK, viser.Icon.ARROW_DOWN),
-}
-_HOLONOMIC = {
     "Slide left": (Direction.SLIDE_LEFT, viser.Icon.ARROW_LEFT),
     "Slide right": (Direction.SLIDE_RIGHT, viser.Icon.ARROW_RIGHT),
 }
@@ -71,17 +82,10 @@ class DrivePanel:
             hint="Off: the base moves while a button is held. On: a click starts a motion that "
             "continues until Stop is pressed or the page is closed.",
         )
-        extras = {"holonomic": _HOLONOMIC, "floating": _HOLONOMIC, "ackermann": _STEERED}
-        extra = extras.get(viewed.model.kind, {})
-        for label, (direction, icon) in (_COMMON | extra).items():
-            self._add_direction(gui, label, direction, icon)
+        self._add_pad(viewed)
         self._steering = tuple(map(viewed.model.joint_names.index, viewed.steering))
         if self._steering:
             self.angles = gui.add_markdown(steering_line([np.nan] * len(self._steering)))
-        stop = gui.add_button("Stop", color="red", icon=viser.Icon.HAND_STOP)
-        # Stops when pressed, not only when released.
-        stop.on_hold(self._stop_pressed, callback_hz=HOLD_RATE)
-        stop.on_click(self._stop_pressed)
         self.linear = gui.add_slider(
             "Speed [m/s]", 0.0, linear, step=linear / 100, initial_value=START_FRACTION * linear
         )
@@ -134,9 +138,29 @@ class DrivePanel:
         with self._lock:
             return self._state.step(time.monotonic()), self._state.active
 
+    def _add_pad(self, viewed: ViewedRobot) -> None:
+        """Add the buttons as a cross."""
+        kind = viewed.model.kind
+        directions = _TURNING | (_STEERED if kind == "ackermann" else {})
+        buttons: dict[str, viser.GuiButtonHandle] = {}
+        rows = (*_CROSS[:2], _BELOW.get(kind, _CROSS[2]))
+        for label in filter(None, (label for row in rows for label in row)):
+            if label == "Stop":
+                buttons[label] = self._add_stop()
+            else:
+                buttons[label] = self._add_direction(label, *directions[label])
+        self._gui.add_html(grid_style([[buttons.get(label) for label in row] for row in rows]))
+
+    def _add_stop(self) -> viser.GuiButtonHandle:
+        stop = self._gui.add_button("Stop", color="red", icon=viser.Icon.HAND_STOP)
+        # Stops when pressed, not only when released.
+        stop.on_hold(self._stop_pressed, callback_hz=HOLD_RATE)
+        stop.on_click(self._stop_pressed)
+        return stop
+
     def _add_direction(
-        self, gui: viser.GuiApi, label: str, direction: Direction, icon: viser.IconName
-    ) -> None:
+        self, label: str, direction: Direction, icon: viser.IconName
+    ) -> viser.GuiButtonHandle:
         """Add the button of a direction."""
 
         async def held(event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
@@ -156,9 +180,10 @@ class DrivePanel:
                     self._state.release()
             self._changed()
 
-        button = gui.add_button(label, icon=icon)
+        button = self._gui.add_button(label, icon=icon)
         button.on_hold(held, callback_hz=HOLD_RATE)
         button.on_click(clicked)
+        return button
 
     async def _stop_pressed(self, _: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
         self.stop()

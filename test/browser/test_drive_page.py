@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The drive pad in a real browser: a cross of buttons, and arrow keys that hold them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from browser.chromium import Page, wait_for
+
+from motion_nodes.model.loader import load_robot
+from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.drive_state import HOLD_TIMEOUT
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+pytestmark = pytest.mark.timeout(900)
+
+JITTER = 1.5
+"""[s] Allowance for a busy machine."""
+
+
+class Base:
+    """Twists that the page sends, by robot."""
+
+    def __init__(self, viewer: BrowserViewer) -> None:
+        self._lock = threading.Lock()
+        self._sent: list[tuple[float, str, tuple[float, float, float]]] = []
+        viewer.on_twist = self._take
+
+    def _take(self, name: str, vx: float, vy: float, wz: float) -> None:
+        with self._lock:
+            self._sent.append((time.monotonic(), name, (vx, vy, wz)))
+
+    def newest(self, name: str) -> tuple[float, float, float]:
+        """Return the newest twist of a robot; zero if none was sent."""
+        with self._lock:
+            return next((twist for _, n, twist in reversed(self._sent) if n == name), (0, 0, 0))
+
+    def last_motion(self) -> float:
+        """Return the time of the newest twist that is not zero [s]."""
+        with self._lock:
+            return next((at for at, _, twist in reversed(self._sent) if any(twist)), 0.0)
+
+    def wait_for(self, name: str, signs: tuple[int, int, int]) -> None:
+        """Wait until the newest twist has these signs."""
+        wait_for(
+            lambda: tuple((x > 0) - (x < 0) for x in self.newest(name)) == signs,
+            f"{name} is sent a twist of signs {signs}",
+        )
+
+
+@pytest.fixture(scope="module")
+def viewer(page: Page) -> Iterator[BrowserViewer]:
+    """A viewer with a differential and a holonomic base, open in the page."""
+    robots = [ViewedRobot.of(load_robot(name)) for name in ("jetbot", "kaya")]
+    with BrowserViewer(robots, port=0, shadows=False, stops=True) as opened:
+        page.open(opened.url)
+        wait_for(lambda: opened.client_count == 1, "the page is connected")
+        yield opened
+
+
+@pytest.fixture
+def base(viewer: BrowserViewer) -> Base:
+    """The twists during one test."""
+    return Base(viewer)
+
+
+def place(page: Page, label: str, folder: str) -> tuple[float, float]:
+    """Return the centre of a button [pixels]."""
+    path = f"//div[contains(@class, 'Paper')][./div[normalize-space(text())='{folder}']]"
+    button = page.driver.find_element("xpath", f"{path}//button[normalize-space()='{label}']")
+    box = page.driver.execute_script("return arguments[0].getBoundingClientRect()", button)
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+@pytest.mark.parametrize("folder", ["jetbot", "kaya"])
+def test_the_buttons_are_a_cross_around_stop(
+    page: Page, viewer: BrowserViewer, folder: str
+) -> None:
+    x, y = place(page, "Stop", folder)
+    for label, column, row in (
+        ("Forward", 0, -1), ("Back", 0, 1), ("Left", -1, 0), ("Right", 1, 0),
+    ):  # fmt: skip
+        dx, dy = place(page, label, folder)[0] - x, place(page, label, folder)[1] - y
+        assert ((dx > 20) - (dx < -20), (dy > 15) - (dy < -15)) == (column, row), label
+    if folder == "kaya":
+        assert place(page, "Slide left", folder)[1] == place(page, "Back", folder)[1]
+        assert place(page, "Slide left", folder)[0] < x < place(page, "Slide right", folder)[0]
+
+
+def test_a_held_button_drives_until_its_release(page: Page, base: Base) -> None:
+    with page.held("Left", "kaya"):
+        base.wait_for("kaya", (0, 0, 1))
+        time.sleep(2 * HOLD_TIMEOUT)
+        assert time.monotonic() - base.last_motion() < HOLD_TIMEOUT
+    base.wait_for("kaya", (0, 0, 0))
