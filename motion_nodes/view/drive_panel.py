@@ -12,6 +12,7 @@ import viser
 
 from motion_nodes.model.tree import Array
 from motion_nodes.view.angle_unit import DEG, AngleUnit
+from motion_nodes.view.arrow_keys import arrow_checkbox
 from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.drive_state import Direction, PadState, PadTwist
 from motion_nodes.view.page_layout import grid_style
@@ -139,7 +140,7 @@ class DrivePanel:
             return self._state.step(time.monotonic()), self._state.active
 
     def _add_pad(self, viewed: ViewedRobot) -> None:
-        """Add the buttons as a cross."""
+        """Add the buttons as a cross, and the checkbox of their keys."""
         kind = viewed.model.kind
         directions = _TURNING | (_STEERED if kind == "ackermann" else {})
         buttons: dict[str, viser.GuiButtonHandle] = {}
@@ -149,7 +150,11 @@ class DrivePanel:
                 buttons[label] = self._add_stop()
             else:
                 buttons[label] = self._add_direction(label, *directions[label])
-        self._gui.add_html(grid_style([[buttons.get(label) for label in row] for row in rows]))
+        ids = {label: button._impl.uuid for label, button in buttons.items()}
+        self._gui.add_html(
+            grid_style([[buttons.get(label) for label in row] for row in rows])
+            + arrow_checkbox(viewed.name, ids)
+        )
 
     def _add_stop(self) -> viser.GuiButtonHandle:
         stop = self._gui.add_button("Stop", color="red", icon=viser.Icon.HAND_STOP)
