@@ -85,7 +85,7 @@ class LiveRobot:
         self.floor_goal: FloorGoal | None = None
         self.planning: PlanningView | None = None
         self.target: TargetGizmo | None = None
-        with gui.add_folder(viewed.name):
+        with gui.add_folder(viewed.title):
             self._status = gui.add_markdown(robot_line(self._freshness, "", 0.0))
             tabs = gui.add_tab_group()
         if viewed.sliders:

@@ -72,12 +72,12 @@ def robot_line(state: Freshness, message: str, now: float) -> str:
         now: current time [s].
     """
     if state.last is None:
-        line = "○ **waiting**" + ("" if message else " for the robot's state")
+        line = "**waiting**" + ("" if message else " for the robot's state")
     elif now - state.last > STALE_AFTER:
-        line = "◐ **stale**" + ("" if message else f": no state for {now - state.last:.0f} s")
+        line = "**stale**" + ("" if message else f": no state for {now - state.last:.0f} s")
     else:
         rate = f", {state.rate:.0f} Hz" if state.rate >= 0.5 else ""
-        line = f"● **connected**{rate}"
+        line = f"**connected**{rate}"
     return f"{line}  \n{plain(message)}" if message else line
 
 

@@ -51,7 +51,7 @@ class StopPanel:
     def refresh(self) -> None:
         """Update the line and the button; on viser's event loop."""
         reason = self._reason
-        content = f"🛑 **{plain(reason)}**" if reason else ""
+        content = f"**{plain(reason)}**" if reason else ""
         if content != self.line.content:
             self.line.content = content
             self.line.visible = self.resume.visible = bool(reason)

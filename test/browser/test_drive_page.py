@@ -77,8 +77,7 @@ def base(viewer: BrowserViewer) -> Base:
 
 def place(page: Page, label: str, folder: str) -> tuple[float, float]:
     """Return the centre of a button [pixels]."""
-    path = f"//div[contains(@class, 'Paper')][./div[normalize-space(text())='{folder}']]"
-    button = page.driver.find_element("xpath", f"{path}//button[normalize-space()='{label}']")
+    button = page.button(label, folder)
     box = page.driver.execute_script("return arguments[0].getBoundingClientRect()", button)
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
