@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -91,7 +92,8 @@ class DrivePanel:
             "Speed [m/s]", 0.0, linear, step=linear / 100, initial_value=START_FRACTION * linear
         )
         self._turning = gui.add_folder(None)
-        self.angular = self._add_angular(START_FRACTION * angular)
+        self._turn_rate = START_FRACTION * angular
+        self.angular = self._add_angular()
         unit.on_change.append(self._unit_changed)
         self.linear.on_update(self._speed_moved)
         gui.add_button("Clear trail", color=SECONDARY, icon=viser.Icon.ERASER).on_click(
@@ -194,23 +196,25 @@ class DrivePanel:
         self.stop()
 
     async def _speed_moved(self, _: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
+        self._turn_rate = self.angular.value / self._unit.per_radian
         with self._lock:
-            self._state.set_speeds(self.linear.value, self.angular.value / self._unit.per_radian)
+            self._state.set_speeds(self.linear.value, self._turn_rate)
 
-    def _add_angular(self, rate: float) -> viser.GuiSliderHandle[float]:
-        """Add the slider of the turn rate, which shows ``rate`` [rad/s]."""
+    def _add_angular(self) -> viser.GuiSliderHandle[float]:
+        """Add the slider of the turn rate."""
         scale = self._unit.per_radian
-        top = scale * self._max_angular
+        top, value = scale * self._max_angular, scale * self._turn_rate
+        step = top / 100
+        if self._unit.name == DEG and top > 1.0:
+            top, value, step = float(math.floor(top)), float(round(value)), 1.0
         with self._turning:
             slider = self._gui.add_slider(
-                f"Turn rate [{self._unit.name}/s]", 0.0, top, step=top / 100,
-                initial_value=min(scale * rate, top),
-            )  # fmt: skip
+                f"Turn rate [{self._unit.name}/s]", 0.0, top, step, min(value, top)
+            )
         slider.on_update(self._speed_moved)
         return slider
 
     def _unit_changed(self) -> None:
         """Replace the slider: a value that a page still sends in the unit before is ignored."""
-        before = self.angular
-        before.remove()
-        self.angular = self._add_angular(before.value / before.max * self._max_angular)
+        self.angular.remove()
+        self.angular = self._add_angular()

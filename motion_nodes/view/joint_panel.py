@@ -8,6 +8,7 @@ first value from a page ends the updates.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -160,13 +161,14 @@ class JointPanel:
         lower, upper = self._range(name)
         low, high = scale * lower, scale * upper
         unit = "m" if slides else self._unit.name
+        step = SLIDE_STEP if slides else self._unit.pick(*ANGLE_STEPS)
         with self._frame:
             slider = self._gui.add_slider(
                 f"{self._labels[name]} [{unit}]",
                 min=low,
                 max=high,
-                step=SLIDE_STEP if slides else self._unit.pick(*ANGLE_STEPS),
-                initial_value=float(np.clip(scale * self.values[name], low, high)),
+                step=step,
+                initial_value=on_step(scale * self.values[name], step, low, high),
                 marks=_marks(low, high, 3 if slides else round(self._unit.pick(2, 0))),
                 hint=_hint(name, lower, upper, slides),
                 order=order,
@@ -228,9 +230,16 @@ def _show(slider: viser.GuiSliderHandle[float], value: float) -> float | None:
     """Show a value on a slider, rounded to its step; return what it shows, None if unchanged."""
     if abs(value - slider.value) < MIN_CHANGE * slider.step:
         return None
-    on_step = min(max(round(value / slider.step) * slider.step, slider.min), slider.max)
-    show_value(slider, float(on_step))
-    return float(on_step)
+    shown = on_step(value, slider.step, slider.min, slider.max)
+    show_value(slider, shown)
+    return shown
+
+
+def on_step(value: float, step: float, lower: float, upper: float) -> float:
+    """Return a value rounded to a step, within limits."""
+    # Multiples of a step have more digits than it, which a page shows.
+    digits = max(0, 2 - math.floor(math.log10(step)))
+    return min(max(round(round(value / step) * step, digits), lower), upper)
 
 
 def _marks(lower: float, upper: float, digits: int) -> tuple[tuple[float, str], ...]:

@@ -17,6 +17,18 @@ def selector(handle: viser.GuiInputHandle[bool]) -> str:
     return f'[id="{handle._impl.uuid}"]'
 
 
+def bar_style(stop: viser.GuiInputHandle[bool], resume: viser.GuiInputHandle[bool]) -> str:
+    """Return the style that keeps two buttons visible while the panel is scrolled."""
+    both = f"div:has(> {selector(stop)}), div:has(> {selector(resume)})"
+    rule = "position: sticky; top: 0; z-index: 20; background: var(--mantine-color-body)"
+    # Elements around them that hide their overflow would scroll with the panel.
+    around = f".mantine-ScrollArea-content div:has({selector(stop)})"
+    return (
+        f"<style>{both} {{ {rule}; }} div:has(> {selector(resume)}) {{ top: 2.4em; }} "
+        f"{around} {{ overflow: clip !important; }}</style>"
+    )
+
+
 def grid_style(rows: Sequence[Sequence[viser.GuiButtonHandle | None]]) -> str:
     """Return the style that arranges buttons of a container in a grid.
 

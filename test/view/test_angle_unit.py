@@ -36,13 +36,14 @@ def test_joint_sliders_show_degrees_and_command_radians(open_viewer):
     assert tilt.order == before.order
     np.testing.assert_allclose((tilt.min, tilt.max), np.rad2deg(ends["toy_tilt"]))
     assert (slide.min, slide.max) == ends["toy_slide"]
-    assert tilt.value == pytest.approx(np.rad2deg(0.8))
+    assert tilt.value == 45.8  # rounded to a step; the command stays 0.8 rad
+    assert panel.values["toy_tilt"] == 0.8
     as_page(viewer, tilt, value=45.0)
     record.wait_for(lambda calls: calls == [("toy", "toy_tilt", pytest.approx(np.pi / 4))])
     # What a page still sends to the slider in radians is ignored.
     as_page(viewer, before, value=1.0)
     show(viewer, "rad")
-    assert panel.sliders["toy_tilt"].value == pytest.approx(np.pi / 4)
+    assert panel.sliders["toy_tilt"].value == 0.785
     assert len(record.calls) == 1
 
 
@@ -102,7 +103,7 @@ def test_plots_and_turn_rates(open_viewer):
     live = viewer._robots["toy"]
     show(viewer, "deg")
     assert live.drive.angular.label == "Turn rate [deg/s]"
-    assert live.drive.angular.max == pytest.approx(np.rad2deg(2.0))
+    assert (live.drive.angular.max, live.drive.angular.value) == (114.0, 57.0)
     as_page(viewer, live.drive.angular, value=90.0)
     assert live.drive._state._angular == pytest.approx(np.pi / 2)
     line = np.array([0.0, np.pi])
