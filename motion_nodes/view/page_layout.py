@@ -24,7 +24,7 @@ def bar_style(stop: viser.GuiInputHandle[bool], resume: viser.GuiInputHandle[boo
     # Elements around them that hide their overflow would scroll with the panel.
     around = f".mantine-ScrollArea-content div:has({selector(stop)})"
     return (
-        f"<style>{both} {{ {rule}; }} div:has(> {selector(resume)}) {{ top: 2.4em; }} "
+        f"<style>{both} {{ {rule}; }} div:has(> {selector(resume)}) {{ top: 2em; }} "
         f"{around} {{ overflow: clip !important; }}</style>"
     )
 
