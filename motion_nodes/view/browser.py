@@ -11,6 +11,7 @@ import viser
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.tree import Array
+from motion_nodes.view.angle_unit import AngleUnit, AngleUnitChoice
 from motion_nodes.view.base_driving import BaseDriving
 from motion_nodes.view.displays import Displays
 from motion_nodes.view.draw_loop import DrawLoop
@@ -166,12 +167,14 @@ class BrowserViewer(ViewerUpdates):
         """Add robots, panels, floor and lights."""
         self._status = self._server.gui.add_markdown(global_line(0, ""))
         self._stop = StopPanel(self._server.gui, self._stop_all, self._resume) if stops else None
+        unit = AngleUnit()
+        self._angles = AngleUnitChoice(self._server.gui, unit)
         self._robots: dict[str, LiveRobot] = {}
         for number, robot in enumerate(robots):
             events = self.events(
                 robot.name, self._driving.callbacks, self._driving.changed, self._drawing.request
             )
-            self._robots[robot.name] = LiveRobot(self._server, robot, number, events)
+            self._robots[robot.name] = LiveRobot(self._server, robot, number, events, unit)
         for live in self._robots.values():
             live.view.meshes.warn_of_missing()
         self._driving.set_pads(

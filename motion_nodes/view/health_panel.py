@@ -19,7 +19,6 @@ REMOVED_AFTER = 60.0
 MAX_NODES = 60
 SUPERVISOR = "supervisor: "
 """Beginning of the names under which processes are reported."""
-MARKS = {"OK": "🟢", "WARN": "🟠", "ERROR": "🔴", "STALE": "⚪", "SILENT": "⚪"}
 
 
 @dataclass(frozen=True)
@@ -73,10 +72,10 @@ class HealthPanel:
     def refresh(self) -> None:
         """Update the table; on viser's event loop."""
         reports = self._reports()
-        lines = ["| | Node | Status |", "|:-|:-|:-|"]
+        lines = ["| Level | Node | Status |", "|:-|:-|:-|"]
         for report in reports:
-            mark = MARKS.get(report.level, MARKS["ERROR"])
-            lines.append(f"| {mark} | {plain(report.name)} | {plain(report.text)} |")
+            level = report.level if report.level == "OK" else f"**{plain(report.level)}**"
+            lines.append(f"| {level} | {plain(report.name)} | {plain(report.text)} |")
         text = "\n".join(lines) if reports else ""
         if text != self.table.content:
             self.table.content, self._folder.visible = text, bool(text)

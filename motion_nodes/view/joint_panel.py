@@ -8,6 +8,7 @@ first value from a page ends the updates.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -15,13 +16,14 @@ import numpy as np
 import viser
 
 from motion_nodes.model.tree import Array, JointKind
+from motion_nodes.view.angle_unit import AngleUnit
 from motion_nodes.view.debounced_inputs import DebouncedValues, SliderHold
 from motion_nodes.view.viewed_robot import ViewedRobot
 
-SLIDER_STEPS = {JointKind.PRISMATIC: 0.0005}
-"""Step of the sliders of prismatic joints [m]; others have ``ANGLE_STEP``."""
-ANGLE_STEP = 0.001
-"""Step of the sliders of revolute joints [rad]."""
+SLIDE_STEP = 0.0005
+"""Step of the sliders of prismatic joints [m]."""
+ANGLE_STEPS = 0.001, 0.1
+"""Step of the sliders of revolute joints [rad] and [deg]."""
 MIN_CHANGE = 0.8
 """Changes below this fraction of a step are measurement noise and not sent."""
 _GRIPPER = "gripper"
@@ -38,6 +40,7 @@ class JointPanel:
         on_target: called with joint and position [rad or m] when a slider is moved.
         on_state: called with the named state whose button was pressed.
         hold: whether a slider is held on a page.
+        unit: of the sliders of revolute joints.
     """
 
     def __init__(
@@ -47,13 +50,19 @@ class JointPanel:
         on_target: Callable[[str, float], None],
         on_state: Callable[[str], None],
         hold: SliderHold,
+        unit: AngleUnit,
     ) -> None:
         """Add the elements to the panel."""
-        self._viewed = viewed
+        self._gui, self._viewed, self._unit = gui, viewed, unit
         self._on_target, self._on_state = on_target, on_state
         self._debounced = DebouncedValues(self._commanded, hold)
         self._index = {name: i for i, name in enumerate(viewed.model.joint_names)}
         self.sliders: dict[str, viser.GuiSliderHandle[float]] = {}
+        """Slider of each joint, in the unit of the panel."""
+        self.values: dict[str, float] = {}
+        """Positions that the sliders show [rad or m], by joint."""
+        joints = tuple(viewed.sliders or ())
+        self._labels = dict(zip(joints, short_labels(joints), strict=True))
         if viewed.named_states and viewed.sliders:
             self.states = gui.add_button_group(
                 "Move to state", tuple(viewed.named_states), hint="Move to a named state."
@@ -66,10 +75,13 @@ class JointPanel:
             "Turn it off to enter numbers while the robot moves.",
             visible=bool(viewed.sliders),
         )
-        for name, label in zip(
-            viewed.sliders or (), short_labels(tuple(viewed.sliders or ())), strict=True
-        ):
-            self._add_slider(gui, name, label)
+        self._frame = gui.add_folder(None)
+        for name in joints:
+            home = float(viewed.model.home[self._index[name]])
+            self.values[name] = float(np.clip(home, *self._range(name)))
+            self._debounced.set_shown(name, self.values[name])
+            self._add_slider(name)
+        unit.on_change.append(self._replace_angles)
         self.gripper: viser.GuiSliderHandle[float] | None = None
         if viewed.gripper:
             self.gripper = gui.add_slider(
@@ -90,7 +102,7 @@ class JointPanel:
         for name, slider in self.sliders.items():
             value = float(q[self._index[name]])
             if np.isfinite(value):
-                self._show(name, slider, self._bounded(slider, value, name))
+                self._show_joint(name, slider, self._bounded(value, name))
         if self.gripper is not None:
             shares = [
                 (q[self._index[joint]] - closed) / (opened - closed)
@@ -99,48 +111,80 @@ class JointPanel:
             ]
             share = float(np.mean(shares)) if shares else np.nan
             if np.isfinite(share):
-                self._show(_GRIPPER, self.gripper, float(np.clip(100.0 * share, 0.0, 100.0)))
+                opening = float(np.clip(100.0 * share, 0.0, 100.0))
+                if (shown := _show(self.gripper, opening)) is not None:
+                    self._debounced.set_shown(_GRIPPER, shown)
 
-    def _bounded(self, slider: viser.GuiSliderHandle[float], value: float, name: str) -> float:
-        """Return a joint position within the range of its slider; continuous ones wrapped."""
-        if self._viewed.model.tree.joint(name).kind is JointKind.CONTINUOUS:
-            value = (value + np.pi) % (2.0 * np.pi) - np.pi
-        return float(min(max(value, slider.min), slider.max))
-
-    def _show(self, key: str, slider: viser.GuiSliderHandle[float], value: float) -> None:
-        """Show a value on a slider, rounded to its step."""
-        if abs(value - slider.value) < MIN_CHANGE * slider.step:
-            return
-        on_step = min(max(round(value / slider.step) * slider.step, slider.min), slider.max)
-        show_value(slider, float(on_step))
-        self._debounced.set_shown(key, float(on_step))
-
-    def _add_slider(self, gui: viser.GuiApi, name: str, label: str) -> None:
-        """Add the slider of one joint."""
+    def _range(self, name: str) -> tuple[float, float]:
+        """Return the limits of a joint [rad or m]; of continuous ones, one turn."""
         joint = self._viewed.model.tree.joint(name)
         lower = joint.lower if np.isfinite(joint.lower) else -np.pi
         upper = joint.upper if np.isfinite(joint.upper) else np.pi
-        home = float(self._viewed.model.home[self._index[name]])
-        slides = joint.kind is JointKind.PRISMATIC
-        slider = gui.add_slider(
-            f"{label} [{'m' if slides else 'rad'}]",
-            min=float(lower),
-            max=float(upper),
-            step=SLIDER_STEPS.get(joint.kind, ANGLE_STEP),
-            initial_value=float(np.clip(home, lower, upper)),
-            marks=_marks(lower, upper, slides),
-            hint=_hint(name, lower, upper, slides),
-        )
+        return float(lower), float(upper)
+
+    def _slides(self, name: str) -> bool:
+        return self._viewed.model.tree.joint(name).kind is JointKind.PRISMATIC
+
+    def _scale(self, name: str) -> float:
+        """Return the size of 1 rad or 1 m on the slider of a joint."""
+        return 1.0 if self._slides(name) else self._unit.per_radian
+
+    def _bounded(self, value: float, name: str) -> float:
+        """Return a position within the range of a joint; of continuous ones, wrapped."""
+        if self._viewed.model.tree.joint(name).kind is JointKind.CONTINUOUS:
+            value = (value + np.pi) % (2.0 * np.pi) - np.pi
+        return float(np.clip(value, *self._range(name)))
+
+    def _show_joint(self, name: str, slider: viser.GuiSliderHandle[float], value: float) -> None:
+        """Show a position [rad or m] on the slider of its joint."""
+        scale = self._scale(name)
+        if (shown := _show(slider, scale * value)) is not None:
+            self.values[name] = shown / scale
+            self._debounced.set_shown(name, self.values[name])
+
+    def _replace_angles(self) -> None:
+        """Replace the sliders of angles, because the unit has changed.
+
+        A page may still send a value in the unit before. It has the id of a removed slider, and is
+        ignored; with a slider that only changes its range, it would command another position.
+        """
+        for name in list(self.sliders):
+            if not self._slides(name):
+                before = self.sliders.pop(name)
+                before.remove()
+                self._add_slider(name, before.order)
+        self.sliders = {name: self.sliders[name] for name in self.values}
+
+    def _add_slider(self, name: str, order: float | None = None) -> None:
+        """Add the slider of one joint."""
+        slides, scale = self._slides(name), self._scale(name)
+        lower, upper = self._range(name)
+        low, high = scale * lower, scale * upper
+        unit = "m" if slides else self._unit.name
+        step = SLIDE_STEP if slides else self._unit.pick(*ANGLE_STEPS)
+        with self._frame:
+            slider = self._gui.add_slider(
+                f"{self._labels[name]} [{unit}]",
+                min=low,
+                max=high,
+                step=step,
+                initial_value=on_step(scale * self.values[name], step, low, high),
+                marks=_marks(low, high, 3 if slides else round(self._unit.pick(2, 0))),
+                hint=_hint(name, lower, upper, slides),
+                order=order,
+            )
         self.sliders[name] = slider
 
         async def moved(event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
             # Without a client, the value was set by mirror().
             if event.client is not None:
                 show_value(self.follow, False)
-                self._debounced.set_input(name, float(event.target.value), slider.max - slider.min)
+                # Rounded to a step, a value may be beyond the limit.
+                value = float(np.clip(event.target.value / scale, lower, upper))
+                self.values[name] = value
+                self._debounced.set_input(name, value, upper - lower)
 
         slider.on_update(moved)
-        self._debounced.set_shown(name, float(slider.value))
 
     async def _gripper_moved(self, event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
         """Command the opening of the gripper."""
@@ -182,9 +226,24 @@ def short_labels(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name[cut:] for name in names)
 
 
-def _marks(lower: float, upper: float, slides: bool) -> tuple[tuple[float, str], ...]:
+def _show(slider: viser.GuiSliderHandle[float], value: float) -> float | None:
+    """Show a value on a slider, rounded to its step; return what it shows, None if unchanged."""
+    if abs(value - slider.value) < MIN_CHANGE * slider.step:
+        return None
+    shown = on_step(value, slider.step, slider.min, slider.max)
+    show_value(slider, shown)
+    return shown
+
+
+def on_step(value: float, step: float, lower: float, upper: float) -> float:
+    """Return a value rounded to a step, within limits."""
+    # Multiples of a step have more digits than it, which a page shows.
+    digits = max(0, 2 - math.floor(math.log10(step)))
+    return min(max(round(round(value / step) * step, digits), lower), upper)
+
+
+def _marks(lower: float, upper: float, digits: int) -> tuple[tuple[float, str], ...]:
     """Return the marks below a slider: its limits, in its unit."""
-    digits = 3 if slides else 2
     return tuple((limit, f"{limit:.{digits}f}") for limit in (lower, upper))
 
 

@@ -12,6 +12,7 @@ import viser
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, JointKind
+from motion_nodes.view.angle_unit import AngleUnit
 from motion_nodes.view.base_trail import Trail
 from motion_nodes.view.drive_panel import DrivePanel
 from motion_nodes.view.floor_goal import FloorGoal
@@ -40,10 +41,16 @@ class LiveRobot:
         viewed: the robot.
         number: index of the robot, which selects the colour of its trail.
         events: receivers of its panel's commands.
+        unit: of angles on the panel.
     """
 
     def __init__(
-        self, server: viser.ViserServer, viewed: ViewedRobot, number: int, events: PanelEvents
+        self,
+        server: viser.ViserServer,
+        viewed: ViewedRobot,
+        number: int,
+        events: PanelEvents,
+        unit: AngleUnit,
     ) -> None:
         """Add the robot and its part of the panel."""
         self.viewed = viewed
@@ -67,9 +74,9 @@ class LiveRobot:
         self.trail = Trail(
             server.scene, f"/trails/{viewed.name}", TRAIL_RGB[number % len(TRAIL_RGB)]
         )
-        self._add_panel(server, events)
+        self._add_panel(server, events, unit)
 
-    def _add_panel(self, server: viser.ViserServer, events: PanelEvents) -> None:
+    def _add_panel(self, server: viser.ViserServer, events: PanelEvents, unit: AngleUnit) -> None:
         """Add the robot's folder."""
         viewed, gui = self.viewed, server.gui
         self.joints: JointPanel | None = None
@@ -78,13 +85,13 @@ class LiveRobot:
         self.floor_goal: FloorGoal | None = None
         self.planning: PlanningView | None = None
         self.target: TargetGizmo | None = None
-        with gui.add_folder(viewed.name):
+        with gui.add_folder(viewed.title):
             self._status = gui.add_markdown(robot_line(self._freshness, "", 0.0))
             tabs = gui.add_tab_group()
         if viewed.sliders:
             with tabs.add_tab("Joints"):
                 self.joints = JointPanel(
-                    gui, viewed, events.joint_target, events.named_state, events.slider_hold
+                    gui, viewed, events.joint_target, events.named_state, events.slider_hold, unit
                 )
                 self.suction = SuctionPanel(gui, events.suction)
         if viewed.drive:
@@ -94,11 +101,13 @@ class LiveRobot:
                         server, f"/goals/{viewed.name}", self.trail.rgb, self._base_pose,
                         viewed.model.kind != "holonomic", events.go,
                     )  # fmt: skip
-                self.drive = DrivePanel(gui, viewed, events.drive_changed, self.request_clear_trail)
+                self.drive = DrivePanel(
+                    gui, viewed, events.drive_changed, self.request_clear_trail, unit
+                )
         if viewed.tool and viewed.followers:
             with tabs.add_tab("Target"):
                 self.target = TargetGizmo(
-                    server, viewed, self._base_node(), events.target, events.redraw
+                    server, viewed, self._base_node(), events.target, events.redraw, unit
                 )
         if viewed.tool:
             self.planning = PlanningView(
@@ -111,7 +120,7 @@ class LiveRobot:
             if self.planning is not None:
                 self.planning.objects.on_pick.append(self.tasks.picked)
         with tabs.add_tab("Plots"):
-            self.plots = PlotPanel(gui, viewed.model.joint_names)
+            self.plots = PlotPanel(gui, viewed.model.joint_names, unit)
 
     def _base_pose(self) -> Array:
         """Return the newest pose of the root link in the world, shape (4, 4)."""
@@ -120,8 +129,7 @@ class LiveRobot:
 
     def slider_values(self) -> dict[str, float]:
         """Return the positions that the joint sliders show [rad or m], by joint."""
-        sliders = {} if self.joints is None else self.joints.sliders
-        return {name: float(slider.value) for name, slider in sliders.items()}
+        return {} if self.joints is None else dict(self.joints.values)
 
     def _base_node(self) -> str:
         """Return the path of the scene node of the robot's scene frame."""

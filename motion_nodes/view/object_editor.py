@@ -80,6 +80,12 @@ class ObjectEditor:
         self.remove = gui.add_button(
             "Remove object", color=SECONDARY, icon=viser.Icon.TRASH, visible=False
         )
+        self.resize = gui.add_button(
+            "Resize object", color=SECONDARY, icon=viser.Icon.RESIZE, visible=False,
+            hint="Gives the object the size below, about its centre.",
+        )  # fmt: skip
+        self._sized = NONE
+        """Object whose size is shown."""
         self.shape = gui.add_dropdown("Shape", SHAPES)
         self.size = gui.add_vector3(
             "Size [m]", (0.1, 0.1, 0.1), min=(MIN_SIZE,) * 3, max=(MAX_SIZE,) * 3, step=0.01,
@@ -90,6 +96,7 @@ class ObjectEditor:
         self.choice.on_update(self._chosen)
         self.turn.on_update(self._turned)
         self.remove.on_click(self._remove_pressed)
+        self.resize.on_click(self._resize_pressed)
         add.on_click(self._add_pressed)
 
     def set_message(self, text: str) -> None:
@@ -132,7 +139,8 @@ class ObjectEditor:
         chosen = self.choice.value
         with self._lock:
             names = (NONE, *list(self._scene.objects)[:MAX_CHOICES])
-            known = chosen in self._scene.objects
+            item = self._scene.objects.get(chosen)
+        known = item is not None
         pending = chosen == self._unconfirmed[0] and time.monotonic() < self._unconfirmed[1]
         if chosen not in names and (known or pending):
             names = (*names, chosen)
@@ -143,9 +151,24 @@ class ObjectEditor:
         for element in (self.turn, self.remove):
             if element.visible != known:
                 element.visible = known
+        self._show_size(item)
         text = plain(self._text)
         if text != self._message.content:
             self._message.content, self._message.visible = text, bool(text)
+
+    def _show_size(self, item: WorldObject | None) -> None:
+        """Show shape and size of the selected object, once: the user may change the size."""
+        known = None if item is None or item.kind == SCENERY else size_of(item)
+        if self.resize.visible != (known is not None):
+            self.resize.visible = known is not None
+        if item is None or item.name == self._sized:
+            if self.choice.value == NONE:
+                self._sized = NONE
+            return
+        self._sized = item.name
+        if known is not None:
+            show_value(self.shape, known[0])
+            show_value(self.size, known[1])
 
     def _choose(self, name: str) -> None:
         if name not in self.choice.options:
@@ -178,6 +201,22 @@ class ObjectEditor:
         if event.client is not None and self.choice.value != NONE:
             self._report(self.choice.value, None)
 
+    async def _resize_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        with self._lock:
+            item = self._scene.objects.get(self.choice.value)
+        known = None if item is None else size_of(item)
+        if event.client is None or item is None or known is None:
+            return
+        solid, poses = solid_of(known[0], self.size.value), (item.parts[0].X_OS,)
+        try:
+            changed = world_object(item.name, solid, item.X_WO, poses=poses)
+        except MotionError as error:
+            self.set_message(str(error))
+            return
+        self.set_message("")
+        self._report(item.name, replace(item, parts=changed.parts, observed_at=None))
+        self._redraw()
+
     async def _add_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
         if event.client is None:
             return
@@ -196,6 +235,19 @@ class ObjectEditor:
         self._unconfirmed = (name, time.monotonic() + CONFIRMATION_TIMEOUT)
         self._report(name, item)
         self._choose(name)
+
+
+def size_of(item: WorldObject) -> tuple[str, tuple[float, float, float]] | None:
+    """Return shape and size of an object as in :func:`solid_of`; None: other or several shapes."""
+    solid = item.parts[0].solid if len(item.parts) == 1 else None
+    if isinstance(solid, Sphere):
+        return "sphere", (2.0 * solid.radius,) * 3
+    if isinstance(solid, Cylinder):
+        return "cylinder", (2.0 * solid.radius, 2.0 * solid.radius, solid.length)
+    if isinstance(solid, Box):
+        x, y, z = map(float, solid.size)
+        return "box", (x, y, z)
+    return None
 
 
 def solid_of(kind: str, size: tuple[float, float, float]) -> Solid:

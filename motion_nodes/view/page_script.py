@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Script of the page: Esc in input fields, hold and release of sliders, notices.
+"""Script of the page: Esc in input fields, arrow keys, hold and release of sliders, notices.
 
 viser ignores hotkeys in input fields, which keep the focus after input; does not distinguish slider
 drags from number input; keeps the last state on the page after the suite has ended; and shows no
@@ -13,6 +13,8 @@ import gzip
 
 from websockets.datastructures import Headers
 from websockets.http11 import Response
+
+from motion_nodes.view import arrow_keys
 
 STOP_PATH, RESUME_PATH = "/motion_nodes/stop", "/motion_nodes/resume"
 """Paths that stop all robots and accept commands again."""
@@ -31,6 +33,7 @@ addEventListener("keydown", (event) => {
   const again = new KeyboardEvent("keydown", {key: "Escape", code: "Escape", bubbles: true});
   document.body.dispatchEvent(again);
 }, true);
+ARROW_KEYS
 const report = (path) => fetch(path, {headers: {"ACTION_HEADER": "1"}}).catch(() => null);
 let held = 0;
 addEventListener("pointerdown", (event) => {
@@ -88,6 +91,7 @@ addEventListener("DOMContentLoaded", () => {
 });
 </script>"""
 _INSERTED = {
+    "ARROW_KEYS": arrow_keys.SCRIPT.strip(),
     "ACTION_HEADER": ACTION_HEADER,
     "STOP_PATH": STOP_PATH,
     "RESUME_PATH": RESUME_PATH,

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import viser
 from viser import uplot
 
 from motion_nodes.model.tree import Array
+from motion_nodes.view.angle_unit import RAD, AngleUnit
 from motion_nodes.view.joint_history import ALL, QUANTITIES, WINDOW, Curves
 from motion_nodes.view.joint_panel import short_labels
 
@@ -28,11 +30,12 @@ class PlotPanel:
     Args:
         gui: viser's panel; elements are added to the active container.
         joints: names of the joints to select from.
+        unit: of angles.
     """
 
-    def __init__(self, gui: viser.GuiApi, joints: Sequence[str]) -> None:
+    def __init__(self, gui: viser.GuiApi, joints: Sequence[str], unit: AngleUnit) -> None:
         """Add the elements to the panel."""
-        self._gui = gui
+        self._gui, self._unit = gui, unit
         self._labels = dict(zip(joints, short_labels(tuple(joints)), strict=True))
         self._plot: viser.GuiUplotHandle | None = None
         self._shape: tuple[object, ...] = ()
@@ -48,7 +51,8 @@ class PlotPanel:
         return bool(self.show.value)
 
     def draw(self, curves: Curves) -> None:
-        """Update the plot."""
+        """Update the plot; ``curves`` in rad and m."""
+        curves = self._converted(curves)
         names = tuple(self._labels.get(name, name) for name in curves.names)
         shape = (names, curves.limits, curves.unit)
         data = _data(curves)
@@ -57,6 +61,18 @@ class PlotPanel:
             self._replace(curves, names, data)
         else:
             self._plot.data = data
+
+    def _converted(self, curves: Curves) -> Curves:
+        """Return curves in the unit of the panel."""
+        if not curves.unit.startswith(RAD):
+            return curves
+        scale = self._unit.per_radian
+        return replace(
+            curves,
+            values=tuple(scale * line for line in curves.values),
+            limits=tuple(scale * limit for limit in curves.limits),
+            unit=curves.unit.replace(RAD, self._unit.name),
+        )
 
     def _replace(self, curves: Curves, names: tuple[str, ...], data: tuple[Array, ...]) -> None:
         """Replace the plot: viser cannot change the series of an existing one."""

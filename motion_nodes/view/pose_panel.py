@@ -10,10 +10,14 @@ import viser
 
 from motion_nodes.model.poses import from_xyz_rpy, to_rpy
 from motion_nodes.model.tree import Array
+from motion_nodes.view.angle_unit import DEG, AngleUnit
 
-STEPS = {"1 mm, 1°": (0.001, 1.0), "5 mm, 2°": (0.005, 2.0), "20 mm, 5°": (0.02, 5.0),
-         "100 mm, 15°": (0.1, 15.0)}  # fmt: skip
+STEPS = ((0.001, 1.0), (0.005, 2.0), (0.02, 5.0), (0.1, 15.0))
 """Jog steps: translation [m] and rotation [degrees]."""
+DEFAULT_STEP = 1
+"""Index of the initial jog step."""
+ANGLE_STEPS = 0.001, 0.1
+"""Step of the rotation [rad] and [deg]."""
 BASE, TOOL = "base", "tool"
 """Frames in which a pose is jogged."""
 DIRECTIONS = ("+X", "-X", "+Y", "-Y", "+Z", "-Z")
@@ -50,24 +54,29 @@ class PosePanel:
         gui: viser's panel; elements are added to the active container.
         current: returns the pose of the target, shape (4, 4).
         moved: called on viser's event loop with poses set by the user.
+        unit: of the rotation.
     """
 
     def __init__(
-        self, gui: viser.GuiApi, current: Callable[[], Array], moved: Callable[[Array], None]
+        self,
+        gui: viser.GuiApi,
+        current: Callable[[], Array],
+        moved: Callable[[Array], None],
+        unit: AngleUnit,
     ) -> None:
         """Add a closed folder."""
-        self._current, self._moved = current, moved
+        self._gui, self._current, self._moved, self._unit = gui, current, moved, unit
         self._shown = np.full((4, 4), np.nan)
-        with gui.add_folder("Pose", expand_by_default=False):
+        with gui.add_folder("Pose", expand_by_default=False) as self._folder:
             self.position = gui.add_vector3("Position [m]", (0.0, 0.0, 0.0), step=0.001)
-            self.rotation = gui.add_vector3(
-                "RPY [deg]", (0.0, 0.0, 0.0), step=0.1, hint="Roll, pitch and yaw (URDF)."
-            )
+            self.rotation = self._add_rotation()
             enter = gui.add_button("Move target to pose", hint="Applies the numbers above.")
             self.frame = gui.add_dropdown("Jog frame", (BASE, TOOL))
-            self.step = gui.add_dropdown("Jog step", tuple(STEPS), initial_value="5 mm, 2°")
+            labels = self._step_labels()
+            self.step = gui.add_dropdown("Jog step", labels, initial_value=labels[DEFAULT_STEP])
             self.translate = gui.add_button_group("Translate", DIRECTIONS)
             self.rotate = gui.add_button_group("Rotate", DIRECTIONS)
+        unit.on_change.append(self._unit_changed)
         enter.on_click(self._entered)
         self.translate.on_click(self._jogged)
         self.rotate.on_click(self._jogged)
@@ -79,17 +88,47 @@ class PosePanel:
         self._shown = X_BT.copy()
         # viser defines the setters where mypy does not find them.
         self.position.value = tuple(np.round(X_BT[:3, 3], 4).tolist())  # type: ignore[misc]
-        degrees = np.round(np.rad2deg(to_rpy(X_BT)), 2)
-        self.rotation.value = tuple(degrees.tolist())  # type: ignore[misc]
+        angles = np.round(self._unit.per_radian * to_rpy(X_BT), round(self._unit.pick(4, 2)))
+        self.rotation.value = tuple(angles.tolist())  # type: ignore[misc]
+
+    def _add_rotation(self, order: float | None = None) -> viser.GuiVector3Handle:
+        return self._gui.add_vector3(
+            f"RPY [{self._unit.name}]", (0.0, 0.0, 0.0), step=self._unit.pick(*ANGLE_STEPS),
+            hint="Roll, pitch and yaw (URDF).", order=order,
+        )  # fmt: skip
+
+    def _step_labels(self) -> tuple[str, ...]:
+        """Return the labels of the jog steps."""
+        turns = (
+            f"{turn:g}°" if self._unit.name == DEG else f"{np.deg2rad(turn):.3f} rad"
+            for _, turn in STEPS
+        )
+        return tuple(
+            f"{1e3 * move:g} mm, {turn}" for (move, _), turn in zip(STEPS, turns, strict=True)
+        )
+
+    def _unit_changed(self) -> None:
+        """Replace the rotation: a value that a page still sends in the unit before is ignored."""
+        chosen = tuple(self.step.options).index(str(self.step.value))
+        labels = self._step_labels()
+        self.step.options = labels
+        self.step.value = labels[chosen]
+        before = self.rotation
+        before.remove()
+        with self._folder:
+            self.rotation = self._add_rotation(before.order)
+        self._shown[:] = np.inf
+        self.refresh(self._current())
 
     async def _entered(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
         values = np.array([self.position.value, self.rotation.value])
         if event.client is not None and np.isfinite(values).all():
-            self._moved(from_xyz_rpy(values[0], np.deg2rad(values[1])))
+            self._moved(from_xyz_rpy(values[0], values[1] / self._unit.per_radian))
 
     async def _jogged(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
         if event.client is None:
             return
         turn = event.target is self.rotate
-        step, frame = STEPS[str(self.step.value)], str(self.frame.value)
+        step = STEPS[tuple(self.step.options).index(str(self.step.value))]
+        frame = str(self.frame.value)
         self._moved(jogged(self._current(), str(event.target.value), step, frame, turn))

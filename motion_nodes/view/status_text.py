@@ -72,22 +72,28 @@ def robot_line(state: Freshness, message: str, now: float) -> str:
         now: current time [s].
     """
     if state.last is None:
-        line = "○ **waiting**" + ("" if message else " for the robot's state")
+        line = "**waiting**" + ("" if message else " for the robot's state")
     elif now - state.last > STALE_AFTER:
-        line = "◐ **stale**" + ("" if message else f": no state for {now - state.last:.0f} s")
+        line = "**stale**" + ("" if message else f": no state for {now - state.last:.0f} s")
     else:
         rate = f", {state.rate:.0f} Hz" if state.rate >= 0.5 else ""
-        line = f"● **connected**{rate}"
+        line = f"**connected**{rate}"
     return f"{line}  \n{plain(message)}" if message else line
 
 
-def steering_line(angles: Sequence[float]) -> str:
+def steering_line(angles: Sequence[float], degrees: bool = False) -> str:
     """Return the line with the steering angles, as Markdown.
 
     Args:
         angles: of the left and the right wheel, positive to the left [rad]; NaN: unknown.
+        degrees: show degrees and not radians.
     """
-    shown = ("?" if math.isnan(angle) else f"{math.degrees(angle):+.1f}°" for angle in angles)
+    shown = (
+        "?"
+        if math.isnan(angle)
+        else (f"{math.degrees(angle):+.1f}°" if degrees else f"{angle:+.3f} rad")
+        for angle in angles
+    )
     words = ("left", "right") if len(angles) == 2 else [str(i + 1) for i in range(len(angles))]
     return "Wheel angles: " + ", ".join(
         f"{word} **{angle}**" for word, angle in zip(words, shown, strict=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import viser
 
+from motion_nodes.view.page_layout import bar_style
 from motion_nodes.view.status_text import plain
 
 
@@ -34,6 +35,7 @@ class StopPanel:
             visible=False,
             hint="Commands are accepted again; interrupted motions are not continued",
         )
+        gui.add_html(bar_style(self.stop, self.resume))
         self.key = gui.add_command(
             "Stop all robots", description="Latched until Resume is pressed", hotkey="escape"
         )
@@ -51,7 +53,7 @@ class StopPanel:
     def refresh(self) -> None:
         """Update the line and the button; on viser's event loop."""
         reason = self._reason
-        content = f"🛑 **{plain(reason)}**" if reason else ""
+        content = f"**{plain(reason)}**" if reason else ""
         if content != self.line.content:
             self.line.content = content
             self.line.visible = self.resume.visible = bool(reason)

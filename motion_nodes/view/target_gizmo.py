@@ -12,6 +12,7 @@ import viser
 from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
+from motion_nodes.view.angle_unit import AngleUnit
 from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.drag_handles import DragHandles
 from motion_nodes.view.joint_panel import show_value
@@ -36,6 +37,7 @@ class TargetGizmo:
         base: scene node of its scene frame.
         commanded: called on viser's event loop with targets set by the user.
         redraw: called when the scene must be redrawn.
+        unit: of angles on the panel.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class TargetGizmo:
         base: str,
         commanded: Callable[[TargetCommand], None],
         redraw: Callable[[], None],
+        unit: AngleUnit,
     ) -> None:
         """Add the elements to the panel; the target itself is hidden."""
         self._viewed, self._commanded, self._redraw = viewed, commanded, redraw
@@ -78,7 +81,7 @@ class TargetGizmo:
             "Reset target to tool", color=SECONDARY, icon=viser.Icon.TARGET
         )
         self._message = server.gui.add_markdown("", visible=False)
-        self.pose = PosePanel(server.gui, self.current, self._pose_set)
+        self.pose = PosePanel(server.gui, self.current, self._pose_set, unit)
         self.show.on_update(self._show_changed)
         self.follower.on_update(self._follower_changed)
         self.plan.on_click(self._plan_pressed)

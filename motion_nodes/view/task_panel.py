@@ -152,18 +152,16 @@ class TaskPanel:
 
 
 def shown(progress: TaskProgress) -> str:
-    """Return a status as Markdown: the state, and the plan with a mark for each step."""
+    """Return a status as Markdown: the state, and the plan with the status of each step."""
     task = f": {plain(progress.task)}" if progress.task else ""
     lines = [f"**{plain(progress.state)}**{task}", ""]
     begun = progress.state not in ("planned", "idle") and not progress.waits
     for i, step in enumerate(progress.plan):
-        mark = "✔" if begun and i < progress.step else "·"
-        phase = ""
+        status = "done" if begun and i < progress.step else ""
         if begun and i == progress.step:
             running = progress.state == RUNNING
-            mark = "▶" if running else "✘"
-            phase = f": {plain(progress.phase)}" if running and progress.phase else ""
-        lines.append(f"- {mark} {plain(str(step))}{phase}")
+            status = plain(progress.phase or "running") if running else "failed"
+        lines.append(f"- {plain(str(step))}" + (f": **{status}**" if status else ""))
     if progress.reason:
         lines += ["", plain(progress.reason)]
     if progress.held:

@@ -187,6 +187,12 @@ class ViewedRobot:
             max_angular=speeds[1],
         )
 
+    @property
+    def title(self) -> str:
+        """Name on the panel, with the model if the name does not tell it."""
+        model = self.model.name
+        return self.name if model in self.name else f"{self.name} ({model})"
+
     def driven_by_policy(self) -> ViewedRobot:
         """Return the robot with a drive pad in place of joint sliders and tool target."""
         return dataclasses.replace(

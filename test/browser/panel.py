@@ -150,16 +150,20 @@ class Panel:
         """Hold a button down."""
         from selenium.webdriver.common.action_chains import ActionChains
 
-        button = wait_for(
-            lambda: self._shown(f"{_inside(folder)}//button[normalize-space()='{label}']"),
-            f"the button '{label}' appears",
-        )
+        button = self.button(label, folder)
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
         ActionChains(self.driver).click_and_hold(button).perform()
         try:
             yield
         finally:
             ActionChains(self.driver).release().perform()
+
+    def button(self, label: str, folder: str = ""):
+        """Return a button."""
+        return wait_for(
+            lambda: self._shown(f"{_inside(folder)}//button[normalize-space()='{label}']"),
+            f"the button '{label}' appears",
+        )
 
     def _id(self, label: str, folder: str) -> str:
         """Return the id of the element with a label."""
@@ -193,4 +197,5 @@ def _inside(folder: str) -> str:
     if not folder:
         return ""
     # The folder is the paper around the paper that holds its title.
-    return f"//div[contains(@class, 'Paper')][./div[normalize-space(text())='{folder}']]"
+    title = f"normalize-space(text())='{folder}' or starts-with(text(), '{folder} (')"
+    return f"//div[contains(@class, 'Paper')][./div[{title}]]"

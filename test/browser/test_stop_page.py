@@ -11,6 +11,7 @@ from browser.chromium import PAGE_LIMIT, Page, chromium_page, wait_for
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.health_panel import Health
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 pytestmark = pytest.mark.timeout(900)
@@ -38,6 +39,7 @@ def viewer(page: Page) -> Iterator[BrowserViewer]:
     """A viewer with a base and the stop, open in the page."""
     robots = [ViewedRobot.of(load_robot("jetbot"))]
     with BrowserViewer(robots, port=0, shadows=False, stops=True) as opened:
+        opened.update_health([Health(f"node_{i}", "OK", "ready") for i in range(40)])
         page.open(opened.url)
         wait_for(lambda: opened.client_count == 1, "the page is connected")
         yield opened
@@ -84,6 +86,37 @@ def test_the_key_stops_with_the_scene_in_focus(page: Page, calls: Calls) -> None
     press_escape(page)
     wait_for(lambda: calls.stops >= 1, "stop is called")
     resumed(page, calls)
+
+
+def test_stop_and_resume_stay_visible_while_the_panel_is_scrolled(
+    page: Page, viewer: BrowserViewer, calls: Calls
+) -> None:
+    page.open_folder("View")
+    page.open_folder("Nodes")
+    below = page.button("Clear trail")
+
+    def top_element(button) -> bool:
+        """Return whether a click at the centre of a button would hit it."""
+        return bool(
+            page.driver.execute_script(
+                "const b = arguments[0].getBoundingClientRect();"
+                "const hit = document.elementFromPoint(b.x + b.width / 2, b.y + b.height / 2);"
+                "return arguments[0].contains(hit);",
+                button,
+            )
+        )
+
+    page.driver.execute_script("arguments[0].scrollIntoView({block: 'start'})", below)
+    stop = page.button("Stop all robots")
+    assert top_element(stop)
+    stop.click()
+    page.wait_for_text("Resume")
+    page.driver.execute_script("arguments[0].scrollIntoView({block: 'start'})", below)
+    resume = page.button("Resume")
+    assert top_element(stop)
+    assert top_element(resume)
+    resume.click()
+    wait_for(lambda: calls.resumes == 1, "resume is called")
 
 
 def test_without_webgl_a_notice_stops_and_resumes(

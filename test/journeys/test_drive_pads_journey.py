@@ -91,8 +91,10 @@ class Cell:
         return max(map(abs, self.moved(name, start))) < 0.003
 
     def shown_angles(self) -> tuple[float, float]:
-        """Return the wheel angles that the page shows [deg]."""
-        found = re.search(r"Wheel angles: left ([-+\d.?]+)°?, right ([-+\d.?]+)", self.page.text())
+        """Return the wheel angles that the page shows [rad]."""
+        found = re.search(
+            r"Wheel angles: left ([-+\d.?]+)(?: rad)?, right ([-+\d.?]+)", self.page.text()
+        )
         assert found is not None, self.page.text()
         return float(found[1].replace("?", "nan")), float(found[2].replace("?", "nan"))
 
@@ -133,7 +135,7 @@ def test_a_base_with_casters_drives_and_turns(cell: Cell) -> None:
 def test_a_car_shows_its_wheel_angles_and_obeys_them(cell: Cell) -> None:
     start = cell.pose("car")
     with cell.page.held("Left", "car"):
-        cell.wait(lambda: min(cell.shown_angles()) > 10.0, "the page shows wheels to the left")
+        cell.wait(lambda: min(cell.shown_angles()) > 0.17, "the page shows wheels to the left")
         cell.wait(lambda: cell.moved("car", start)[2] > 0.3, "the car goes round to the left")
         # The inner wheel turns more, and the page shows the angles of joint_states.
         left, right = cell.shown_angles()
@@ -143,7 +145,7 @@ def test_a_car_shows_its_wheel_angles_and_obeys_them(cell: Cell) -> None:
             message = cell.newest("/car/joint_states")
             joints = dict(zip(message.name, message.position, strict=True))
             measured = [joints[f"Knuckle__Upright__Front_{side}"] for side in ("Left", "Right")]
-            return bool(np.abs(np.degrees(measured) - cell.shown_angles()).max() < 2.0)
+            return bool(np.abs(np.subtract(measured, cell.shown_angles())).max() < 0.035)
 
         cell.wait(page_is_right, "the page to show what is measured")
     cell.wait(lambda: cell.stands("car"), "the car stands after the release")
@@ -152,7 +154,7 @@ def test_a_car_shows_its_wheel_angles_and_obeys_them(cell: Cell) -> None:
 def test_a_car_reverses_to_either_side(cell: Cell) -> None:
     start = cell.pose("car")
     with cell.page.held("Back right", "car"):
-        cell.wait(lambda: max(cell.shown_angles()) < -10.0, "the page shows wheels to the right")
+        cell.wait(lambda: max(cell.shown_angles()) < -0.17, "the page shows wheels to the right")
         cell.wait(lambda: cell.moved("car", start)[0] < -0.15, "the car goes back")
     # Backward with the wheels to the right, the car yaws to the left.
     assert cell.moved("car", start)[2] > 0.05

@@ -86,6 +86,13 @@ def test_several_robots_of_one_model_have_their_own_place(open_viewer, toy):
     assert viewer._robots["left/arm"].view.base.position[1] == 1.0
 
 
+def test_folders_name_the_model(toy):
+    titles = {name: ViewedRobot(toy, name).title for name in ("toy", "left/toy", "toy_2", "a", "")}
+    assert titles == {
+        "toy": "toy", "left/toy": "left/toy", "toy_2": "toy_2", "a": "a (toy)", "": "toy",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("name", sorted(available_robots()))
 def test_shipped_robots_open_with_their_states_and_speeds(open_viewer, name):
     robot = load_robot(name)
@@ -287,7 +294,7 @@ def test_angles_of_steered_wheels_are_shown(open_viewer):
     q[names.index("Knuckle__Upright__Front_Right")] = -0.2
     viewer.update_joints("leatherback", q)
     refresh(viewer)
-    assert "left **+17.2°**, right **-11.5°**" in wheel_angles(viewer, "leatherback")
+    assert "left **+0.300 rad**, right **-0.200 rad**" in wheel_angles(viewer, "leatherback")
 
 
 def test_steering_joints_must_be_the_robots(toy):

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import motion_nodes.view
 from motion_nodes.view.joint_panel import short_labels
 from motion_nodes.view.status_text import (
     MAX_MESSAGE,
@@ -80,3 +84,10 @@ def test_global_line(clients, text):
 )
 def test_short_labels(names, labels):
     assert short_labels(names) == labels
+
+
+def test_the_panel_has_no_symbols_that_need_a_font_of_their_own():
+    # Arrows, geometric shapes, dingbats and emoji.
+    symbols = re.compile("[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]")
+    sources = Path(motion_nodes.view.__file__).parent.glob("*.py")
+    assert {path.name for path in sources if symbols.search(path.read_text("utf-8"))} == set()
