@@ -4,7 +4,8 @@
 Numba's cache files contain the machine code of a kernel and its bitcode, from which other kernels
 are compiled that call it. Numba parses the bitcode when it loads a kernel, although nothing is
 compiled in most processes: for the kernels of planning this takes 0.1 s and 15 MB. Here it is
-parsed when another kernel is linked with it.
+parsed when another kernel is linked with it. Only the cache files of this package's kernels have
+the symbols for it; those of other packages are read and written as Numba does.
 """
 
 from __future__ import annotations
@@ -24,22 +25,10 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
     _bitcode = b""
     """Of a library from a cache file."""
 
-    def serialize_using_object_code(self) -> tuple[str, str, tuple[Any, ...]]:
-        """Return the content of a cache file, with the names of the defined symbols."""
-        name, kind, content = super().serialize_using_object_code()
-        module = self._get_module_for_linking()
-        symbols = frozenset(
-            symbol.name
-            for defined in (module.functions, module.global_variables)
-            for symbol in defined
-            if not symbol.is_declaration
-        )
-        return name, kind, (*content, symbols)
-
     @classmethod
     def _unserialize(cls, codegen: Any, state: tuple[str, str, Any]) -> Any:
         name, kind, content = state
-        if kind != "object":
+        if kind != "object" or len(content) != 3:  # of another package's function
             return super()._unserialize(codegen, state)
         code, bitcode, symbols = content
         library = super()._unserialize(codegen, (name, kind, (code, _no_bitcode())))
@@ -51,6 +40,25 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
         if self._shared_module is None and self._bitcode:
             self._shared_module = llvm.parse_bitcode(self._bitcode)
         return super()._get_module_for_linking()
+
+
+def with_symbols(data: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the content of a cache file with the symbols that the kernel defines.
+
+    Args:
+        data: a compiled function as Numba saves it; the first item is its library.
+    """
+    (name, kind, content), *rest = data
+    if kind != "object":
+        return data
+    module = llvm.parse_bitcode(content[1])
+    symbols = frozenset(
+        symbol.name
+        for defined in (module.functions, module.global_variables)
+        for symbol in defined
+        if not symbol.is_declaration
+    )
+    return (name, kind, (*content, symbols)), *rest
 
 
 def use_kernel_libraries() -> None:

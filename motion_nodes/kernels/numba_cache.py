@@ -23,6 +23,7 @@ from typing import Any
 
 from numba.core.caching import IndexDataCacheFile
 
+from motion_nodes.kernels.kernel_library import with_symbols
 from motion_nodes.kernels.private_files import open_private
 
 _LOG = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
     def save(self, key: Any, data: Any) -> None:
         """Save compiled code and release the lock, so that other processes load it."""
         try:
-            super().save(key, data)
+            super().save(key, with_symbols(data))
         finally:
             self._end_turn()
 

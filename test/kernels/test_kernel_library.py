@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numba
 import pytest
 
@@ -43,6 +48,32 @@ def test_a_loaded_kernel_is_linked_with_a_new_one(loaded):
 
     assert numba.njit(twice_doubled)(1.0) == 4.0
     assert library(loaded)._shared_module is not None
+
+
+def test_functions_of_other_packages_are_cached_as_numba_does(tmp_path):
+    folder = tmp_path / "other"
+    folder.mkdir()
+    (folder / "theirs.py").write_text(
+        "import numba\n\n@numba.njit(cache=True)\ndef f(x):\n    return x + 1.0\n"
+    )
+    alone = "import theirs; theirs.f(1.0); print(sum(theirs.f.stats.cache_hits.values()))"
+    beside = f"from motion_nodes.kernels import jit; {alone}"
+    for program, hits in ((alone, 0), (beside, 1), (alone, 1)):
+        assert run(program, folder) == hits
+    for file in folder.rglob("*.nb?"):
+        file.unlink()
+    for program, hits in ((beside, 0), (alone, 1)):
+        assert run(program, folder) == hits
+
+
+def run(program: str, folder: Path) -> int:
+    """Run a program with the modules of a folder; return the number that it prints."""
+    paths = os.pathsep.join((str(folder), *filter(None, sys.path)))
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return int(done.stdout)
 
 
 def test_a_kernel_linked_with_a_loaded_one_is_loaded_from_disk(loaded):
