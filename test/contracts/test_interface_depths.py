@@ -43,6 +43,8 @@ def test_quality_of_service_with_depth(ros, entry, tmp_path):
         args = ["-p", f"robot:={robot}", "-r", "__ns:=/r"]
         if executable in ("occupancy_mapper", "object_detector"):
             args += ["-p", "depth_images:=['camera/depth/image_rect_raw']"]
+        if executable == "robot_driver":
+            args += ["-p", "device:=/dev/no_such_port"]
         if executable == "policy_controller":
             args += ["-p", f"policy:={write_standing_policy(tmp_path)}"]
     node = node_class(executable)(ros_args=["--ros-args", "-r", f"__node:={entry['node']}", *args])
