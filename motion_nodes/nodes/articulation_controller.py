@@ -115,8 +115,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._gripper = gripper_of(self, robot, self._outputs.drives is not None)
         self._at_rest = RestCycles(self._state, self.runner, self._outputs, self.period)
         self._since_report = self._repeated = 0.0
-        self._unstarted = True
-        self._fresh = False
+        self._unstarted, self._fresh = True, False
 
     def release(self) -> None:
         """Destroy the action servers."""
@@ -204,6 +203,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
     def resumed(self) -> None:
         """Keep the joints at rest; streams that continued during the stop must pause first."""
         self._streams.take(self.now())
+        self._impedance.take(self.now(), at_once=True)
         self.runner.stop_all("the stop, until it was resumed")
 
     def time_jumped(self, before: float, after: float) -> None:

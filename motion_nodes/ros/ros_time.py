@@ -15,9 +15,8 @@ from rosgraph_msgs.msg import Clock
 
 from motion_nodes.control.deadlines import Deadlines
 from motion_nodes.ros.concurrency.polled_subscription import take_all
-from motion_nodes.ros.messages.cdr import HEADER, LITTLE_ENDIAN, InvalidMessage, message_in
+from motion_nodes.ros.messages.cdr import LITTLE_ENDIAN, InvalidMessage, message_in, read_stamp
 
-_TIME = struct.Struct("<iI")
 STALL_TIMEOUT = 0.5
 """[s] Wall time without advance of simulated time after which it counts as stalled."""
 
@@ -110,8 +109,7 @@ def _clock_ns(message: bytes) -> int:
     """Return the time in a serialized clock message [ns]; -1 if it cannot be read."""
     try:
         if message.startswith(LITTLE_ENDIAN):
-            sec, nanosec = _TIME.unpack_from(message, HEADER)
-            return int(sec) * 1_000_000_000 + int(nanosec)
+            return read_stamp(message)
         clock = message_in(message, Clock).clock
     except (struct.error, InvalidMessage):
         return -1

@@ -110,14 +110,16 @@ class ImpedanceInputs:
         node.serve(GetState, f"{IMPEDANCE_CONTROLLER}/get_state", self._on_get_state)
         node.serve(ChangeState, f"{IMPEDANCE_CONTROLLER}/change_state", self._on_change_state)
 
-    def take(self, now: float) -> None:
+    def take(self, now: float, *, at_once: bool = False) -> None:
         """Apply the received messages; without an active law at most each 7.5 ms of wall time.
 
         Args:
             now: ROS time [s].
+            at_once: regardless of the time since the last call.
         """
         wall = time.monotonic()
-        if wall - self._taken_at < LOOK_PERIOD and self._host.runner.compliance.law is None:
+        due = at_once or wall - self._taken_at >= LOOK_PERIOD
+        if not due and self._host.runner.compliance.law is None:
             return
         self._taken_at = wall
         for topic, name, apply in self._topics:

@@ -171,6 +171,7 @@ class JointOutputs:
 
     def reset(self) -> None:
         """Discard the last reference."""
+        self._written = None
         self.position[:] = np.nan
         self._measured_at_effort[:] = np.nan
         self._limiter.reset()

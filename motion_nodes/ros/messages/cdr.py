@@ -53,9 +53,9 @@ class CdrReader:
 
     def stamp_ns(self) -> int:
         """Read a time stamp [ns]."""
-        seconds, nanoseconds = _STAMP.unpack_from(self.data, self.at)
+        at = self.at
         self.at += _STAMP.size
-        return int(seconds) * 1_000_000_000 + int(nanoseconds)
+        return read_stamp(self.data, at)
 
     def skip_string(self) -> None:
         """Skip a string."""
@@ -109,6 +109,21 @@ class CdrReader:
             raise InvalidMessage(f"a list of {count} entries; allowed are {limit}")
         self.at = at + 4
         return int(count)
+
+
+def read_stamp(data: bytes, at: int = HEADER) -> int:
+    """Return the time stamp at an offset of a little-endian message [ns].
+
+    Raises:
+        struct.error: the message ends before.
+    """
+    seconds, nanoseconds = _STAMP.unpack_from(data, at)
+    return int(seconds) * 1_000_000_000 + int(nanoseconds)
+
+
+def write_stamp(data: bytearray, nanoseconds: int) -> None:
+    """Write the time stamp [ns] at the beginning of a little-endian message."""
+    _STAMP.pack_into(data, HEADER, *divmod(nanoseconds, 1_000_000_000))
 
 
 def child_frames(data: bytes) -> set[bytes]:

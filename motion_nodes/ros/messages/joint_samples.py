@@ -22,13 +22,13 @@ from motion_nodes.ros.messages.cdr import (
     add_count,
     add_text,
     message_in,
+    read_stamp,
     texts_in,
+    write_stamp,
 )
 from motion_nodes.ros.messages.message_bounds import fault_of
 
 CHANNELS = ("position", "velocity", "effort")
-
-_STAMP = struct.Struct("<iI")
 
 
 class JointSample(NamedTuple):
@@ -146,8 +146,7 @@ class RepeatedValues:
             return None
         if not message.startswith(LITTLE_ENDIAN):
             return None
-        sec, nanosec = _STAMP.unpack_from(message, HEADER)
-        return int(sec) * 1_000_000_000 + int(nanosec)
+        return read_stamp(message)
 
 
 class JointStateBuffer:
@@ -169,7 +168,7 @@ class JointStateBuffer:
         if not set(channels) <= set(CHANNELS):
             raise ValueError(f"channels are {list(channels)}; allowed are {', '.join(CHANNELS)}")
         data = bytearray(LITTLE_ENDIAN + b"\x00\x00")
-        data += _STAMP.pack(0, 0)
+        data += bytes(AFTER_STAMP - HEADER)
         add_text(data, sender)
         add_count(data, len(joints))
         for name in joints:
@@ -196,5 +195,5 @@ class JointStateBuffer:
 
     def bytes(self, nanoseconds: int) -> bytes:
         """Return the serialized message with a stamp [ns]."""
-        _STAMP.pack_into(self._data, HEADER, *divmod(nanoseconds, 1_000_000_000))
+        write_stamp(self._data, nanoseconds)
         return bytes(self._data)

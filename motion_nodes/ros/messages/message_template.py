@@ -6,7 +6,6 @@ rclpy converts and serializes a controller's state in 0.2 ms; writing its number
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
@@ -14,9 +13,7 @@ from typing import Any
 import numpy as np
 from rclpy.serialization import serialize_message
 
-from motion_nodes.ros.messages.cdr import HEADER, Array
-
-_STAMP = struct.Struct("=iI")
+from motion_nodes.ros.messages.cdr import Array, write_stamp
 
 
 class MessageTemplate:
@@ -46,5 +43,5 @@ class MessageTemplate:
 
     def bytes(self, nanoseconds: int) -> bytes:
         """Return the message with a stamp [ns]."""
-        _STAMP.pack_into(self._data, HEADER, *divmod(nanoseconds, 1_000_000_000))
+        write_stamp(self._data, nanoseconds)
         return bytes(self._data)
