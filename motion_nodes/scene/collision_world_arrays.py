@@ -22,6 +22,7 @@ from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.collision_leaves import Leaves, joined, leaves_of
 from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Part, Scene, WorldObject
+from motion_nodes.scene.spatial_order import spatial_order
 
 _SLACK = 1e-6  # margin of boxes around leaves for rounding in float32 [m]
 Known = dict[int, tuple[tuple[Part, ...], Leaves]]
@@ -161,23 +162,6 @@ def _rows(leaves: Leaves, X: Array, owner: NDArray[np.intp]) -> NDArray[np.float
     faces = kind == PLANES
     whole[faces, 4 + at : 4 + at + 2] = size[faces, :2].astype(np.int32)
     return rows
-
-
-def spatial_order(boxes: Array) -> NDArray[np.intp]:
-    """Return the order of points [m] along their Morton code; close points are neighbours."""
-    if not len(boxes):
-        return np.empty(0, np.intp)
-    endless = np.asarray(~np.isfinite(boxes).all(axis=(1, 2)))
-    middle = np.where(endless[:, None, None], 0.0, boxes).mean(axis=1)
-    low = middle.min(axis=0)
-    extent = max(float((middle.max(axis=0) - low).max()), 1e-9)
-    bits = np.minimum((middle - low) / extent * 1024.0, 1023.0).astype(np.int64)
-    # Moves the ten bits of each coordinate apart, by halves, until two free ones follow each.
-    for shift, mask in ((16, 0x030000FF), (8, 0x0300F00F), (4, 0x030C30C3), (2, 0x09249249)):
-        bits = (bits | (bits << shift)) & mask
-    code = bits[:, 0] | (bits[:, 1] << 1) | (bits[:, 2] << 2)
-    # Unbounded pieces overlap every block, so they are grouped.
-    return np.lexsort((code, ~endless))
 
 
 def _in_blocks(rows: NDArray[np.float32], boxes: Array, lanes: int) -> Fields:

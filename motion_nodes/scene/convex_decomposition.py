@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.mesh_cache import entry_of, stored_arrays
+from motion_nodes.scene.nearest_on_triangles import nearest_on_triangles
 from motion_nodes.scene.shapes import TriangleMesh
+from motion_nodes.scene.winding_number import WindingNumber
 
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree
@@ -31,13 +33,13 @@ _SAMPLES = 4000
 """Number of surface samples for distances."""
 _NEAREST = 6
 """Number of samples whose triangles are compared."""
-_TOGETHER = 16
-"""Number of points per batch that are compared with all triangles."""
+_TOGETHER = 32
+"""Number of points per batch whose exact distances are computed."""
 _RELATIVE = 0.01
 """Tolerance of the excess relative to the size of a mesh; the greater tolerance applies."""
 _SHARES = (0.25, 0.5, 0.75)
 """Fractions at which a part may be cut along each axis."""
-_VOLUME_POINTS = 2000
+_VOLUME_POINTS = 400
 """Max number of points by which cuts are compared."""
 _MOST_COMPARED = 2_000_000
 """Max product of the numbers of corners and triangles of a mesh that is tested for convexity."""
@@ -287,57 +289,31 @@ class _MeasuredSurface:
         self._triangles = triangles
         samples, self._owner = _samples(triangles)
         self._tree: cKDTree = cKDTree(samples)
-
-    def distances(self, points: Array) -> Array:
-        """Return upper bounds of the distances of points, exact for most of them [m]."""
-        near = self._tree.query(points, k=min(_NEAREST, self._tree.n))[1].reshape(len(points), -1)
-        triangles = self._triangles[self._owner[near]]
-        return np.asarray(_triangle_distances(points[:, None], triangles).min(axis=1))
+        self._winding = WindingNumber(triangles)
 
     def max_height(self, points: Array) -> float:
-        """Return the max distance of the points that are not inside the mesh [m]."""
-        distances = self.distances(points)
-        order = np.argsort(-distances)
+        """Return the max distance of the points that are not inside the mesh [m].
+
+        Distances are upper bounds, exact for most points.
+        """
+        bounds = self._tree.query(points)[0]
+        order = np.argsort(-bounds)
+        highest = 0.0
         for start in range(0, len(order), _TOGETHER):
             rows = order[start : start + _TOGETHER]
-            outside = rows[~self._inside(points[rows])]
-            if len(outside):
-                return float(distances[outside[0]])
-        return 0.0
+            if bounds[rows[0]] <= highest:
+                break
+            heights = self._distances(points[rows])
+            above = heights > highest
+            outside = ~self._winding.encloses(points[rows[above]])
+            highest = float(heights[above][outside].max(initial=highest))
+        return highest
 
-    def _inside(self, points: Array) -> NDArray[np.bool_]:
-        """Return which points are inside the surface, by its winding number.
-
-        Source: van Oosterom and Strackee, The solid angle of a plane triangle (1983).
-        """
-        a, b, c = (self._triangles[:, k] - points[:, None] for k in range(3))
-        x, y, z = (np.linalg.norm(edge, axis=2) for edge in (a, b, c))
-        ab, bc, ca = ((p * q).sum(axis=2) for p, q in ((a, b), (b, c), (c, a)))
-        volume = (a * np.cross(b, c)).sum(axis=2)
-        angle = 2.0 * np.arctan2(volume, x * y * z + ab * z + bc * x + ca * y)
-        return np.asarray(np.abs(angle.sum(axis=1)) > 2.0 * np.pi)
-
-
-def _triangle_distances(points: Array, triangles: Array) -> Array:
-    """Return the distance of each point from its triangle [m].
-
-    Source: Ericson, Real-Time Collision Detection (2005), 5.1.5, with the edges' nearest points.
-    """
-    a, b, c = (triangles[..., k, :] for k in range(3))
-    best = np.full(np.broadcast_shapes(points.shape, a.shape)[:-1], np.inf)
-    for start, end in ((a, b), (b, c), (c, a)):
-        edge = end - start
-        along = ((points - start) * edge).sum(axis=-1) / np.maximum((edge**2).sum(axis=-1), 1e-30)
-        nearest = start + np.clip(along, 0.0, 1.0)[..., None] * edge
-        best = np.minimum(best, np.linalg.norm(points - nearest, axis=-1))
-    normal = np.cross(b - a, c - a)
-    squared = np.maximum((normal**2).sum(axis=-1), 1e-30)
-    offset = points - a
-    # Barycentric coordinates of the projection.
-    v = (np.cross(offset, c - a) * normal).sum(axis=-1) / squared
-    w = (np.cross(b - a, offset) * normal).sum(axis=-1) / squared
-    height = np.abs((offset * normal).sum(axis=-1)) / np.sqrt(squared)
-    return np.where((v >= 0.0) & (w >= 0.0) & (v + w <= 1.0), np.minimum(best, height), best)
+    def _distances(self, points: Array) -> Array:
+        near = self._tree.query(points, k=min(_NEAREST, self._tree.n))[1].reshape(len(points), -1)
+        triangles = self._triangles[self._owner[near]]
+        away = points[:, None] - nearest_on_triangles(triangles, points[:, None])
+        return np.asarray(np.sqrt((away**2).sum(axis=2)).min(axis=1))
 
 
 def _samples(triangles: Array) -> tuple[Array, NDArray[np.intp]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -17,7 +19,8 @@ from motion_nodes.kernels.collision.piece_arrays import (
 from motion_nodes.kernels.kinematic_arrays import PackedArrays, pack, reroot
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
-from motion_nodes.scene.collision_world_arrays import checked_matrix, spatial_order
+from motion_nodes.scene.collision_world_arrays import checked_matrix
+from motion_nodes.scene.convex_decomposition import convex_parts
 from motion_nodes.scene.convex_pieces import (
     boxes_around,
     chosen,
@@ -31,7 +34,10 @@ from motion_nodes.scene.convex_pieces import (
 from motion_nodes.scene.exact_sweep import SweepMemory
 from motion_nodes.scene.link_margins import scaled
 from motion_nodes.scene.robot_spheres import CollisionBody, link_parts
-from motion_nodes.scene.scene import Scene, WorldObject
+from motion_nodes.scene.scene import Part, Scene, WorldObject
+from motion_nodes.scene.shapes import TriangleMesh
+from motion_nodes.scene.shared_work import in_turns
+from motion_nodes.scene.spatial_order import spatial_order
 
 ROUNDING = 5e-5
 """Penetration below which a pair is not in collision [m]: resting contacts."""
@@ -95,6 +101,7 @@ def _bodies(
         )
         for i, j in pairs
     ]
+    in_turns(partial(convex_parts, mesh) for body in bodies for mesh in _cut_meshes(robot, body))
     pieces = [_body_pieces(robot, body) for body in bodies]
     sizes = [len(part.kind) for part in pieces]
     return PieceBodies(
@@ -126,17 +133,31 @@ def _chain(arrays: PackedArrays, row: int) -> list[int]:
     return chain
 
 
+def _exact_parts(robot: Robot, body: CollisionBody) -> tuple[Part, ...]:
+    """Return a body's shapes; none if it is checked by its spheres."""
+    item = body.carried
+    parts = link_parts(robot, body.link) if item is None else item.parts
+    if item is None and len(parts) < max(1, len(robot.tree.links[body.link].collisions)):
+        return ()
+    return tuple(scaled(part, body.margin.scale) for part in parts)
+
+
+def _cut_meshes(robot: Robot, body: CollisionBody) -> Iterator[TriangleMesh]:
+    """Yield the meshes of a body that are decomposed, if its pieces are not known yet."""
+    for part in () if body in _known_bodies else _exact_parts(robot, body):
+        if isinstance(part.solid, TriangleMesh) and not part.solid.convex:
+            yield part.solid
+
+
 def _body_pieces(robot: Robot, body: CollisionBody) -> Pieces:
     """Return a body's exact shapes in its link, reduced by half of the rounding tolerance."""
     known = _known_bodies.get(body)
     if known is None:
-        item = body.carried
-        X_LO = np.eye(4) if item is None else item.X_LO
-        parts = link_parts(robot, body.link) if item is None else item.parts
-        if item is None and len(parts) < max(1, len(robot.tree.links[body.link].collisions)):
+        X_LO = np.eye(4) if body.carried is None else body.carried.X_LO
+        parts = _exact_parts(robot, body)
+        if not parts:
             found = sphere_pieces(body.spheres)
         else:
-            parts = tuple(scaled(part, body.margin.scale) for part in parts)
             found, owner = pieces_of([part.solid for part in parts], moving=True)
             found = placed(found, X_LO @ np.stack([part.X_OS for part in parts])[owner])
             found = padded(found, body.margin.padding)

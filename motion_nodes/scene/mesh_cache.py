@@ -20,6 +20,7 @@ import numpy as np
 from motion_nodes.kernels import cache
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.shapes import TriangleMesh
+from motion_nodes.scene.shared_work import turn
 
 RECENT = 32
 """Max number of unused meshes that are kept: an object is removed before it is attached."""
@@ -83,8 +84,11 @@ def stored_arrays(key: str, compute: Callable[[], list[Array]]) -> list[Array]:
     """
     if (stored := cache.read_entry(key)) is not None:
         return _unpacked(stored)
-    arrays = compute()
-    cache.write_entry(key, _packed(arrays))
+    with turn(key):
+        if (stored := cache.read_entry(key)) is not None:
+            return _unpacked(stored)
+        arrays = compute()
+        cache.write_entry(key, _packed(arrays))
     return arrays
 
 

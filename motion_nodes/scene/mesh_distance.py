@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 
 import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.model.tree import Array
+from motion_nodes.scene.nearest_on_triangles import nearest_on_triangles
 from motion_nodes.scene.shapes import TriangleMesh
+from motion_nodes.scene.winding_number import WindingNumber
 
 _CHUNK = 2_000_000  # max point-triangle pairs per batch: about 200 MB
 
@@ -28,26 +31,18 @@ class Surface:
     closed: bool
     """Whether it encloses a volume: each edge is shared by two triangles."""
 
-    def inside(self, points: Array) -> Array:
-        """Return the winding number of points: 1 inside, 0 outside, shape (m,).
+    @functools.cached_property
+    def _winding(self) -> WindingNumber:
+        return WindingNumber(self.corners)
 
-        Source: winding number as the sum of solid angles; Van Oosterom and Strackee, The solid
-        angle of a plane triangle, IEEE Trans. Biomed. Eng. 30 (1983), equation 8.
-        """
+    def inside(self, points: Array) -> NDArray[np.bool_]:
+        """Return which points are inside, shape (m,)."""
         if not self.closed:
-            return np.zeros(len(points))
+            return np.zeros(len(points), np.bool_)
         if self.planes is not None:
             beyond = points @ self.planes[:, :3].T - self.planes[:, 3]
-            return np.asarray(beyond.max(axis=1) < 0.0, dtype=np.float64)
-        total = np.zeros(len(points))
-        for part in _parts(len(points), len(self.corners)):
-            a, b, c = (self.corners[None, :, k] - points[part, None, :] for k in range(3))
-            la, lb, lc = (np.linalg.norm(x, axis=2) for x in (a, b, c))
-            volume = np.einsum("mti,mti->mt", a, np.cross(b, c))
-            flat = la * lb * lc + np.einsum("mti,mti->mt", a, b) * lc
-            flat += np.einsum("mti,mti->mt", b, c) * la + np.einsum("mti,mti->mt", c, a) * lb
-            total[part] = 2.0 * np.arctan2(volume, flat).sum(axis=1)
-        return (np.abs(total) > 2.0 * np.pi).astype(np.float64)
+            return np.asarray(beyond.max(axis=1) < 0.0)
+        return self._winding.encloses(points)
 
     def inside_grid(self, x: Array, y: Array, z: Array) -> NDArray[np.bool_]:
         """Return which points of a grid are inside, shape (len(x), len(y), len(z)).
@@ -115,7 +110,7 @@ class Surface:
             i, j = np.divmod(number, counts[1, triangle])
             i, j, k = np.stack((i, j, k)) + first[:, triangle]
             points = np.stack((x[i], y[j], z[k]), axis=1)
-            away = _nearest(self.corners[triangle], points) - points
+            away = nearest_on_triangles(self.corners[triangle], points) - points
             close = np.linalg.norm(away, axis=1) < distance
             near[i[close], j[close], k[close]] = True
         return near
@@ -127,7 +122,7 @@ class Surface:
         normal = np.cross(b - a, c - a)
         normal /= np.linalg.norm(normal, axis=1, keepdims=True)
         for part in _parts(len(points), len(self.corners)):
-            candidates = nearest_on_triangles(self.corners, points[part])
+            candidates = nearest_on_triangles(self.corners, points[part, None])
             squared = ((candidates - points[part, None]) ** 2).sum(axis=2)
             best = squared.argmin(axis=1)
             nearest[part] = candidates[np.arange(len(best)), best]
@@ -163,53 +158,13 @@ def mesh_distance(mesh: TriangleMesh, points: Array) -> tuple[Array, Array]:
     """
     surface = surface_of(mesh)
     nearest, normals = surface.nearest(points)
-    inside = surface.inside(points) > 0.5
+    inside = surface.inside(points)
     offset = np.where(inside[:, None], nearest - points, points - nearest)
     length = np.linalg.norm(offset, axis=1)
     apart = length[:, None] > 0.0
     direction = np.where(apart, offset / np.where(apart, length[:, None], 1.0), normals)
     finite = np.isfinite(points).all(axis=1)
     return np.where(finite, np.where(inside, -length, length), np.nan), direction
-
-
-def nearest_on_triangles(corners: Array, points: Array) -> Array:
-    """Return the closest point of each triangle to each point.
-
-    Args:
-        corners: shape (t, 3, 3).
-        points: shape (m, 3).
-
-    Returns:
-        Shape (m, t, 3).
-
-    Either the foot of the perpendicular is inside the triangle, or the closest point is on one of
-    its three edges.
-    """
-    return _nearest(corners[None], points[:, None, :])
-
-
-def _nearest(corners: Array, p: Array) -> Array:
-    """Return the closest point of triangles (..., 3, 3) to points (..., 3), which broadcast."""
-    a, b, c = (corners[..., k, :] for k in range(3))
-    normal = np.cross(b - a, c - a)
-    square = np.einsum("...i,...i->...", normal, normal)
-    height = np.einsum("...i,...i->...", p - a, normal) / square
-    foot = p - height[..., None] * normal
-    best = foot
-    inside = np.ones(height.shape, bool)
-    for start, end in ((a, b), (b, c), (c, a)):
-        left = np.einsum("...i,...i->...", np.cross(end - start, foot - start), normal)
-        inside &= left >= 0.0
-    squared = np.where(inside, ((p - foot) ** 2).sum(axis=-1), np.inf)
-    for start, end in ((a, b), (b, c), (c, a)):
-        edge = end - start
-        along = np.einsum("...i,...i->...", p - start, edge) / (edge**2).sum(axis=-1)
-        on_edge = start + np.clip(along, 0.0, 1.0)[..., None] * edge
-        length = ((p - on_edge) ** 2).sum(axis=-1)
-        nearer = length < squared
-        best = np.where(nearer[..., None], on_edge, best)
-        squared = np.where(nearer, length, squared)
-    return np.asarray(best, dtype=np.float64)
 
 
 def _parts(points: int, triangles: int) -> list[slice]:

@@ -12,6 +12,7 @@ import logging
 import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from motion_nodes.scene.allowed_collisions import AllowedCollisions, pair_of
 from motion_nodes.scene.body_spheres import cover
 from motion_nodes.scene.convex_decomposition import fills_its_hull
 from motion_nodes.scene.scene import AttachedBody, LinkMargin, Part
+from motion_nodes.scene.shared_work import in_turns
 
 _NO_MARGIN = LinkMargin()
 _LOG = logging.getLogger(__name__)
@@ -57,6 +59,8 @@ def link_bodies(robot: Robot) -> tuple[CollisionBody, ...]:
     """Return the links that have spheres or collision geometry, parents before children."""
     known = _links.get(robot)
     if known is None:
+        covered = (name for name in robot.tree.frame_names if not robot.spheres.get(name))
+        in_turns(partial(cover, part.solid) for name in covered for part in link_parts(robot, name))
         found = (_link_body(robot, name) for name in robot.tree.frame_names)
         known = _links[robot] = tuple(body for body in found if body is not None)
     return known

@@ -196,6 +196,8 @@ def _add_robot(spec: mujoco.MjSpec, placement: RobotPlacement, *, visual_shapes:
     robot, prefix = placement.robot, placement.name
     tree = robot.tree
     meshes = MeshLibrary(spec, prefix, robot.mesh_path)
+    cut = (name for name in tree.frame_names if not _is_wheel(robot, name))
+    meshes.prepare(shape.geometry for name in cut for shape in tree.links[name].collisions)
     bodies: dict[str, mujoco.MjsBody] = {}
     for link in tree.frame_names:
         joint = tree.parent_joint.get(link)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import mujoco
@@ -11,6 +12,7 @@ import numpy as np
 
 from motion_nodes.model.tree import Array, Geometry, Mesh
 from motion_nodes.scene.mesh_hulls import mesh_hulls
+from motion_nodes.scene.shared_work import in_turns
 
 READABLE = (".stl", ".obj")
 """Formats of files that MuJoCo reads."""
@@ -57,6 +59,15 @@ class MeshLibrary:
             made.file, made.scale = str(path.resolve()), geometry.scale
             self._files[geometry] = made.name
         return self._files[geometry]
+
+    def prepare(self, geometries: Iterable[Geometry]) -> None:
+        """Compute the hulls of meshes for :meth:`add_hulls`, shared with other processes.
+
+        Raises:
+            InvalidDescription: a file is missing or cannot be read.
+        """
+        meshes = [geometry for geometry in geometries if isinstance(geometry, Mesh)]
+        in_turns(partial(mesh_hulls, self._find(mesh.filename), mesh.scale) for mesh in meshes)
 
     def add_hulls(self, geometry: Geometry, whole: bool) -> list[str | None]:
         """Return the asset names of the convex hulls of a mesh; [None] for a primitive.

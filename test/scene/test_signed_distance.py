@@ -77,7 +77,7 @@ def test_the_inside_of_a_grid_is_that_of_its_points(turned: bool) -> None:
     axes = [np.linspace(a, b, 13 + 4 * k) for k, (a, b) in enumerate(zip(low, high, strict=True))]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
     apart = np.linalg.norm(surface.nearest(points)[0] - points, axis=1) > 1e-6
-    expected = surface.inside(points) > 0.5
+    expected = surface.inside(points)
     assert 0.1 < expected[apart].mean() < 0.9
     np.testing.assert_array_equal(surface.inside_grid(*axes).ravel()[apart], expected[apart])
     distance = np.linalg.norm(surface.nearest(points)[0] - points, axis=1)

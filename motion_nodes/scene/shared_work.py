@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Computation of cached data by several processes that need the same data at the same time.
+
+All nodes of a robot need the convex parts of its meshes at their first start. Each result is
+computed by one process, under a lock of the file system that ends with the process; the others
+compute another one meanwhile, or wait and read it from the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
+
+from motion_nodes.kernels import cache
+
+WAIT = 300.0
+"""[s] Time after which a result that another process computes is computed here, too."""
+_PERIOD = 0.02
+"""[s] Period of polling a lock."""
+
+_waits: ContextVar[bool] = ContextVar("waits", default=True)
+
+
+class ComputedElsewhere(Exception):
+    """Another process computes this result."""
+
+
+@contextlib.contextmanager
+def turn(key: str) -> Iterator[None]:
+    """Wait until no other thread or process computes the result of a key.
+
+    Args:
+        key: of the disk cache; the result should be looked up again inside.
+
+    Raises:
+        ComputedElsewhere: another one computes it, within :func:`in_turns`.
+    """
+    folder = cache.writable_folder()
+    if folder is None:
+        yield
+        return
+    path = folder / f"{key}.lock"
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:  # computed without a lock, at worst twice
+        yield
+        return
+    try:
+        _acquire(lock)
+        try:
+            yield
+        finally:
+            # Those that wait for the removed file find the result.
+            path.unlink(missing_ok=True)
+    finally:
+        os.close(lock)
+
+
+def _acquire(lock: int) -> None:
+    """Lock a file, without a lock after :data:`WAIT`, or where the file system has none."""
+    until = time.monotonic() + WAIT
+    while time.monotonic() < until:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not _waits.get():
+                raise ComputedElsewhere from None
+            time.sleep(_PERIOD)
+        except OSError:
+            return
+        else:
+            return
+
+
+def in_turns(tasks: Iterable[Callable[[], object]]) -> None:
+    """Run tasks that store results on the disk, last those that other processes work on.
+
+    Args:
+        tasks: each may be called twice; nothing is done without a disk cache.
+    """
+    if cache.writable_folder() is None:
+        return
+    later = []
+    reset = _waits.set(False)
+    try:
+        for task in tasks:
+            try:
+                task()
+            except ComputedElsewhere:
+                later.append(task)
+    finally:
+        _waits.reset(reset)
+    for task in later:
+        task()
