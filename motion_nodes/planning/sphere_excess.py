@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_ranges import joint_range
+from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_verification import PathVerifier
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.planning.several_poses import pose_sampler
@@ -23,7 +24,7 @@ from motion_nodes.scene.checker import CollisionChecker
 
 Projection = Callable[[Array], tuple[Array, NDArray[np.bool_]]]
 
-_REACHES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+_REACHES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 """Distances at which configurations are sampled, in steps of the checker's default resolution."""
 _DRAWS, _TRIES = 128, 4
 """Configurations sampled per distance, and verified lines to them."""
@@ -42,12 +43,18 @@ class ExcessEnds:
     """The original goals, by index, if the search uses others."""
 
     def joined(self, path: Array, goal_index: int | None) -> Array:
-        """Return a path [rad or m], shape (k, n), with the lines at its ends."""
+        """Return a path with the lines at its ends, continuous joints unwrapped.
+
+        Args:
+            path: of the search, shape (k, n) [rad or m].
+            goal_index: index of the reached goal; None: the only one.
+        """
         goal = (self.goals or {}).get(-1 if goal_index is None else goal_index)
         ends = ((self.start, 0), (goal, len(path)))
         for q, index in reversed(ends):
             path = path if q is None else np.insert(path, index, q, axis=0)
-        return path
+        checker = self.request.checker
+        return JointSpace.of_robot(checker.robot, checker.joint_names).unwrapped(path)
 
     @property
     def note(self) -> str:

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from barrier_scene import at, franka
 from scene.coal_robot import CoalRobot
-from scene.slider_robot import slider_robot
+from scene.slider_robot import slider_robot, sliding_robot
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import Array, Box
@@ -165,3 +166,30 @@ def test_random_free_goals_in_the_spheres_excess_are_planned_to(name: str) -> No
         path = ends.joined(np.atleast_2d(goal.q), 0)
         np.testing.assert_array_equal(path[-1], q)
         assert PathVerifier(checker).verify(path).free
+
+
+@pytest.mark.parametrize("turns", [-2.0, -1.0, 0.0, 1.0])
+def test_continuous_joints_reach_such_ends_without_an_extra_turn(
+    turns: float, tmp_path: Path
+) -> None:
+    urdf = (
+        '<robot name="crank"><link name="post"/><link name="arm"><collision>'
+        f'<origin xyz="1 0 0"/><geometry><sphere radius="{RADIUS}"/></geometry></collision></link>'
+        '<joint name="turn" type="continuous"><parent link="post"/><child link="arm"/>'
+        '<axis xyz="0 0 1"/><limit velocity="1" effort="1"/></joint></robot>'
+    )
+    robot = sliding_robot(tmp_path, urdf, {"turn": 0.0}, ("post", "arm"))
+    robot = replace(robot, spheres={"arm": ((1.0, 0.0, 0.0, RADIUS + 0.01),)})
+    world = World()
+    world.add(world_object("beside", Box((0.2, 0.2, 1.0)), at(1.205, 0.0, 0.0)))
+    checker = CollisionChecker(robot, scene=world.scene)
+    near, far = np.zeros(1), np.array([2.0 * np.pi * turns + 2.0])
+    assert checker.exact.is_free(near)
+    assert not checker.is_free(near)
+    for start, goal in ((far, near), (near, far)):
+        request = PlanRequest(checker, start, (JointGoal(goal),), timeout=20.0)
+        found = plan(request, PlanOptions(preferred_clearance=0.0))
+        assert found.path is not None, found.reason
+        assert np.ptp(found.path) < np.pi
+        ends = np.concatenate([start, goal])
+        np.testing.assert_allclose(np.exp(1j * (found.path[[0, -1], 0] - ends)), 1.0, atol=1e-9)
