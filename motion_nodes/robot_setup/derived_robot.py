@@ -89,6 +89,7 @@ def derived_folder(
             arguments=arguments,
             force=True,
             unique_name=False,
+            picture=False,
             progress=progress,
         )
         notes = "".join(f"\n  {item.topic}: {item.text}" for item in made.findings)

@@ -7,6 +7,7 @@ meshes are copied unchanged.
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 from collections.abc import Iterator
@@ -151,11 +152,12 @@ def _plain(path: Path) -> str:
 def _free(target: Path, kind: str) -> Path:
     if kind == "collision":
         target = target.with_suffix(".stl")
-    names = (
-        target,
-        *(target.with_name(f"{target.stem}_{k}{target.suffix}") for k in range(2, 9999)),
-    )
-    return next(path for path in names if not path.exists())
+    free = target
+    for number in itertools.count(2):
+        if not free.exists():
+            break
+        free = target.with_name(f"{target.stem}_{number}{target.suffix}")
+    return free
 
 
 def _copy_materials(path: Path, target: Path) -> None:

@@ -96,6 +96,7 @@ def new_robot(
     force: bool = False,
     seed: int = 0,
     unique_name: bool = True,
+    picture: bool = True,
     ask: Ask = take_guess,
     progress: Progress | None = None,
 ) -> NewRobot:
@@ -113,6 +114,7 @@ def new_robot(
         force: whether an existing folder may be moved aside.
         seed: seed of all random numbers.
         unique_name: whether the name of a robot on the search path is rejected.
+        picture: whether a picture of the robot and its spheres is drawn.
         ask: answers questions with several possible answers; default: the most likely answer.
         progress: called with the name of each step.
 
@@ -135,7 +137,7 @@ def new_robot(
         making.read(package_paths, allow_missing_meshes=allow_missing_meshes)
         making.describe(spheres_accuracy, np.random.default_rng(seed))
         making.choose_states(seed)
-        return making.write()
+        return making.write(picture=picture)
 
 
 class _Making:
@@ -296,8 +298,8 @@ class _Making:
         self._data["named_states"]["home"] = named_states(robot, Groups(), home, {})["home"]
         return _assembled(self._data, self._tree, self._spheres, self._target)
 
-    def write(self) -> NewRobot:
-        """Write the folder."""
+    def write(self, *, picture: bool) -> NewRobot:
+        """Write the folder, with a picture if there is something to show."""
         file, name, findings = self._source.file, self._name, self._findings
         texts: dict[str, str | bytes] = {
             ROBOT_FILE: yaml_text(
@@ -319,7 +321,7 @@ class _Making:
                 rmpflow_settings(self._tree, main, limits, links, findings),
                 f"{_LICENCE}RMPflow: docs/rmpflow.md describes the parameters.",
             )
-        if links:
+        if links and picture:
             self._say("drawing a picture")
             X_BL = link_poses(self._tree, self._tree.root, self._robot.home)
             texts[PICTURE_FILE] = robot_picture(self._geometries, links, X_BL)
