@@ -24,6 +24,7 @@ from motion_nodes.kernels.compute_clock import compiling
 from motion_nodes.kernels.expression_graph import Program
 from motion_nodes.kernels.kinematic_arrays import PackedArrays
 from motion_nodes.kernels.llvm_text import module_text
+from motion_nodes.kernels.shared_work import turn
 from motion_nodes.kernels.sources import source_digest
 
 _GENERATOR = (
@@ -131,8 +132,11 @@ def _load(key: str, text: Callable[[], str]) -> native.LoadedCode:
     try:
         code = cache.read_entry(key)
         if code is None:
-            code = native.compiled(text(), cpu)
-            cache.write_entry(key, code)
+            with turn(key):
+                code = cache.read_entry(key)
+                if code is None:
+                    code = native.compiled(text(), cpu)
+                    cache.write_entry(key, code)
         return native.LoadedCode(code, cpu)
     except RuntimeError as error:
         raise CodeGenerationError(

@@ -17,6 +17,7 @@ from motion_nodes.kernels.collision.piece_arrays import (
     PieceWorld,
 )
 from motion_nodes.kernels.kinematic_arrays import PackedArrays, pack, reroot
+from motion_nodes.kernels.shared_work import in_turns
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.collision_world_arrays import checked_matrix
@@ -36,7 +37,6 @@ from motion_nodes.scene.link_margins import scaled
 from motion_nodes.scene.robot_spheres import CollisionBody, link_parts
 from motion_nodes.scene.scene import Part, Scene, WorldObject
 from motion_nodes.scene.shapes import TriangleMesh
-from motion_nodes.scene.shared_work import in_turns
 from motion_nodes.scene.spatial_order import spatial_order
 
 ROUNDING = 5e-5

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from motion_nodes.kernels import cache
+from motion_nodes.kernels.shared_work import turn
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.shapes import TriangleMesh
-from motion_nodes.scene.shared_work import turn
 
 RECENT = 32
 """Max number of unused meshes that are kept: an object is removed before it is attached."""

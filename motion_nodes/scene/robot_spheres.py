@@ -17,6 +17,7 @@ from functools import partial
 import numpy as np
 
 from motion_nodes.errors import InvalidDescription
+from motion_nodes.kernels.shared_work import in_turns
 from motion_nodes.model.meshes import resolve_mesh
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, KinematicTree, Mesh, Shape, frozen
@@ -24,7 +25,6 @@ from motion_nodes.scene.allowed_collisions import AllowedCollisions, pair_of
 from motion_nodes.scene.body_spheres import cover
 from motion_nodes.scene.convex_decomposition import fills_its_hull
 from motion_nodes.scene.scene import AttachedBody, LinkMargin, Part
-from motion_nodes.scene.shared_work import in_turns
 
 _NO_MARGIN = LinkMargin()
 _LOG = logging.getLogger(__name__)

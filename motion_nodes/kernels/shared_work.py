@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computation of cached data by several processes that need the same data at the same time.
 
-All nodes of a robot need the convex parts of its meshes at their first start. Each result is
-computed by one process, under a lock of the file system that ends with the process; the others
-compute another one meanwhile, or wait and read it from the disk.
+All nodes of a robot need its compiled kinematics and the convex parts of its meshes at their first
+start. Each result is computed by one process, under a lock of the file system that ends with the
+process; the others compute another one meanwhile, or wait and read it from the disk.
 """
 
 from __future__ import annotations
