@@ -6,10 +6,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
+from motion_nodes.kernels.cache import MESHES
+from motion_nodes.kernels.shared_work import in_progress
 from motion_nodes.ros.readiness import ASLEEP, FAILED, FAULT, READY, News
 
 REMIND = (10.0, 60.0)
 """[s] Time after which nodes that are not ready are listed, and period of repetition."""
+FIRST = " (collision meshes are decomposed into convex parts, once per machine)"
+"""Added while processes do so."""
 
 
 class Startup:
@@ -92,7 +96,8 @@ class Startup:
         if self.complete or time.monotonic() < self._remind_at:
             return
         self._remind_at = time.monotonic() + REMIND[1]
-        self._say(f"not ready after {self.seconds:.0f} s: {self.missing_text()}")
+        first = FIRST if in_progress(MESHES) else ""
+        self._say(f"not ready after {self.seconds:.0f} s: {self.missing_text()}{first}")
 
     def missing_text(self) -> str:
         """Return the nodes that are not up, grouped by the reason."""

@@ -22,6 +22,8 @@ WAIT = 300.0
 _PERIOD = 0.02
 """[s] Period of polling a lock."""
 
+_SUFFIX = ".lock"
+
 _waits: ContextVar[bool] = ContextVar("waits", default=True)
 
 
@@ -43,7 +45,7 @@ def turn(key: str) -> Iterator[None]:
     if folder is None:
         yield
         return
-    path = folder / f"{key}.lock"
+    path = folder / f"{key}{_SUFFIX}"
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:  # computed without a lock, at worst twice
@@ -74,6 +76,22 @@ def _acquire(lock: int) -> None:
             return
         else:
             return
+
+
+def in_progress(prefix: str = "") -> int:
+    """Return the number of results that some process computes now.
+
+    Args:
+        prefix: of their keys.
+    """
+    folder, count = cache.writable_folder(), 0
+    for path in [] if folder is None else folder.glob(f"{prefix}*{_SUFFIX}"):
+        with contextlib.suppress(OSError), path.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                count += 1
+    return count
 
 
 def in_turns(tasks: Iterable[Callable[[], object]]) -> None:

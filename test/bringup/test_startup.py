@@ -127,15 +127,17 @@ def test_nodes_that_wait_for_a_lifecycle_manager_are_up_but_not_ready():
     assert "READY" not in said[1]
 
 
-def test_what_is_missing_is_told_after_a_while(monkeypatch):
+@pytest.mark.parametrize(("decomposed", "added"), [(0, ""), (2, module.FIRST)])
+def test_what_is_missing_is_told_after_a_while(monkeypatch, decomposed, added):
     said = []
+    monkeypatch.setattr(module, "in_progress", lambda _prefix: decomposed)
     monkeypatch.setattr(module, "REMIND", (0.0, 60.0))
     start = Startup(["/a", "/b", "/c"], said.append)
     start.report(News(WAITING, "/b", "waiting for joint_states"))
     start.remind()
     start.remind()
     assert len(said) == 1
-    assert said[0].endswith("s: a, c: still starting; b: waiting for joint_states")
+    assert said[0].endswith("s: a, c: still starting; b: waiting for joint_states" + added)
 
 
 def test_one_that_fails_takes_its_process_with_it():

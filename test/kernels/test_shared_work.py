@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from motion_nodes.kernels.shared_work import in_turns
+from motion_nodes.kernels.shared_work import in_progress, in_turns
 from motion_nodes.scene.mesh_cache import stored_arrays
 
 PROGRAM = """
@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 import numpy as np
 from motion_nodes.scene.mesh_cache import stored_arrays
-from motion_nodes.kernels.shared_work import in_turns
+from motion_nodes.kernels.shared_work import in_progress, in_turns
 log, seconds, nested = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "nested"
 
 def compute(number):
@@ -86,3 +86,16 @@ def test_an_error_of_a_task_is_raised_and_the_result_stays_missing() -> None:
     with pytest.raises(ArithmeticError):
         in_turns([lambda: stored_arrays("mesh-failing", failing)])
     assert stored_arrays("mesh-failing", lambda: [np.ones((1, 3))])[0].shape == (1, 3)
+
+
+def test_only_results_that_are_computed_now_are_in_progress(tmp_path: Path) -> None:
+    assert in_progress() == 0
+    first = started(tmp_path / "log", 600.0)
+    until = time.monotonic() + 30.0
+    while not in_progress("mesh-") and time.monotonic() < until:
+        time.sleep(0.01)
+    assert (in_progress("mesh-"), in_progress("other-")) == (1, 0)
+    first.kill()
+    first.wait()
+    assert list(tmp_path.rglob("*.lock"))
+    assert in_progress() == 0
