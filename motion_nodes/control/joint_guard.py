@@ -107,9 +107,7 @@ class Blocked:
             parts.reverse()
         said = f"blocked: joint {name} {' and '.join(parts)}"
         if not self.pushes:
-            said += (
-                ": no contact; the drive is at its effort limit or disabled, or references are late"
-            )
+            said += ": no contact; the drive is disabled or at its effort limit, or references late"
         return f"{said}, {place}" if place else said
 
 
