@@ -170,7 +170,7 @@ def main() -> None:
     for parent in sys.argv[2:]:
         die_with(int(parent))
     with contextlib.suppress(OSError):
-        os.nice(15)
+        os.nice(5)
     robot = load_robot(sys.argv[1])
     load_planning(robot)
     for group in robot.groups.values():

@@ -76,7 +76,7 @@ def main() -> None:
     for parent in sys.argv[1:]:
         die_with(int(parent))
     if os.name == "posix":
-        os.nice(10)
+        os.nice(5)
     nothing = example()
     still = np.zeros((1, 0))
     table_work = nothing.work._replace(

@@ -138,7 +138,7 @@ def prepare(mesh: TriangleMesh) -> None:
 def main() -> None:
     """Prepare the meshes on standard input at low priority, one process at a time."""
     with contextlib.suppress(OSError):
-        os.nice(15)
+        os.nice(10)
     folder = cache.writable_folder()
     if folder is None:
         return
