@@ -82,7 +82,10 @@ def sufficient_efforts(
     guessed: Collection[str],
     findings: Notes,
 ) -> dict[str, float]:
-    """Return effort limits of joints whose estimated limits cannot move their load [N m or N].
+    """Return effort limits of joints whose limits cannot move their load [N m or N].
+
+    Estimated limits get a reserve. A limit of the file that cannot hold the masses of the file is
+    raised by their load: springs or weights, which the file lacks, balance such a robot.
 
     Args:
         tree: the robot.
@@ -91,14 +94,20 @@ def sufficient_efforts(
         findings: notes are added.
     """
     load = _felt(tree, geometries, Notes(), np.random.default_rng(0))[2]
-    raised = {
-        name: float(f"{_RESERVE * effort:.3g}")
-        for name, effort in zip(tree.joint_names, load.tolist(), strict=True)
-        if name in guessed and tree.joints[name].effort < _RESERVE * effort
-    }
-    if raised:
-        listing = listed(f"{name} {effort:g}" for name, effort in raised.items())
+    loads = dict(zip(tree.joint_names, load.tolist(), strict=True))
+    limits = {name: tree.joints[name].effort for name in loads}
+    low = [name for name in guessed if limits[name] < _RESERVE * loads[name]]
+    certain = drive_guess.joints_of_known_masses(tree, geometries)
+    balanced = [n for n in loads if n not in guessed and n in certain and limits[n] < loads[n]]
+    raised = {name: float(f"{_RESERVE * loads[name]:.3g}") for name in low}
+    raised |= {name: float(f"{limits[name] + loads[name]:.3g}") for name in balanced}
+    if low:
+        listing = listed(f"{name} {raised[name]:g}" for name in low)
         text = f"{_RESERVE:g} times what gravity needs at most: {listing}"
+        findings.add("guessed", "limits.effort", text)
+    if balanced:
+        listing = listed(f"{n} {limits[n]:.3g} to {raised[n]:g}" for n in balanced)
+        text = f"raised by the load, which springs or weights of the robot must balance: {listing}"
         findings.add("guessed", "limits.effort", text)
     return raised
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -153,6 +153,22 @@ def weak_joints(tree: KinematicTree, loads: Array, findings: Notes) -> None:
     if weak:
         text = f"too small to hold the outstretched robot up [N m or N]: {listed(weak)}"
         findings.add("missing", "limits.effort", text)
+
+
+def joints_of_known_masses(tree: KinematicTree, shaped: Collection[str]) -> set[str]:
+    """Return the joints that only move links whose mass the file states.
+
+    Args:
+        tree: the robot.
+        shaped: links with a geometry; others may be without a mass.
+    """
+    unknown = {
+        row
+        for row, name in enumerate(tree.frame_names)
+        if name in shaped
+        and ((inertial := tree.links[name].inertial) is None or inertial.mass <= 0.0)
+    }
+    return {name for name, rows in _moved_by(tree).items() if unknown.isdisjoint(rows)}
 
 
 def _mean_moment(tree: KinematicTree, link: str) -> float:

@@ -99,19 +99,26 @@ def test_a_base_that_falls_through_the_floor_fails_its_trial() -> None:
     assert (stands.name, stands.passed) == ("stands", False)
 
 
-def test_home_is_held_by_weak_drives(tmp_path: Path) -> None:
+def test_limits_that_cannot_hold_the_masses_of_the_file_are_raised_by_the_load(
+    tmp_path: Path,
+) -> None:
     """Outstretched at zero, the arm is too heavy for its shoulder."""
     bar = BAR.replace('xyz="0 0 0.1"', 'xyz="0.1 0 0" rpy="0 1.5708 0"')
     level = INERTIAL.replace('xyz="0 0 0.1"', 'xyz="0.1 0 0"') + bar
-    weak = '<limit lower="-2.5" upper="2.5" velocity="2" effort="15"/>'
+    weak = '<limit lower="-2.5" upper="2.5" velocity="2" effort="6"/>'
     parts = [link("base"), *(link(name, level) for name in "abc")]
     parts += [joint("turn", "base", "a", axis="0 0 1", xyz="0 0 0.6")]
     parts += [joint(n, *n, xyz="0.3 0 0", inside=weak) for n in ("ab", "bc")]
     file = tmp_path / "weak.urdf"
     file.write_text(robot(*parts))
     made = new_robot(file, output=tmp_path / "weak", unique_name=False, spheres_accuracy=0.03)
-    for state in ("home", "ready"):
-        q = made.robot.named_state(state)
-        load = np.abs(InverseDynamics(made.robot.tree, generic=True).gravity(q))
-        assert (load < made.robot.limits.effort).all()
+    limits = made.robot.limits
+    gravity = InverseDynamics(made.robot.tree, generic=True).gravity
+    for q in (np.zeros(3), *np.random.default_rng(0).uniform(-2.5, 2.5, (100, 3))):
+        assert (np.abs(gravity(q)) < limits.effort).all()
+    joints = dict(zip(made.robot.joint_names, limits.effort, strict=True))
+    load = dict(zip(made.robot.joint_names, np.abs(gravity(np.zeros(3))), strict=True))
+    assert load["ab"] > 6.0 > load["bc"], load
+    assert joints["bc"] == 6.0
+    assert joints["ab"] == pytest.approx(6.0 + load["ab"], rel=0.1)
     assert try_robot(made.robot)[0].passed
