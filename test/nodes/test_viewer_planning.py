@@ -16,6 +16,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import Point, Pose, PoseStamped
 from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import (
+    AttachedCollisionObject,
     CollisionObject,
     ContactInformation,
     DisplayTrajectory,
@@ -39,8 +40,12 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
 from motion_nodes.model.tree import Sphere
 from motion_nodes.nodes.browser_viewer import BrowserViewerNode
+from motion_nodes.nodes.viewer import viewer_attachment
+from motion_nodes.nodes.viewer.viewer_attachment import attachment_diff
+from motion_nodes.nodes.viewer.viewer_states import scaled_motion
 from motion_nodes.ros.messages.displayed_paths import displayed_path
 from motion_nodes.scene.scene import world_object
+from motion_nodes.view.scaling_panel import MotionScaling
 from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW
 
@@ -303,11 +308,13 @@ def test_the_planner_is_asked_and_its_words_are_shown(cell):
         goals = follower_answers(cell, accept)
         verb = "go" if accept else "plan"
         cell.client.wait(cell.node._watched["left"].target._planner._client.server_is_ready, "it")
-        cell.page.on_target("left", TargetCommand(X_TARGET, PLANNER, verb))
+        cell.page.on_target("left", TargetCommand(X_TARGET, PLANNER, verb, 0.3, 0.4))
         cell.client.wait(lambda said=said: words(cell, PLANNER) == said, f"the text '{said}'")
         goal = goals[0]
         assert goal.request.group_name == "arm"
         assert goal.planning_options.plan_only is (verb == "plan")
+        assert goal.request.max_velocity_scaling_factor == pytest.approx(0.3)
+        assert goal.request.max_acceleration_scaling_factor == pytest.approx(0.4)
         place = goal.request.goal_constraints[0].position_constraints[0]
         assert (place.link_name, place.header.frame_id) == ("panda_hand_tcp", "panda_link0")
         point = place.constraint_region.primitive_poses[0].position
@@ -347,6 +354,185 @@ def test_objects_of_the_page_become_changes_of_the_scene(cell):
         if item is not None:
             assert change.pose.position.z == pytest.approx(0.9)
             assert not change.primitives
+
+
+TOOL = "panda_hand_tcp"
+
+
+@pytest.fixture
+def notes(cell, monkeypatch) -> list[str]:
+    """Texts of the page's notifications."""
+    found: list[str] = []
+    monkeypatch.setattr(cell.page, "notify", lambda _, text: found.append(text))
+    return found
+
+
+@pytest.fixture
+def standing(cell) -> None:
+    """The viewer knows that the arm is at home."""
+    states = cell.client.publisher(JointState, "/left/joint_states", RELIABLE)
+    state = cell.node._watched["left"].state
+    cell.client.repeat(
+        lambda: states.publish(JointState(name=NAMES, position=FRANKA.home.tolist())),
+        lambda: np.allclose(state.position, FRANKA.home),
+        "the state",
+    )
+
+
+def applied(cell: SimpleNamespace, change: AttachedCollisionObject) -> None:
+    """Publish a change as the owner of the scene does; it gives the shapes of an attached body."""
+    message = PlanningScene(is_diff=True)
+    message.robot_state.is_diff = True
+    message.robot_state.attached_collision_objects = [change]
+    cell.scenes.publish(message)
+
+
+def test_an_object_is_attached_and_detached_by_diffs_of_the_scene(cell, notes, standing):
+    heard = cell.client.listen(PlanningScene, "/left/planning_scene")
+    planning = cell.node._watched["left"].planning
+    cell.client.wait(planning._changes.get_subscription_count, "the owner")
+    cell.checked.clear()
+    tell(cell, box("part", 0.5))
+    cell.client.wait(lambda: "part" in objects(cell), "the part")
+    cell.page.on_attach("left", "part", TOOL)
+    message = cell.client.wait(lambda: heard.newest, "the diff")
+    assert message.is_diff
+    assert message.robot_state.is_diff
+    assert not message.world.collision_objects
+    (change,) = message.robot_state.attached_collision_objects
+    assert (change.link_name, change.object.id) == (TOOL, "part")
+    assert change.object.operation == CollisionObject.ADD
+    assert {"panda_hand", "panda_leftfinger", "panda_rightfinger"} <= set(change.touch_links)
+    assert "panda_link6" not in change.touch_links
+    # MoveIt takes the shapes of the object in the world, at its present pose.
+    assert not [*change.object.primitives, *change.object.meshes, *change.object.planes]
+    applied(cell, change)
+    cell.client.wait(lambda: "part" in planning.follower.scene.attached, "it is attached")
+    cell.client.wait(lambda: cell.checked, "the robot is checked with it")
+    heard.clear()
+    cell.page.on_attach("left", "part", "")
+    message = cell.client.wait(lambda: heard.newest, "the diff")
+    (change,) = message.robot_state.attached_collision_objects
+    assert message.robot_state.is_diff
+    assert (change.object.id, change.object.operation) == ("part", CollisionObject.REMOVE)
+    applied(cell, change)
+    cell.client.wait(lambda: "part" in planning.follower.scene.objects, "it is in the world")
+    assert notes == []
+
+
+def test_collisions_of_an_attached_object_are_reported(cell, notes, standing):
+    planning, validity = (getattr(cell.node._watched["left"], n) for n in ("planning", "validity"))
+    q = FRANKA.home.copy()
+    q[0] = 1.5  # where the service of this test reports a collision
+    for _ in range(2):
+        validity.check_carried(cell.page, "part", q)
+        cell.client.wait(lambda: notes, "the notification")
+        (text,) = notes
+        assert "'part' attached" in text
+        assert "panda_hand and table are in collision" in text
+        notes.clear()
+    assert planning.tried(attachment_diff(FRANKA, "part", TOOL), FRANKA.home) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "link", "text"),
+    [
+        ("prat", TOOL, "part"),
+        ("part", "panda_hand_tpc", TOOL),
+        ("part", "", "not attached"),
+    ],
+)
+def test_what_cannot_be_attached_is_named_and_not_sent(cell, notes, standing, name, link, text):
+    heard = cell.client.listen(PlanningScene, "/left/planning_scene")
+    cell.page.on_attach("left", name, link)
+    cell.client.wait(lambda: notes, "the notification")
+    assert text in notes[0]
+    assert heard.newest is None
+
+
+def test_an_owner_that_does_not_attach_is_reported(cell, notes, standing, monkeypatch):
+    monkeypatch.setattr(viewer_attachment, "CONFIRMATION_TIMEOUT", 0.3)
+    heard = cell.client.listen(PlanningScene, "/left/planning_scene")
+    planning = cell.node._watched["left"].planning
+    cell.client.wait(planning._changes.get_subscription_count, "the owner")
+    cell.page.on_attach("left", "part", TOOL)
+    cell.client.wait(lambda: notes, "the notification")
+    assert "'part' was not attached" in notes[0]
+    assert heard.newest is not None
+
+
+def test_without_a_state_nothing_is_attached(cell):
+    planning = cell.node._watched["left"].planning
+    unknown = np.full(len(NAMES), np.nan)
+    (text,) = planning.tried(attachment_diff(FRANKA, "part", TOOL), unknown)
+    assert "state" in text
+
+
+def test_named_states_are_scaled_by_the_page(cell, notes, standing):
+    commands = cell.client.listen(JointState, "/left/joint_trajectory_controller/reference")
+    trajectories = cell.client.listen(
+        JointTrajectory, "/left/joint_trajectory_controller/joint_trajectory"
+    )
+    cell.client.repeat(
+        lambda: cell.page.on_named_state("left", "extended"), lambda: commands.newest, "a command"
+    )
+    assert trajectories.newest is None, "at full speed it is a command of positions"
+    commands.clear()
+    panel = cell.page._scaling
+    try:
+        panel.velocity.value = 20.0
+        message = cell.client.repeat(
+            lambda: cell.page.on_named_state("left", "extended"),
+            lambda: trajectories.newest,
+            "a trajectory",
+        )
+    finally:
+        panel.velocity.value = 100.0
+    assert commands.newest is None
+    (point,) = message.points
+    assert dict(zip(message.joint_names, point.positions, strict=True)) == FRANKA.states["extended"]
+    assert not any(point.velocities)
+    seconds = point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec
+    names = list(message.joint_names)
+    distance = np.abs(np.array(point.positions) - FRANKA.home[FRANKA.indices(names)])
+    peaks = 15.0 / 8.0 * distance / seconds  # of a quintic from rest to rest
+    assert (peaks / FRANKA.limits.select(names).velocity).max() == pytest.approx(0.2, rel=1e-3)
+
+
+HOME = dict(zip(NAMES, FRANKA.home.tolist(), strict=True))
+
+
+class TestScaledMotion:
+    """One point at rest: the controller interpolates from its references by a quintic."""
+
+    @pytest.mark.parametrize("velocity", [0.05, 0.3, 1.0])
+    @pytest.mark.parametrize("acceleration", [0.05, 0.3, 1.0])
+    def test_velocity_and_acceleration_are_within_the_scaled_limits(self, velocity, acceleration):
+        for state in ("extended", "transport"):
+            goal = FRANKA.states[state]
+            scaling = MotionScaling(velocity, acceleration)
+            message = scaled_motion(FRANKA, goal, HOME, scaling)
+            given = message.points[0].time_from_start
+            T = given.sec + 1e-9 * given.nanosec
+            limits = FRANKA.limits.select(tuple(goal))
+            d = np.array([goal[n] - HOME[n] for n in goal])[:, None]
+            s = np.linspace(0.0, 1.0, 4001)
+            speeds = np.abs(d * (30 * s**4 - 60 * s**3 + 30 * s**2) / T).max(axis=1)
+            turns = np.abs(d * (120 * s**3 - 180 * s**2 + 60 * s) / T**2).max(axis=1)
+            assert (speeds <= 1.0001 * velocity * limits.velocity).all()
+            assert (turns <= 1.0001 * acceleration * limits.acceleration).all()
+
+    def test_unknown_positions(self):
+        home = HOME | {"panda_joint3": math.nan}
+        with pytest.raises(InvalidCommand, check=about("panda_joint3")):
+            scaled_motion(FRANKA, FRANKA.states["extended"], home, MotionScaling(0.5))
+        missing = {n: q for n, q in HOME.items() if n != "panda_joint3"}
+        with pytest.raises(InvalidCommand, check=about("panda_joint3")):
+            scaled_motion(FRANKA, FRANKA.states["extended"], missing, MotionScaling(0.5))
+
+    def test_where_the_robot_is_already_it_takes_a_moment(self):
+        message = scaled_motion(FRANKA, HOME, HOME, MotionScaling(0.05, 0.05))
+        assert 0 < message.points[0].time_from_start.nanosec < 1e9
 
 
 def test_a_trajectory_and_a_search_tree_are_shown(cell):

@@ -91,7 +91,6 @@ class WatchedRobot:
         self._command = node.advertise(
             JointState, under(namespace, f"{JOINT_CONTROLLER}/reference")
         )
-        self._scaled = ScaledMotions(node, robot, namespace)
         self._driving = False
         self._twist: Any = None
         self._odom: Any = None
@@ -100,6 +99,7 @@ class WatchedRobot:
         self.target: WatchedTarget | None = None
         self.validity: WatchedValidity | None = None
         self.attachment: WatchedAttachment | None = None
+        self._scaled: ScaledMotions | None = None
         self.suction: WatchedSuction | None = None
         self.task: WatchedTask | None = None
         if robot.kind == "arm":
@@ -116,6 +116,7 @@ class WatchedRobot:
             self.target = WatchedTarget(node, robot, group, self.name, namespace, own, jobs)
             validity = self.validity = WatchedValidity(node, robot, self.name, namespace, jobs)
             self.attachment = WatchedAttachment(robot, self.name, self.planning, validity)
+            self._scaled = ScaledMotions(node, robot, namespace)
         if robot.base is not None:
             controller = under(namespace, BASE_CONTROLLERS[robot.kind])
             self._twist = node.advertise(TwistStamped, f"{controller}/cmd_vel")
@@ -188,7 +189,7 @@ class WatchedRobot:
         chosen = {joint: float(value) for joint, value in self.robot.states[name].items()
                   if joint in self.robot.arm_joints}  # fmt: skip
         scaling = viewer.scaling
-        if scaling.full:
+        if self._scaled is None or scaling.full:
             self._send(list(chosen), list(chosen.values()))
         else:
             q = self.state.position.tolist()

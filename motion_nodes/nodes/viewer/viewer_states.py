@@ -79,7 +79,9 @@ def scaled_motion(
     start = np.array([float(current.get(name, np.nan)) for name in names])
     unknown = [name for name, q in zip(names, start, strict=True) if not np.isfinite(q)]
     if unknown:
-        raise InvalidCommand(f"the position of {', '.join(unknown)} is not known: nothing moves.")
+        raise InvalidCommand(
+            f"the position of {', '.join(unknown)} is not known: nothing moves.", field=unknown[0]
+        )
     limits = robot.limits.select(names)
     duration = rest_to_rest_duration(
         np.abs(positions - start),
