@@ -8,7 +8,7 @@ from collections.abc import Callable
 import viser
 
 from motion_nodes.model.tree import Array
-from motion_nodes.view.joint_goal import GOAL, JointGoal
+from motion_nodes.view.goal_state_panel import GOAL, GoalStatePanel
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.scaling_panel import MotionScaling
 from motion_nodes.view.status_text import plain
@@ -35,7 +35,7 @@ class GoalPanel:
         self,
         gui: viser.GuiApi,
         states: tuple[str, ...],
-        joints: JointGoal | None,
+        joints: GoalStatePanel | None,
         target: Callable[[], Array] | None,
         scaling: Callable[[], MotionScaling],
         commanded: Callable[[PlanCommand], None],

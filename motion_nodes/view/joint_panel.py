@@ -5,7 +5,7 @@ All functions run on viser's event loop, so values from a page and values sent t
 in order. A value sent to a page overwrites the user's input: so a robot at rest sends none, and the
 first value from a page ends the updates.
 
-While the sliders set the goal state of the planner (``joint_goal.py``) they command nothing.
+While the sliders set the goal state of the planner (``goal_state_panel.py``) they command nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import viser
 from motion_nodes.model.tree import Array, JointKind
 from motion_nodes.view.angle_unit import AngleUnit
 from motion_nodes.view.debounced_inputs import DebouncedValues
-from motion_nodes.view.joint_goal import JointGoal
+from motion_nodes.view.goal_state_panel import GoalStatePanel
 from motion_nodes.view.ui_commands import PanelEvents
 from motion_nodes.view.viewed_robot import ViewedRobot
 
@@ -52,7 +52,7 @@ class JointPanel:
         viewed: ViewedRobot,
         events: PanelEvents,
         unit: AngleUnit,
-        goal: JointGoal | None = None,
+        goal: GoalStatePanel | None = None,
     ) -> None:
         """Add the elements to the panel."""
         self._gui, self._viewed, self._unit = gui, viewed, unit

@@ -16,7 +16,7 @@ from motion_nodes.view.angle_unit import AngleUnit
 from motion_nodes.view.base_trail import Trail
 from motion_nodes.view.drive_panel import DrivePanel
 from motion_nodes.view.floor_goal import FloorGoal
-from motion_nodes.view.joint_goal import JointGoal
+from motion_nodes.view.goal_state_panel import GoalStatePanel
 from motion_nodes.view.joint_history import JointHistory
 from motion_nodes.view.joint_panel import JointPanel
 from motion_nodes.view.planning_view import PlanningView
@@ -81,7 +81,7 @@ class LiveRobot:
         """Add the robot's folder."""
         viewed, gui = self.viewed, server.gui
         self.joints: JointPanel | None = None
-        self.joint_goal: JointGoal | None = None
+        self.goal_state: GoalStatePanel | None = None
         self.suction: SuctionPanel | None = None
         self.drive: DrivePanel | None = None
         self.floor_goal: FloorGoal | None = None
@@ -93,11 +93,11 @@ class LiveRobot:
         if viewed.sliders:
             with tabs.add_tab("Joints"):
                 if viewed.planned_joints and PLANNER in viewed.followers:
-                    self.joint_goal = JointGoal(
+                    self.goal_state = GoalStatePanel(
                         server, viewed, self.view.base.name, self.slider_values, events.scaling,
                         events.plan,
                     )  # fmt: skip
-                self.joints = JointPanel(gui, viewed, events, unit, self.joint_goal)
+                self.joints = JointPanel(gui, viewed, events, unit, self.goal_state)
                 self.suction = SuctionPanel(gui, events.suction)
         if viewed.drive:
             with tabs.add_tab("Drive"):
@@ -117,7 +117,7 @@ class LiveRobot:
                 )  # fmt: skip
         if viewed.tool:
             self.planning = PlanningView(
-                server, viewed, self.view, events, tabs, self.joint_goal, self.target
+                server, viewed, self.view, events, tabs, self.goal_state, self.target
             )
         self.tasks: TaskPanel | None = None
         if viewed.tasks:
@@ -239,8 +239,8 @@ class LiveRobot:
             self.target.draw(self.view.q)
         if self.planning is not None:
             self.planning.draw(self.view.q)
-        if self.joint_goal is not None:
-            self.joint_goal.draw(self.view.q)
+        if self.goal_state is not None:
+            self.goal_state.draw(self.view.q)
 
     def _draw_reference(self, q: Array | None) -> None:
         """Move the ghost, which is created on first use as a child of the robot's base."""
@@ -277,8 +277,8 @@ class LiveRobot:
             self._status.content = line
         if self.joints is not None:
             self.joints.mirror(q)
-        if self.joint_goal is not None:
-            self.joint_goal.refresh()
+        if self.goal_state is not None:
+            self.goal_state.refresh()
         if self.drive is not None:
             self.drive.show_steering(q)
         if self.floor_goal is not None:

@@ -12,7 +12,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import Scene
 from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.goal_panel import GoalPanel
-from motion_nodes.view.joint_goal import JointGoal
+from motion_nodes.view.goal_state_panel import GoalStatePanel
 from motion_nodes.view.marker_view import MarkerView
 from motion_nodes.view.object_editor import ObjectEditor
 from motion_nodes.view.planned_path import PlannedPath
@@ -49,7 +49,7 @@ class PlanningView:
         view: RobotView,
         events: PanelEvents,
         tabs: viser.GuiTabGroupHandle,
-        joints: JointGoal | None,
+        joints: GoalStatePanel | None,
         target: TargetGizmo | None,
     ) -> None:
         """Add tabs for scene and plan."""

@@ -175,8 +175,8 @@ class ViewerUpdates(ViewerCallbacks):
         robot = self._robot(name)
         if robot.planning is not None and robot.planning.goals is not None:
             robot.planning.goals.set_message(text)
-        if robot.joint_goal is not None:
-            robot.joint_goal.set_message(text)
+        if robot.goal_state is not None:
+            robot.goal_state.set_message(text)
 
     def notify(self, title: str, text: str) -> None:
         """Show a notification on all open pages for some seconds.

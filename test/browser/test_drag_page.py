@@ -283,7 +283,7 @@ def test_a_slider_acts_while_it_is_dragged_however_fast(
 
 
 def test_sliders_set_a_goal_state_that_is_planned(cell: Cell) -> None:
-    page, goal = cell.page, cell.live.joint_goal
+    page, goal = cell.page, cell.live.goal_state
     cell.viewer.update_joints("franka", FRANKA.home)
     page.tab("Joints")
     page.choose("Sliders set", "goal state")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,45 +12,33 @@ from typing import Any
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from geometry_msgs.msg import Point, Pose, PoseStamped
+from geometry_msgs.msg import Point, PoseStamped
 from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import (
-    AttachedCollisionObject,
     CollisionObject,
-    ContactInformation,
     DisplayTrajectory,
     MoveItErrorCodes,
     PlanningScene,
     RobotTrajectory,
 )
-from moveit_msgs.srv import GetPlanningScene, GetStateValidity
+from nodes.viewer_cell import FRANKA, NAMES, box, objects, tell, viewer_cell
 from raised_errors import about
 from rclpy.action import ActionServer
-from rclpy.executors import SingleThreadedExecutor
 from ros_client import LATCHED, RELIABLE, RosClient
 from sensor_msgs.msg import JointState
-from shape_msgs.msg import SolidPrimitive
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from visualization_msgs.msg import Marker, MarkerArray
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
 from motion_nodes.model.tree import Sphere
-from motion_nodes.nodes.browser_viewer import BrowserViewerNode
-from motion_nodes.nodes.viewer import viewer_attachment
-from motion_nodes.nodes.viewer.viewer_attachment import attachment_diff
-from motion_nodes.nodes.viewer.viewer_states import scaled_motion
 from motion_nodes.ros.messages.displayed_paths import displayed_path
 from motion_nodes.scene.scene import world_object
-from motion_nodes.view.scaling_panel import MotionScaling
 from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW
 
 pytestmark = pytest.mark.timeout(900)
-FRANKA = load_robot("franka")
-NAMES = list(FRANKA.joint_names)
 
 
 def displayed(
@@ -104,73 +91,9 @@ class TestConversion:
 
 @pytest.fixture(scope="module")
 def cell(ros: None, module_client: RosClient) -> Iterator[SimpleNamespace]:
-    """A viewer in this process, of an arm in a namespace, and an owner of its scene."""
-    scene = PlanningScene(is_diff=False)
-
-    def answer(_: Any, response: Any) -> Any:
-        response.scene = scene
-        return response
-
-    checked = []
-
-    def answer_validity(request: Any, response: Any) -> Any:
-        state = request.robot_state.joint_state
-        checked.append(dict(zip(state.name, state.position, strict=True)))
-        response.valid = checked[-1][NAMES[0]] < 1.0
-        if not response.valid:
-            bodies = {"contact_body_1": "panda_hand", "contact_body_2": "table"}
-            response.contacts = [ContactInformation(**bodies)]
-        return response
-
-    client = module_client
-    client.node.create_service(GetPlanningScene, "/left/get_planning_scene", answer)
-    client.node.create_service(GetStateValidity, "/left/check_state_validity", answer_validity)
-    args = ["--ros-args", "-p", "robots:=['left:=franka', 'jetbot']", "-p", "port:=0"]
-    viewer = BrowserViewerNode(args)
-    viewer.trigger_configure()
-    viewer.trigger_activate()
-    executor = SingleThreadedExecutor()
-    executor.add_node(viewer)
-    thread = threading.Thread(target=executor.spin)
-    thread.start()
-    yield SimpleNamespace(
-        client=client,
-        scene=scene,
-        checked=checked,
-        page=viewer._viewer,
-        node=viewer,
-        plans=client.publisher(DisplayTrajectory, "/left/display_planned_path", RELIABLE),
-        scenes=client.publisher(PlanningScene, "/left/monitored_planning_scene", RELIABLE),
-    )
-    viewer.stop()
-    executor.shutdown()
-    thread.join()
-    viewer.destroy_node()
-
-
-def box(name: str, x: float, operation: bytes = CollisionObject.ADD) -> CollisionObject:
-    message = CollisionObject(id=name, operation=operation)
-    message.header.frame_id = "panda_link0"
-    if operation == CollisionObject.ADD:
-        message.primitives = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[0.1, 0.2, 0.3])]
-        message.primitive_poses = [Pose()]
-    message.pose.position.x = x
-    message.pose.orientation.w = 1.0
-    return message
-
-
-def objects(cell: SimpleNamespace) -> dict[str, Any]:
-    """Nodes of the drawn objects, by name."""
-    cell.page.flush()
-    nodes = cell.page._robots["left"].planning.objects._nodes
-    return {name: node for (_, name), node in nodes.items()}
-
-
-def tell(cell: SimpleNamespace, *changes: CollisionObject) -> None:
-    message = PlanningScene(is_diff=True)
-    message.robot_state.is_diff = True
-    message.world.collision_objects = list(changes)
-    cell.scenes.publish(message)
+    """A viewer of an arm, and an owner of its scene."""
+    with viewer_cell(module_client) as opened:
+        yield opened
 
 
 def test_the_whole_scene_first_then_what_changes(cell):
@@ -354,185 +277,6 @@ def test_objects_of_the_page_become_changes_of_the_scene(cell):
         if item is not None:
             assert change.pose.position.z == pytest.approx(0.9)
             assert not change.primitives
-
-
-TOOL = "panda_hand_tcp"
-
-
-@pytest.fixture
-def notes(cell, monkeypatch) -> list[str]:
-    """Texts of the page's notifications."""
-    found: list[str] = []
-    monkeypatch.setattr(cell.page, "notify", lambda _, text: found.append(text))
-    return found
-
-
-@pytest.fixture
-def standing(cell) -> None:
-    """The viewer knows that the arm is at home."""
-    states = cell.client.publisher(JointState, "/left/joint_states", RELIABLE)
-    state = cell.node._watched["left"].state
-    cell.client.repeat(
-        lambda: states.publish(JointState(name=NAMES, position=FRANKA.home.tolist())),
-        lambda: np.allclose(state.position, FRANKA.home),
-        "the state",
-    )
-
-
-def applied(cell: SimpleNamespace, change: AttachedCollisionObject) -> None:
-    """Publish a change as the owner of the scene does; it gives the shapes of an attached body."""
-    message = PlanningScene(is_diff=True)
-    message.robot_state.is_diff = True
-    message.robot_state.attached_collision_objects = [change]
-    cell.scenes.publish(message)
-
-
-def test_an_object_is_attached_and_detached_by_diffs_of_the_scene(cell, notes, standing):
-    heard = cell.client.listen(PlanningScene, "/left/planning_scene")
-    planning = cell.node._watched["left"].planning
-    cell.client.wait(planning._changes.get_subscription_count, "the owner")
-    cell.checked.clear()
-    tell(cell, box("part", 0.5))
-    cell.client.wait(lambda: "part" in objects(cell), "the part")
-    cell.page.on_attach("left", "part", TOOL)
-    message = cell.client.wait(lambda: heard.newest, "the diff")
-    assert message.is_diff
-    assert message.robot_state.is_diff
-    assert not message.world.collision_objects
-    (change,) = message.robot_state.attached_collision_objects
-    assert (change.link_name, change.object.id) == (TOOL, "part")
-    assert change.object.operation == CollisionObject.ADD
-    assert {"panda_hand", "panda_leftfinger", "panda_rightfinger"} <= set(change.touch_links)
-    assert "panda_link6" not in change.touch_links
-    # MoveIt takes the shapes of the object in the world, at its present pose.
-    assert not [*change.object.primitives, *change.object.meshes, *change.object.planes]
-    applied(cell, change)
-    cell.client.wait(lambda: "part" in planning.follower.scene.attached, "it is attached")
-    cell.client.wait(lambda: cell.checked, "the robot is checked with it")
-    heard.clear()
-    cell.page.on_attach("left", "part", "")
-    message = cell.client.wait(lambda: heard.newest, "the diff")
-    (change,) = message.robot_state.attached_collision_objects
-    assert message.robot_state.is_diff
-    assert (change.object.id, change.object.operation) == ("part", CollisionObject.REMOVE)
-    applied(cell, change)
-    cell.client.wait(lambda: "part" in planning.follower.scene.objects, "it is in the world")
-    assert notes == []
-
-
-def test_collisions_of_an_attached_object_are_reported(cell, notes, standing):
-    planning, validity = (getattr(cell.node._watched["left"], n) for n in ("planning", "validity"))
-    q = FRANKA.home.copy()
-    q[0] = 1.5  # where the service of this test reports a collision
-    for _ in range(2):
-        validity.check_carried(cell.page, "part", q)
-        cell.client.wait(lambda: notes, "the notification")
-        (text,) = notes
-        assert "'part' attached" in text
-        assert "panda_hand and table are in collision" in text
-        notes.clear()
-    assert planning.tried(attachment_diff(FRANKA, "part", TOOL), FRANKA.home) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "link", "text"),
-    [
-        ("prat", TOOL, "part"),
-        ("part", "panda_hand_tpc", TOOL),
-        ("part", "", "not attached"),
-    ],
-)
-def test_what_cannot_be_attached_is_named_and_not_sent(cell, notes, standing, name, link, text):
-    heard = cell.client.listen(PlanningScene, "/left/planning_scene")
-    cell.page.on_attach("left", name, link)
-    cell.client.wait(lambda: notes, "the notification")
-    assert text in notes[0]
-    assert heard.newest is None
-
-
-def test_an_owner_that_does_not_attach_is_reported(cell, notes, standing, monkeypatch):
-    monkeypatch.setattr(viewer_attachment, "CONFIRMATION_TIMEOUT", 0.3)
-    heard = cell.client.listen(PlanningScene, "/left/planning_scene")
-    planning = cell.node._watched["left"].planning
-    cell.client.wait(planning._changes.get_subscription_count, "the owner")
-    cell.page.on_attach("left", "part", TOOL)
-    cell.client.wait(lambda: notes, "the notification")
-    assert "'part' was not attached" in notes[0]
-    assert heard.newest is not None
-
-
-def test_without_a_state_nothing_is_attached(cell):
-    planning = cell.node._watched["left"].planning
-    unknown = np.full(len(NAMES), np.nan)
-    (text,) = planning.tried(attachment_diff(FRANKA, "part", TOOL), unknown)
-    assert "state" in text
-
-
-def test_named_states_are_scaled_by_the_page(cell, notes, standing):
-    commands = cell.client.listen(JointState, "/left/joint_trajectory_controller/reference")
-    trajectories = cell.client.listen(
-        JointTrajectory, "/left/joint_trajectory_controller/joint_trajectory"
-    )
-    cell.client.repeat(
-        lambda: cell.page.on_named_state("left", "extended"), lambda: commands.newest, "a command"
-    )
-    assert trajectories.newest is None, "at full speed it is a command of positions"
-    commands.clear()
-    panel = cell.page._scaling
-    try:
-        panel.velocity.value = 20.0
-        message = cell.client.repeat(
-            lambda: cell.page.on_named_state("left", "extended"),
-            lambda: trajectories.newest,
-            "a trajectory",
-        )
-    finally:
-        panel.velocity.value = 100.0
-    assert commands.newest is None
-    (point,) = message.points
-    assert dict(zip(message.joint_names, point.positions, strict=True)) == FRANKA.states["extended"]
-    assert not any(point.velocities)
-    seconds = point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec
-    names = list(message.joint_names)
-    distance = np.abs(np.array(point.positions) - FRANKA.home[FRANKA.indices(names)])
-    peaks = 15.0 / 8.0 * distance / seconds  # of a quintic from rest to rest
-    assert (peaks / FRANKA.limits.select(names).velocity).max() == pytest.approx(0.2, rel=1e-3)
-
-
-HOME = dict(zip(NAMES, FRANKA.home.tolist(), strict=True))
-
-
-class TestScaledMotion:
-    """One point at rest: the controller interpolates from its references by a quintic."""
-
-    @pytest.mark.parametrize("velocity", [0.05, 0.3, 1.0])
-    @pytest.mark.parametrize("acceleration", [0.05, 0.3, 1.0])
-    def test_velocity_and_acceleration_are_within_the_scaled_limits(self, velocity, acceleration):
-        for state in ("extended", "transport"):
-            goal = FRANKA.states[state]
-            scaling = MotionScaling(velocity, acceleration)
-            message = scaled_motion(FRANKA, goal, HOME, scaling)
-            given = message.points[0].time_from_start
-            T = given.sec + 1e-9 * given.nanosec
-            limits = FRANKA.limits.select(tuple(goal))
-            d = np.array([goal[n] - HOME[n] for n in goal])[:, None]
-            s = np.linspace(0.0, 1.0, 4001)
-            speeds = np.abs(d * (30 * s**4 - 60 * s**3 + 30 * s**2) / T).max(axis=1)
-            turns = np.abs(d * (120 * s**3 - 180 * s**2 + 60 * s) / T**2).max(axis=1)
-            assert (speeds <= 1.0001 * velocity * limits.velocity).all()
-            assert (turns <= 1.0001 * acceleration * limits.acceleration).all()
-
-    def test_unknown_positions(self):
-        home = HOME | {"panda_joint3": math.nan}
-        with pytest.raises(InvalidCommand, check=about("panda_joint3")):
-            scaled_motion(FRANKA, FRANKA.states["extended"], home, MotionScaling(0.5))
-        missing = {n: q for n, q in HOME.items() if n != "panda_joint3"}
-        with pytest.raises(InvalidCommand, check=about("panda_joint3")):
-            scaled_motion(FRANKA, FRANKA.states["extended"], missing, MotionScaling(0.5))
-
-    def test_where_the_robot_is_already_it_takes_a_moment(self):
-        message = scaled_motion(FRANKA, HOME, HOME, MotionScaling(0.05, 0.05))
-        assert 0 < message.points[0].time_from_start.nanosec < 1e9
 
 
 def test_a_trajectory_and_a_search_tree_are_shown(cell):

@@ -13,7 +13,7 @@ from motion_nodes.errors import UnknownJoint
 from motion_nodes.model.loader import load_robot
 from motion_nodes.view import debounced_inputs
 from motion_nodes.view.goal_panel import SLIDERS
-from motion_nodes.view.joint_goal import GOAL, ROBOT
+from motion_nodes.view.goal_state_panel import GOAL, ROBOT
 from motion_nodes.view.joint_panel import MIN_CHANGE
 from motion_nodes.view.viewed_robot import IK, PLANNER, ViewedRobot
 
@@ -38,7 +38,7 @@ def live(viewer):
 
 
 def choose(viewer, mode):
-    as_page(viewer, live(viewer).joint_goal.mode, value=mode)
+    as_page(viewer, live(viewer).goal_state.mode, value=mode)
 
 
 def slide(viewer, joint, value):
@@ -53,7 +53,7 @@ def settle(viewer):
 
 
 def test_sliders_move_the_ghost_and_command_nothing(viewer):
-    goal = live(viewer).joint_goal
+    goal = live(viewer).goal_state
     choose(viewer, GOAL)
     viewer.flush()
     assert goal.ghost is None, "a goal where the robot is would only cover it"
@@ -82,7 +82,7 @@ def test_plan_and_execute_take_the_goal_from_both_tabs(viewer):
     choose(viewer, GOAL)
     slide(viewer, ARM[1], 0.5)
     assert live(viewer).planning.goals.goal.value == SLIDERS
-    as_page(viewer, live(viewer).joint_goal.verbs, value="Plan")
+    as_page(viewer, live(viewer).goal_state.verbs, value="Plan")
     viewer.on_plan.wait_for(lambda calls: len(calls) == 1)
     as_page(viewer, live(viewer).planning.goals.verbs, value="Execute")
     viewer.on_plan.wait_for(lambda calls: len(calls) == 2)
@@ -93,11 +93,11 @@ def test_plan_and_execute_take_the_goal_from_both_tabs(viewer):
         assert command.joints[ARM[0]] == pytest.approx(FRANKA.home[0], abs=1e-3)
     viewer.set_plan_message("franka", "no path")
     refresh(viewer)
-    assert "no path" in live(viewer).joint_goal._message.content
+    assert "no path" in live(viewer).goal_state._message.content
 
 
 def test_named_states_become_the_goal(viewer):
-    panel, goal = live(viewer).joints, live(viewer).joint_goal
+    panel, goal = live(viewer).joints, live(viewer).goal_state
     assert set(goal._states) == {"home", "ready", "extended", "transport"}, "without the gripper's"
     choose(viewer, GOAL)
     assert goal.states.visible
@@ -129,7 +129,7 @@ def test_only_planned_joints_can_be_set(viewer):
 
 
 def test_the_goal_is_no_command_when_the_sliders_set_the_robot_again(viewer):
-    panel, goal = live(viewer).joints, live(viewer).joint_goal
+    panel, goal = live(viewer).joints, live(viewer).goal_state
     choose(viewer, GOAL)
     slide(viewer, ARM[0], 1.5)
     held = panel.sliders[ARM[0]]
@@ -165,13 +165,13 @@ def test_the_goal_survives_another_unit(viewer):
     panel = live(viewer).joints
     assert panel.sliders[ARM[0]].value == pytest.approx(np.rad2deg(1.0), abs=0.1)
     slide(viewer, ARM[0], 90.0)
-    assert live(viewer).joint_goal.command("plan").joints[ARM[0]] == pytest.approx(np.pi / 2)
+    assert live(viewer).goal_state.command("plan").joints[ARM[0]] == pytest.approx(np.pi / 2)
     settle(viewer)
     assert viewer.on_joint_target.calls == []
 
 
 def test_the_goal_of_the_plan_tab_selects_the_mode(viewer):
-    goals, goal = live(viewer).planning.goals, live(viewer).joint_goal
+    goals, goal = live(viewer).planning.goals, live(viewer).goal_state
     as_page(viewer, goals.goal, value=SLIDERS)
     assert goal.active
     assert goal.mode.value == GOAL
@@ -187,6 +187,6 @@ def test_the_goal_of_the_plan_tab_selects_the_mode(viewer):
 
 def test_without_a_planner_the_sliders_set_the_robot(open_viewer, toy):
     viewer = open_viewer(ViewedRobot(toy), ViewedRobot.of(FRANKA, followers=(IK,)))
-    assert all(robot.joint_goal is None for robot in viewer._robots.values())
+    assert all(robot.goal_state is None for robot in viewer._robots.values())
     with pytest.raises(UnknownJoint):
         ViewedRobot(toy, planned_joints=("no_joint",))

@@ -28,7 +28,7 @@ REACHED = 0.005
 """A goal of which no joint is further from the robot's state than this is not drawn [rad or m]."""
 
 
-class JointGoal:
+class GoalStatePanel:
     """The goal state that joint sliders set.
 
     Args:
