@@ -37,7 +37,7 @@ class AttachPanel:
         """Add the elements."""
         self._selected, self._report = selected, report
         self.link = gui.add_dropdown(
-            "Link", tuple(links), initial_value=tool, visible=False,
+            "Attach to", tuple(links), initial_value=tool, visible=False,
             hint="The link that the object is attached to, at its present pose relative to it.",
         )  # fmt: skip
         self.attach = gui.add_button(

@@ -118,12 +118,14 @@ def test_collisions_of_an_attached_object_are_reported(cell, notes, standing, pa
     planning, validity = (getattr(cell.node._watched["left"], n) for n in ("planning", "validity"))
     q = FRANKA.home.copy()
     q[0] = 1.5  # where the service of this test reports a collision
+    q[7] = FRANKA.limits.upper[7] + 1e-5  # as measured; no collision with a limit
     for _ in range(2):
         validity.check_carried(cell.page, "part", q)
         cell.client.wait(lambda: notes, "the notification")
         (text,) = notes
         assert "'part' attached" in text
         assert "panda_hand and table are in collision" in text
+        assert FRANKA.limits.within(list(cell.checked[-1].values()))
         notes.clear()
     assert planning.tried(attachment_diff(FRANKA, "part", TOOL), FRANKA.home) == []
 

@@ -69,6 +69,8 @@ class WatchedValidity:
         )
         if not np.isfinite(values).all():
             return
+        # Measured positions may exceed a limit slightly, which is no collision.
+        values = self._robot.limits.clip(values)
         request = GetStateValidity.Request()
         request.robot_state.joint_state.name = list(names)
         request.robot_state.joint_state.position = values.tolist()
