@@ -23,7 +23,8 @@ FINGERS = FRANKA.groups["gripper"].joints
 
 
 @pytest.fixture
-def viewer(open_viewer):
+def viewer(open_viewer, monkeypatch):
+    monkeypatch.setattr(debounced_inputs, "SETTLING_TIME", 0.1)
     viewer = open_viewer(ViewedRobot.of(FRANKA, followers=(IK, PLANNER)))
     viewer.on_joint_target, viewer.on_named_state = Record(), Record()
     viewer.on_plan = Record()
