@@ -70,8 +70,9 @@ def test_sliders_move_the_ghost_and_command_nothing(viewer):
     # The robot's motion changes neither sliders nor ghost, except joints that are not planned.
     moved = FRANKA.home + 0.01
     viewer.update_joints("franka", moved)
-    viewer.flush()
     refresh(viewer)
+    viewer.flush()
+    assert goal.ghost.base.visible
     rows = FRANKA.indices(ARM)
     np.testing.assert_allclose(goal.ghost.q[rows], expected[rows], atol=1e-3)
     settle(viewer)
