@@ -125,6 +125,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         self._viewer.on_target = self._enqueue("send_target")
         self._viewer.on_plan = self._enqueue("send_plan")
         self._viewer.on_object = self._enqueue("send_object")
+        self._viewer.on_attach = self._enqueue("send_attach")
         self._viewer.on_scene_load = self._enqueue("send_scene")
         self._viewer.on_recover = self._enqueue("send_recover")
         self._viewer.on_suction = self._enqueue("send_suction")

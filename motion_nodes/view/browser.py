@@ -27,12 +27,13 @@ from motion_nodes.view.page_script import (
 )
 from motion_nodes.view.page_server import address_of, start_server, stop_server
 from motion_nodes.view.page_token import page_token
+from motion_nodes.view.scaling_panel import ScalingPanel
 from motion_nodes.view.scene_setup import MOBILE_RADIUS, SceneSetup
 from motion_nodes.view.simulation_panel import SimulationPanel
 from motion_nodes.view.status_text import global_line
 from motion_nodes.view.stop_panel import StopPanel
 from motion_nodes.view.view_panel import ViewPanel
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.view.viewed_robot import PLANNER, ViewedRobot
 from motion_nodes.view.viewer_updates import ViewerUpdates
 
 
@@ -167,6 +168,8 @@ class BrowserViewer(ViewerUpdates):
         """Add robots, panels, floor and lights."""
         self._status = self._server.gui.add_markdown(global_line(0, ""))
         self._stop = StopPanel(self._server.gui, self._stop_all, self._resume) if stops else None
+        if any(PLANNER in robot.followers for robot in robots):
+            self._scaling = ScalingPanel(self._server.gui)
         unit = AngleUnit()
         self._angles = AngleUnitChoice(self._server.gui, unit)
         self._robots: dict[str, LiveRobot] = {}

@@ -4,12 +4,14 @@
 All functions run on viser's event loop, so values from a page and values sent to it are processed
 in order. A value sent to a page overwrites the user's input: so a robot at rest sends none, and the
 first value from a page ends the updates.
+
+While the sliders set the goal state of the planner (``goal_state_panel.py``) they command nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +19,9 @@ import viser
 
 from motion_nodes.model.tree import Array, JointKind
 from motion_nodes.view.angle_unit import AngleUnit
-from motion_nodes.view.debounced_inputs import DebouncedValues, SliderHold
+from motion_nodes.view.debounced_inputs import DebouncedValues
+from motion_nodes.view.goal_state_panel import GoalStatePanel
+from motion_nodes.view.ui_commands import PanelEvents
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 SLIDE_STEP = 0.0005
@@ -37,32 +41,33 @@ class JointPanel:
     Args:
         gui: viser's panel; elements are added to the active container.
         viewed: the robot.
-        on_target: called with joint and position [rad or m] when a slider is moved.
-        on_state: called with the named state whose button was pressed.
-        hold: whether a slider is held on a page.
+        events: receivers of joint targets and named states.
         unit: of the sliders of revolute joints.
+        goal: the goal state that the sliders may set; None: they only set the robot.
     """
 
     def __init__(
         self,
         gui: viser.GuiApi,
         viewed: ViewedRobot,
-        on_target: Callable[[str, float], None],
-        on_state: Callable[[str], None],
-        hold: SliderHold,
+        events: PanelEvents,
         unit: AngleUnit,
+        goal: GoalStatePanel | None = None,
     ) -> None:
         """Add the elements to the panel."""
         self._gui, self._viewed, self._unit = gui, viewed, unit
-        self._on_target, self._on_state = on_target, on_state
-        self._debounced = DebouncedValues(self._commanded, hold)
+        self._events, self._goal = events, goal
+        self._debounced = DebouncedValues(self._commanded, events.slider_hold)
         self._index = {name: i for i, name in enumerate(viewed.model.joint_names)}
+        self._q: Array = np.full(len(self._index), np.nan)
+        """Actual positions [rad or m], shape (n,); NaN: unknown."""
         self.sliders: dict[str, viser.GuiSliderHandle[float]] = {}
         """Slider of each joint, in the unit of the panel."""
         self.values: dict[str, float] = {}
         """Positions that the sliders show [rad or m], by joint."""
         joints = tuple(viewed.sliders or ())
         self._labels = dict(zip(joints, short_labels(joints), strict=True))
+        self.states: viser.GuiButtonGroupHandle | None = None
         if viewed.named_states and viewed.sliders:
             self.states = gui.add_button_group(
                 "Move to state", tuple(viewed.named_states), hint="Move to a named state."
@@ -90,6 +95,14 @@ class JointPanel:
             )  # fmt: skip
             self.gripper.on_update(self._gripper_moved)
             self._debounced.set_shown(_GRIPPER, 100.0)
+        if goal is not None:
+            goal.on_change.append(self._mode_changed)
+            goal.on_state.append(self._set_goal)
+
+    @property
+    def sets_goal(self) -> bool:
+        """Whether the sliders set the goal state of the planner, and not the robot."""
+        return self._goal is not None and self._goal.active
 
     def mirror(self, q: Array) -> None:
         """Show actual positions unless the user has moved a slider.
@@ -97,12 +110,10 @@ class JointPanel:
         Args:
             q: positions of all joints [rad or m], shape (n,); NaN: unknown.
         """
-        if not self.follow.value:
+        self._q = q
+        if self.sets_goal or not self.follow.value:
             return
-        for name, slider in self.sliders.items():
-            value = float(q[self._index[name]])
-            if np.isfinite(value):
-                self._show_joint(name, slider, self._bounded(value, name))
+        self._show({name: float(q[self._index[name]]) for name in self.sliders})
         if self.gripper is not None:
             shares = [
                 (q[self._index[joint]] - closed) / (opened - closed)
@@ -112,7 +123,7 @@ class JointPanel:
             share = float(np.mean(shares)) if shares else np.nan
             if np.isfinite(share):
                 opening = float(np.clip(100.0 * share, 0.0, 100.0))
-                if (shown := _show(self.gripper, opening)) is not None:
+                if (shown := _shown(self.gripper, opening)) is not None:
                     self._debounced.set_shown(_GRIPPER, shown)
 
     def _range(self, name: str) -> tuple[float, float]:
@@ -138,7 +149,7 @@ class JointPanel:
     def _show_joint(self, name: str, slider: viser.GuiSliderHandle[float], value: float) -> None:
         """Show a position [rad or m] on the slider of its joint."""
         scale = self._scale(name)
-        if (shown := _show(slider, scale * value)) is not None:
+        if (shown := _shown(slider, scale * value)) is not None:
             self.values[name] = shown / scale
             self._debounced.set_shown(name, self.values[name])
 
@@ -148,11 +159,47 @@ class JointPanel:
         A page may still send a value in the unit before. It has the id of a removed slider, and is
         ignored; with a slider that only changes its range, it would command another position.
         """
-        for name in list(self.sliders):
-            if not self._slides(name):
-                before = self.sliders.pop(name)
-                before.remove()
-                self._add_slider(name, before.order)
+        self._replace([name for name in self.sliders if not self._slides(name)])
+
+    def _mode_changed(self) -> None:
+        """Show the actual positions, because the sliders set something else from now on.
+
+        A page on which a slider is still dragged must not command the robot with a value that was
+        meant for the goal: its slider is removed, too.
+        """
+        self._debounced.cancel()
+        show_value(self.follow, True)
+        self.follow.visible = not self.sets_goal
+        if self.states is not None:
+            self.states.visible = not self.sets_goal
+        if self.gripper is not None:
+            self.gripper.disabled = self.sets_goal
+        self._show({name: float(self._q[self._index[name]]) for name in self.sliders})
+        self._replace(list(self.sliders))
+        self._events.redraw()
+
+    def _set_goal(self, positions: Mapping[str, float]) -> None:
+        """Show a goal state on the sliders of the planned joints.
+
+        Args:
+            positions: by joint [rad or m].
+        """
+        planned = self._viewed.planned_joints
+        self._show({name: value for name, value in positions.items() if name in planned})
+        self._events.redraw()
+
+    def _show(self, positions: Mapping[str, float]) -> None:
+        """Show finite positions [rad or m] on the sliders of their joints."""
+        for name, value in positions.items():
+            if name in self.sliders and np.isfinite(value):
+                self._show_joint(name, self.sliders[name], self._bounded(value, name))
+
+    def _replace(self, names: Iterable[str]) -> None:
+        """Replace the sliders of joints; what pages still send to the previous ones is ignored."""
+        for name in names:
+            before = self.sliders.pop(name)
+            before.remove()
+            self._add_slider(name, before.order)
         self.sliders = {name: self.sliders[name] for name in self.values}
 
     def _add_slider(self, name: str, order: float | None = None) -> None:
@@ -172,40 +219,44 @@ class JointPanel:
                 marks=_marks(low, high, 3 if slides else round(self._unit.pick(2, 0))),
                 hint=_hint(name, lower, upper, slides),
                 order=order,
+                disabled=self.sets_goal and name not in self._viewed.planned_joints,
             )
         self.sliders[name] = slider
 
         async def moved(event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
             # Without a client, the value was set by mirror().
             if event.client is not None:
-                show_value(self.follow, False)
                 # Rounded to a step, a value may be beyond the limit.
                 value = float(np.clip(event.target.value / scale, lower, upper))
                 self.values[name] = value
+                if self.sets_goal:
+                    self._events.redraw()
+                    return
+                show_value(self.follow, False)
                 self._debounced.set_input(name, value, upper - lower)
 
         slider.on_update(moved)
 
     async def _gripper_moved(self, event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
         """Command the opening of the gripper."""
-        if event.client is not None:
+        if event.client is not None and not self.sets_goal:
             show_value(self.follow, False)
             self._debounced.set_input(_GRIPPER, float(event.target.value), 100.0)
 
     def _commanded(self, key: str, value: float) -> None:
         """Report a commanded joint position [rad or m] or gripper opening [%]."""
         if key != _GRIPPER:
-            self._on_target(key, value)
+            self._events.joint_target(key, value)
             return
         for joint, (closed, opened) in self._viewed.gripper.items():
-            self._on_target(joint, closed + value / 100.0 * (opened - closed))
+            self._events.joint_target(joint, closed + value / 100.0 * (opened - closed))
 
     async def _state_pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
         """Command a named state, and show actual positions during the motion."""
-        if event.client is not None:
+        if event.client is not None and not self.sets_goal:
             show_value(self.follow, True)
             self._debounced.cancel()
-            self._on_state(str(event.target.value))
+            self._events.named_state(str(event.target.value))
 
 
 def show_value(handle: viser.GuiInputHandle[_T], value: _T) -> None:
@@ -226,7 +277,7 @@ def short_labels(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name[cut:] for name in names)
 
 
-def _show(slider: viser.GuiSliderHandle[float], value: float) -> float | None:
+def _shown(slider: viser.GuiSliderHandle[float], value: float) -> float | None:
     """Show a value on a slider, rounded to its step; return what it shows, None if unchanged."""
     if abs(value - slider.value) < MIN_CHANGE * slider.step:
         return None

@@ -16,6 +16,7 @@ from motion_nodes.view.angle_unit import AngleUnit
 from motion_nodes.view.base_trail import Trail
 from motion_nodes.view.drive_panel import DrivePanel
 from motion_nodes.view.floor_goal import FloorGoal
+from motion_nodes.view.goal_state_panel import GoalStatePanel
 from motion_nodes.view.joint_history import JointHistory
 from motion_nodes.view.joint_panel import JointPanel
 from motion_nodes.view.planning_view import PlanningView
@@ -27,7 +28,7 @@ from motion_nodes.view.suction_panel import SuctionPanel
 from motion_nodes.view.target_gizmo import TargetGizmo
 from motion_nodes.view.task_panel import TaskPanel
 from motion_nodes.view.ui_commands import PanelEvents
-from motion_nodes.view.viewed_robot import ViewedRobot, checked_pose
+from motion_nodes.view.viewed_robot import PLANNER, ViewedRobot, checked_pose
 
 TRAIL_RGB = ((38, 120, 220), (220, 110, 30), (40, 160, 90), (170, 70, 190))
 """Colours of the trails, in the order of the robots."""
@@ -80,6 +81,7 @@ class LiveRobot:
         """Add the robot's folder."""
         viewed, gui = self.viewed, server.gui
         self.joints: JointPanel | None = None
+        self.goal_state: GoalStatePanel | None = None
         self.suction: SuctionPanel | None = None
         self.drive: DrivePanel | None = None
         self.floor_goal: FloorGoal | None = None
@@ -90,9 +92,12 @@ class LiveRobot:
             tabs = gui.add_tab_group()
         if viewed.sliders:
             with tabs.add_tab("Joints"):
-                self.joints = JointPanel(
-                    gui, viewed, events.joint_target, events.named_state, events.slider_hold, unit
-                )
+                if viewed.planned_joints and PLANNER in viewed.followers:
+                    self.goal_state = GoalStatePanel(
+                        server, viewed, self.view.base.name, self.slider_values, events.scaling,
+                        events.plan,
+                    )  # fmt: skip
+                self.joints = JointPanel(gui, viewed, events, unit, self.goal_state)
                 self.suction = SuctionPanel(gui, events.suction)
         if viewed.drive:
             with tabs.add_tab("Drive"):
@@ -107,11 +112,12 @@ class LiveRobot:
         if viewed.tool and viewed.followers:
             with tabs.add_tab("Target"):
                 self.target = TargetGizmo(
-                    server, viewed, self._base_node(), events.target, events.redraw, unit
-                )
+                    server, viewed, self._base_node(), events.target, events.redraw, unit,
+                    events.scaling,
+                )  # fmt: skip
         if viewed.tool:
             self.planning = PlanningView(
-                server, viewed, self.view, events, tabs, self.slider_values, self.target
+                server, viewed, self.view, events, tabs, self.goal_state, self.target
             )
         self.tasks: TaskPanel | None = None
         if viewed.tasks:
@@ -233,6 +239,8 @@ class LiveRobot:
             self.target.draw(self.view.q)
         if self.planning is not None:
             self.planning.draw(self.view.q)
+        if self.goal_state is not None:
+            self.goal_state.draw(self.view.q)
 
     def _draw_reference(self, q: Array | None) -> None:
         """Move the ghost, which is created on first use as a child of the robot's base."""
@@ -269,6 +277,8 @@ class LiveRobot:
             self._status.content = line
         if self.joints is not None:
             self.joints.mirror(q)
+        if self.goal_state is not None:
+            self.goal_state.refresh()
         if self.drive is not None:
             self.drive.show_steering(q)
         if self.floor_goal is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Editing of a planning scene's objects on the page: select, drag, add and remove."""
+"""Editing of a planning scene's objects on the page: select, drag, add, attach and remove."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
 from motion_nodes.scene.scene import Scene, WorldObject, world_object
 from motion_nodes.scene.scenery import SCENERY
 from motion_nodes.scene.shapes import Solid
+from motion_nodes.view.attach_panel import AttachPanel
 from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.drag_handles import DragHandles
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.scene_view import SceneView
 from motion_nodes.view.status_text import plain
+from motion_nodes.view.viewed_robot import ViewedRobot
 
 NONE = "(none)"
 SHAPES = ("box", "sphere", "cylinder")
@@ -41,20 +43,25 @@ class ObjectEditor:
 
     Args:
         server: the viser server; panel elements are added to the active container.
+        viewed: the robot of the scene.
         base: scene node of the scene frame.
         objects: scene nodes of the objects.
         handle_size: size of the handles [m].
         report: called on viser's event loop with name and object; None: remove it.
+        attach: called on viser's event loop with the name of an object, and the link to attach it
+            to; empty: detach it.
         redraw: called when the scene must be redrawn.
     """
 
     def __init__(
         self,
         server: viser.ViserServer,
+        viewed: ViewedRobot,
         base: str,
         objects: SceneView,
         handle_size: float,
         report: Report,
+        attach: Callable[[str, str], None],
         redraw: Callable[[], None],
     ) -> None:
         """Add the elements to the panel."""
@@ -86,6 +93,8 @@ class ObjectEditor:
         )  # fmt: skip
         self._sized = NONE
         """Object whose size is shown."""
+        links = viewed.model.tree.frame_names
+        self.attachment = AttachPanel(gui, links, viewed.tool, self._selected, attach)
         self.shape = gui.add_dropdown("Shape", SHAPES)
         self.size = gui.add_vector3(
             "Size [m]", (0.1, 0.1, 0.1), min=(MIN_SIZE,) * 3, max=(MAX_SIZE,) * 3, step=0.01,
@@ -138,7 +147,8 @@ class ObjectEditor:
         """Update the panel; on viser's event loop."""
         chosen = self.choice.value
         with self._lock:
-            names = (NONE, *list(self._scene.objects)[:MAX_CHOICES])
+            attached = self._scene.attached
+            names = (NONE, *list(self._scene.objects)[:MAX_CHOICES], *attached)
             item = self._scene.objects.get(chosen)
         known = item is not None
         pending = chosen == self._unconfirmed[0] and time.monotonic() < self._unconfirmed[1]
@@ -147,10 +157,13 @@ class ObjectEditor:
         if names != self._names:
             self._names = names
             self.choice.options = names
-        known = self.choice.value != NONE
+        body = attached.get(chosen)
+        # An attached object moves with its link; it is removed after it was detached.
+        free = self.choice.value != NONE and body is None
         for element in (self.turn, self.remove):
-            if element.visible != known:
-                element.visible = known
+            if element.visible != free:
+                element.visible = free
+        self.attachment.show(item, body)
         self._show_size(item)
         text = plain(self._text)
         if text != self._message.content:
@@ -169,6 +182,10 @@ class ObjectEditor:
         if known is not None:
             show_value(self.shape, known[0])
             show_value(self.size, known[1])
+
+    def _selected(self) -> str:
+        """Return the name of the selected object; empty: none."""
+        return "" if self.choice.value == NONE else str(self.choice.value)
 
     def _choose(self, name: str) -> None:
         if name not in self.choice.options:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
 
 import viser
 
@@ -13,6 +12,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import Scene
 from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.goal_panel import GoalPanel
+from motion_nodes.view.goal_state_panel import GoalStatePanel
 from motion_nodes.view.marker_view import MarkerView
 from motion_nodes.view.object_editor import ObjectEditor
 from motion_nodes.view.planned_path import PlannedPath
@@ -38,7 +38,7 @@ class PlanningView:
         view: scene nodes of the robot.
         events: receivers of the panel's commands.
         tabs: tab group of the robot's panel.
-        sliders: returns the values of the joint sliders by joint [rad or m].
+        joints: goal state of the joint sliders; None: none.
         target: of the tool; None: it has none.
     """
 
@@ -49,7 +49,7 @@ class PlanningView:
         view: RobotView,
         events: PanelEvents,
         tabs: viser.GuiTabGroupHandle,
-        sliders: Callable[[], Mapping[str, float]],
+        joints: GoalStatePanel | None,
         target: TargetGizmo | None,
     ) -> None:
         """Add tabs for scene and plan."""
@@ -85,8 +85,9 @@ class PlanningView:
             self.editor: ObjectEditor | None = None
             if viewed.edits_scene:
                 self.editor = ObjectEditor(
-                    server, base, self.objects, HANDLE_SIZE, events.scene_object, events.redraw
-                )
+                    server, viewed, base, self.objects, HANDLE_SIZE, events.scene_object,
+                    events.attach, events.redraw,
+                )  # fmt: skip
                 self.files = SceneFilesPanel(
                     server.gui, viewed.name, lambda: self.objects.shown, events.scene_load
                 )
@@ -95,8 +96,9 @@ class PlanningView:
             if PLANNER in viewed.followers:
                 current = None if target is None else target.current
                 self.goals = GoalPanel(
-                    server.gui, tuple(viewed.named_states), sliders, current, events.plan
-                )
+                    server.gui, tuple(viewed.named_states), joints, current, events.scaling,
+                    events.plan,
+                )  # fmt: skip
             self.path = PlannedPath(server, viewed, view.base.name)
             self.show_tree = server.gui.add_checkbox(
                 "Search tree", False, hint="Search tree of the newest plan.",

@@ -15,9 +15,12 @@ import numpy as np
 
 from motion_nodes.errors import MotionError
 from motion_nodes.ik.tool_goal import ArticulationIk
+from motion_nodes.model.link_poses import LinkPoses
+from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import WorldObject
+from motion_nodes.scene.touch_links import touch_links
 from motion_nodes.scene.world import World
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.ui_commands import TargetCommand
@@ -91,6 +94,26 @@ class PreviewRobot:
             self.world.add(item)
         elif name in self.world.scene.objects:
             self.world.remove(name)
+
+    def attach(self, name: str, link: str) -> None:
+        """Attach an object of the world to a link, at its present pose relative to it.
+
+        Args:
+            name: of the object.
+            link: the link; empty: detach the object.
+
+        Raises:
+            MotionError: the object cannot be attached or detached.
+        """
+        body = self.world.scene.attached.get(name)
+        carrier = link or (body.link if body is not None else self.robot.base_frame)
+        rows = dict(zip(self.robot.tree.frame_names, LinkPoses(self.robot.tree).in_root(self.q),
+                        strict=True))  # fmt: skip
+        X_BL = inverse(rows[self.robot.base_frame]) @ rows[carrier]
+        if link:
+            self.world.attach_object(name, link, X_BL, touch_links(self.robot, link))
+        else:
+            self.world.detach(name, X_BL)
 
     def drive(self, vx: float, vy: float, wz: float) -> None:
         """Command a twist of the base in its own frame.
@@ -171,6 +194,7 @@ class Preview:
         self.viewer.on_twist = self._on_twist
         self.viewer.on_target = self._on_target
         self.viewer.on_object = self._on_object
+        self.viewer.on_attach = self._on_attach
         self._thread = threading.Thread(target=self._run, name="preview", daemon=True)
         self._thread.start()
 
@@ -204,6 +228,15 @@ class Preview:
     def _on_object(self, name: str, key: str, item: WorldObject | None) -> None:
         robot = self._robots[name]
         robot.set_object(key, item)
+        self.viewer.update_scene(name, robot.world.scene)
+
+    def _on_attach(self, name: str, key: str, link: str) -> None:
+        robot = self._robots[name]
+        try:
+            with self._lock:
+                robot.attach(key, link)
+        except MotionError as error:
+            self.viewer.notify(f"{name}: {key}", str(error))
         self.viewer.update_scene(name, robot.world.scene)
 
     def _run(self) -> None:

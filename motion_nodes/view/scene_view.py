@@ -130,7 +130,8 @@ class SceneView:
         parent = self._links.get(body.link)
         if parent is not None:
             node = self._frame("attached", body.name, parent, body.X_LO)
-            self._add_parts(node.name, body.parts, body.rgba or ATTACHED_RGBA, SOLID)
+            parts = self._add_parts(node.name, body.parts, body.rgba or ATTACHED_RGBA, SOLID)
+            self._make_clickable(body.name, parts)
 
     def _frame(self, kind: str, name: str, parent: str, X: Array) -> viser.FrameHandle:
         path = f"{parent}/{kind}_{escaped(name)}"

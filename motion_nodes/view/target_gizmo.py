@@ -17,6 +17,7 @@ from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.drag_handles import DragHandles
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.pose_panel import PosePanel
+from motion_nodes.view.scaling_panel import MotionScaling
 from motion_nodes.view.status_text import plain
 from motion_nodes.view.ui_commands import PLAN_VERBS, TargetCommand
 from motion_nodes.view.viewed_robot import PLANNER, RMPFLOW, ViewedRobot, checked_pose
@@ -38,6 +39,7 @@ class TargetGizmo:
         commanded: called on viser's event loop with targets set by the user.
         redraw: called when the scene must be redrawn.
         unit: of angles on the panel.
+        scaling: returns the scaling factors for plans.
     """
 
     def __init__(
@@ -48,8 +50,10 @@ class TargetGizmo:
         commanded: Callable[[TargetCommand], None],
         redraw: Callable[[], None],
         unit: AngleUnit,
+        scaling: Callable[[], MotionScaling],
     ) -> None:
         """Add the elements to the panel; the target itself is hidden."""
+        self._scaling = scaling
         self._viewed, self._commanded, self._redraw = viewed, commanded, redraw
         self._scene = server.scene
         self._poses = LinkPoses(viewed.model.tree)
@@ -184,7 +188,10 @@ class TargetGizmo:
     async def _plan_pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
         if event.client is not None:
             verb = PLAN_VERBS[str(event.target.value)]
-            self._commanded(TargetCommand(self.current(), PLANNER, verb))
+            scaling = self._scaling()
+            self._commanded(
+                TargetCommand(self.current(), PLANNER, verb, scaling.velocity, scaling.acceleration)
+            )
 
     async def _stop_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
         if event.client is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import WorldObject
 from motion_nodes.view.debounced_inputs import SliderHold
+from motion_nodes.view.scaling_panel import MotionScaling, ScalingPanel
 from motion_nodes.view.ui_queue import CallbackQueue
 
 PLAN_VERBS = {"Plan": "plan", "Execute": "execute", "Stop": "stop"}
@@ -28,6 +29,10 @@ class TargetCommand:
     """Controller to use; one of the robot's ``followers``."""
     verb: str = "follow"
     """``follow`` while the handle is dragged, ``stop``; ``plan`` or ``execute`` for the planner."""
+    velocity_scaling: float = 1.0
+    """For the planner, above 0 to 1."""
+    acceleration_scaling: float = 1.0
+    """For the planner, above 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,8 @@ class PanelEvents:
     """Goal of the planner."""
     scene_object: Callable[[str, WorldObject | None], None]
     """Name and new value of an object of the scene; None: remove it."""
+    attach: Callable[[str, str], None]
+    """Name of an object of the scene, and the link to attach it to; empty: detach it."""
     scene_load: Callable[[tuple[WorldObject, ...]], None]
     """Objects to add to the scene."""
     recover: Callable[[], None]
@@ -88,6 +95,8 @@ class PanelEvents:
     """Requests a scene update."""
     slider_hold: SliderHold
     """Whether a slider is held on a page."""
+    scaling: Callable[[], MotionScaling]
+    """Returns the scaling factors of the page."""
 
 
 class ViewerCallbacks:
@@ -101,6 +110,7 @@ class ViewerCallbacks:
         """Start without callbacks."""
         self.slider_hold = SliderHold()
         """Whether a slider is held on a page."""
+        self._scaling: ScalingPanel | None = None
         self.on_joint_target: Callable[[str, str, float], None] | None = None
         """Robot, joint and target position [rad or m], from a slider."""
         self.on_named_state: Callable[[str, str], None] | None = None
@@ -115,6 +125,8 @@ class ViewerCallbacks:
         self.on_object: Callable[[str, str, WorldObject | None], None] | None = None
         """Robot, name of an object of its scene, and the object: added, with a new pose, or None
         to remove it."""
+        self.on_attach: Callable[[str, str, str], None] | None = None
+        """Robot, name of an object of its scene, and the link to attach it to; empty: detach it."""
         self.on_scene_load: Callable[[str, tuple[WorldObject, ...]], None] | None = None
         """Robot and objects of a file to add to its scene."""
         self.on_recover: Callable[[str], None] | None = None
@@ -134,6 +146,11 @@ class ViewerCallbacks:
         loop."""
         self.on_resume: Callable[[], object] | None = None
         """Accept commands again."""
+
+    @property
+    def scaling(self) -> MotionScaling:
+        """Velocity and acceleration scaling chosen on the page, for all robots."""
+        return MotionScaling() if self._scaling is None else self._scaling.scaling
 
     def send_twist(self, name: str, vx: float = 0.0, vy: float = 0.0, wz: float = 0.0) -> None:
         """Call ``on_twist``; only on the thread of the callbacks.
@@ -178,6 +195,9 @@ class ViewerCallbacks:
         def scene_object(key: str, item: WorldObject | None) -> None:
             callbacks.put(("object", name, key), lambda: self._object(name, key, item))
 
+        def attach(key: str, link: str) -> None:
+            callbacks.put(("attach", name, key), lambda: self._attach(name, key, link))
+
         def scene_load(items: tuple[WorldObject, ...]) -> None:
             callbacks.put(("load", name), lambda: self._scene_load(name, items))
 
@@ -200,6 +220,7 @@ class ViewerCallbacks:
             target,
             plan,
             scene_object,
+            attach,
             scene_load,
             recover,
             suction,
@@ -207,6 +228,7 @@ class ViewerCallbacks:
             go,
             redraw,
             self.slider_hold,
+            lambda: self.scaling,
         )
 
     def _joint_target(self, name: str, joint: str, value: float) -> None:
@@ -240,6 +262,10 @@ class ViewerCallbacks:
     def _object(self, name: str, key: str, item: WorldObject | None) -> None:
         if self.on_object is not None:
             self.on_object(name, key, item)
+
+    def _attach(self, name: str, key: str, link: str) -> None:
+        if self.on_attach is not None:
+            self.on_attach(name, key, link)
 
     def _scene_load(self, name: str, items: tuple[WorldObject, ...]) -> None:
         if self.on_scene_load is not None:

@@ -78,6 +78,8 @@ class ViewedRobot:
     """Pose of the root link in the world until the first base update, shape (4, 4)."""
     named_states: Sequence[str] = ()
     """States with a button."""
+    state_positions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Positions of named states by state and joint [rad or m]; those that can be a goal state."""
     sliders: Sequence[str] | None = None
     """Joints with a slider. None: all actuated joints; for wheeled bases without continuous ones,
     because wheels are velocity-controlled."""
@@ -93,6 +95,8 @@ class ViewedRobot:
     """Returns its collision spheres; called when they are first shown."""
     followers: Sequence[str] = ()
     """Controllers that can move the tool to a target, the default first; empty: no target."""
+    planned_joints: Sequence[str] = ()
+    """Joints that the planner moves, in the planning group of the tool; empty: no goal state."""
     gripper: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Gripper joints with their closed and open positions [rad or m]; controlled by one slider."""
     limits: JointLimits | None = None
@@ -124,6 +128,7 @@ class ViewedRobot:
         object.__setattr__(self, "sliders", self._slider_joints(drive))
         self._check_joints(self.steering)
         self._check_joints(tuple(self.gripper))
+        self._check_joints(self.planned_joints)
         if self.limits is None:
             object.__setattr__(self, "limits", JointLimits.of_tree(self.model.tree))
         for frame in filter(None, (self.tool, self.scene_frame)):
@@ -165,19 +170,22 @@ class ViewedRobot:
             InvalidConfig: see the class.
         """
         base = robot.base
-        tools = [group.tip for group in robot.groups.values() if group.tip is not None]
+        arms = [group for group in robot.groups.values() if group.tip is not None]
+        tools = [group.tip for group in arms if group.tip is not None]
         speeds = (base.linear.x.max_velocity, base.angular.z.max_velocity) if base else (1.0, 2.0)
         return cls(
             robot,
             name,
             np.eye(4) if X_WR is None else X_WR,
             named_states=robot.state_names,
+            state_positions=robot.states,
             sliders=robot.arm_joints,
             steering=base.steering_names if base else (),
             tool=tools[0] if tools else "",
             scene_frame=robot.base_frame,
             bodies=functools.partial(link_bodies, robot),
             followers=followers if tools else (),
+            planned_joints=arms[0].joints if arms else (),
             gripper=_gripper(robot),
             limits=robot.limits,
             edits_scene=edits_scene and bool(tools),
@@ -197,7 +205,7 @@ class ViewedRobot:
         """Return the robot with a drive pad in place of joint sliders and tool target."""
         return dataclasses.replace(
             self, drive=True, sliders=(), named_states=(), followers=(), gripper={}, tool="",
-            edits_scene=False, tasks=False, navigates=False,
+            planned_joints=(), edits_scene=False, tasks=False, navigates=False,
         )  # fmt: skip
 
     def _slider_joints(self, drive: bool) -> tuple[str, ...]:

@@ -167,14 +167,16 @@ class ViewerUpdates(ViewerCallbacks):
         return self._robot(name).slider_values()
 
     def set_plan_message(self, name: str, text: str) -> None:
-        """Show the status of the planner on the plan tab; ignored without one.
+        """Show the status of the planner where it is commanded; ignored without a planner.
 
         Raises:
             RobotNotFound: no such robot.
         """
-        planning = self._robot(name).planning
-        if planning is not None and planning.goals is not None:
-            planning.goals.set_message(text)
+        robot = self._robot(name)
+        if robot.planning is not None and robot.planning.goals is not None:
+            robot.planning.goals.set_message(text)
+        if robot.goal_state is not None:
+            robot.goal_state.set_message(text)
 
     def notify(self, title: str, text: str) -> None:
         """Show a notification on all open pages for some seconds.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets and objects dragged in a real browser, and the rest of the panel."""
+"""Targets, objects and goal states set in a real browser, and the rest of the panel."""
 
 from __future__ import annotations
 
@@ -49,6 +49,19 @@ class Cell:
         viewer.on_joint_target = lambda _, joint, value: self.joints.append((joint, value))
         viewer.on_plan = lambda _, command: self.plans.append(command)
         viewer.on_object = self._change
+        viewer.on_attach = self._attach
+
+    def _attach(self, _: str, name: str, link: str) -> None:
+        tree = FRANKA.tree
+        with self._lock:
+            body = self.world.scene.attached.get(name)
+            carrier = tree.frame_names.index(link or body.link)
+            X_BL = self.live.target._poses.in_root(FRANKA.home)[carrier]
+            if link:
+                self.world.attach_object(name, link, X_BL)
+            else:
+                self.world.detach(name, X_BL)
+            self.viewer.update_scene("franka", self.world.scene)
 
     def _change(self, _: str, name: str, item: WorldObject | None) -> None:
         with self._lock:
@@ -138,12 +151,24 @@ def test_goals_of_the_planner(cell: Cell) -> None:
     page = cell.page
     page.tab("Plan", "franka")
     goals = cell.live.planning.goals
-    page.set_slider("Velocity", 50)
-    cell.wait(lambda: goals.velocity.value == 50.0, "the velocity is scaled")
+    assert goals.goal.value == cell.live.viewed.named_states[0]
+    page.type_text("Velocity", "50")
+    cell.wait(lambda: cell.viewer.scaling.velocity == 0.5, "the velocity is scaled")
     page.click("Execute")
     command = cell.wait(lambda: cell.plans and cell.plans[-1], "the motion is commanded")
     assert (command.verb, command.state) == ("execute", cell.live.viewed.named_states[0])
     assert (command.velocity_scaling, command.acceleration_scaling) == (0.5, 1.0)
+    page.type_text("Velocity", "100")
+    cell.wait(lambda: cell.viewer.scaling.full, "the velocity is not scaled")
+    below = page.button("Recover")
+    page.driver.execute_script("arguments[0].scrollIntoView({block: 'start'})", below)
+    on_top = (
+        "const b = arguments[0].getBoundingClientRect();"
+        "return arguments[0] === document.elementFromPoint(b.x + b.width / 2, b.y + b.height / 2);"
+    )
+    for field in (cell.viewer._scaling.velocity, cell.viewer._scaling.acceleration):
+        shown = page.driver.find_element("id", field._impl.uuid)
+        assert page.driver.execute_script(on_top, shown), "it stays visible"
     cell.viewer.set_plan_message("franka", "moving")
     page.wait_for_text("moving")
     cell.viewer.notify("franka: planner", "the goal is in collision")
@@ -255,6 +280,58 @@ def test_a_slider_acts_while_it_is_dragged_however_fast(
 
         cell.wait(moved, "the joint is commanded")
     cell.wait(lambda: not cell.viewer.slider_hold.held, "the slider is released")
+
+
+def test_sliders_set_a_goal_state_that_is_planned(cell: Cell) -> None:
+    page, goal = cell.page, cell.live.goal_state
+    cell.viewer.update_joints("franka", FRANKA.home)
+    page.tab("Joints")
+    page.choose("Sliders set", "goal state")
+    cell.wait(lambda: goal.active, "the sliders set the goal")
+    slider = cell.live.joints.sliders["panda_joint1"]
+    cell.wait(lambda: page._id("joint1", "") == slider._impl.uuid, "the page has its new sliders")
+    cell.joints.clear()
+    cell.plans.clear()
+
+    def ghost() -> bool:
+        return goal.ghost is not None and goal.ghost.base.visible and goal.ghost.q[0] > 0.5
+
+    with page.held_slider("joint1") as move:
+
+        def dragged() -> bool:
+            for share in (0.7, 0.75):
+                move(share)
+            return ghost()
+
+        cell.wait(dragged, "the ghost moves")
+    page.click("Execute")
+    command = cell.wait(lambda: cell.plans and cell.plans[-1], "the motion is commanded")
+    assert command.verb == "execute"
+    assert command.joints["panda_joint1"] == pytest.approx(goal.ghost.q[0])
+    np.testing.assert_allclose(cell.live.view.q, FRANKA.home)
+    page.choose("Sliders set", "robot")
+    cell.wait(lambda: not goal.active and not goal.ghost.base.visible, "the ghost is gone")
+    cell.wait(lambda: abs(page.slider_value("joint1")) < 1e-3, "the slider shows the robot")
+    assert cell.joints == [], "the robot was not commanded"
+
+
+def test_an_object_is_attached_to_the_tool_and_detached(cell: Cell) -> None:
+    page, world = cell.page, cell.world
+    page.tab("Scene")
+    page.click("Add object")
+    (name,) = cell.wait(lambda: tuple(world.scene.objects), "the object is added")
+    page.click("Attach object")
+    body = cell.wait(lambda: world.scene.attached.get(name), "the object is attached")
+    assert body.link == "panda_hand_tcp"
+    page.wait_for_text("Attached to panda_hand_tcp")
+    node = cell.wait(
+        lambda: cell.live.planning.objects._nodes.get(("attached", name)), "it is drawn"
+    )
+    assert node.name.rpartition("/")[0].endswith("/panda_hand_tcp"), "it moves with its link"
+    page.click("Detach object")
+    cell.wait(lambda: name in world.scene.objects, "the object is in the world")
+    page.click("Remove object")
+    cell.wait(lambda: not world.scene.objects, "the object is removed")
 
 
 def test_the_gripper_slider_moves_all_fingers(cell: Cell) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,40 +12,33 @@ from typing import Any
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from geometry_msgs.msg import Point, Pose, PoseStamped
+from geometry_msgs.msg import Point, PoseStamped
 from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import (
     CollisionObject,
-    ContactInformation,
     DisplayTrajectory,
     MoveItErrorCodes,
     PlanningScene,
     RobotTrajectory,
 )
-from moveit_msgs.srv import GetPlanningScene, GetStateValidity
+from nodes.viewer_cell import FRANKA, NAMES, box, objects, tell, viewer_cell
 from raised_errors import about
 from rclpy.action import ActionServer
-from rclpy.executors import SingleThreadedExecutor
 from ros_client import LATCHED, RELIABLE, RosClient
 from sensor_msgs.msg import JointState
-from shape_msgs.msg import SolidPrimitive
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from visualization_msgs.msg import Marker, MarkerArray
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
 from motion_nodes.model.tree import Sphere
-from motion_nodes.nodes.browser_viewer import BrowserViewerNode
 from motion_nodes.ros.messages.displayed_paths import displayed_path
 from motion_nodes.scene.scene import world_object
 from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW
 
 pytestmark = pytest.mark.timeout(900)
-FRANKA = load_robot("franka")
-NAMES = list(FRANKA.joint_names)
 
 
 def displayed(
@@ -99,73 +91,9 @@ class TestConversion:
 
 @pytest.fixture(scope="module")
 def cell(ros: None, module_client: RosClient) -> Iterator[SimpleNamespace]:
-    """A viewer in this process, of an arm in a namespace, and an owner of its scene."""
-    scene = PlanningScene(is_diff=False)
-
-    def answer(_: Any, response: Any) -> Any:
-        response.scene = scene
-        return response
-
-    checked = []
-
-    def answer_validity(request: Any, response: Any) -> Any:
-        state = request.robot_state.joint_state
-        checked.append(dict(zip(state.name, state.position, strict=True)))
-        response.valid = checked[-1][NAMES[0]] < 1.0
-        if not response.valid:
-            bodies = {"contact_body_1": "panda_hand", "contact_body_2": "table"}
-            response.contacts = [ContactInformation(**bodies)]
-        return response
-
-    client = module_client
-    client.node.create_service(GetPlanningScene, "/left/get_planning_scene", answer)
-    client.node.create_service(GetStateValidity, "/left/check_state_validity", answer_validity)
-    args = ["--ros-args", "-p", "robots:=['left:=franka', 'jetbot']", "-p", "port:=0"]
-    viewer = BrowserViewerNode(args)
-    viewer.trigger_configure()
-    viewer.trigger_activate()
-    executor = SingleThreadedExecutor()
-    executor.add_node(viewer)
-    thread = threading.Thread(target=executor.spin)
-    thread.start()
-    yield SimpleNamespace(
-        client=client,
-        scene=scene,
-        checked=checked,
-        page=viewer._viewer,
-        node=viewer,
-        plans=client.publisher(DisplayTrajectory, "/left/display_planned_path", RELIABLE),
-        scenes=client.publisher(PlanningScene, "/left/monitored_planning_scene", RELIABLE),
-    )
-    viewer.stop()
-    executor.shutdown()
-    thread.join()
-    viewer.destroy_node()
-
-
-def box(name: str, x: float, operation: bytes = CollisionObject.ADD) -> CollisionObject:
-    message = CollisionObject(id=name, operation=operation)
-    message.header.frame_id = "panda_link0"
-    if operation == CollisionObject.ADD:
-        message.primitives = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[0.1, 0.2, 0.3])]
-        message.primitive_poses = [Pose()]
-    message.pose.position.x = x
-    message.pose.orientation.w = 1.0
-    return message
-
-
-def objects(cell: SimpleNamespace) -> dict[str, Any]:
-    """Nodes of the drawn objects, by name."""
-    cell.page.flush()
-    nodes = cell.page._robots["left"].planning.objects._nodes
-    return {name: node for (_, name), node in nodes.items()}
-
-
-def tell(cell: SimpleNamespace, *changes: CollisionObject) -> None:
-    message = PlanningScene(is_diff=True)
-    message.robot_state.is_diff = True
-    message.world.collision_objects = list(changes)
-    cell.scenes.publish(message)
+    """A viewer of an arm, and an owner of its scene."""
+    with viewer_cell(module_client) as opened:
+        yield opened
 
 
 def test_the_whole_scene_first_then_what_changes(cell):
@@ -303,11 +231,13 @@ def test_the_planner_is_asked_and_its_words_are_shown(cell):
         goals = follower_answers(cell, accept)
         verb = "go" if accept else "plan"
         cell.client.wait(cell.node._watched["left"].target._planner._client.server_is_ready, "it")
-        cell.page.on_target("left", TargetCommand(X_TARGET, PLANNER, verb))
+        cell.page.on_target("left", TargetCommand(X_TARGET, PLANNER, verb, 0.3, 0.4))
         cell.client.wait(lambda said=said: words(cell, PLANNER) == said, f"the text '{said}'")
         goal = goals[0]
         assert goal.request.group_name == "arm"
         assert goal.planning_options.plan_only is (verb == "plan")
+        assert goal.request.max_velocity_scaling_factor == pytest.approx(0.3)
+        assert goal.request.max_acceleration_scaling_factor == pytest.approx(0.4)
         place = goal.request.goal_constraints[0].position_constraints[0]
         assert (place.link_name, place.header.frame_id) == ("panda_hand_tcp", "panda_link0")
         point = place.constraint_region.primitive_poses[0].position

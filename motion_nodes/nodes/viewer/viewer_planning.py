@@ -108,12 +108,6 @@ class WatchedPlanning:
         self, viewer: BrowserViewer, changes: Mapping[str, WorldObject | None]
     ) -> None:
         """Publish objects by name as one diff; None: remove it."""
-        if not self._changes.get_subscription_count():
-            viewer.set_scene_message(
-                self._name, "This robot has no planning scene: is its planner running?"
-            )
-            return
-        viewer.set_scene_message(self._name, "")
         message = PlanningScene(is_diff=True)
         message.robot_state.is_diff = True
         message.world.collision_objects = [
@@ -125,7 +119,38 @@ class WatchedPlanning:
                 rgba = colour.color
                 rgba.r, rgba.g, rgba.b, rgba.a = map(float, item.rgba)
                 message.object_colors.append(colour)
-        self._changes.publish(message)
+        self.publish(viewer, message)
+
+    def publish(self, viewer: BrowserViewer, message: PlanningScene) -> bool:
+        """Publish a diff of the planning scene.
+
+        Args:
+            viewer: the page, which shows that nobody receives it.
+            message: the diff.
+
+        Returns:
+            Whether it was published.
+        """
+        received = bool(self._changes.get_subscription_count())
+        viewer.set_scene_message(
+            self._name,
+            "" if received else "This robot has no planning scene: is its planner running?",
+        )
+        if received:
+            self._changes.publish(message)
+        return received
+
+    def tried(self, message: PlanningScene, q: Array) -> list[str]:
+        """Return why a diff would be refused, or have no effect; empty if it would be applied.
+
+        Args:
+            message: the diff.
+            q: positions of all joints [rad or m], shape (n,); NaN: unknown.
+        """
+        if not np.isfinite(q).all():
+            return ["the robot's state is not known"]
+        _, findings = self.follower.messages.standing(q).apply(self.follower.scene, message)
+        return [*findings.refused, *findings.warnings]
 
     def send_recover(self, viewer: BrowserViewer) -> None:
         """Call the planner's ``~/recover`` and display the result."""

@@ -12,12 +12,15 @@ from geometry_msgs.msg import TwistStamped
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.tree import Array
+from motion_nodes.nodes.viewer.viewer_attachment import WatchedAttachment
 from motion_nodes.nodes.viewer.viewer_navigation import WatchedNavigation
 from motion_nodes.nodes.viewer.viewer_planning import WatchedPlanning
+from motion_nodes.nodes.viewer.viewer_states import ScaledMotions
 from motion_nodes.nodes.viewer.viewer_suction import WatchedSuction
 from motion_nodes.nodes.viewer.viewer_target import FOLLOWERS, WatchedTarget
 from motion_nodes.nodes.viewer.viewer_task import WatchedTask
@@ -95,6 +98,8 @@ class WatchedRobot:
         self.planning: WatchedPlanning | None = None
         self.target: WatchedTarget | None = None
         self.validity: WatchedValidity | None = None
+        self.attachment: WatchedAttachment | None = None
+        self._scaled: ScaledMotions | None = None
         self.suction: WatchedSuction | None = None
         self.task: WatchedTask | None = None
         if robot.kind == "arm":
@@ -109,7 +114,9 @@ class WatchedRobot:
             own = RobotFrames(kinematics, frames, namespace)
             self.planning = WatchedPlanning(node, robot, self.name, namespace, kinematics, own)
             self.target = WatchedTarget(node, robot, group, self.name, namespace, own, jobs)
-            self.validity = WatchedValidity(node, robot, self.name, namespace, jobs)
+            validity = self.validity = WatchedValidity(node, robot, self.name, namespace, jobs)
+            self.attachment = WatchedAttachment(robot, self.name, self.planning, validity)
+            self._scaled = ScaledMotions(node, robot, namespace)
         if robot.base is not None:
             controller = under(namespace, BASE_CONTROLLERS[robot.kind])
             self._twist = node.advertise(TwistStamped, f"{controller}/cmd_vel")
@@ -144,6 +151,8 @@ class WatchedRobot:
             self.navigation.show(viewer)
         if self.planning is not None:
             self.planning.show(viewer, q)
+        if self.attachment is not None:
+            self.attachment.show(viewer, self.state.position)
         if self.target is not None:
             self.target.show(viewer, q)
         if self.suction is not None:
@@ -176,11 +185,21 @@ class WatchedRobot:
         self._check(viewer, viewer.joint_sliders(self.name) | {joint: value})
 
     def send_state(self, viewer: BrowserViewer, name: str) -> None:
-        """Command the joints of a named state."""
-        chosen = [(joint, float(value)) for joint, value in self.robot.states[name].items()
-                  if joint in self.robot.arm_joints]  # fmt: skip
-        self._send([joint for joint, _ in chosen], [value for _, value in chosen])
-        self._check(viewer, dict(chosen))
+        """Command the joints of a named state, with the scaling of the page."""
+        chosen = {joint: float(value) for joint, value in self.robot.states[name].items()
+                  if joint in self.robot.arm_joints}  # fmt: skip
+        scaling = viewer.scaling
+        if self._scaled is None or scaling.full:
+            self._send(list(chosen), list(chosen.values()))
+        else:
+            q = self.state.position.tolist()
+            current = dict(zip(self.robot.joint_names, q, strict=True))
+            try:
+                self._scaled.send(chosen, current, scaling)
+            except InvalidCommand as error:
+                viewer.notify(f"{self.name}: {name}", str(error))
+                return
+        self._check(viewer, chosen)
 
     def send_twist(self, _: BrowserViewer | None, vx: float, vy: float, wz: float) -> None:
         """Command a twist of the base [m/s, m/s, rad/s]."""
@@ -213,6 +232,11 @@ class WatchedRobot:
         """Add, move or remove (None) an object of the planning scene."""
         if self.planning is not None:
             self.planning.send_object(viewer, name, item)
+
+    def send_attach(self, viewer: BrowserViewer, name: str, link: str) -> None:
+        """Attach an object of the planning scene to a link; an empty link: detach it."""
+        if self.attachment is not None:
+            self.attachment.send(viewer, name, link, self.state.position)
 
     def send_scene(self, viewer: BrowserViewer, items: tuple[WorldObject, ...]) -> None:
         """Add objects to the planning scene."""

@@ -96,7 +96,14 @@ class WatchedTarget:
     def send(self, command: TargetCommand) -> None:
         """Send a target to the follower that it selects."""
         if command.follower == PLANNER:
-            self.plan(PlanCommand(command.verb, X_BT=command.X_BT))
+            self.plan(
+                PlanCommand(
+                    command.verb,
+                    X_BT=command.X_BT,
+                    velocity_scaling=command.velocity_scaling,
+                    acceleration_scaling=command.acceleration_scaling,
+                )
+            )
             return
         if command.verb == "stop":
             self._clear.call_async(Trigger.Request())

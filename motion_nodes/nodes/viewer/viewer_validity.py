@@ -18,6 +18,11 @@ from motion_nodes.ros.node import MotionNode
 from motion_nodes.view.browser import BrowserViewer
 
 SERVICE = "check_state_validity"
+COMMANDED = (
+    "At the commanded positions, {bodies} are in collision. The sliders and named states of this "
+    "tab move the joints without avoiding obstacles."
+)
+"""Notification of a collision at commanded positions."""
 
 
 class WatchedValidity:
@@ -39,17 +44,24 @@ class WatchedValidity:
         self._client = node.create_client(
             GetStateValidity, under(namespace, SERVICE), qos_profile=qos.SERVICES
         )
-        self._pending: GetStateValidity.Request | None = None
+        self._pending: tuple[GetStateValidity.Request, str] | None = None
         self._asked = False
         self._reported = ""
 
-    def check(self, viewer: BrowserViewer, positions: Mapping[str, float], q: Array) -> None:
+    def check(
+        self,
+        viewer: BrowserViewer,
+        positions: Mapping[str, float],
+        q: Array,
+        finding: str = COMMANDED,
+    ) -> None:
         """Notify the page if positions are in collision, once for each pair of bodies.
 
         Args:
             viewer: the page.
             positions: commanded positions by joint [rad or m].
             q: measured positions of all joints, shape (n,); NaN: unknown.
+            finding: text of the notification, with ``{bodies}``.
         """
         names = self._robot.joint_names
         values = np.array(
@@ -57,18 +69,31 @@ class WatchedValidity:
         )
         if not np.isfinite(values).all():
             return
+        # Measured positions may exceed a limit slightly, which is no collision.
+        values = self._robot.limits.clip(values)
         request = GetStateValidity.Request()
         request.robot_state.joint_state.name = list(names)
         request.robot_state.joint_state.position = values.tolist()
-        self._jobs.ask(lambda: self._ask(viewer, request))
+        self._jobs.ask(lambda: self._ask(viewer, request, finding))
+
+    def check_carried(self, viewer: BrowserViewer, name: str, q: Array) -> None:
+        """Notify the page if the robot is in collision with an object that it carries from now on.
+
+        Args:
+            viewer: the page.
+            name: of the attached object.
+            q: measured positions of all joints, shape (n,); NaN: unknown.
+        """
+        self._jobs.ask(lambda: setattr(self, "_reported", ""))
+        self.check(viewer, {}, q, f"With '{name}' attached, {{bodies}} are in collision.")
 
     def destroy(self) -> None:
         """Destroy the client."""
         self._node.destroy_client(self._client)
 
-    def _ask(self, viewer: BrowserViewer, request: GetStateValidity.Request) -> None:
+    def _ask(self, viewer: BrowserViewer, request: GetStateValidity.Request, finding: str) -> None:
         if self._asked:
-            self._pending = request
+            self._pending = request, finding
             return
         if not self._client.service_is_ready():
             return
@@ -77,20 +102,18 @@ class WatchedValidity:
         def answered(future: Any) -> None:
             self._asked = False
             if future.result() is not None:
-                self._report(viewer, future.result())
-            if self._pending is not None:
-                self._pending, following = None, self._pending
-                self._ask(viewer, following)
+                self._report(viewer, future.result(), finding)
+            following, self._pending = self._pending, None
+            if following is not None:
+                self._ask(viewer, *following)
 
         self._client.call_async(request).add_done_callback(answered)
 
-    def _report(self, viewer: BrowserViewer, response: GetStateValidity.Response) -> None:
+    def _report(
+        self, viewer: BrowserViewer, response: GetStateValidity.Response, finding: str
+    ) -> None:
         bodies = [f"{c.contact_body_1} and {c.contact_body_2}" for c in response.contacts[:1]]
         text = "" if response.valid else "".join(bodies)
         if text and text != self._reported:
-            viewer.notify(
-                f"{self._name}: collision",
-                f"At the commanded positions, {text} are in collision. The sliders and named "
-                "states of this tab move the joints without avoiding obstacles.",
-            )
+            viewer.notify(f"{self._name}: collision", finding.format(bodies=text))
         self._reported = text

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joint sliders as the goal state: they move a ghost and never the robot."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+from view.test_browser_viewer import LIMIT, Record, as_page, refresh
+
+from motion_nodes.errors import UnknownJoint
+from motion_nodes.model.loader import load_robot
+from motion_nodes.view import debounced_inputs
+from motion_nodes.view.goal_panel import SLIDERS
+from motion_nodes.view.goal_state_panel import GOAL, ROBOT
+from motion_nodes.view.joint_panel import MIN_CHANGE
+from motion_nodes.view.viewed_robot import IK, PLANNER, ViewedRobot
+
+FRANKA = load_robot("franka")
+ARM = FRANKA.groups["arm"].joints
+FINGERS = FRANKA.groups["gripper"].joints
+
+
+@pytest.fixture
+def viewer(open_viewer, monkeypatch):
+    monkeypatch.setattr(debounced_inputs, "SETTLING_TIME", 0.1)
+    viewer = open_viewer(ViewedRobot.of(FRANKA, followers=(IK, PLANNER)))
+    viewer.on_joint_target, viewer.on_named_state = Record(), Record()
+    viewer.on_plan = Record()
+    viewer.update_joints("franka", FRANKA.home)
+    viewer.flush()
+    refresh(viewer)
+    return viewer
+
+
+def live(viewer):
+    return viewer._robots["franka"]
+
+
+def choose(viewer, mode):
+    as_page(viewer, live(viewer).goal_state.mode, value=mode)
+
+
+def slide(viewer, joint, value):
+    as_page(viewer, live(viewer).joints.sliders[joint], value=value)
+    viewer.flush()
+
+
+def settle(viewer):
+    """Wait until a delayed command would have been sent."""
+    pause = debounced_inputs.SETTLING_TIME + 0.2
+    asyncio.run_coroutine_threadsafe(asyncio.sleep(pause), viewer._loop).result(LIMIT)
+
+
+def test_sliders_move_the_ghost_and_command_nothing(viewer):
+    goal = live(viewer).goal_state
+    choose(viewer, GOAL)
+    viewer.flush()
+    assert goal.ghost is None, "a goal where the robot is would only cover it"
+    aims = {ARM[0]: 1.2, ARM[3]: -1.0, ARM[6]: 0.1}
+    for joint, value in aims.items():
+        slide(viewer, joint, value)
+    expected = FRANKA.home.copy()
+    for joint, value in aims.items():
+        expected[FRANKA.joint_names.index(joint)] = value
+    assert goal.ghost.base.visible
+    np.testing.assert_allclose(goal.ghost.q, expected, atol=1e-3)
+    np.testing.assert_allclose(live(viewer).view.q, FRANKA.home)
+    # The robot's motion changes neither sliders nor ghost, except joints that are not planned.
+    moved = FRANKA.home + 0.01
+    viewer.update_joints("franka", moved)
+    refresh(viewer)
+    viewer.flush()
+    assert goal.ghost.base.visible
+    rows = FRANKA.indices(ARM)
+    np.testing.assert_allclose(goal.ghost.q[rows], expected[rows], atol=1e-3)
+    settle(viewer)
+    assert viewer.on_joint_target.calls == []
+    assert viewer.on_plan.calls == []
+
+
+def test_plan_and_execute_take_the_goal_from_both_tabs(viewer):
+    choose(viewer, GOAL)
+    slide(viewer, ARM[1], 0.5)
+    assert live(viewer).planning.goals.goal.value == SLIDERS
+    as_page(viewer, live(viewer).goal_state.verbs, value="Plan")
+    viewer.on_plan.wait_for(lambda calls: len(calls) == 1)
+    as_page(viewer, live(viewer).planning.goals.verbs, value="Execute")
+    viewer.on_plan.wait_for(lambda calls: len(calls) == 2)
+    for (name, command), verb in zip(viewer.on_plan.calls, ("plan", "execute"), strict=True):
+        assert (name, command.verb, command.state, command.X_BT) == ("franka", verb, "", None)
+        assert set(command.joints) == set(ARM), "only what the planner moves"
+        assert command.joints[ARM[1]] == pytest.approx(0.5)
+        assert command.joints[ARM[0]] == pytest.approx(FRANKA.home[0], abs=1e-3)
+    viewer.set_plan_message("franka", "no path")
+    refresh(viewer)
+    assert "no path" in live(viewer).goal_state._message.content
+
+
+def test_named_states_become_the_goal(viewer):
+    panel, goal = live(viewer).joints, live(viewer).goal_state
+    assert set(goal._states) == {"home", "ready", "extended", "transport"}, "without the gripper's"
+    choose(viewer, GOAL)
+    assert goal.states.visible
+    assert not panel.states.visible
+    as_page(viewer, goal.states, value="extended")
+    for joint, value in FRANKA.states["extended"].items():
+        assert panel.values[joint] == pytest.approx(value, abs=1e-3)
+    # A late press of a button that is hidden now moves nothing.
+    as_page(viewer, panel.states, value="home")
+    settle(viewer)
+    assert viewer.on_named_state.calls == []
+    choose(viewer, ROBOT)
+    as_page(viewer, goal.states, value="extended")
+    refresh(viewer)
+    assert panel.values[ARM[3]] == pytest.approx(FRANKA.home[3], abs=1e-3)
+
+
+def test_only_planned_joints_can_be_set(viewer):
+    panel = live(viewer).joints
+    choose(viewer, GOAL)
+    assert [name for name, slider in panel.sliders.items() if slider.disabled] == list(FINGERS)
+    assert panel.gripper.disabled
+    as_page(viewer, panel.gripper, value=10.0)
+    choose(viewer, ROBOT)
+    assert not any(slider.disabled for slider in panel.sliders.values())
+    assert not panel.gripper.disabled
+    settle(viewer)
+    assert viewer.on_joint_target.calls == []
+
+
+def test_the_goal_is_no_command_when_the_sliders_set_the_robot_again(viewer):
+    panel, goal = live(viewer).joints, live(viewer).goal_state
+    choose(viewer, GOAL)
+    slide(viewer, ARM[0], 1.5)
+    held = panel.sliders[ARM[0]]
+    choose(viewer, ROBOT)
+    # Another page still drags the slider.
+    as_page(viewer, held, value=1.6)
+    viewer.flush()
+    refresh(viewer)
+    assert not goal.ghost.base.visible
+    assert panel.follow.value
+    step = panel.sliders[ARM[0]].step
+    for joint in ARM:
+        actual = FRANKA.home[FRANKA.joint_names.index(joint)]
+        assert abs(panel.values[joint] - actual) <= MIN_CHANGE * step
+    settle(viewer)
+    assert viewer.on_joint_target.calls == []
+    slide(viewer, ARM[0], panel.values[ARM[0]] + 0.01)
+    viewer.on_joint_target.wait_for(lambda calls: len(calls) == 1)
+
+
+def test_a_command_that_is_still_delayed_is_dropped(viewer):
+    slide(viewer, ARM[0], 1.5)
+    choose(viewer, GOAL)
+    settle(viewer)
+    assert viewer.on_joint_target.calls == []
+    assert live(viewer).joints.values[ARM[0]] == pytest.approx(0.0, abs=1e-3)
+
+
+def test_the_goal_survives_another_unit(viewer):
+    choose(viewer, GOAL)
+    slide(viewer, ARM[0], 1.0)
+    as_page(viewer, viewer._angles.box, value="deg")
+    panel = live(viewer).joints
+    assert panel.sliders[ARM[0]].value == pytest.approx(np.rad2deg(1.0), abs=0.1)
+    slide(viewer, ARM[0], 90.0)
+    assert live(viewer).goal_state.command("plan").joints[ARM[0]] == pytest.approx(np.pi / 2)
+    settle(viewer)
+    assert viewer.on_joint_target.calls == []
+
+
+def test_the_goal_of_the_plan_tab_selects_the_mode(viewer):
+    goals, goal = live(viewer).planning.goals, live(viewer).goal_state
+    as_page(viewer, goals.goal, value=SLIDERS)
+    assert goal.active
+    assert goal.mode.value == GOAL
+    choose(viewer, ROBOT)
+    as_page(viewer, goals.verbs, value="Execute")
+    refresh(viewer)
+    assert "Sliders set" in goals._message.content
+    assert viewer.on_plan.calls == [], "where the sliders are is no goal any more"
+    as_page(viewer, goals.goal, value="home")
+    refresh(viewer)
+    assert "Sliders set" not in goals._message.content
+
+
+def test_without_a_planner_the_sliders_set_the_robot(open_viewer, toy):
+    viewer = open_viewer(ViewedRobot(toy), ViewedRobot.of(FRANKA, followers=(IK,)))
+    assert all(robot.goal_state is None for robot in viewer._robots.values())
+    with pytest.raises(UnknownJoint):
+        ViewedRobot(toy, planned_joints=("no_joint",))
