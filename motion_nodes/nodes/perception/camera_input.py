@@ -88,6 +88,9 @@ class CameraInput:
         """Read the newest image; one that waits for its transforms is not replaced.
 
         Otherwise no image would be used where transforms arrive after the next image.
+
+        Raises:
+            InvalidCommand: the newest image has an invalid layout.
         """
         if self._infos is not None:
             self._info = self._infos.newest() or self._info
@@ -99,11 +102,7 @@ class CameraInput:
         message = self._images.newest()
         if message is None:
             return
-        try:
-            points = self._points(message)
-        except InvalidCommand as error:
-            self.reject(str(error))
-            return
+        points = self._points(message)
         stamp = 1e-9 * stamp_ns(message)
         self.pending = View(points, message.header.frame_id, stamp, time.monotonic())
 
