@@ -107,6 +107,41 @@ class TestGoals:
         assert pose_of(feedback[-1].current_pose).distance(goal) < 0.05
         assert all(f.number_of_recoveries == 0 for f in feedback)
 
+    def test_to_several_poses(self, cell, base, navigator):
+        """Poses of the moving frame base_link are those of the start."""
+        poses = ((0.2, 0.0, 0.0), (0.2, 0.0, 0.6), (0.3, 0.1, 0.6))
+        call = navigator.go_through(*poses, frame="base_link")
+        status, result = call.result(within=40.0)
+        assert (status, result.error_code, result.error_msg) == (SUCCEEDED, Codes.NONE, "")
+        assert base.pose.distance(Pose2(*poses[-1])) < NEAR
+        assert abs(base.pose.yaw - 0.6) < 0.05
+        feedback = [entry.feedback for entry in call.feedback]
+        left = [f.number_of_poses_remaining for f in feedback]
+        assert left == sorted(left, reverse=True)
+        assert set(left) == {3, 2, 1}
+        assert feedback[0].distance_remaining == pytest.approx(0.2 + math.hypot(0.1, 0.1), abs=0.05)
+        times = [f.navigation_time.sec + 1e-9 * f.navigation_time.nanosec for f in feedback]
+        assert (np.diff(times) >= 0.0).all()
+
+    def test_several_poses_are_refused_canceled_and_preempted_as_one(self, cell, base, navigator):
+        for poses, text in ((), "no poses"), (((0.1, 0, 0), (0.2, math.nan, 0)), "pose 2 of 2"):
+            status, result = navigator.go_through(*poses).result()
+            assert (status, result.error_code) == (ABORTED, Codes.INVALID_PATH)
+            assert text in result.error_msg
+        call = navigator.go_through((0.1, 0.0, 0.0), (3.0, 0.0, 0.0), (4.0, 0.0, 0.0))
+        assert call.accepted()
+        cell.client.wait(
+            lambda: call.feedback and call.feedback[-1].feedback.number_of_poses_remaining == 2,
+            "the second pose",
+        )
+        call.cancel()
+        assert call.result()[0] == CANCELED
+        call = navigator.go_through((2.0, 0.0, 0.0), (3.0, 0.0, 0.0))
+        assert call.accepted()
+        assert navigator.go((0.4, 0.1, 0.0)).result(within=30.0)[0] == SUCCEEDED
+        assert call.result()[0] == ABORTED
+        cell.client.wait(lambda: base.stands, "the base to stand")
+
     def test_along_a_path(self, cell, base, navigator):
         h = 0.5 * math.pi
         call = navigator.follow(path([(0, 0, 0), (0.6, 0, h), (0.6, 0.6, h)]), controller_id="")
