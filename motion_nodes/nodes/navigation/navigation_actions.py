@@ -8,7 +8,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from nav2_msgs.action import FollowPath, NavigateThroughPoses, NavigateToPose
+from nav2_msgs.action import FollowPath, FollowWaypoints, NavigateThroughPoses, NavigateToPose
+from nav2_msgs.msg import MissedWaypoint
 
 from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask
 from motion_nodes.base_navigation.planar_pose import Pose2
@@ -59,6 +60,10 @@ class _Navigation:
     frame: str = ""
     goals: list[tuple[str, Pose2]] = field(default_factory=list)
     """Frames and poses to reach one after the other; empty for a path, and before the start."""
+    first: int = 0
+    """Index of the pose that is the first one to reach."""
+    count: int = 1
+    """Number of poses to reach; after the last pose of the list the first one follows."""
     reached: int = 0
     """Number of poses that were reached before the current one."""
     time: float = 0.0
@@ -72,7 +77,12 @@ class _Navigation:
         """Whether a pose was reached that is not the last one."""
         task = self.task
         arrived = task is not None and task.ended and task.ending is MotionResult.SUCCEEDED
-        return arrived and self.reached + 1 < len(self.goals)
+        return arrived and self.reached + 1 < self.count
+
+    @property
+    def index(self) -> int:
+        """Index of the current pose."""
+        return (self.first + self.reached) % max(1, len(self.goals))
 
     def ahead(self) -> float:
         """Return the length of straight lines from the current pose to the last one [m]."""
@@ -89,11 +99,11 @@ class _Navigation:
 
     def refuse(self, error: Exception) -> None:
         code = getattr(error, "code", Codes.CONTROLLER_TIMED_OUT)
-        self.server.end(self.goal, code, str(error))
+        self.server.fail(self, code, str(error))
 
 
 class NavigationServer(LoopActionServer[_Navigation]):
-    """Serves ``navigate_to_pose``, ``navigate_through_poses`` and ``follow_path``."""
+    """Serves ``navigate_to_pose``, ``follow_path``, and both kinds of pose lists."""
 
     def __init__(self, host: NavigationHost, waits: FrameWaits, feedback_rate: float) -> None:
         """Create the servers.
@@ -107,6 +117,7 @@ class NavigationServer(LoopActionServer[_Navigation]):
         actions = (
             (NavigateToPose, "navigate_to_pose"),
             (NavigateThroughPoses, "navigate_through_poses"),
+            (FollowWaypoints, "follow_waypoints"),
             (FollowPath, "follow_path"),
         )
         super().__init__(host.node, actions, feedback_rate)
@@ -135,19 +146,32 @@ class NavigationServer(LoopActionServer[_Navigation]):
         request = navigation.goal.request
         if isinstance(request, FollowPath.Goal):
             return plan_along(self._host, request.path, request.controller_id)
-        if request.behavior_tree:
+        if not navigation.goals:
+            self._read_goals(navigation, request)
+        return plan_to(self._host, *navigation.goals[navigation.index])
+
+    def _read_goals(self, navigation: _Navigation, request: Any) -> None:
+        if getattr(request, "behavior_tree", ""):
             raise NavigationRejected(
                 Codes.INVALID_CONTROLLER,
                 f"behavior_tree is '{request.behavior_tree}'; behavior trees are not supported, "
                 "it must be empty",
             )
-        if not navigation.goals:
-            navigation.goals = (
-                [goal_of(self._host, request.pose, "the goal")]
-                if isinstance(request, NavigateToPose.Goal)
-                else goals_of(self._host, request.poses)
-            )
-        return plan_to(self._host, *navigation.goals[navigation.reached])
+        if isinstance(request, NavigateToPose.Goal):
+            navigation.goals = [goal_of(self._host, request.pose, "the goal")]
+            return
+        poses = len(request.poses)
+        if isinstance(request, FollowWaypoints.Goal) and request.goal_index:
+            if request.goal_index >= poses:
+                raise NavigationRejected(
+                    Codes.INVALID_PATH,
+                    f"goal_index is {request.goal_index}; allowed is 0 to {poses - 1}, as the goal "
+                    f"has {poses} poses",
+                )
+            navigation.first = request.goal_index
+        navigation.goals = goals_of(self._host, request.poses)
+        loops = 1 + getattr(request, "number_of_loops", 0)
+        navigation.count = loops * poses - navigation.first
 
     def finish(self) -> None:
         """Continue to the next pose of goals that have one, and send the results of others."""
@@ -177,6 +201,18 @@ class NavigationServer(LoopActionServer[_Navigation]):
         else:
             self._host.cancel(navigation.task)
 
+    def fail(self, navigation: _Navigation, code: int, text: str) -> None:
+        """Abort a goal whose motion cannot start."""
+        self._miss(navigation, code)
+        self.end(navigation.goal, code, text)
+
+    def _miss(self, navigation: _Navigation, code: int) -> None:
+        """Name the waypoint at which a goal ended; the following ones are not tried."""
+        request, index = navigation.goal.request, navigation.index
+        if isinstance(request, FollowWaypoints.Goal) and navigation.goals:
+            missed = MissedWaypoint(index=index, goal=request.poses[index], error_code=code)
+            navigation.goal.result.missed_waypoints = [missed]
+
     def _end_canceled(self, navigation: _Navigation) -> None:
         self.end(navigation.goal, Codes.NONE, "canceled by its client", ActionOutcome.CANCELED)
 
@@ -187,6 +223,8 @@ class NavigationServer(LoopActionServer[_Navigation]):
             return
         if task is not None and task.ended and not navigation.goes_on:
             outcome = OUTCOMES.get(task.ending, ActionOutcome.ABORTED)
+            if outcome is ActionOutcome.ABORTED:
+                self._miss(navigation, CODES[task.ending])
             self.end(goal, CODES[task.ending], task.text, outcome)
         else:
             self.end(goal, Codes.UNKNOWN, "the navigator is shutting down")
@@ -198,11 +236,13 @@ class NavigationServer(LoopActionServer[_Navigation]):
         progress = self._host.progress()
         if isinstance(navigation.goal.request, FollowPath.Goal):
             return FollowPath.Feedback(distance_to_goal=progress.remaining, speed=progress.speed)
+        if isinstance(navigation.goal.request, FollowWaypoints.Goal):
+            return FollowWaypoints.Feedback(current_waypoint=navigation.index)
         remaining = progress.remaining + navigation.ahead()
         if isinstance(navigation.goal.request, NavigateToPose.Goal):
             message = NavigateToPose.Feedback(distance_remaining=remaining)
         else:
-            left = len(navigation.goals) - navigation.reached
+            left = navigation.count - navigation.reached
             message = NavigateThroughPoses.Feedback(
                 distance_remaining=remaining, number_of_poses_remaining=left
             )
