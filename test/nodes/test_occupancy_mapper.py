@@ -134,6 +134,9 @@ def occupied(cameras, publish, what):
 
 
 def test_depth_images_and_clouds_are_mapped_and_cleared(cameras):
+    cameras.show(DEPTH, info=False)
+    cameras.client.wait(lambda: "camera_info" in cameras.report, "the report of the first image")
+    assert not cameras.warned, "the camera has just started"
     occupied(cameras, lambda: cameras.show(DEPTH), "metres")
     client = cameras.client
 

@@ -133,4 +133,5 @@ class RobotCameras:
 
     def _drop(self, camera: CameraInput, why: str) -> None:
         camera.reject(why)
-        self._node.warn(camera.topic, f"image of {camera.topic} dropped: {why}")
+        if not camera.settling:
+            self._node.warn(camera.topic, f"image of {camera.topic} dropped: {why}")
