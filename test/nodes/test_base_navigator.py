@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Iterator
@@ -107,59 +106,6 @@ class TestGoals:
         assert feedback[0].current_pose.header.frame_id == "odom"
         assert pose_of(feedback[-1].current_pose).distance(goal) < 0.05
         assert all(f.number_of_recoveries == 0 for f in feedback)
-
-    def test_to_several_poses(self, cell, base, navigator):
-        """Poses of the moving frame base_link are those of the start."""
-        poses = ((0.1, 0.0, 0.0), (0.1, 0.0, 0.3), (0.2, 0.03, 0.3))
-        call = navigator.go_through(*poses, frame="base_link")
-        status, result = call.result(within=40.0)
-        assert (status, result.error_code, result.error_msg) == (SUCCEEDED, Codes.NONE, "")
-        assert base.pose.distance(Pose2(*poses[-1])) < NEAR
-        assert abs(base.pose.yaw - 0.3) < 0.05
-        feedback = [entry.feedback for entry in call.feedback]
-        left = [f.number_of_poses_remaining for f in feedback]
-        assert left == sorted(left, reverse=True)
-        assert set(left) == {3, 2, 1}
-        assert feedback[0].distance_remaining == pytest.approx(
-            0.1 + math.hypot(0.1, 0.03), abs=0.05
-        )
-        times = [f.navigation_time.sec + 1e-9 * f.navigation_time.nanosec for f in feedback]
-        assert (np.diff(times) >= 0.0).all()
-
-    def test_several_poses_are_refused_and_canceled_as_one(self, cell, base, navigator):
-        for poses, text in ((), "no poses"), (((0.1, 0, 0), (0.2, math.nan, 0)), "pose 2 of 2"):
-            status, result = navigator.go_through(*poses).result()
-            assert (status, result.error_code) == (ABORTED, Codes.INVALID_PATH)
-            assert text in result.error_msg
-        call = navigator.go_through((0.1, 0.0, 0.0), (3.0, 0.0, 0.0), (4.0, 0.0, 0.0))
-        assert call.accepted()
-        cell.client.wait(
-            lambda: call.feedback and call.feedback[-1].feedback.number_of_poses_remaining == 2,
-            "the second pose",
-        )
-        call.cancel()
-        assert call.result()[0] == CANCELED
-        cell.client.wait(lambda: base.stands, "the base to stand")
-
-    def test_waypoints_in_loops_and_those_that_are_missed(self, cell, base, navigator):
-        call = navigator.visit((9.0, 0, 0), (0.05, 0, 0), goal_index=2)
-        status, result = call.result()
-        assert (status, result.error_code) == (ABORTED, Codes.INVALID_PATH)
-        assert "goal_index is 2" in result.error_msg
-        call = navigator.visit((0, 0, 0.0), (0, 0, 0.15), goal_index=1, number_of_loops=1)
-        status, result = call.result(within=30.0)
-        assert (status, list(result.missed_waypoints)) == (SUCCEEDED, [])
-        told = [entry.feedback.current_waypoint for entry in call.feedback]
-        assert [k for k, _ in itertools.groupby(told)] == [1, 0, 1]
-        call = navigator.visit((0.0, 0.0, 0.1), (3.0, 0.0, 0.0))
-        assert call.accepted()
-        cell.client.wait(
-            lambda: call.feedback and call.feedback[-1].feedback.current_waypoint == 1, "the second"
-        )
-        assert navigator.go((0.3, 0.0, 0.0)).result(within=30.0)[0] == SUCCEEDED
-        status, result = call.result()
-        assert (status, [missed.index for missed in result.missed_waypoints]) == (ABORTED, [1])
-        cell.client.wait(lambda: base.stands, "the base to stand")
 
     def test_along_a_path(self, cell, base, navigator):
         h = 0.5 * math.pi
