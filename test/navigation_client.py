@@ -11,7 +11,7 @@ from action_calls import ActionCalls
 from action_msgs.msg import GoalStatus
 from geometry_msgs.msg import PoseStamped
 from joint_client import Call
-from nav2_msgs.action import FollowPath, NavigateToPose
+from nav2_msgs.action import FollowPath, FollowWaypoints, NavigateThroughPoses, NavigateToPose
 from nav_msgs.msg import Path
 from ros_client import LATCHED, RosClient, values_of
 
@@ -81,6 +81,16 @@ class NavigationClient:
         """Send a goal pose (x, y, yaw) [m, rad]."""
         goal = NavigateToPose.Goal(pose=stamped(pose, frame), **more)
         return self.send(NavigateToPose, "navigate_to_pose", goal)
+
+    def go_through(self, *poses: Sequence[float], frame: str = "odom", **more: Any) -> Call:
+        """Send several goal poses (x, y, yaw) [m, rad]."""
+        goal = NavigateThroughPoses.Goal(poses=[stamped(pose, frame) for pose in poses], **more)
+        return self.send(NavigateThroughPoses, "navigate_through_poses", goal)
+
+    def visit(self, *poses: Sequence[float], **more: Any) -> Call:
+        """Send waypoints (x, y, yaw) [m, rad]."""
+        goal = FollowWaypoints.Goal(poses=[stamped(pose) for pose in poses], **more)
+        return self.send(FollowWaypoints, "follow_waypoints", goal)
 
     def go_to(self, message: PoseStamped) -> Call:
         """Send a goal pose message."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from motion_nodes.errors import InvalidCommand, did_you_mean
 
@@ -32,10 +33,12 @@ def plan_switch(
     activate: Sequence[str],
     *,
     strict: bool,
+    modes: Mapping[str, str] = MappingProxyType({}),
 ) -> SwitchPlan:
     """Plan a request.
 
-    A controller in both lists is restarted.
+    A controller in both lists is restarted. A mode is deactivated before its controller, and
+    activated after it.
 
     Args:
         states: lifecycle state of each existing controller.
@@ -43,14 +46,26 @@ def plan_switch(
         deactivate: controllers to deactivate.
         activate: controllers to activate.
         strict: reject the request if any part of it is impossible.
+        modes: controllers that are modes of another one, each with the name of that controller,
+            which must be active when they are.
 
     Raises:
-        InvalidCommand: a strict request with an impossible part, or a non-empty list without an
-            existing controller; nothing is switched.
+        InvalidCommand: a strict request with an impossible part, a non-empty list without an
+            existing controller, or a mode to be activated whose controller is to be deactivated;
+            nothing is switched.
     """
     skipped: list[str] = []
     stop = _known(states, deactivate, strict, skipped)
     start = _known(states, activate, strict, skipped)
+    for name in start:
+        owner = modes.get(name)
+        if owner in stop and owner not in start:
+            raise InvalidCommand(
+                f"nothing is switched: {name} is a mode of {owner}, which must stay active; "
+                f"activate {name} without deactivating {owner}"
+            )
+    stop.sort(key=lambda name: name not in modes)
+    start.sort(key=lambda name: name in modes)
     left: list[str] = []
     for name in stop:
         if states[name] == ACTIVE:
@@ -67,6 +82,9 @@ def plan_switch(
     begin: list[str] = []
     for name in start:
         problem = _start_problem(name, states[name], name in stop, claims[name], taken)
+        owner = modes.get(name)
+        if owner and not problem and states.get(owner) != ACTIVE and owner not in begin:
+            problem = f"{name} is a mode of {owner}, which is not active; activate {owner} too"
         if problem:
             skipped.append(problem)
         else:

@@ -238,6 +238,11 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             )
         return pose2_of(X_FO)
 
+    @property
+    def driving(self) -> bool:
+        """Whether a task is active; only in the loop."""
+        return self.navigator.task is not None
+
     def begin(self, plan: NavigationPlan, label: str) -> NavigationTask:
         """Start a motion; only in the loop.
 

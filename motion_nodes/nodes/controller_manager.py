@@ -10,7 +10,6 @@ ok = false, and the reason is logged.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from typing import Any
 
 from controller_manager_msgs.msg import (
@@ -27,6 +26,7 @@ from controller_manager_msgs.srv import (
     ListHardwareInterfaces,
     LoadController,
     ReloadControllerLibraries,
+    SetHardwareComponentState,
     SwitchController,
     UnloadController,
 )
@@ -37,23 +37,27 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallb
 from rclpy.parameter import parameter_value_to_python
 
 from motion_nodes.control.controller_switch import ACTIVE, INACTIVE, SwitchPlan, plan_switch
-from motion_nodes.errors import MotionError, UnknownGroup, did_you_mean
-from motion_nodes.model.robot import Robot
+from motion_nodes.errors import MotionError, did_you_mean
 from motion_nodes.ros.clients.remote_calls import NoAnswer, RemoteCalls
+from motion_nodes.ros.controller_interfaces import (
+    INTERFACE_PARAMETERS,
+    MODES,
+    controllers_of,
+    hardware_interface,
+    interfaces_of,
+)
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.names import (
-    BASE_CONTROLLERS,
     CONTROLLER_MANAGER,
     CONTROLLER_TYPES,
-    IMPEDANCE_CONTROLLER,
-    IMPEDANCE_GROUP,
     JOINT_CONTROLLER,
 )
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.robot_node import RobotNode, RobotParams
 from motion_nodes.ros.run import run_node
 
+HARDWARE_STATE = State(id=State.PRIMARY_STATE_ACTIVE, label=ACTIVE)
 BASE_CLASS = "controller_interface::ControllerInterface"
 UNCONFIGURED = "unconfigured"
 MAX_TIMEOUT = 60.0
@@ -64,8 +68,6 @@ TRANSITIONS = {
     "configure": Transition.TRANSITION_CONFIGURE,
     "clean up": Transition.TRANSITION_CLEANUP,
 }
-INTERFACE_PARAMETERS = ("joints", "control_modes", "command_interface", "update_rate")
-"""Parameters of the joint controller that define its interfaces."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,6 +111,11 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
             (LoadController, "load_controller", self._on_load),
             (UnloadController, "unload_controller", self._on_unload),
             (ReloadControllerLibraries, "reload_controller_libraries", self._on_reload),
+            (
+                SetHardwareComponentState,
+                "set_hardware_component_state",
+                self._on_set_hardware,
+            ),
         ):
             self.serve(kind, f"~/{name}", report, reports)
         self.serve(SwitchController, "~/switch_controller", self._on_switch, changes)
@@ -152,18 +159,19 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     async def _on_hardware_interfaces(self, _request: Any, response: Any) -> Any:
         """List the interfaces of all controllers: those of joint_command and joint_states."""
-        response.command_interfaces, response.state_interfaces = await self._hardware()
+        response.command_interfaces, response.state_interfaces, _ = await self._hardware()
         return response
 
     async def _on_hardware_components(self, _request: Any, response: Any) -> Any:
         """List the robot as one system, reached through joint_command and joint_states."""
-        commands, states = await self._hardware()
+        commands, states, rate = await self._hardware()
         response.component = [
             HardwareComponentState(
                 name=self.robot.name,
                 type="system",
                 plugin_name="joint_command and joint_states (topics)",
-                state=State(id=State.PRIMARY_STATE_ACTIVE, label=ACTIVE),
+                state=HARDWARE_STATE,
+                rw_rate=rate,
                 command_interfaces=commands,
                 state_interfaces=states,
             )
@@ -186,6 +194,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
                 request.deactivate_controllers,
                 request.activate_controllers,
                 strict=strict,
+                modes=MODES,
             )
         except MotionError as error:
             response.ok, response.message = False, str(error)
@@ -198,7 +207,15 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         return response
 
     async def _on_configure(self, request: Any, response: Any) -> Any:
-        response.ok = await self._transition(request.name, UNCONFIGURED, "configure")
+        """Configure a controller; as in ros2_control, an inactive one is cleaned up before."""
+        name = request.name
+        if (await self._states()).get(name) == INACTIVE:
+            if name in MODES:  # nothing to do: it reads its parameters when it is activated
+                response.ok = True
+                return response
+            if not await self._transition(name, INACTIVE, "clean up"):
+                return response
+        response.ok = await self._transition(name, UNCONFIGURED, "configure")
         return response
 
     async def _on_cleanup(self, request: Any, response: Any) -> Any:
@@ -228,6 +245,26 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         response.ok = False
         return response
 
+    def _on_set_hardware(self, request: Any, response: Any) -> Any:
+        """Accept the present state only: drivers and simulations are nodes."""
+        known, wish = request.name == self.robot.name, request.target_state
+        if known:
+            response.state = HARDWARE_STATE
+        response.ok = known and HARDWARE_STATE.id == wish.id
+        if not known:
+            self.warn(
+                "hardware",
+                f"hardware component '{request.name}' does not exist."
+                f"{did_you_mean(request.name, [self.robot.name])}",
+            )
+        elif not response.ok:
+            self.warn(
+                "hardware",
+                f"hardware component '{request.name}' stays {ACTIVE}, not {wish.label or wish.id}: "
+                "its driver is a node; deactivate the controllers, or the driver by ros2 lifecycle",
+            )
+        return response
+
     # ---- inside
 
     async def _states(self) -> dict[str, str]:
@@ -241,15 +278,16 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
                 self.warn(f"state of {name}", f"{name} is omitted: {error}")
         return states
 
-    async def _hardware(self) -> tuple[list[HardwareInterface], list[HardwareInterface]]:
-        """Return command and state interfaces; those without a running controller are not known."""
+    async def _hardware(self) -> tuple[list[HardwareInterface], list[HardwareInterface], int]:
+        """Return command and state interfaces of running controllers, and the max rate [Hz]."""
         entries = [await self._entry(name, state) for name, state in (await self._states()).items()]
         claimed = {name for entry in entries for name in entry.claimed_interfaces}
         commands = sorted({name for e in entries for name in e.required_command_interfaces})
         states = sorted({name for e in entries for name in e.required_state_interfaces})
         return (
-            [_interface(name, claimed=name in claimed) for name in commands],
-            [_interface(name, claimed=False) for name in states],
+            [hardware_interface(name, claimed=name in claimed) for name in commands],
+            [hardware_interface(name, claimed=False) for name in states],
+            max((entry.update_rate for entry in entries), default=0),
         )
 
     async def _entry(self, name: str, state: str) -> ControllerState:
@@ -273,7 +311,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         names = INTERFACE_PARAMETERS if name == JOINT_CONTROLLER else ("update_rate",)
         request = GetParameters.Request(names=list(names))
         # Impedance control is a mode of the joint controller, at its rate.
-        node = JOINT_CONTROLLER if name == IMPEDANCE_CONTROLLER else name
+        node = MODES.get(name, name)
         try:
             response = await self._calls.ask(f"{node}/get_parameters", request)
         except NoAnswer as error:
@@ -294,7 +332,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
             if await self._change(name, verb, timeout):
                 done.append((name, verb))
                 continue
-            failed.append(f"{name} did not {verb}")
+            failed.append(f"{name} did not {verb} (its log has the reason)")
             if strict:
                 undone = [await self._undo(*step, timeout) for step in reversed(done)]
                 return False, "; ".join([*failed, *undone])
@@ -332,55 +370,6 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
             self.warn(verb, str(error))
             return False
         return bool(response.success)
-
-
-def _interface(name: str, *, claimed: bool) -> HardwareInterface:
-    return HardwareInterface(name=name, data_type="double", is_available=True, is_claimed=claimed)
-
-
-def controllers_of(robot: Robot) -> tuple[str, ...]:
-    """Return the names of a robot's controllers, which the bring-up starts."""
-    names = []
-    if robot.base is not None:
-        names.append(BASE_CONTROLLERS[robot.kind])
-    if robot.arm_joints:
-        names[:0] = [JOINT_CONTROLLER]
-        if impedance_joints(robot):
-            names.insert(1, IMPEDANCE_CONTROLLER)
-    return tuple(names)
-
-
-def impedance_joints(robot: Robot) -> tuple[str, ...]:
-    """Return the joints of a robot under impedance control; none without such a group."""
-    try:
-        return robot.group(IMPEDANCE_GROUP).joints
-    except UnknownGroup:
-        return ()
-
-
-def interfaces_of(
-    name: str, robot: Robot, params: dict[str, Any]
-) -> tuple[list[str], Iterable[str]]:
-    """Return the interfaces of a controller.
-
-    Args:
-        name: of the controller.
-        robot: of the controller.
-        params: see :data:`INTERFACE_PARAMETERS`; empty if it is unconfigured.
-
-    Returns:
-        Required command interfaces, and the joints of its state interfaces.
-    """
-    if name == IMPEDANCE_CONTROLLER:
-        joints = impedance_joints(robot)
-        return [f"{j}/effort" for j in joints], joints
-    if name != JOINT_CONTROLLER:
-        return [f"{j}/{robot.drive(j).mode}" for j in robot.base_joints], robot.base_joints
-    joints, modes = params.get("joints") or (), params.get("control_modes") or ()
-    if params.get("command_interface") == "effort":
-        modes = ("effort",)
-    per_joint = list(modes) * len(joints) if len(modes) == 1 else modes
-    return [f"{j}/{mode}" for j, mode in zip(joints, per_joint, strict=False)], joints
 
 
 def main() -> None:

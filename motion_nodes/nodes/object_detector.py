@@ -203,12 +203,13 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         """
         begin, newest = time.monotonic(), max(views, key=lambda view: view.stamp)
         detector, eyes = self._detector, [view.eye for view in views]
-        parts = [
-            detector.relevant(
-                view.points.astype(np.float64) @ view.X_DC[:3, :3].T + view.eye, view.spheres
-            )
-            for view in views
-        ]
+        with np.errstate(invalid="ignore"):  # of points that are not finite, which are left out
+            parts = [
+                detector.relevant(
+                    view.points.astype(np.float64) @ view.X_DC[:3, :3].T + view.eye, view.spheres
+                )
+                for view in views
+            ]
         whole = [
             each
             for each in detector.detect(np.concatenate(parts))

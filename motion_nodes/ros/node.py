@@ -34,7 +34,7 @@ from motion_nodes.ros.concurrency.loop_queue import LoopQueue
 from motion_nodes.ros.concurrency.rate_loop import RateLoop
 from motion_nodes.ros.diagnostics import Report, report_period
 from motion_nodes.ros.instance_lock import InstanceLock
-from motion_nodes.ros.node_health import DuplicateWatch, HealthReporter, report_loop
+from motion_nodes.ros.node_health import HealthReporter, report_loop
 from motion_nodes.ros.node_hooks import NodeHooks as NodeHooks
 from motion_nodes.ros.node_hooks import NodeParams as NodeParams
 from motion_nodes.ros.node_hooks import P
@@ -85,7 +85,6 @@ class MotionNode(NodeHooks[P], StoppableNode):
         self._recovery = FaultRecovery(self, ExecutorQueue(self))
         ChangeStateService(self, self.halt_and_answer)
         self.create_stop_latch()
-        self._duplicates = DuplicateWatch(self)
         self._health = HealthReporter(self, name, period, self._fill_report, self._in_transition)
 
     # ---- for the node's own code
@@ -396,5 +395,4 @@ class MotionNode(NodeHooks[P], StoppableNode):
             if self.time_stands:
                 report.note("WARN", "/clock does not advance (use_sim_time is set)")
             self.diagnose(report)
-        self._duplicates.diagnose(report)
         self.warn.diagnose(report)

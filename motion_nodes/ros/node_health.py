@@ -4,22 +4,18 @@
 from __future__ import annotations
 
 import threading
-import time
 import traceback
 from collections.abc import Callable
-
-from rclpy.node import Node
+from typing import Protocol
 
 from motion_nodes.ros.concurrency.rate_loop import RateLoop
 from motion_nodes.ros.concurrency.report_thread import PeriodicCall
-from motion_nodes.ros.diagnostics import DiagnosticsPublisher, Report
+from motion_nodes.ros.diagnostics import DiagnosticsPublisher, Report, Warnings
+from motion_nodes.ros.graph_watch import GraphWatch
 from motion_nodes.ros.readiness import LOOK, Readiness, Startable
 
 MIN_RATE_RATIO = 0.8
 """Ratio of actual to nominal rate below which a loop is reported as slow."""
-
-DUPLICATE_TIMEOUT = 30.0
-"""[s] A killed process stays in the graph for a while; a duplicate name is reported after that."""
 
 
 def report_loop(report: Report, loop: RateLoop, skipped: int) -> None:
@@ -42,22 +38,10 @@ def report_loop(report: Report, loop: RateLoop, skipped: int) -> None:
         report.note("WARN", f"loop runs at {statistics.rate:.0f} of {nominal:.0f} Hz")
 
 
-class DuplicateWatch:
-    """Detects another node of the same full name, possibly on another machine."""
+class ReportingNode(Startable, Protocol):
+    """The part of a node that :class:`HealthReporter` uses."""
 
-    def __init__(self, node: Node) -> None:
-        """Watch the graph for the name of ``node``."""
-        self._node = node
-        self._unique_at = time.monotonic()
-
-    def diagnose(self, report: Report) -> None:
-        """Report a duplicate that has been in the graph for :data:`DUPLICATE_TIMEOUT`."""
-        mine = (self._node.get_name(), self._node.get_namespace())
-        now = time.monotonic()
-        if sum(pair == mine for pair in self._node.get_node_names_and_namespaces()) < 2:
-            self._unique_at = now
-        elif now - self._unique_at > DUPLICATE_TIMEOUT:
-            report.note("ERROR", "another node of the same name is in the graph")
+    warn: Warnings
 
 
 class HealthReporter:
@@ -65,7 +49,7 @@ class HealthReporter:
 
     def __init__(
         self,
-        node: Startable,
+        node: ReportingNode,
         hardware_id: str,
         period: float,
         fill: Callable[[Report], None],
@@ -82,6 +66,7 @@ class HealthReporter:
         """
         self._node, self._fill, self._transition = node, fill, transition
         self._publisher = DiagnosticsPublisher(node, hardware_id)
+        self._graph = GraphWatch(node, node.warn)
         self._readiness = Readiness(node, self.report)
         self._reporting = PeriodicCall(self.report, period)
         self._polling = PeriodicCall(self._check_ready, LOOK)
@@ -92,6 +77,7 @@ class HealthReporter:
             return
         try:
             report = Report()
+            self._graph.diagnose(report)
             self._fill(report)
             self._publisher.publish(report)
         except Exception:

@@ -22,7 +22,7 @@ from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.payload import Payload
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
+from motion_nodes.model.tree import Array, JointKind
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath
 from motion_nodes.trajectory.timed_path import TimedPath
 
@@ -69,6 +69,8 @@ class PathEfforts:
         limits = np.array([math.inf if d.passive else d.max_effort for d in drives])
         self._limited = np.flatnonzero(np.isfinite(limits) & (limits > 0.0))
         self._limits, self._share = limits[self._limited], share
+        kinds = [robot.tree.joints[joints[k]].kind for k in self._limited]
+        self._units = ["N" if kind is JointKind.PRISMATIC else "N m" for kind in kinds]
 
     @property
     def count(self) -> int:
@@ -131,10 +133,9 @@ class PathEfforts:
             return 0, ""
         k = int(rows[0])
         i = int(np.argmax(excess[k]))
-        name = self._names[self._limited[i]]
         return k, (
-            f"{name} needs {needed[k, i]:.4g} N m (or N) to hold against gravity; its limit is "
-            f"{self._limits[i]:.4g}"
+            f"{self._names[self._limited[i]]} needs {needed[k, i]:.4g} {self._units[i]} to hold "
+            f"against gravity; its limit is {self._limits[i]:.4g}"
         )
 
     def _room(self, gravity: Array) -> Array:

@@ -67,3 +67,23 @@ def test_nothing_asked_nothing_done():
     for strict in (False, True):
         found = plan(strict=strict)
         assert (found.deactivate, found.activate, found.skipped) == ((), (), ())
+
+
+def test_a_mode_follows_its_controller():
+    modes = {"mode": "arm"}
+    claims = {"arm": ["a/position"], "mode": ["a/effort"]}
+
+    def plan_modes(states, deactivate, activate, *, strict=True):
+        given = dict(zip(("arm", "mode"), states, strict=True))
+        return plan_switch(given, claims, deactivate, activate, strict=strict, modes=modes)
+
+    on, off = "active", "inactive"
+    assert plan_modes((on, off), [], ["mode"]).activate == ("mode",)
+    assert plan_modes((off, off), [], ["mode", "arm"]).activate == ("arm", "mode")
+    assert plan_modes((on, on), ["arm", "mode"], []).deactivate == ("mode", "arm")
+    with pytest.raises(InvalidCommand, match="arm"):
+        plan_modes((off, off), [], ["mode"])
+    # The arm would be left without a controller.
+    for strict in (False, True):
+        with pytest.raises(InvalidCommand, match="arm"):
+            plan_modes((on, off), ["arm"], ["mode"], strict=strict)

@@ -22,17 +22,19 @@ from controller_manager_msgs.srv import (
     ListHardwareInterfaces,
     LoadController,
     ReloadControllerLibraries,
+    SetHardwareComponentState,
     SwitchController,
     UnloadController,
 )
 from joint_client import FRANKA, HOME, JointClient, trajectory
+from lifecycle_msgs.msg import State
 from ros_client import LATCHED, RELIABLE, RosClient, values_of
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.bringup.node_specs import ALONE
 from motion_nodes.model.loader import load_robot
-from motion_nodes.nodes.controller_manager import controllers_of, impedance_joints
+from motion_nodes.ros.controller_interfaces import controllers_of, impedance_joints
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
 
 pytestmark = pytest.mark.timeout(900)
@@ -162,6 +164,7 @@ def test_hardware_as_ros2_control_prints_it(manager):
     assert {f"{name}/{kind}" for name in JOINTS for kind in ("position", "velocity")} <= states
     (component,) = manager.call(ListHardwareComponents, "list_hardware_components").component
     assert (component.type, component.state.label) == ("system", "active")
+    assert component.rw_rate == 250
     assert {interface.name for interface in component.command_interfaces} == set(commands)
 
 
@@ -245,7 +248,36 @@ def test_best_effort(manager):
     assert answer.ok
     assert "it can be activated when it is inactive" in answer.message
     assert manager.call(ConfigureController, "configure_controller", name=JTC).ok
-    assert not manager.call(ConfigureController, "configure_controller", name=JTC).ok
+
+
+def test_the_spawner_activates_an_inactive_controller(manager):
+    """It configures controllers that are loaded, and then activates them."""
+    assert not manager.call(ConfigureController, "configure_controller", name=JTC).ok, "active"
+    assert manager.switch([JTC], [], STRICT).ok
+    assert manager.call(ConfigureController, "configure_controller", name=JTC).ok
+    assert manager.switch([], [JTC], STRICT).ok
+    assert manager.list()[JTC].state == "active"
+
+
+def test_hardware_stays_active(manager):
+    def wanted(name: str, label: str, number: int) -> Any:
+        state = State(id=number, label=label)
+        return manager.call(SetHardwareComponentState, "set_hardware_component_state",
+                            name=name, target_state=state)  # fmt: skip
+
+    assert wanted("franka", "active", State.PRIMARY_STATE_ACTIVE).ok
+    answer = wanted("franka", "inactive", State.PRIMARY_STATE_INACTIVE)
+    assert (answer.ok, answer.state.label) == (False, "active")
+    manager.warning("stays active")
+    assert not wanted("frank", "active", State.PRIMARY_STATE_ACTIVE).ok
+    manager.warning("Did you mean 'franka'")
+
+
+def test_impedance_control_is_a_mode_of_the_joint_controller(manager):
+    answer = manager.switch([JTC], [IMPEDANCE_CONTROLLER], BEST_EFFORT)
+    assert not answer.ok
+    assert "is a mode of" in answer.message
+    assert manager.list()[JTC].state == "active"
 
 
 def test_what_cannot_be_done_is_refused_with_a_reason(manager):

@@ -11,7 +11,7 @@ from perception.boxes_seen import camera, depth_of, looking
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from rclpy.qos import QoSProfile
-from ros_client import LATCHED, RELIABLE
+from ros_client import LATCHED, RELIABLE, values_of
 from sensor_msgs.msg import CameraInfo, Image, JointState, PointCloud2
 from std_msgs.msg import Empty as EmptyMessage
 from std_srvs.srv import Empty
@@ -91,6 +91,11 @@ class Cameras:
         status = self.client.diagnostics("/occupancy_mapper")
         return "" if status is None else status.message
 
+    @property
+    def warned(self) -> str:
+        """The last warning of the mapper's log."""
+        return values_of(self.client.diagnostics("/occupancy_mapper")).get("last warning", "")
+
     def set(self, **values) -> None:
         kinds = {float: (ParameterType.PARAMETER_DOUBLE, "double_value"),
                  str: (ParameterType.PARAMETER_STRING, "string_value")}  # fmt: skip
@@ -129,6 +134,9 @@ def occupied(cameras, publish, what):
 
 
 def test_depth_images_and_clouds_are_mapped_and_cleared(cameras):
+    cameras.show(DEPTH, info=False)
+    cameras.client.wait(lambda: "camera_info" in cameras.report, "the report of the first image")
+    assert not cameras.warned, "the camera has just started"
     occupied(cameras, lambda: cameras.show(DEPTH), "metres")
     client = cameras.client
 
@@ -165,6 +173,7 @@ def test_bad_images_are_dropped_with_their_reasons(cameras):
         (lambda: cameras.show_from_arm(points, 2.0), "s older"),
     ):
         cameras.client.repeat(publish, lambda r=reason: r in cameras.report, reason, within=20.0)
+        assert reason in cameras.warned
     for lag, reason in ((7200.0, "s old"), (-3600.0, "in the future")):
         cameras.lag = lag
         cameras.client.repeat(

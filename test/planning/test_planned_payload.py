@@ -66,6 +66,7 @@ def test_payloads_beyond_the_effort_limits_are_rejected_by_joint():
     plan = ARM.plan(ready, far, options=carrying(medium))
     assert plan.status is PlanStatus.GOAL_OUTSIDE_LIMITS
     assert "panda_joint2 needs" in plan.reason
+    assert " N m to hold" in plan.reason
     plan = ARM.plan(ready, mn.PoseGoal(ARM.tip, ARM.fk(far)), options=carrying(medium))
     assert plan.status is PlanStatus.INVALID_PATH
     assert plan.trajectory is None

@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+import rclpy
 from diagnostic_msgs.msg import DiagnosticStatus
 from patience import wait_until
 from ros.probe import make, served
 from ros_client import values_of
+from std_msgs.msg import Int64, String
 
 from motion_nodes.errors import InvalidConfig
 
@@ -49,3 +54,26 @@ def test_a_report_that_fails_does_not_end_the_node(served, client, capfd):
     node.diagnose = lambda report: 1 / 0  # type: ignore[method-assign]
     wait_until(lambda: "diagnostics failed" in capfd.readouterr().err, "the complaint")
     assert client.state("/probe") == "active"
+
+
+@pytest.fixture
+def stranger() -> Iterator[rclpy.node.Node]:
+    """A node of another context: one context has one type per topic."""
+    context = rclpy.Context()
+    rclpy.init(args=[], context=context)
+    yield rclpy.create_node("stranger", context=context)
+    rclpy.shutdown(context=context)
+
+
+def test_publishers_of_another_type_are_named(served, client, stranger):
+    """Their messages do not arrive, and the middleware reports no error to either side."""
+    served("diagnostic_updater.period:=0.2")
+    client.publisher(Int64, "/numbers")
+    wrong = stranger.create_publisher(String, "/numbers", 10)
+    status = client.wait_for_diagnosis(
+        "/probe", "/stranger publishes std_msgs/msg/String on /numbers", DiagnosticStatus.WARN
+    )
+    assert "publish std_msgs/msg/Int64" in status.message
+    assert "/numbers" in values_of(status)["last warning"]
+    stranger.destroy_publisher(wrong)
+    client.wait(lambda: client.diagnostics("/probe").level == DiagnosticStatus.OK, "no fault")

@@ -3,19 +3,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+import math
+from dataclasses import dataclass, field
 from typing import Any
 
-from nav2_msgs.action import FollowPath, NavigateToPose
+from nav2_msgs.action import FollowPath, FollowWaypoints, NavigateThroughPoses, NavigateToPose
+from nav2_msgs.msg import MissedWaypoint
 
 from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask
+from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.nodes.navigation.frame_waits import FrameWaits
 from motion_nodes.nodes.navigation.navigation_requests import (
     NavigationHost,
     NavigationPlan,
     NavigationRejected,
+    goal_of,
+    goals_of,
     plan_along,
-    plan_to_pose,
+    plan_to,
 )
 from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
 from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
@@ -34,7 +40,7 @@ CODES = {
     MotionResult.BLOCKED: Codes.PATIENCE_EXCEEDED,
     MotionResult.ABORTED: Codes.UNKNOWN,
 }
-"""Error code by result, of both actions: Nav2's NavigateToPose forwards those of FollowPath."""
+"""Error code by result, of all actions: Nav2's NavigateToPose forwards those of FollowPath."""
 
 OUTCOMES = {
     MotionResult.SUCCEEDED: ActionOutcome.SUCCEEDED,
@@ -52,6 +58,36 @@ class _Navigation:
     task: NavigationTask | None = None
     """None: waiting for the transform of its frame."""
     frame: str = ""
+    goals: list[tuple[str, Pose2]] = field(default_factory=list)
+    """Frames and poses to reach one after the other; empty for a path, and before the start."""
+    first: int = 0
+    """Index of the pose that is the first one to reach."""
+    count: int = 1
+    """Number of poses to reach; after the last pose of the list the first one follows."""
+    reached: int = 0
+    """Number of poses that were reached before the current one."""
+    time: float = 0.0
+    """Duration of the motions to them [s]."""
+    detours: int = 0
+    """Detours of these motions."""
+    canceled: bool = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a pose was reached that is not the last one."""
+        task = self.task
+        arrived = task is not None and task.ended and task.ending is MotionResult.SUCCEEDED
+        return arrived and self.reached + 1 < self.count
+
+    @property
+    def index(self) -> int:
+        """Index of the current pose."""
+        return (self.first + self.reached) % max(1, len(self.goals))
+
+    def ahead(self) -> float:
+        """Return the length of straight lines from the current pose to the last one [m]."""
+        left = [pose for _, pose in self.goals[self.reached :]]
+        return sum(math.dist((a.x, a.y), (b.x, b.y)) for a, b in itertools.pairwise(left))
 
     @property
     def ended(self) -> bool:
@@ -63,11 +99,11 @@ class _Navigation:
 
     def refuse(self, error: Exception) -> None:
         code = getattr(error, "code", Codes.CONTROLLER_TIMED_OUT)
-        self.server.end(self.goal, code, str(error))
+        self.server.fail(self, code, str(error))
 
 
 class NavigationServer(LoopActionServer[_Navigation]):
-    """Serves ``navigate_to_pose`` and ``follow_path``."""
+    """Serves ``navigate_to_pose``, ``follow_path``, and both kinds of pose lists."""
 
     def __init__(self, host: NavigationHost, waits: FrameWaits, feedback_rate: float) -> None:
         """Create the servers.
@@ -78,7 +114,12 @@ class NavigationServer(LoopActionServer[_Navigation]):
             feedback_rate: publish rate of the feedback [Hz].
         """
         self._host, self._waits = host, waits
-        actions = ((NavigateToPose, "navigate_to_pose"), (FollowPath, "follow_path"))
+        actions = (
+            (NavigateToPose, "navigate_to_pose"),
+            (NavigateThroughPoses, "navigate_through_poses"),
+            (FollowWaypoints, "follow_waypoints"),
+            (FollowPath, "follow_path"),
+        )
         super().__init__(host.node, actions, feedback_rate)
 
     def start(self, goal: ActionGoal) -> _Navigation | None:
@@ -91,35 +132,101 @@ class NavigationServer(LoopActionServer[_Navigation]):
         """Plan and start the task of a goal; see :meth:`NavigationRequest.start`."""
         goal = navigation.goal
         label = f"{goal.action_name} goal {goal.label}"
-        plan = self._plan(goal.request)
-        navigation.task = self._host.node.in_loop(lambda: self._host.begin(plan, label))
+        plan = self._plan(navigation)
+
+        def start() -> NavigationTask:
+            if navigation.reached and self._host.driving:
+                raise NavigationRejected(Codes.UNKNOWN, "preempted by a newer goal")
+            return self._host.begin(plan, label)
+
+        navigation.task = self._host.node.in_loop(start)
         navigation.frame = plan.frame
 
-    def _plan(self, request: Any) -> NavigationPlan:
+    def _plan(self, navigation: _Navigation) -> NavigationPlan:
+        request = navigation.goal.request
         if isinstance(request, FollowPath.Goal):
             return plan_along(self._host, request.path, request.controller_id)
-        if request.behavior_tree:
+        if not navigation.goals:
+            self._read_goals(navigation, request)
+        return plan_to(self._host, *navigation.goals[navigation.index])
+
+    def _read_goals(self, navigation: _Navigation, request: Any) -> None:
+        if getattr(request, "behavior_tree", ""):
             raise NavigationRejected(
                 Codes.INVALID_CONTROLLER,
                 f"behavior_tree is '{request.behavior_tree}'; behavior trees are not supported, "
                 "it must be empty",
             )
-        return plan_to_pose(self._host, request.pose)
+        if isinstance(request, NavigateToPose.Goal):
+            navigation.goals = [goal_of(self._host, request.pose, "the goal")]
+            return
+        poses = len(request.poses)
+        if isinstance(request, FollowWaypoints.Goal) and request.goal_index:
+            if request.goal_index >= poses:
+                raise NavigationRejected(
+                    Codes.INVALID_PATH,
+                    f"goal_index is {request.goal_index}; allowed is 0 to {poses - 1}, as the goal "
+                    f"has {poses} poses",
+                )
+            navigation.first = request.goal_index
+        navigation.goals = goals_of(self._host, request.poses)
+        loops = 1 + getattr(request, "number_of_loops", 0)
+        navigation.count = loops * poses - navigation.first
+
+    def finish(self) -> None:
+        """Continue to the next pose of goals that have one, and send the results of others."""
+        for navigation in list(self._works):
+            task = navigation.task
+            if task is None or not navigation.goes_on:
+                continue
+            if navigation.canceled:
+                self._end_canceled(navigation)
+                continue
+            navigation.reached += 1
+            navigation.time += task.time
+            navigation.detours += task.detours
+            navigation.task = None
+            try:
+                # Not by the waits, for which it would be newer than goals that arrived meanwhile.
+                self.begin(navigation)
+            except (NavigationRejected, TimeoutError) as error:
+                navigation.refuse(error)
+        super().finish()
 
     def stop(self, navigation: _Navigation) -> None:
         """Cancel a task: bring the base to rest."""
+        navigation.canceled = True
         if navigation.task is None:
-            self.end(navigation.goal, Codes.NONE, "canceled by its client", ActionOutcome.CANCELED)
+            self._end_canceled(navigation)
         else:
             self._host.cancel(navigation.task)
+
+    def fail(self, navigation: _Navigation, code: int, text: str) -> None:
+        """Abort a goal whose motion cannot start."""
+        self._miss(navigation, code)
+        self.end(navigation.goal, code, text)
+
+    def _miss(self, navigation: _Navigation, code: int) -> None:
+        """Name the waypoint at which a goal ended; the following ones are not tried."""
+        request, index = navigation.goal.request, navigation.index
+        if isinstance(request, FollowWaypoints.Goal) and navigation.goals:
+            missed = MissedWaypoint(index=index, goal=request.poses[index], error_code=code)
+            navigation.goal.result.missed_waypoints = [missed]
+
+    def _end_canceled(self, navigation: _Navigation) -> None:
+        self.end(navigation.goal, Codes.NONE, "canceled by its client", ActionOutcome.CANCELED)
 
     def answer(self, navigation: _Navigation) -> None:
         """Send the result."""
         goal, task = navigation.goal, navigation.task
-        if task is not None and task.ended:
+        if goal.ended:
+            return
+        if task is not None and task.ended and not navigation.goes_on:
             outcome = OUTCOMES.get(task.ending, ActionOutcome.ABORTED)
+            if outcome is ActionOutcome.ABORTED:
+                self._miss(navigation, CODES[task.ending])
             self.end(goal, CODES[task.ending], task.text, outcome)
-        elif not goal.ended:
+        else:
             self.end(goal, Codes.UNKNOWN, "the navigator is shutting down")
 
     def feedback(self, navigation: _Navigation) -> Any:
@@ -129,11 +236,20 @@ class NavigationServer(LoopActionServer[_Navigation]):
         progress = self._host.progress()
         if isinstance(navigation.goal.request, FollowPath.Goal):
             return FollowPath.Feedback(distance_to_goal=progress.remaining, speed=progress.speed)
-        message = NavigateToPose.Feedback(distance_remaining=progress.remaining)
+        if isinstance(navigation.goal.request, FollowWaypoints.Goal):
+            return FollowWaypoints.Feedback(current_waypoint=navigation.index)
+        remaining = progress.remaining + navigation.ahead()
+        if isinstance(navigation.goal.request, NavigateToPose.Goal):
+            message = NavigateToPose.Feedback(distance_remaining=remaining)
+        else:
+            left = navigation.count - navigation.reached
+            message = NavigateThroughPoses.Feedback(
+                distance_remaining=remaining, number_of_poses_remaining=left
+            )
         now = self._host.node.now_ns()
         message.current_pose = stamped_pose(progress.pose, navigation.frame, now)
-        fill_seconds(message.navigation_time, navigation.task.time)
-        message.number_of_recoveries = navigation.task.detours
+        fill_seconds(message.navigation_time, navigation.time + navigation.task.time)
+        message.number_of_recoveries = navigation.detours + navigation.task.detours
         fill_seconds(message.estimated_time_remaining, progress.time_remaining)
         return message
 

@@ -7,6 +7,7 @@ Paths are planned in the executor; the loop only starts the motions.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -99,6 +100,10 @@ class NavigationHost(Protocol):
             MotionError: it is unknown; names the reason.
         """
 
+    @property
+    def driving(self) -> bool:
+        """Whether a task is active; only in the loop."""
+
     def begin(self, plan: NavigationPlan, label: str) -> NavigationTask:
         """Start a motion; only in the loop."""
 
@@ -122,12 +127,42 @@ def plan_to_pose(host: NavigationHost, stamped: Any) -> NavigationPlan:
     Raises:
         NavigationRejected: an invalid goal, or one that cannot be reached.
     """
+    return plan_to(host, *goal_of(host, stamped, "the goal"))
+
+
+def goal_of(host: NavigationHost, stamped: Any, what: str) -> tuple[str, Pose2]:
+    """Return frame and pose of a geometry_msgs/PoseStamped, in a frame that the base does not move.
+
+    Args:
+        host: the navigator.
+        stamped: the message.
+        what: its name in error messages.
+
+    Raises:
+        NavigationRejected: an invalid goal, or an unknown frame.
+    """
     try:
-        frame = frame_of(stamped, "the goal")
-        goal = pose2_from(stamped.pose, "the goal")
+        frame = frame_of(stamped, what)
+        goal = pose2_from(stamped.pose, what)
     except InvalidCommand as error:
         raise NavigationRejected(Codes.INVALID_PATH, str(error)) from None
     frame, (goal,) = _in_steady_frame(host, frame, [goal], stamped)
+    return frame, goal
+
+
+def goals_of(host: NavigationHost, poses: Sequence[Any]) -> list[tuple[str, Pose2]]:
+    """Return frames and poses of several geometry_msgs/PoseStamped; see :func:`goal_of`."""
+    if not poses:
+        raise NavigationRejected(Codes.INVALID_PATH, "the goal has no poses")
+    return [goal_of(host, p, f"pose {k} of {len(poses)}") for k, p in enumerate(poses, 1)]
+
+
+def plan_to(host: NavigationHost, frame: str, goal: Pose2) -> NavigationPlan:
+    """Plan a motion to a pose in a frame of :func:`goal_of`.
+
+    Raises:
+        NavigationRejected: the pose cannot be reached.
+    """
     start = _start(host, frame)
     try:
         motion, path = motion_to_pose(start, goal, host.config())

@@ -21,6 +21,8 @@ from motion_nodes.ros.node import MotionNode
 
 MATCH_PERIOD = 1.0
 """Period at which the reliability of the publishers is checked [s]."""
+SETTLING_TIME = 2.0
+"""Intrinsics and transforms of a camera that starts may arrive this long after its images [s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +67,18 @@ class CameraInput:
         self._used_at: float | None = None
         self._begin = time.monotonic()
         self._matched_at = -math.inf
+        self._first: float | None = None
 
     @property
     def age(self) -> float:
         """Time since the last image that was used, or since the start [s]."""
         return time.monotonic() - (self._used_at or self._begin)
+
+    @property
+    def settling(self) -> bool:
+        """Whether no image was used so far, because the camera has just started."""
+        begun = self._first is None or time.monotonic() - self._first < SETTLING_TIME
+        return begun and not self.used
 
     def restart(self) -> None:
         """Restart the age."""
@@ -88,6 +97,9 @@ class CameraInput:
         """Read the newest image; one that waits for its transforms is not replaced.
 
         Otherwise no image would be used where transforms arrive after the next image.
+
+        Raises:
+            InvalidCommand: the newest image has an invalid layout.
         """
         if self._infos is not None:
             self._info = self._infos.newest() or self._info
@@ -99,11 +111,9 @@ class CameraInput:
         message = self._images.newest()
         if message is None:
             return
-        try:
-            points = self._points(message)
-        except InvalidCommand as error:
-            self.reject(str(error))
-            return
+        if self._first is None:
+            self._first = time.monotonic()
+        points = self._points(message)
         stamp = 1e-9 * stamp_ns(message)
         self.pending = View(points, message.header.frame_id, stamp, time.monotonic())
 

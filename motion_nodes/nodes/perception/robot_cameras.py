@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from sensor_msgs.msg import JointState
 
-from motion_nodes.errors import MotionError
+from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.nodes.perception.camera_input import CameraInput, View
 from motion_nodes.nodes.perception.camera_params import CameraParams
@@ -83,7 +83,10 @@ class RobotCameras:
             use: receives camera, image and its stamp [s]; raises MotionError where the image
                 cannot be used, and NotYet where it cannot be used yet.
         """
-        camera.update()
+        try:
+            camera.update()
+        except InvalidCommand as error:
+            self._drop(camera, str(error))
         view = camera.pending
         if view is None:
             return False
@@ -130,4 +133,5 @@ class RobotCameras:
 
     def _drop(self, camera: CameraInput, why: str) -> None:
         camera.reject(why)
-        self._node.warn(camera.topic, f"image of {camera.topic} dropped: {why}")
+        if not camera.settling:
+            self._node.warn(camera.topic, f"image of {camera.topic} dropped: {why}")

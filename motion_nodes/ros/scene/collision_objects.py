@@ -356,7 +356,9 @@ def _not_stored(message: AttachedCollisionObject) -> list[str]:
     where = f"of attached object '{message.object.id}'"
     notes = []
     if message.weight != 0.0:
-        notes.append(f"weight {where} is not used; payloads are parameters of the controller")
+        notes.append(
+            f"weight {where} is not used; set payload.mass of move_group and of the controller"
+        )
     if message.detach_posture.points:
         notes.append(f"detach_posture {where} is not used; the gripper is commanded by its client")
     return notes
