@@ -96,7 +96,7 @@ def sufficient_efforts(
     load = _felt(tree, geometries, Notes(), np.random.default_rng(0))[2]
     loads = dict(zip(tree.joint_names, load.tolist(), strict=True))
     limits = {name: tree.joints[name].effort for name in loads}
-    low = [name for name in guessed if limits[name] < _RESERVE * loads[name]]
+    low = [n for n in loads if n in guessed and limits[n] < _RESERVE * loads[n]]
     certain = drive_guess.joints_of_known_masses(tree, geometries)
     balanced = [n for n in loads if n not in guessed and n in certain and limits[n] < loads[n]]
     raised = {name: float(f"{_RESERVE * loads[name]:.3g}") for name in low}

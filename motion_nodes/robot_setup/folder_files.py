@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from lxml import etree  # type: ignore[import-untyped]
 
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.loader import ROBOT_FILE, available_robots, load_robot
+from motion_nodes.model.robot import Robot
 from motion_nodes.robot_setup.mesh_copies import copy_meshes
 from motion_nodes.robot_setup.package_search import PackageSearch
 from motion_nodes.robot_setup.robot_yaml_text import URDF_FILE
@@ -62,8 +63,17 @@ def set_wheel_separation(folder: Path, separation: float) -> None:
     file.write_text(text, encoding="utf-8")
 
 
+def _write(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    for name, content in files.items():
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
 def write_folder(
-    target: Path, files: Mapping[str, str | bytes], root: Any, search: PackageSearch
+    target: Path,
+    files: Mapping[str, str | bytes],
+    root: Any,
+    search: PackageSearch,
+    last: Callable[[Robot], Mapping[str, str | bytes]] = lambda _: {},
 ) -> Path | None:
     """Write a temporary folder, check that it loads, then rename it.
 
@@ -72,6 +82,7 @@ def write_folder(
         files: contents of other files than the URDF and its meshes, by name.
         root: the URDF's <robot>.
         search: locates mesh files.
+        last: returns files that depend on the loaded robot.
 
     Returns:
         New path of the previous folder.
@@ -83,10 +94,8 @@ def write_folder(
         etree.indent(root)
         urdf = etree.tostring(root, encoding="unicode")
         (draft / URDF_FILE).write_text(f'<?xml version="1.0"?>\n{urdf}\n', encoding="utf-8")
-        for name, content in files.items():
-            data = content if isinstance(content, bytes) else content.encode()
-            (draft / name).write_bytes(data)
-        load_robot(draft)
+        _write(draft, files)
+        _write(draft, last(load_robot(draft)))
         kept = None
         if target.exists():
             numbered = (target.with_name(f"{target.name}.old{n}") for n in range(1, 10**6))

@@ -24,6 +24,7 @@ from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.model.yaml_schema import decode
 from motion_nodes.robot_setup.drive_setup import drive_block, sufficient_efforts
 from motion_nodes.robot_setup.drives import motion_limits
+from motion_nodes.robot_setup.excess_pairs import add_excess_pairs
 from motion_nodes.robot_setup.floor_contact import floor_contact
 from motion_nodes.robot_setup.folder_files import target_folder, write_folder
 from motion_nodes.robot_setup.geometry_fit import (
@@ -293,6 +294,25 @@ class _Making:
         data["named_states"] = named_states(robot, self._groups, robot.home, self._ready)
         self._robot = robot
 
+    def _excess_pairs(self, robot: Robot) -> dict[str, str | bytes]:
+        """Return robot.yaml without sphere checks of pairs that only collide by their spheres.
+
+        Args:
+            robot: loaded from its folder, with its meshes.
+        """
+        found = self._found
+        if not add_excess_pairs(robot, found, self._left_out, self._rng, self._findings):
+            return {}
+        self._data["collision"]["ignore_spheres"] = [list(pair) for pair in found.exact_only]
+        return {ROBOT_FILE: self._robot_text()}
+
+    def _robot_text(self) -> str:
+        source = self._source.file.name
+        return yaml_text(
+            self._data,
+            f"{_LICENCE}{self._name}: made from {source}; README.md lists what was guessed.",
+        )
+
     def _with_home(self, robot: Robot, home: Array) -> Robot:
         """Return the preliminary robot with a new home configuration, shape (n,)."""
         self._data["named_states"]["home"] = named_states(robot, Groups(), home, {})["home"]
@@ -301,12 +321,7 @@ class _Making:
     def write(self, *, picture: bool) -> NewRobot:
         """Write the folder, with a picture if there is something to show."""
         file, name, findings = self._source.file, self._name, self._findings
-        texts: dict[str, str | bytes] = {
-            ROBOT_FILE: yaml_text(
-                self._data,
-                f"{_LICENCE}{name}: made from {file.name}; README.md lists what was guessed.",
-            )
-        }
+        texts: dict[str, str | bytes] = {ROBOT_FILE: self._robot_text()}
         links = self._spheres.links
         if links:
             texts[SPHERES_FILE] = yaml_text(
@@ -325,11 +340,16 @@ class _Making:
             self._say("drawing a picture")
             X_BL = link_poses(self._tree, self._tree.root, self._robot.home)
             texts[PICTURE_FILE] = robot_picture(self._geometries, links, X_BL)
-        texts["README.md"] = report(
-            name, file, self._robot, findings, self._coverage, self._found, self._free
-        )
         self._say("writing the folder")
-        kept = write_folder(self._target, texts, self._source.root, self._search)
+
+        def last(robot: Robot) -> dict[str, str | bytes]:
+            changed = self._excess_pairs(robot)
+            text = report(
+                name, file, self._robot, findings, self._coverage, self._found, self._free
+            )
+            return {**changed, "README.md": text}
+
+        kept = write_folder(self._target, texts, self._source.root, self._search, last)
         made = load_robot(self._target)
         return NewRobot(self._target, made, findings, self._coverage, self._found, self._free, kept)
 

@@ -40,7 +40,7 @@ class SelfCollisions:
     checked: list[tuple[str, str]] = field(default_factory=list)
     samples: int = 0
     exact_only: list[tuple[str, str]] = field(default_factory=list)
-    """Pairs whose spheres, but not their geometry, overlap at a given home."""
+    """Pairs whose spheres overlap at a given home, or often, but their geometry does not."""
     home: Array = field(default_factory=lambda: np.zeros(0))
     """A collision-free configuration of all joints [rad or m]."""
 
@@ -99,7 +99,7 @@ def find_self_collisions(
     for i, j in pairs:
         a, b = bodies[i], bodies[j]
         X_a, X_b = X[:, rows[a.link]], X[:, rows[b.link]]
-        distance = _distances(a, b, X_a, X_b)
+        distance = sphere_distances(a, b, X_a, X_b)
         pair = (a.name, b.name)
         if distance.min() > MARGIN:
             found.ignored[pair] = "never"
@@ -183,8 +183,18 @@ def _choose_home(
     return np.asarray(Q[best])
 
 
-def _distances(a: CollisionBody, b: CollisionBody, X_a: Array, X_b: Array) -> Array:
-    """Return the min distance of the spheres of two bodies in each configuration, shape (m,)."""
+def sphere_distances(a: CollisionBody, b: CollisionBody, X_a: Array, X_b: Array) -> Array:
+    """Return the min distance of the spheres of two bodies in each configuration.
+
+    Args:
+        a: a body.
+        b: another one.
+        X_a: poses of the link of ``a``, shape (m, 4, 4).
+        X_b: poses of the link of ``b``, shape (m, 4, 4).
+
+    Returns:
+        Shape (m,) [m].
+    """
     from scipy.spatial.distance import cdist
 
     # Computed in the frame of a, so that only the spheres of b are transformed.
