@@ -82,6 +82,10 @@ def derived_folder(
         # Imported on demand: slow, and needed once per robot.
         from motion_nodes.robot_setup.new_robot import new_robot
 
+        _LOG.warning(
+            "%s has no robot.yaml; deriving groups, limits, drives and collision spheres, once, "
+            "for some ten seconds", urdf,
+        )  # fmt: skip
         made = new_robot(
             urdf,
             output=folder,
@@ -94,8 +98,8 @@ def derived_folder(
         )
         notes = "".join(f"\n  {item.topic}: {item.text}" for item in made.findings)
         _LOG.warning(
-            "%s has no robot.yaml; derived from the URDF:%s\n'motion new %s' writes a folder "
-            "in which all of it can be corrected", urdf, notes, urdf,
+            "%s: derived from the file:%s\n'motion new %s' writes a folder in which all of it can "
+            "be corrected", urdf, notes, urdf,
         )  # fmt: skip
 
     return _cached(_digest(urdf, package_paths, arguments or {}), create)
