@@ -84,7 +84,7 @@ def derived_folder(
 
         _LOG.warning(
             "%s has no robot.yaml; deriving groups, limits, drives and collision spheres, once, "
-            "for some ten seconds", urdf,
+            "for ten seconds to a minute", urdf,
         )  # fmt: skip
         made = new_robot(
             urdf,
