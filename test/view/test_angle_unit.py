@@ -87,6 +87,7 @@ def test_the_rotation_of_a_target_and_its_steps(open_viewer):
     record.wait_for(len)
     turned = record.calls[0][1].X_BT[:3, :3] @ X[:3, :3].T
     assert np.arccos((np.trace(turned) - 1.0) / 2.0) == pytest.approx(np.deg2rad(2.0), rel=1e-3)
+    refresh(viewer)  # shows the turned pose, which must not follow the typed one
     as_page(viewer, pose.rotation, value=(0.0, 90.0 - 1e-6, 0.0))
     pressed = next(
         handle
