@@ -12,7 +12,7 @@ from motion_nodes.ros.readiness import ASLEEP, FAILED, FAULT, READY, News
 
 REMIND = (10.0, 60.0)
 """[s] Time after which nodes that are not ready are listed, and period of repetition."""
-FIRST = " (collision meshes are decomposed into convex parts, once per machine)"
+DECOMPOSING = " (collision meshes are decomposed into convex parts, once per machine)"
 """Added while processes do so."""
 
 
@@ -96,8 +96,8 @@ class Startup:
         if self.complete or time.monotonic() < self._remind_at:
             return
         self._remind_at = time.monotonic() + REMIND[1]
-        first = FIRST if in_progress(MESHES) else ""
-        self._say(f"not ready after {self.seconds:.0f} s: {self.missing_text()}{first}")
+        cause = DECOMPOSING if in_progress(MESHES) else ""
+        self._say(f"not ready after {self.seconds:.0f} s: {self.missing_text()}{cause}")
 
     def missing_text(self) -> str:
         """Return the nodes that are not up, grouped by the reason."""

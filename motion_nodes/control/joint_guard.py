@@ -107,7 +107,8 @@ class Blocked:
             parts.reverse()
         said = f"blocked: joint {name} {' and '.join(parts)}"
         if not self.pushes:
-            said += ": no contact; the drive is disabled or at its effort limit, or references late"
+            cause = "the drive is disabled or at its effort limit, or references arrive late"
+            said += f": no contact; {cause}"
         return f"{said}, {place}" if place else said
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 
 from motion_nodes.kernels import cache
+from motion_nodes.kernels.private_files import open_private
 
 WAIT = 300.0
 """[s] Time after which a result that another process computes is computed here, too."""
@@ -47,7 +48,7 @@ def turn(key: str) -> Iterator[None]:
         return
     path = folder / f"{key}{_SUFFIX}"
     try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = open_private(path)
     except OSError:  # computed without a lock, at worst twice
         yield
         return

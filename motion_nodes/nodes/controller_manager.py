@@ -247,10 +247,10 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     def _on_set_hardware(self, request: Any, response: Any) -> Any:
         """Accept the present state only: drivers and simulations are nodes."""
-        known, wish = request.name == self.robot.name, request.target_state
+        known, target = request.name == self.robot.name, request.target_state
         if known:
             response.state = HARDWARE_STATE
-        response.ok = known and HARDWARE_STATE.id == wish.id
+        response.ok = known and HARDWARE_STATE.id == target.id
         if not known:
             self.warn(
                 "hardware",
@@ -260,8 +260,9 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         elif not response.ok:
             self.warn(
                 "hardware",
-                f"hardware component '{request.name}' stays {ACTIVE}, not {wish.label or wish.id}: "
-                "its driver is a node; deactivate the controllers, or the driver by ros2 lifecycle",
+                f"hardware component '{request.name}' stays {ACTIVE}, not "
+                f"{target.label or target.id}: its driver is a node; deactivate the controllers, "
+                "or the driver by ros2 lifecycle",
             )
         return response
 

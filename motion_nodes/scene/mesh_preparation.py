@@ -11,18 +11,19 @@ when the object is added, and cached on disk for all nodes.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import BinaryIO
 
 import numpy as np
 
 from motion_nodes.kernels import cache
+from motion_nodes.kernels.shared_work import in_turns
 from motion_nodes.scene.body_spheres import cover, cover_entry
 from motion_nodes.scene.convex_decomposition import convex_parts, parts_entry
 from motion_nodes.scene.mesh_cache import content_of
@@ -136,21 +137,14 @@ def prepare(mesh: TriangleMesh) -> None:
 
 
 def main() -> None:
-    """Prepare the meshes on standard input at low priority, one process at a time."""
+    """Prepare the meshes on standard input at low priority, shared with other processes."""
     with contextlib.suppress(OSError):
         os.nice(10)
-    folder = cache.writable_folder()
-    if folder is None:
-        return
     with tempfile.TemporaryFile() as copy:
         copy.write(sys.stdin.buffer.read())
         copy.seek(0)
         meshes = read_meshes(copy)
-    # Several nodes prepare the same object; all but the first find it in the disk cache.
-    with (folder / "meshes.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for mesh in meshes:
-            prepare(mesh)
+    in_turns(partial(prepare, mesh) for mesh in meshes)
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ def test_nodes_that_wait_for_a_lifecycle_manager_are_up_but_not_ready():
     assert "READY" not in said[1]
 
 
-@pytest.mark.parametrize(("decomposed", "added"), [(0, ""), (2, module.FIRST)])
+@pytest.mark.parametrize(("decomposed", "added"), [(0, ""), (2, module.DECOMPOSING)])
 def test_what_is_missing_is_told_after_a_while(monkeypatch, decomposed, added):
     said = []
     monkeypatch.setattr(module, "in_progress", lambda _prefix: decomposed)
