@@ -123,6 +123,8 @@ def _named(names: tuple[str, ...], joint_names: tuple[str, ...]) -> NDArray[np.i
     for name in names:
         if name not in where:
             raise UnknownJoint(name, joint_names, "this controller")
+    if names == joint_names:
+        return _all(len(names))
     return _once([where[name] for name in names], joint_names)
 
 
@@ -238,6 +240,8 @@ def _spread(
             f"{channel} of joint {names[chosen[i]]} is {values[i]}; give a number",
             field=names[chosen[i]],
         )
+    if chosen is _all(len(names)):
+        return values
     spread = no_values(len(names)).copy()
     spread[chosen] = values
     return spread

@@ -112,8 +112,7 @@ class ArticulationController:
         self._positions[:] = np.clip(position, self.limits.lower, self.limits.upper)
         self._velocities[:] = 0.0
         self._efforts[:] = 0.0
-        self._stopping[:] = False
-        self._compliant[:] = False
+        self._stopping[:] = self._compliant[:] = False
         self._ready = True
 
     def apply(self, command: JointCommand) -> NDArray[np.intp]:
@@ -386,15 +385,16 @@ class ArticulationController:
 
     def _reference(self) -> JointReference:
         """Return the reference of the drives by their modes, without regard to compliance."""
-        state = self._limiter.position, self._limiter.velocity, self._limiter.acceleration
-        position, velocity, acceleration = (values.copy() for values in state)
-        efforts = self._efforts.clip(-self.limits.effort, self.limits.effort)
-        return self.joint_modes.reference(position, velocity, efforts, acceleration)
+        now, modes, efforts = self._limiter, self.joint_modes, self._efforts
+        if not modes.all_position:
+            efforts = efforts.clip(-self.limits.effort, self.limits.effort)
+        position, velocity = now.position.copy(), now.velocity.copy()
+        return modes.reference(position, velocity, efforts, now.acceleration.copy())
 
     def _with_efforts(self, wanted: JointReference) -> JointReference:
         """Return a reference with nothing but the efforts of compliant joints."""
-        limits, joints = self.limits.effort, self._compliant
+        joints, limit = self._compliant, self.limits.effort
         for channel in (wanted.positions, wanted.velocities, wanted.accelerations):
             channel[joints] = np.nan
-        wanted.efforts[joints] = self._efforts[joints].clip(-limits[joints], limits[joints])
+        np.copyto(wanted.efforts, self._efforts.clip(-limit, limit), where=joints)
         return wanted

@@ -91,6 +91,8 @@ class JointModes:
         Raises:
             InvalidCommand: names the first such joint.
         """
+        if self.all_position and checked.efforts is no_values(len(self._names)):
+            return
         channels = (
             (checked.positions, self.led, "a position"),
             (checked.velocities, self.effort, "a velocity"),

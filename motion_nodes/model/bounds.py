@@ -99,8 +99,10 @@ def first_beyond(values: Any, bound: Bound) -> int | None:
     array: NDArray[np.float64] = np.asarray(values, dtype=np.float64).ravel()
     if not array.size:
         return None
-    least = -bound.max if bound.min is None else bound.min
-    beyond = (array < least) | (array > bound.max)
+    if bound.min is None:
+        beyond = np.abs(array) > bound.max
+    else:
+        beyond = (array < bound.min) | (array > bound.max)
     if not np.count_nonzero(beyond):
         return None
     beyond &= np.isfinite(array)

@@ -150,8 +150,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         if self._state_lost:
             if self._brake_after_loss():
                 # Simulated time may be stalled, too; braking then advances with the loop.
-                paused = self.time_stands
-                self._step([self.deadline_while_time_stands()] if paused else self.deadlines)
+                still = [self.deadline_while_time_stands()] if self.time_stands else None
+                self._step(still or self.deadlines, lost=True)
         elif self.time_stands:
             # Motions continue when time advances; until then the references are held.
             self._outputs.wait(self.controller.step(0.0), self._state)
@@ -202,7 +202,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
 
     def resumed(self) -> None:
         """Keep the joints at rest; streams that continued during the stop must pause first."""
-        self._streams.take(self.now())
+        self._streams.take(self.now(), at_once=True)
         self._impedance.take(self.now(), at_once=True)
         self.runner.stop_all("the stop, until it was resumed")
 
@@ -331,13 +331,13 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self.controller.stop()
         return True
 
-    def _step(self, deadlines: Sequence[int]) -> None:
+    def _step(self, deadlines: Sequence[int], *, lost: bool = False) -> None:
         """Advance the reference by one period for each deadline [ns], and send it."""
         if not deadlines:
             return
         state, period, scaling = self._state, self.period, self._streams.scaling
         usable = self._fresh and not self._monitor.frozen
-        fresh = usable and not self._state_lost
+        fresh = usable and not lost
         residual = self._guard.measure(state) if usable else None
         self._fresh = False
         for stamp in deadlines:

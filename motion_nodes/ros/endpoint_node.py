@@ -103,6 +103,8 @@ class EndpointNode(LifecycleNode):
         topic: str,
         profile: QoSProfile = qos.NEWEST,
         lengths: Bound | None = None,
+        *,
+        relaxed: bool = False,
     ) -> PolledSubscription[M]:
         """Create a subscription that the loop polls.
 
@@ -111,8 +113,11 @@ class EndpointNode(LifecycleNode):
             topic: topic name.
             profile: quality of service.
             lengths: bound of coordinates [m]; None for that of the message type.
+            relaxed: whether a fast loop polls the topic less often while it is idle.
         """
-        subscription = PolledSubscription(self, kind, topic, profile, lengths=lengths)
+        subscription = PolledSubscription(
+            self, kind, topic, profile, lengths=lengths, relaxed=relaxed
+        )
         self._polled.append(subscription)
         return subscription
 

@@ -23,7 +23,10 @@ from std_srvs.srv import Trigger
 from motion_nodes.control.stop_state import RestTimer, StopState
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.concurrency.polled_subscription import (
+    IDLE_PERIOD,
+    PolledSubscription,
+)
 from motion_nodes.ros.concurrency.report_thread import PeriodicCall
 from motion_nodes.ros.names import STOP_STATE_TOPIC, STOP_TOPIC
 from motion_nodes.ros.supervision.records import (
@@ -65,6 +68,8 @@ class StopLatch:
         self._state, self._risen, self._holding = inherited_stop(), False, False
         self._held, self._held_until = "", 0.0
         self._replaces = os.environ.get(REPLACED_VARIABLE, "")
+        self._looked_at = 0.0
+        """Time at which the loop last looked for messages, on ``time.monotonic()`` [s]."""
         self._loop_thread: int | None = None
         """Thread that applies stops and resumes; None before its first cycle."""
         self.received: dict[str, DiagnosticStatus] = {}
@@ -152,12 +157,14 @@ class StopLatch:
             stopped: called once for each stop, with its reason.
             resumed: called once at its end; commands that it takes are refused.
         """
-        self._loop_thread = threading.get_ident()
-        self.look()
-        with self._lock:
-            risen, self._risen = self._risen, False
-            reason = risen and (self.reason or "stopped")
-        if reason:
+        self._loop_thread, now = threading.get_ident(), time.monotonic()
+        if now - self._looked_at >= IDLE_PERIOD or self._state.stopped:
+            self._looked_at = now
+            self.look()
+        if self._risen:
+            with self._lock:
+                self._risen = False
+                reason = self.reason or "stopped"
             self._holding = True
             stopped(reason)
         if self._holding and not self._state.stopped and not self.held:

@@ -86,15 +86,14 @@ class OnlineLimiter:
         self._limits = limits
         self._lower = np.where(limits.lower < -FARTHEST, -np.inf, limits.lower)
         self._upper = np.where(limits.upper > FARTHEST, np.inf, limits.upper)
-        self._input = ruckig.InputParameter(self._n)
-        self._output = ruckig.OutputParameter(self._n)
+        self._input, self._output = ruckig.InputParameter(self._n), ruckig.OutputParameter(self._n)
         self._solver = ruckig.Ruckig(self._n, 0.001)
         self._input.synchronization = ruckig.Synchronization.No
         self._acceleration_limit = _solvable_acceleration(limits)
         self._brake = ruckig.InputParameter(self._n)
         self._brake.control_interface = ruckig.ControlInterface.Velocity
         self._brake.synchronization = ruckig.Synchronization.No
-        self._brake.target_velocity = [0.0] * self._n
+        self._brake.target_velocity = self._no_speeds = [0.0] * self._n
         self._brake.max_velocity = [_UNLIMITED_VELOCITY] * self._n
         # Without limits no braking is needed: any finite value is valid for Ruckig.
         self._brake.max_acceleration = self._acceleration_limit.clip(max=1e9).tolist()
@@ -102,6 +101,7 @@ class OnlineLimiter:
         self._brake_solver = ruckig.Ruckig(self._n)
         self._brake_way = ruckig.Trajectory(self._n)
         self._sudden = np.isinf(limits.acceleration) & np.isinf(limits.jerk)
+        self._some_sudden = bool(self._sudden.any())
         self._velocity_limit = np.minimum(limits.velocity, _UNLIMITED_VELOCITY)
         self._input.max_acceleration = self._acceleration_limit.tolist()
         self._input.max_jerk = limits.jerk.tolist()
@@ -220,7 +220,7 @@ class OnlineLimiter:
         if not 0.0 < dt < math.inf:
             return
         acceleration = self._standing if acceleration is None else acceleration
-        asked = tuple(a.tobytes() for a in (by_velocity, goal, speed, acceleration))
+        asked = by_velocity.tobytes(), goal.tobytes(), speed.tobytes(), acceleration.tobytes()
         if asked != self._asked:
             self._resting = False
             self._set_targets(by_velocity, goal, speed, acceleration, dt)
@@ -259,7 +259,7 @@ class OnlineLimiter:
         except (ruckig.RuckigError, ValueError):
             # No solution because of rounding at a limit: brake; the next state has one.
             self._tell_interfaces(np.ones_like(by_velocity))
-            self._input.target_velocity = [0.0] * self._n
+            self._input.target_velocity = self._no_speeds
             self._targets = np.ones_like(by_velocity), goal, np.zeros_like(speed)
             self.velocity[self._sudden] = 0.0
             self._stop_chasing(np.ones_like(by_velocity), dt)
@@ -292,8 +292,8 @@ class OnlineLimiter:
         told = not self._chasing
         self._stand()
         goal = np.where(by_velocity, self.position, goal.clip(self._lower, self._upper))
-        led_on = False
-        if np.count_nonzero(speed):
+        led_on, moves = False, bool(np.count_nonzero(speed))
+        if moves:
             by_velocity = by_velocity.copy()
             speed, led_on = self._set_speeds(by_velocity, goal, speed, acceleration, dt)
             self._chasing = bool(self._frame.any())
@@ -301,16 +301,15 @@ class OnlineLimiter:
         lasting = not (led_on or self._chasing)
         if np.count_nonzero(np.abs(goal - self.position) > reach):
             goal, lasting = goal.clip(self.position - reach, self.position + reach), False
-        sudden = by_velocity & self._sudden
-        if np.count_nonzero(sudden):
+        if self._some_sudden and np.count_nonzero(by_velocity & self._sudden):
             # Ruckig finds no solution between velocities without acceleration limits.
-            np.copyto(self.velocity, speed, where=sudden)
+            np.copyto(self.velocity, speed, where=by_velocity & self._sudden)
             told = lasting = False
         self._lasting, self._targets = lasting, (by_velocity, goal, speed)
         given = self._input
         self._tell_interfaces(by_velocity)
         given.target_position = goal.tolist()
-        given.target_velocity = (speed * by_velocity).tolist()
+        given.target_velocity = (speed * by_velocity).tolist() if moves else self._no_speeds
         if not told or self._chasing or self._fastest is not before:
             self._tell_state(dt)
 
@@ -349,8 +348,9 @@ class OnlineLimiter:
 
     def _stand(self) -> None:
         """Let no goal move."""
-        self._frame[:] = self._frame_acceleration[:] = 0.0
-        self._chasing = False
+        if self._chasing:
+            self._frame[:] = self._frame_acceleration[:] = 0.0
+            self._chasing = False
 
     def _passing_speed(self, i: int, goal: float, wanted: float, dt: float) -> float:
         """Return the velocity at a goal that permits braking, even one step late."""

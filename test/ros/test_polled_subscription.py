@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from patience import wait_until
@@ -15,7 +16,12 @@ from rclpy.qos import QoSProfile
 from std_msgs.msg import Int64
 
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.concurrency import polled_subscription
+from motion_nodes.ros.concurrency.polled_subscription import (
+    ACTIVE_TIME,
+    IDLE_PERIOD,
+    PolledSubscription,
+)
 
 
 @pytest.fixture
@@ -94,6 +100,35 @@ def test_drop_leaves_no_trace(node, publisher):
     assert polled.count == 0
     assert polled.age() == float("inf")
     assert polled.newest() is None
+
+
+def test_a_relaxed_subscription_polls_an_idle_topic_less_often(node, publisher, monkeypatch):
+    """The loop's clock is replaced; what arrives is read at once while the topic is active."""
+    polled = PolledSubscription(node, Int64, "numbers", qos.COMMANDS, relaxed=True)
+    eager = PolledSubscription(node, Int64, "numbers", qos.COMMANDS)
+    wait_until(lambda: publisher.get_subscription_count() == 2, "both subscriptions")
+    now = [1000.0]
+    monkeypatch.setattr(polled_subscription, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def publish(number: int) -> None:
+        publisher.publish(Int64(data=number))
+        assert gather(eager, 1) == [number]  # it has arrived at both
+
+    assert polled.all() == []
+    publish(1)
+    now[0] += 0.5 * IDLE_PERIOD
+    assert polled.all() == []
+    now[0] += IDLE_PERIOD
+    assert [m.data for m in polled.all()] == [1]
+    publish(2)
+    now[0] += 1e-6
+    assert [m.data for m in polled.all()] == [2]
+    now[0] += 2.0 * ACTIVE_TIME
+    assert polled.all() == []
+    publish(3)
+    assert polled.all() == []
+    polled.poll_next()
+    assert [m.data for m in polled.all()] == [3]
 
 
 def test_an_executor_never_runs_it(node, publisher):

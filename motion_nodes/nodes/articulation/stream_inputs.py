@@ -42,8 +42,8 @@ class StreamInputs:
         node = host.node
         self._reference = node.poll_bytes(JointState, "~/reference", qos.COMMANDS)
         self._reader = JointSampleReader()
-        self._commands = node.poll(Float64MultiArray, "~/commands", qos.COMMANDS)
-        self._scaling_input = node.poll(SpeedScalingFactor, "~/speed_scaling_input")
+        self._commands = node.poll(Float64MultiArray, "~/commands", qos.COMMANDS, relaxed=True)
+        self._scaling_input = node.poll(SpeedScalingFactor, "~/speed_scaling_input", relaxed=True)
         self.scaling = 1.0
         """Speed scaling factor of trajectories, 0 to 1."""
         self._senders = StreamSenders(host.runner.begin_stream)
@@ -57,12 +57,16 @@ class StreamInputs:
         """Number of received commands."""
         return self._reference.count + self._commands.count
 
-    def take(self, now: float) -> None:
+    def take(self, now: float, *, at_once: bool = False) -> None:
         """Apply the received messages.
 
         Args:
             now: ROS time [s].
+            at_once: whether to look for messages of idle topics, too.
         """
+        if at_once:
+            self._commands.poll_next()
+            self._scaling_input.poll_next()
         scaling = self._scaling_input.newest()
         if scaling is not None:
             self._set_scaling(float(scaling.factor))

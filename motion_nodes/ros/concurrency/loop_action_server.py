@@ -91,7 +91,7 @@ class LoopActionServer(ABC, Generic[W]):
 
     def look(self) -> None:
         """Wake the executor if an execution has ended; called in the loop."""
-        if not self._finishing and any(work.ended for work in self._works):
+        if self._works and not self._finishing and any(work.ended for work in self._works):
             self._finishing = True
             self._jobs.ask(self.finish)
 

@@ -20,6 +20,13 @@ from motion_nodes.ros.messages.message_bounds import fault_of
 
 M = TypeVar("M")
 
+IDLE_PERIOD = 0.0035
+"""[s] Period of the polls of a relaxed subscription to an idle topic. Below the period of a loop of
+250 Hz, which therefore polls in each cycle."""
+
+ACTIVE_TIME = 0.1
+"""[s] Time since its last message after which a topic is idle."""
+
 MAX_UNREADABLE = 100
 """Max number of consecutive unreadable messages in one take."""
 
@@ -100,6 +107,7 @@ class PolledSubscription(Generic[M]):
         *,
         raw: bool = False,
         lengths: Bound | None = None,
+        relaxed: bool = False,
     ) -> None:
         """Create the subscription.
 
@@ -111,10 +119,13 @@ class PolledSubscription(Generic[M]):
             raw: whether messages stay serialized, since deserialization is most of the cost;
                 otherwise messages that exceed their bounds are dropped with a warning.
             lengths: bound of coordinates [m]; None for that of the message type.
+            relaxed: whether the first message after a pause may wait for :data:`IDLE_PERIOD`, so
+                that a fast loop need not poll an idle topic in each cycle.
         """
         self._node = node
         self._raw = raw
         self._lengths = lengths
+        self._idle_period = IDLE_PERIOD if relaxed else 0.0
         self._qos = qos
         self._use(self._created(kind, topic))
         self.topic = str(self._subscription.topic_name)
@@ -187,6 +198,10 @@ class PolledSubscription(Generic[M]):
         taken = self._take()
         return taken[-1][0] if taken else None
 
+    def poll_next(self) -> None:
+        """Let the next call look for messages, however short the time since the last one."""
+        self.polled = -float("inf")
+
     def drop(self) -> int:
         """Drop pending messages without counting them; return their number."""
         return len(take_all(self._subscription, raw=True))
@@ -196,7 +211,10 @@ class PolledSubscription(Generic[M]):
         return float("inf") if self.arrived is None else time.monotonic() - self.arrived
 
     def _take(self) -> _Taken:
-        self.polled, fault = time.monotonic(), ""
+        now, fault = time.monotonic(), ""
+        if now - self.polled < self._idle_period and self._idle(now):
+            return []
+        self.polled = now
         try:
             first = self._take_one(self._kind, self._raw)
         except MemoryError:
@@ -220,6 +238,9 @@ class PolledSubscription(Generic[M]):
             self.number = taken[-1][1]["publication_sequence_number"]
             self.sent = (taken[-1][1]["source_timestamp"] or 0) * 1e-9
         return taken
+
+    def _idle(self, now: float) -> bool:
+        return self.arrived is None or now - self.arrived > ACTIVE_TIME
 
     def _within_bounds(self, taken: _Taken, fault: str) -> tuple[_Taken, str]:
         kept = []
