@@ -226,17 +226,19 @@ def boxes_around(pieces: Pieces) -> Array:
         turned = np.einsum("kij,kj->ki", R[owner], pieces.points)
         low[hulls] = np.minimum.reduceat(turned, pieces.first[:-1][hulls])
         high[hulls] = np.maximum.reduceat(turned, pieces.first[:-1][hulls])
-    boxes = pieces.kind == BOX
-    high[boxes] = np.einsum("kij,kj->ki", np.abs(R[boxes]), size[boxes, :3])
-    round_ones = (pieces.kind == CYLINDER) | (pieces.kind == CONE)
-    # A disc with normal z reaches r sqrt(1 - z_i^2) along axis i.
-    z = R[round_ones, :, 2]
-    disc = size[round_ones, :1] * np.sqrt(np.maximum(0.0, 1.0 - z**2))
-    half = size[round_ones, 1:2] * z
-    apex = (pieces.kind[round_ones] == CONE)[:, None]
-    high[round_ones] = np.maximum(-half + disc, np.where(apex, half, half + disc))
-    low[round_ones] = np.minimum(-half - disc, np.where(apex, half, half - disc))
-    low[boxes] = -high[boxes]
+    boxes = np.flatnonzero(pieces.kind == BOX)
+    if len(boxes):
+        half = np.einsum("kij,kj->ki", np.abs(R[boxes]), size[boxes, :3])
+        low[boxes], high[boxes] = -half, half
+    round_ones = np.flatnonzero((pieces.kind == CYLINDER) | (pieces.kind == CONE))
+    if len(round_ones):
+        # A disc with normal z reaches r sqrt(1 - z_i^2) along axis i.
+        z = R[round_ones, :, 2]
+        disc = size[round_ones, :1] * np.sqrt(np.maximum(0.0, 1.0 - z**2))
+        half = size[round_ones, 1:2] * z
+        apex = (pieces.kind[round_ones] == CONE)[:, None]
+        high[round_ones] = np.maximum(-half + disc, np.where(apex, half, half + disc))
+        low[round_ones] = np.minimum(-half - disc, np.where(apex, half, half - disc))
     endless = pieces.kind == HALF_SPACE
     low[endless], high[endless] = -np.inf, np.inf
     radius = size[:, 3:]

@@ -30,7 +30,7 @@ from motion_nodes.scene.contacts import (
     required_distance,
 )
 from motion_nodes.scene.convex_pieces import chosen, joined, placed
-from motion_nodes.scene.exact_pieces import robot_pieces, world_pieces
+from motion_nodes.scene.exact_pieces import robot_at, world_pieces
 from motion_nodes.scene.exact_sweep import SweepMemory
 from motion_nodes.scene.penetration import overlap
 
@@ -72,13 +72,10 @@ class ExactChecks:
         self._clearance = float(checker.clearance)
         others = tuple(name for name in robot.joint_names if name not in joints)
         self._standing = checker.positions[robot.indices(others)]
-        table = robot_pieces(robot, joints, checker.bodies, checker.pairs)
-        X_PJ = table.X_PJ.copy()
-        X_PJ[0] = checker.base_pose @ X_PJ[0]
-        self._table = table._replace(X_PJ=X_PJ)
+        X_WB = checker.base_pose.tobytes()
+        # Memory of the robot serves in each of its scenes, by one thread at a time.
+        self._table, self._idle = robot_at(robot, joints, checker.bodies, checker.pairs, X_WB)
         self._world, self._objects = world_pieces(checker.scene, checker.bodies)
-        self._idle: list[SweepMemory] = []
-        """Idle memory of threads."""
 
     def is_free(self, q: ArrayLike) -> bool:
         """Return whether a configuration is collision-free; False for NaN. Limits are ignored.
@@ -193,9 +190,9 @@ class ExactChecks:
         try:
             memory = self._idle.pop()
         except IndexError:
-            count = len(self._joint_names) + len(self._standing)
-            memory = SweepMemory(self._table, self._world, count, self._clearance)
+            memory = SweepMemory(self._table, len(self._joint_names) + len(self._standing))
         try:
+            memory.enter(self._world, self._clearance)
             yield memory
         finally:
             self._idle.append(memory)

@@ -67,14 +67,37 @@ def robot_pieces(
     links = np.array([not (bodies[i].carried or bodies[j].carried) for i, j in pairs], np.bool_)
     table = table._replace(apart=np.where(links, SELF_CLEARANCE, 0.0))
     order = robot.indices((*joints, *(n for n in robot.joint_names if n not in joints)))
-    nothing, _ = world_pieces(Scene(), bodies)
-    memory = SweepMemory(table, nothing, len(order))
+    memory = SweepMemory(table, len(order))
+    memory.enter(world_pieces(Scene(), bodies)[0])
     near = np.zeros(len(pairs), np.bool_)
     for name in robot.state_names:
         q = np.array(robot.named_state(name)[order], np.float64)[np.newaxis]
         _, out, contacts = memory.sweep(q, np.zeros(1), most=_MOST_CONTACTS)
         near[contacts[: int(out[3]), 2]] = True
     return table._replace(apart=np.where(near, 0.0, table.apart))
+
+
+@functools.lru_cache(maxsize=16)
+def robot_at(
+    robot: Robot,
+    joints: tuple[str, ...],
+    bodies: tuple[CollisionBody, ...],
+    pairs: tuple[tuple[int, int], ...],
+    X_WB: bytes,
+) -> tuple[PieceBodies, list[SweepMemory]]:
+    """Return :func:`robot_pieces` with the base at a pose, and a list of idle memory for it.
+
+    Args:
+        robot: the robot.
+        joints: see :func:`robot_pieces`.
+        bodies: likewise.
+        pairs: likewise.
+        X_WB: pose of the base in the world, the bytes of an array of shape (4, 4).
+    """
+    table = robot_pieces(robot, joints, bodies, pairs)
+    X_PJ = table.X_PJ.copy()
+    X_PJ[0] = np.frombuffer(X_WB).reshape(4, 4) @ X_PJ[0]
+    return table._replace(X_PJ=X_PJ), []
 
 
 def _bodies(

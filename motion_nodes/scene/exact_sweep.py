@@ -14,7 +14,6 @@ from motion_nodes.kernels.collision.piece_arrays import (
     PieceBodies,
     PieceWorld,
     SweepWorkspace,
-    Table,
 )
 from motion_nodes.model.tree import Array
 
@@ -24,27 +23,36 @@ _STACK = 64
 
 
 class SweepMemory:
-    """A robot and a world for the kernel, with scratch memory that grows on demand."""
+    """A robot for the kernel, with scratch memory that grows on demand; used by one thread."""
 
-    def __init__(
-        self, bodies: PieceBodies, world: PieceWorld, joints: int, clearance: float = 0.0
-    ) -> None:
-        """Allocate the memory.
+    def __init__(self, bodies: PieceBodies, joints: int) -> None:
+        """Allocate the memory; call :meth:`enter` before a check.
 
         Args:
             bodies: the robot.
-            world: the world.
             joints: number of the robot's joints.
-            clearance: min allowed distance from the world [m].
         """
         # Imported on demand: Numba takes a quarter of a second to import.
         from motion_nodes.kernels.array_bridge import table_of
         from motion_nodes.kernels.collision.path_sweep import sweep
 
-        self.bodies, self.world = bodies, world
-        self._joints, self._clearance = joints, clearance
+        self._bodies, self._joints = bodies, joints
         self._sweep, self._table_of = sweep, table_of
+        self._surroundings: tuple[PieceWorld, float] | None = None
+        self._of_bodies = table_of(bodies)
         self._reserve(_PAIRS)
+
+    def enter(self, world: PieceWorld, clearance: float = 0.0) -> None:
+        """Check against a world from now on.
+
+        Args:
+            world: the world.
+            clearance: min allowed distance from it [m].
+        """
+        last = self._surroundings
+        if last is None or last[0] is not world or last[1] != clearance:
+            self._surroundings = world, clearance
+            self._assemble()
 
     def sweep(
         self,
@@ -85,10 +93,11 @@ class SweepMemory:
             if found != FULL or self._room >= _MOST_PAIRS:
                 return bool(found == FREE)
             self._reserve(4 * self._room)
+            self._assemble()
 
     def _reserve(self, room: int) -> None:
         """Allocate memory for pairs of pieces."""
-        bodies, self._room = self.bodies, room
+        bodies, self._room = self._bodies, room
         rows = len(bodies.parent)
         self.work = SweepWorkspace(
             X=np.zeros((rows, 3, 4)),
@@ -101,5 +110,10 @@ class SweepMemory:
             lists=np.zeros((_STACK, 2), np.int32),
             candidates=np.zeros((room, 3), np.int32),
         )
-        self._kept = Table(bodies, self.world, self.work, self._clearance)
-        self._table = self._table_of(self._kept)
+        self._of_work = self._table_of(self.work)
+
+    def _assemble(self) -> None:
+        """Set the kernel's table: the fields of :class:`~.piece_arrays.Table`, in order."""
+        assert self._surroundings is not None
+        world, clearance = map(self._table_of, ((self._surroundings[0],), self._surroundings[1:]))
+        self._table = np.concatenate((self._of_bodies, world, self._of_work, clearance))

@@ -85,6 +85,31 @@ def test_copies_share_the_checks_until_they_change() -> None:
     assert [shared.problems(q) for q in Q[:3]] == words  # of the scene for which it was created
 
 
+def test_scenes_clearances_and_threads_share_memory_without_confusion() -> None:
+    robot, raised = load_robot("franka"), np.eye(4)
+    raised[2, 3] = 0.3
+    scenes = [checker_of("franka", 10, seed).scene for seed in (3, 4)]
+    cases = [
+        CollisionChecker(robot, "arm", scene=scene, clearance=clearance, X_WB=pose)
+        for scene in scenes
+        for clearance in (0.0, 0.1)
+        for pose in (np.eye(4), raised)
+    ]
+    Q = random_configurations(cases[0], 100)
+
+    def verdicts(checker: CollisionChecker) -> Array:
+        return np.array([checker.exact.is_free(q) for q in Q])
+
+    alone = [verdicts(checker) for checker in cases]
+    assert len({found.tobytes() for found in alone}) == len(cases)
+    with ThreadPoolExecutor(4) as pool:
+        for found, wanted in zip(pool.map(verdicts, 2 * cases), 2 * alone, strict=True):
+            assert (found == wanted).all()
+    for q in Q:  # alternately, by one thread
+        assert [checker.exact.is_free(q) for checker in cases] == [w[0] for w in alone]
+        alone = [w[1:] for w in alone]
+
+
 @pytest.mark.parametrize(("name", "objects"), [("franka", 8), ("ur10e", 8)])
 def test_a_path_that_passes_touches_nothing_by_coal(name: str, objects: int) -> None:
     checker = checker_of(name, objects, 5)
