@@ -11,12 +11,10 @@ file; the others wait and load the result.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import logging
 import os
 import pickle
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,14 +22,13 @@ from typing import Any
 from numba.core.caching import IndexDataCacheFile
 
 from motion_nodes.kernels.kernel_library import with_symbols
-from motion_nodes.kernels.private_files import open_private
+from motion_nodes.kernels.private_files import lock, open_private
 
 _LOG = logging.getLogger(__name__)
 _MAGIC = b"motion_nodes numba 1\n"
 _HEAD = len(_MAGIC) + 32
 _TURN_TIMEOUT = 60.0
 """Max wait for another process that compiles a kernel, before compiling it as well [s]."""
-_POLL = 0.02  # [s]
 
 
 class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
@@ -93,19 +90,15 @@ class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
             Path(self._cache_path).mkdir(parents=True, exist_ok=True)
             # Held until the code is saved, or this process ends.
             self._lock = open_private(Path(self._index_path).with_suffix(".lock"))
-            deadline = time.monotonic() + _TURN_TIMEOUT
-            while time.monotonic() < deadline:
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return True
-                time.sleep(_POLL)
+            if lock(self._lock, _TURN_TIMEOUT):
+                return True
         self._end_turn()
         return False
 
     def _end_turn(self) -> None:
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            os.close(lock)
+        held, self._lock = self._lock, None
+        if held is not None:
+            os.close(held)
 
     def _load_index(self) -> dict[Any, str]:
         loaded = _read(Path(self._index_path))

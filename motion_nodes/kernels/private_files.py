@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders and files that only this user or root can have written."""
+"""Folders and files that only this user or root can have written, and locks of such files."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+import time
 from pathlib import Path
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_PERIOD = 0.02
+"""[s] Period of polling a lock."""
 
 
 def is_private(folder: Path) -> bool:
@@ -51,3 +55,28 @@ def open_private(path: Path) -> int:
         os.close(descriptor)
         raise OSError(0, "not a regular file owned by this user alone")
     return descriptor
+
+
+def lock(descriptor: int, timeout: float) -> bool:
+    """Lock a file against other threads and processes until the descriptor is closed.
+
+    Args:
+        descriptor: of :func:`open_private`.
+        timeout: max time to wait for those that hold the lock [s].
+
+    Returns:
+        Whether it is locked now.
+
+    Raises:
+        OSError: the file system has no locks.
+    """
+    until = time.monotonic() + timeout
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_PERIOD)
+        else:
+            return True

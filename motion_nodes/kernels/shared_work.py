@@ -11,17 +11,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 
 from motion_nodes.kernels import cache
-from motion_nodes.kernels.private_files import open_private
+from motion_nodes.kernels.private_files import lock, open_private
 
 WAIT = 300.0
 """[s] Time after which a result that another process computes is computed here, too."""
-_PERIOD = 0.02
-"""[s] Period of polling a lock."""
 
 _SUFFIX = ".lock"
 
@@ -48,35 +45,22 @@ def turn(key: str) -> Iterator[None]:
         return
     path = folder / f"{key}{_SUFFIX}"
     try:
-        lock = open_private(path)
+        descriptor = open_private(path)
     except OSError:  # computed without a lock, at worst twice
         yield
         return
     try:
-        _acquire(lock)
+        # After the time, and on file systems without locks, it is computed without one.
+        with contextlib.suppress(OSError):
+            if not lock(descriptor, WAIT if _waits.get() else 0.0) and not _waits.get():
+                raise ComputedElsewhere
         try:
             yield
         finally:
             # Those that wait for the removed file find the result.
             path.unlink(missing_ok=True)
     finally:
-        os.close(lock)
-
-
-def _acquire(lock: int) -> None:
-    """Lock a file, without a lock after :data:`WAIT`, or where the file system has none."""
-    until = time.monotonic() + WAIT
-    while time.monotonic() < until:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if not _waits.get():
-                raise ComputedElsewhere from None
-            time.sleep(_PERIOD)
-        except OSError:
-            return
-        else:
-            return
+        os.close(descriptor)
 
 
 def in_progress(prefix: str = "") -> int:

@@ -10,10 +10,10 @@ is a hash of the URDF, of its referenced files, and of the code that derives the
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import logging
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +22,7 @@ from pathlib import Path
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.cache import preferred_folder
+from motion_nodes.kernels.private_files import lock, open_private
 from motion_nodes.model.loader import ROBOT_FILE, load_robot
 from motion_nodes.model.robot import Robot
 from motion_nodes.robot_setup.robot_source import search_from
@@ -198,9 +199,9 @@ def _code_digest() -> bytes:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold a lock file, so that only one of several processes derives a robot."""
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    descriptor = open_private(path)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock(descriptor, math.inf)
         yield
     finally:
         os.close(descriptor)

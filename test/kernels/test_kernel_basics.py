@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from motion_nodes.kernels.control_flow import FunctionBuilder
 from motion_nodes.kernels.ir_value import IrValue, Pointer
 from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.memory_layout import FieldLayout, Fields
-from motion_nodes.kernels.private_files import is_private, open_private
+from motion_nodes.kernels.private_files import is_private, lock, open_private
 from motion_nodes.kernels.simd import Lanes
 
 INTEGERS = """declare i64 @llvm.cttz.i64(i64, i1)
@@ -155,3 +156,18 @@ def test_private_files_belong_to_this_user_alone(tmp_path: Path):
         with pytest.raises(OSError):
             open_private(refused)
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_lock_of_a_file_is_exclusive_and_ends_with_its_descriptor(tmp_path: Path):
+    first, second = (open_private(tmp_path / "file") for _ in range(2))
+    assert lock(first, 0.0)
+    assert lock(first, 0.0)  # it has it
+    assert not lock(second, 0.0)
+    assert not lock(second, 0.05)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(lock, second, 60.0)
+        os.close(first)
+        assert waiting.result()
+    os.close(second)
+    with pytest.raises(OSError):
+        lock(second, 0.0)
