@@ -26,7 +26,7 @@ from motion_nodes.planning.pipeline import PlanOptions
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
 from motion_nodes.ros.messages.path_constraints import path_constraints_of
-from motion_nodes.ros.messages.plan_messages import scaling, state_message, trajectory_message
+from motion_nodes.ros.messages.plan_messages import scaling, trajectory_message
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
@@ -65,18 +65,18 @@ def straight_path(
         )
         if constraints and found.stop is not CartesianStop.START:
             found = within_constraints(checker, found, constraints)
+        if found.stop is CartesianStop.START:
+            free = checker.exact.is_free(context.start)
+            code = Codes.START_STATE_INVALID if free else Codes.START_STATE_IN_COLLISION
+            raise RequestRejected(code, found.reason)
+        trajectory = _timed(request, checker, found.path, speed)
+    except RequestRejected:
+        raise
     except MotionError as error:
         code = ERROR_CODES.get(type(error), Codes.INVALID_GOAL_CONSTRAINTS)
         raise RequestRejected(code, str(error)) from None
-    if found.stop is CartesianStop.START:
-        free = checker.exact.is_free(context.start)
-        code = Codes.START_STATE_INVALID if free else Codes.START_STATE_IN_COLLISION
-        raise RequestRejected(code, found.reason)
-    trajectory = _timed(request, checker, found.path, speed)
-    positions = dict(zip(requests.robot.joint_names, q.tolist(), strict=True))
-    frame = requests.robot.base_frame
-    response.start_state = state_message(positions, requests.stamp(), frame)
-    response.solution = trajectory_message(trajectory, frame)
+    response.start_state = requests.start_message(q)
+    response.solution = trajectory_message(trajectory, requests.robot.base_frame)
     response.fraction = found.fraction
     return "; ".join(filter(None, [found.reason, *context.notes]))
 
