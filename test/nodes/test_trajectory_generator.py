@@ -212,6 +212,7 @@ def test_a_linear_motion_and_methods_are_chosen_by_parameter(generator):
         (waypoints(WAY, names=(ARM[1], *ARM[1:])), "more than once"),
         (waypoints(WAY, times=[0.0, 2.0, 1.0]), "time of waypoint 2 .* is not after"),
         (waypoints(WAY, times=[0.0, 0.05, 0.1]), "cannot be kept to their times"),
+        (waypoints(WAY, times=[0.0, 1e9, 2e9]), "the motion takes 2e.09 s, which is more than"),
         (waypoints(WAY + 5.0), "its limits are"),
         (JointTrajectory(joint_names=list(ARM)), "no points"),
         (JointTrajectory(), "names no joints"),
@@ -299,6 +300,8 @@ def test_waypoints_may_be_constraints_and_begin_at_a_state(generator):
         (WAY[:1], {}, Codes.INVALID_MOTION_PLAN, "at least 2"),
         (WAY + math.inf, {}, Codes.INVALID_MOTION_PLAN, "has inf"),
         (WAY, {"max_velocity_scaling_factor": 2.0}, Codes.INVALID_MOTION_PLAN, "is 2.0; allowed"),
+        (WAY, {"max_velocity_scaling_factor": 1e-6}, Codes.INVALID_MOTION_PLAN, "is more than"),
+        (WAY, {"max_cartesian_speed": 1e-9}, Codes.INVALID_MOTION_PLAN, "is more than"),
         (WAY, {"group_name": "leg"}, Codes.INVALID_GROUP_NAME, "leg"),
         (WAY, {"planner_id": "saturate"}, Codes.INVALID_MOTION_PLAN, "Did you mean 'saturation'"),
         (WAY, {"goal_constraints": [Constraints()]}, Codes.INVALID_GOAL_CONSTRAINTS, "planning"),
@@ -335,4 +338,30 @@ def test_with_execute_the_robot_goes_there(generator):
         client.wait(lambda: len(generator.status) == 2, "its end")
         assert "execution succeeded" in generator.status.newest.message
     finally:
+        assert client.set_parameters(NODE, execute=False).successful
+
+
+def test_a_request_under_way_is_not_executed_after_the_deactivation(generator):
+    client = generator.client
+    joints = client.listen(JointState, "/joint_states", BEST_EFFORT)
+    client.wait(lambda: len(joints), "the robot")
+
+    def place() -> np.ndarray:
+        newest = dict(zip(joints.newest.name, joints.newest.position, strict=True))
+        return np.array([newest[name] for name in ARM])
+
+    before = place()
+    phases = np.arange(10_000)[:, None] * 0.3
+    assert client.set_parameters(NODE, execute=True).successful
+    try:
+        # Their trajectory takes about a second to compute.
+        generator._waypoints.publish(
+            waypoints(before + 0.1 * np.sin(phases) * [1, 0, 0, 1, 0, 1, 0])
+        )
+        client.spin(0.3)
+        assert client.change_state(NODE, "deactivate")
+        client.spin(4.0)
+        np.testing.assert_allclose(place(), before, atol=1e-3)
+    finally:
+        assert client.change_state(NODE, "activate")
         assert client.set_parameters(NODE, execute=False).successful

@@ -60,7 +60,7 @@ class StopCause(enum.Enum):
     CLIENT = "canceled by its client"
     EVENT = "stopped by trajectory_execution_event"
     NEWER = "preempted by a newer motion"
-    NODE = "the planner is being deactivated"
+    NODE = "the node is being deactivated"
     SUITE = "the suite was stopped"
 
 
