@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of the trajectory generator for a robot with several tips, and of changing joints."""
+"""Requests of the trajectory generator: several tips, many orders of joints, stops meanwhile."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import threading
 
 import numpy as np
 import pytest
-from moveit_msgs.msg import GenericTrajectory, MotionPlanRequest
+from moveit_msgs.msg import GenericTrajectory, MotionPlanRequest, MoveItErrorCodes
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from two_arms import TIPS, write_two_arms
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.trajectory.generator_params import TrajectoryGeneratorParams
 from motion_nodes.nodes.trajectory.generator_requests import MAX_CHECKERS, GeneratorRequests
+from motion_nodes.nodes.trajectory_generator import TrajectoryGeneratorNode
+from motion_nodes.ros.clients.trajectory_execution import ExecutionResult
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.parameters import declared
 from motion_nodes.scene.scene import Scene
@@ -63,3 +66,56 @@ def test_checkers_of_many_orders_of_joints_are_bounded(requests):
         assert made.trajectory.joint_names == order
     assert len(requests._checkers) <= MAX_CHECKERS
     assert np.isfinite(made.trajectory.positions).all()
+
+
+@pytest.mark.parametrize("end", ["halt", "stopped", "newer"])
+def test_a_request_under_way_is_not_executed_after_the_end(ros, monkeypatch, end):
+    node = TrajectoryGeneratorNode(
+        ros_args=["--ros-args", "-p", "robot:=franka", "-p", "execute:=true", "-p",
+                  "autostart:=false"]
+    )  # fmt: skip
+    try:
+        node.trigger_configure()
+        assert node.failure is None
+        joints = node.robot.group("arm").joints
+        message = asked(node.requests, joints).reference_trajectories[0].joint_trajectory[0]
+        made = node.requests.from_waypoints(message)
+        begun, go, generated, executed = threading.Event(), threading.Event(), [], []
+
+        def generate(name: str, *, waits: bool):
+            def job():
+                generated.append(name)
+                if waits:
+                    begun.set()
+                    assert go.wait(30.0)
+                return made
+
+            return job
+
+        def execute(motion, _message):
+            executed.append(generated[-1])
+            return ExecutionResult(MoveItErrorCodes.SUCCESS, "")
+
+        run, finished = node._run, threading.Event()
+
+        def run_and_tell(job):
+            try:
+                run(job)
+            finally:
+                finished.set()
+
+        monkeypatch.setattr(node, "_run", run_and_tell)
+        monkeypatch.setattr(node._execution, "execute", execute)
+        node._enqueue("waypoints", generate("first", waits=True))
+        assert begun.wait(30.0)
+        node._enqueue("waypoints", generate("second", waits=False))
+        if end != "newer":
+            node.halt() if end == "halt" else node.stopped("the suite was stopped")
+        go.set()
+        assert finished.wait(30.0)
+        node._queue.put(None)
+        node._worker.join()
+        assert executed == (["second"] if end == "newer" else [])
+        assert generated == (["first", "second"] if end == "newer" else ["first"])
+    finally:
+        node.destroy_node()

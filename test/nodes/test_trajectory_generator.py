@@ -339,29 +339,3 @@ def test_with_execute_the_robot_goes_there(generator):
         assert "execution succeeded" in generator.status.newest.message
     finally:
         assert client.set_parameters(NODE, execute=False).successful
-
-
-def test_a_request_under_way_is_not_executed_after_the_deactivation(generator):
-    client = generator.client
-    joints = client.listen(JointState, "/joint_states", BEST_EFFORT)
-    client.wait(lambda: len(joints), "the robot")
-
-    def place() -> np.ndarray:
-        newest = dict(zip(joints.newest.name, joints.newest.position, strict=True))
-        return np.array([newest[name] for name in ARM])
-
-    before = place()
-    phases = np.arange(10_000)[:, None] * 0.3
-    assert client.set_parameters(NODE, execute=True).successful
-    try:
-        # Their trajectory takes about a second to compute.
-        generator._waypoints.publish(
-            waypoints(before + 0.1 * np.sin(phases) * [1, 0, 0, 1, 0, 1, 0])
-        )
-        client.spin(0.3)
-        assert client.change_state(NODE, "deactivate")
-        client.spin(4.0)
-        np.testing.assert_allclose(place(), before, atol=1e-3)
-    finally:
-        assert client.change_state(NODE, "activate")
-        assert client.set_parameters(NODE, execute=False).successful
