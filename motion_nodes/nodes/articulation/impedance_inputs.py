@@ -37,6 +37,7 @@ from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
 from motion_nodes.ros.loop_services import respond_from_loop
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
 from motion_nodes.ros.messages.stamps import command_time
+from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
 from motion_nodes.ros.transforms import frame_id, frame_prefix
 
@@ -250,8 +251,7 @@ class ImpedanceInputs:
         X_BF, poses, times = self._frame(message.header.frame_id), [], []
         for k, point in enumerate(message.points):
             poses.append(X_BF @ pose_of(point.point.pose, f"pose {k} of the trajectory")[0])
-            since = point.time_from_start
-            times.append(since.sec + 1e-9 * since.nanosec)
+            times.append(seconds(point.time_from_start))
         return PoseTrajectory(times, poses)
 
     def _wrench_of(self, message: WrenchStamped) -> Array:
