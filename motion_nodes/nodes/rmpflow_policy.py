@@ -161,6 +161,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
 
     def activate(self) -> None:
         """Start without a target."""
+        self._inputs.reset()
         self._follower.reset()
         self._slow = RateLoop(SLOW_RATE, self._slow_tick, self._slow_crashed, "rmpflow scene")
         self._slow.start()
