@@ -136,7 +136,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
             lambda: self._robot.positions(update=follower.silent),
             self._request_transforms,
         )
-        self._policy_services = PolicyServices(self, follower, self._inputs)
+        PolicyServices(self, follower, self._inputs)
         self._out = self.advertise(JointState, f"{params.controller}/reference")
         self._writer = JointStateWriter(self._out, policy.active_joints)
         inspector = PolicyInspector(robot, policy.active_joints, tool, settings)
