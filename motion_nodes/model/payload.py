@@ -35,6 +35,11 @@ class Payload:
         """Validate the numbers."""
         object.__setattr__(self, "mass", _checked(self.mass, self.center))
 
+    @property
+    def too_heavy(self) -> str:
+        """Statement that a robot cannot carry it, for errors."""
+        return f"a payload of {self.mass:g} kg at {self.link} is too heavy"
+
     def efforts_batch(self, kinematics: Kinematics, Q: Array, V: Array, A: Array) -> Array:
         """Compute the additional efforts due to the payload in k states.
 

@@ -36,6 +36,18 @@ def planner(module_suite, module_client):
     arm.close()
 
 
+def line(planner, **fields):
+    """Request a straight line downwards; return the answer."""
+    request = GetCartesianPath.Request(group_name="arm", max_step=0.01, start_state=state(HOME))
+    tip = FRANKA.group("arm").tip
+    X = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame).pose(FRANKA.home, tip)
+    X[2, 3] -= 0.1
+    request.waypoints = [pose_message(X)]
+    for name, value in fields.items():
+        setattr(request, name, value)
+    return planner.client.call(GetCartesianPath, "/compute_cartesian_path", request)
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
@@ -49,17 +61,24 @@ def planner(module_suite, module_client):
 def test_a_motion_that_would_take_days_is_refused(planner, fields, words):
     _, text = planner.refused(ASIDE, **fields)
     assert words in text
-    request = GetCartesianPath.Request(group_name="arm", max_step=0.01, start_state=state(HOME))
-    tip = FRANKA.group("arm").tip
-    X = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame).pose(FRANKA.home, tip)
-    X[2, 3] -= 0.1
-    request.waypoints = [pose_message(X)]
-    for name, value in fields.items():
-        setattr(request, name, value)
-    answer = planner.client.call(GetCartesianPath, "/compute_cartesian_path", request)
+    answer = line(planner, **fields)
     assert answer.error_code.val != Codes.SUCCESS
     assert words in answer.error_code.message
     assert not answer.solution.joint_trajectory.points
+
+
+def test_a_line_with_a_payload_that_is_too_heavy_is_refused(planner):
+    change = planner.client.set_parameters
+    assert line(planner).error_code.val == Codes.SUCCESS
+    try:
+        assert change("/move_group", payload__mass=60.0).successful
+        answer = line(planner)
+        assert answer.error_code.val != Codes.SUCCESS
+        assert "60 kg at panda_hand_tcp is too heavy" in answer.error_code.message
+        assert change("/move_group", effort_share=0.0).successful
+        assert line(planner).error_code.val == Codes.SUCCESS
+    finally:
+        assert change("/move_group", payload__mass=0.0, effort_share=0.9).successful
 
 
 def with_point(**fields):

@@ -11,8 +11,10 @@ from moveit_msgs.msg import MoveItErrorCodes
 
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.poses import inverse
+from motion_nodes.model.robot import Group
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.planner.plan_jobs import tool_speed
+from motion_nodes.nodes.planner.planner_params import payload_of
 from motion_nodes.nodes.planner.planning_requests import ERROR_CODES, PlanningRequests
 from motion_nodes.planning.cartesian import (
     CartesianOptions,
@@ -69,7 +71,7 @@ def straight_path(
             free = checker.exact.is_free(context.start)
             code = Codes.START_STATE_INVALID if free else Codes.START_STATE_IN_COLLISION
             raise RequestRejected(code, found.reason)
-        trajectory = _timed(request, checker, found.path, speed)
+        trajectory = _timed(requests, group, request, checker, found.path, speed)
     except RequestRejected:
         raise
     except MotionError as error:
@@ -110,9 +112,15 @@ def _options(request: Any) -> CartesianOptions:
 
 
 def _timed(
-    request: Any, checker: CollisionChecker, path: np.ndarray, speed: tuple[str, float] | None
+    requests: PlanningRequests,
+    group: Group,
+    request: Any,
+    checker: CollisionChecker,
+    path: np.ndarray,
+    speed: tuple[str, float] | None,
 ) -> JointTrajectory:
     """Return the trajectory along a path; a single point if the path has no length."""
+    params = requests.params()
     velocity = scaling(request.max_velocity_scaling_factor, "max_velocity_scaling_factor")
     acceleration = scaling(
         request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"
@@ -126,6 +134,8 @@ def _timed(
         velocity_scaling=velocity,
         acceleration_scaling=acceleration,
         avoid_collisions=request.avoid_collisions,
+        effort_share=params.effort_share,
+        payload=payload_of(params, group),
     )
     if speed is not None:
         motion = with_tool_speed(motion, checker, *speed)
