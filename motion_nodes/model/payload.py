@@ -35,11 +35,6 @@ class Payload:
         """Validate the numbers."""
         object.__setattr__(self, "mass", _checked(self.mass, self.center))
 
-    @property
-    def too_heavy(self) -> str:
-        """Statement that a robot cannot carry it, for errors."""
-        return f"a payload of {self.mass:g} kg at {self.link} is too heavy"
-
     def efforts_batch(self, kinematics: Kinematics, Q: Array, V: Array, A: Array) -> Array:
         """Compute the additional efforts due to the payload in k states.
 
@@ -163,6 +158,11 @@ def _checked(mass: float, center: ArrayLike) -> float:
             f"got {mass} and {c.tolist()}"
         )
     return float(mass)
+
+
+def too_heavy(payload: Payload) -> str:
+    """Return the statement that a robot cannot carry a payload, for errors."""
+    return f"a payload of {payload.mass:g} kg at {payload.link} is too heavy"
 
 
 def payload_of(

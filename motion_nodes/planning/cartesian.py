@@ -20,7 +20,7 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose, bad_pose
 from motion_nodes.model.group_kinematics import GroupKinematics
-from motion_nodes.model.payload import Payload
+from motion_nodes.model.payload import Payload, too_heavy
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
@@ -326,7 +326,7 @@ def cartesian_motion(
         checker.robot, checker.joint_names, checker.positions, effort_share, payload
     )
     if payload is not None and efforts is not None and (words := efforts.overload(path)[1]):
-        raise Infeasible(f"{payload.too_heavy}: {words}")
+        raise Infeasible(f"{too_heavy(payload)}: {words}")
     for blend in (BLEND, 0.0):
         motion = retime(
             path,

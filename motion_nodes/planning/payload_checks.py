@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from motion_nodes.model.payload import too_heavy
 from motion_nodes.planning.goal_sampling import is_exact
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.start_state import configuration
@@ -36,7 +37,7 @@ def overloaded(request: PlanRequest, options: PlanOptions) -> PlanResult | None:
         q = configuration(request.checker, given, what)
         words = efforts.overload(q)[1] if np.isfinite(q).all() else ""
         if words:
-            return PlanResult(status, None, f"{options.payload.too_heavy} at {what}: {words}")
+            return PlanResult(status, None, f"{too_heavy(options.payload)} at {what}: {words}")
     return None
 
 
@@ -49,7 +50,7 @@ def bearable(plan: MotionPlan, request: PlanRequest, options: PlanOptions) -> Mo
     if not words:
         return plan
     share = 100.0 * k / max(1, len(points.times) - 1)
-    reason = f"{options.payload.too_heavy} after {share:.0f} % of the motion: {words}"
+    reason = f"{too_heavy(options.payload)} after {share:.0f} % of the motion: {words}"
     result = replace(plan.result, status=PlanStatus.INVALID_PATH, path=None, reason=reason)
     return replace(plan, result=result, trajectory=None, motion=None)
 

@@ -119,7 +119,7 @@ class TimedPath(Trajectory):
 
         Raises:
             InvalidCommand: a step that is not finite and positive.
-            Infeasible: more than :data:`.POINTS` points.
+            Infeasible: more than 100 000 points.
         """
         times = self._divided(time_step)
         near = np.diff(times) < _NEAREST
