@@ -160,6 +160,11 @@ def _checked(mass: float, center: ArrayLike) -> float:
     return float(mass)
 
 
+def too_heavy(payload: Payload) -> str:
+    """Return the statement that a robot cannot carry a payload, for errors."""
+    return f"a payload of {payload.mass:g} kg at {payload.link} is too heavy"
+
+
 def payload_of(
     wrench: Array, R_BT: Array, mass: float, center: ArrayLike, min_mass: float = 0.02
 ) -> tuple[float, Array]:

@@ -27,6 +27,7 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import set_stamp
+from motion_nodes.ros.loop_services import respond_from_loop
 from motion_nodes.ros.names import JOINT_CONTROLLER, under
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
@@ -184,9 +185,11 @@ class ArticulationGraphNode(MotionNode[ArticulationGraphParams]):
 
     def _on_reset(self, _request: Any, response: Any) -> Any:
         """Reset the inputs."""
-        self.in_loop(self._clear)
-        response.success, response.message = True, "inputs were reset to the parameters"
-        return response
+        return respond_from_loop(self, response, self._reset)
+
+    def _reset(self) -> str:
+        self._clear()
+        return "inputs were reset to the parameters"
 
 
 def inputs_of(params: ArticulationGraphParams) -> GraphInputs:

@@ -279,7 +279,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
     def _compute_ik_batch(self, request: Any, response: Any) -> Any:
         try:
             require_active(self)
-            note = self._batches.solve(self._requests, request, response)
+            note = self._batches.solve(self._requests, request, response, lambda: not self.active)
         except RequestRejected as error:
             set_code(response.error_code, error.code, str(error), self.get_name())
             return response

@@ -263,7 +263,7 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
 
 
 def _on_floor(placement: RobotPlacement, height: float) -> RobotPlacement:
-    """Return the placement of a wheeled robot at the height of the floor."""
+    """Return the placement of a robot with a floating base at the height of the floor."""
     X_WR = placement.X_WR.copy()
     X_WR[2, 3] = height
     return RobotPlacement(placement.robot, placement.name, X_WR)

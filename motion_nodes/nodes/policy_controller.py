@@ -158,7 +158,7 @@ class PolicyControllerNode(RobotNode[LearnedPolicyParams]):
 
     def notice(self) -> str:
         """Return how to command the robot."""
-        return f"{self.get_name()} plays {self.params.policy}; drive it by ~/cmd_vel"
+        return f"{self.get_name()} plays {self.params.policy}; {self._commands.notice}"
 
     def diagnose(self, report: Report) -> None:
         """Report mode, faults, ages and the duration of the network's evaluation."""

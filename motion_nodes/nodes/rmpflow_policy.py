@@ -136,7 +136,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
             lambda: self._robot.positions(update=follower.silent),
             self._request_transforms,
         )
-        self._policy_services = PolicyServices(self, follower, self._inputs)
+        PolicyServices(self, follower, self._inputs)
         self._out = self.advertise(JointState, f"{params.controller}/reference")
         self._writer = JointStateWriter(self._out, policy.active_joints)
         inspector = PolicyInspector(robot, policy.active_joints, tool, settings)
@@ -161,6 +161,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
 
     def activate(self) -> None:
         """Start without a target."""
+        self._inputs.reset()
         self._follower.reset()
         self._slow = RateLoop(SLOW_RATE, self._slow_tick, self._slow_crashed, "rmpflow scene")
         self._slow.start()

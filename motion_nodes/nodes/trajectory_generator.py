@@ -39,7 +39,11 @@ from motion_nodes.nodes.trajectory.generator_requests import (
 )
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.trajectory_client import TrajectoryClient
-from motion_nodes.ros.clients.trajectory_execution import StopCause, TrajectoryExecution
+from motion_nodes.ros.clients.trajectory_execution import (
+    ExecutedMotion,
+    StopCause,
+    TrajectoryExecution,
+)
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.concurrency.service_threads import ServiceThreads
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
@@ -71,6 +75,8 @@ class _Job(NamedTuple):
 
     topic: str
     generate: Callable[[], GeneratedMotion]
+    motion: ExecutedMotion
+    """Its execution, added before it begins, so that it can be stopped at any time."""
 
 
 class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
@@ -172,16 +178,11 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
 
     def stopped(self, why: str) -> None:
         """Stop execution and drop queued requests."""
-        self._cancel_all(StopCause.SUITE, why)
+        self._execution.stop_all(StopCause.SUITE, why)
 
     def halt(self) -> None:
         """Stop execution and drop queued requests."""
-        self._cancel_all(StopCause.NODE)
-
-    def _cancel_all(self, cause: StopCause, reason: str = "") -> None:
-        self._execution.stop_all(cause, reason)
-        while not self._queue.empty():
-            self._queue.get_nowait()
+        self._execution.stop_all(StopCause.NODE)
 
     def waiting_for(self) -> str:
         """Return why the robot's state is unknown."""
@@ -191,7 +192,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         """Report active motions, request counts and the planning scene."""
         labels = self._execution.labels
         if labels:
-            report.note("OK", f"executing {', '.join(labels)}")
+            report.note("OK", f"active: {', '.join(labels)}")
         for outcome, count in self._counts.items():
             report.value(f"requests {outcome}", count)
         report.value("requests waiting", self._queue.qsize())
@@ -213,7 +214,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
             self._publish_status(topic, DiagnosticStatus.ERROR, text)
             return
         self._execution.stop_all(StopCause.NEWER)
-        self._queue.put(_Job(topic, generate))
+        self._queue.put(_Job(topic, generate, self._execution.add(topic)))
 
     def _process(self) -> None:
         while (job := self._queue.get()) is not None:
@@ -225,8 +226,12 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
             except Exception as error:
                 self.get_logger().error(f"{job.topic} failed:\n{traceback.format_exc()}")
                 self._publish_status(job.topic, DiagnosticStatus.ERROR, f"failed: {error}")
+            finally:
+                self._execution.remove(job.motion)
 
     def _run(self, job: _Job) -> None:
+        if job.motion.stopped in (StopCause.NODE, StopCause.SUITE):
+            return
         generated = job.generate()
         message = trajectory_message(generated.trajectory, self._base).joint_trajectory
         self._publish(generated, message)
@@ -236,14 +241,8 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
             self._publish_status(job.topic, DiagnosticStatus.OK, text, generated)
             return
         self._publish_status(job.topic, DiagnosticStatus.OK, f"{text}; executing", generated)
-        motion = self._execution.add(job.topic)
-        try:
-            if not self._queue.empty():
-                motion.stop(StopCause.NEWER)
-            self._execution.claim(motion, generated.motion.joint_names)
-            result = self._execution.execute(motion, message)
-        finally:
-            self._execution.remove(motion)
+        self._execution.claim(job.motion, generated.motion.joint_names)
+        result = self._execution.execute(job.motion, message)
         if result.code == Codes.SUCCESS:
             self._publish_status(job.topic, DiagnosticStatus.OK, "execution succeeded", generated)
         else:

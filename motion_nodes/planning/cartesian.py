@@ -20,6 +20,7 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose, bad_pose
 from motion_nodes.model.group_kinematics import GroupKinematics
+from motion_nodes.model.payload import Payload, too_heavy
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
@@ -30,9 +31,10 @@ from motion_nodes.planning.pose_solvers import pose_solver
 from motion_nodes.planning.start_state import START_TOLERANCE, check_start, in_words
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.blended_path import CornerBlending
-from motion_nodes.trajectory.path_efforts import effort_limits
+from motion_nodes.trajectory.path_efforts import EFFORT_SHARE, effort_limits
 from motion_nodes.trajectory.time_parameterization import retime
 from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.trajectory.trajectory import Infeasible
 
 BLEND = 1e-3
 """Max deviation of the joints at the corners between steps [rad or m]: the tool stays on its line.
@@ -300,6 +302,8 @@ def cartesian_motion(
     velocity_scaling: float = 1.0,
     acceleration_scaling: float = 1.0,
     avoid_collisions: bool = True,
+    effort_share: float = EFFORT_SHARE,
+    payload: Payload | None = None,
 ) -> TimedPath:
     """Return the motion along a Cartesian path; its blended corners are verified, too.
 
@@ -309,11 +313,20 @@ def cartesian_motion(
         velocity_scaling: fraction of the velocity limits.
         acceleration_scaling: fraction of the acceleration limits.
         avoid_collisions: False to ignore obstacles on lines and corners.
+        effort_share: fraction of the effort limits that may be used; 0: not considered.
+        payload: for the effort limits; None: nothing is carried.
 
     Raises:
         InvalidConfig: limits that permit no motion.
+        Infeasible: the payload overloads a drive along the path.
+        UnknownFrame: the payload is at a link that the robot does not have.
     """
     is_free = checker.exact.are_free if avoid_collisions else None
+    efforts = effort_limits(
+        checker.robot, checker.joint_names, checker.positions, effort_share, payload
+    )
+    if payload is not None and efforts is not None and (words := efforts.overload(path)[1]):
+        raise Infeasible(f"{too_heavy(payload)}: {words}")
     for blend in (BLEND, 0.0):
         motion = retime(
             path,
@@ -321,7 +334,7 @@ def cartesian_motion(
             velocity_scaling=velocity_scaling,
             acceleration_scaling=acceleration_scaling,
             blending=CornerBlending(blend, is_free),
-            efforts=effort_limits(checker.robot, checker.joint_names, checker.positions),
+            efforts=efforts,
         )
         driven = motion.points(_BETWEEN).positions
         if not avoid_collisions or sweep_path(checker, driven).free:

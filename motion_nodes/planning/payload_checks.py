@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from motion_nodes.model.payload import too_heavy
 from motion_nodes.planning.goal_sampling import is_exact
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.start_state import configuration
@@ -24,7 +25,7 @@ def overloaded(request: PlanRequest, options: PlanOptions) -> PlanResult | None:
         UnknownFrame: the payload is at a link that the robot does not have.
     """
     efforts = _efforts(request, options)
-    if efforts is None:
+    if efforts is None or options.payload is None:
         return None
     # Not a start status: recovery is attempted for those.
     ends = [(PlanStatus.INVALID_PATH, "the start", request.start)]
@@ -36,20 +37,20 @@ def overloaded(request: PlanRequest, options: PlanOptions) -> PlanResult | None:
         q = configuration(request.checker, given, what)
         words = efforts.overload(q)[1] if np.isfinite(q).all() else ""
         if words:
-            return PlanResult(status, None, f"{_carrying(options)} at {what}: {words}")
+            return PlanResult(status, None, f"{too_heavy(options.payload)} at {what}: {words}")
     return None
 
 
 def bearable(plan: MotionPlan, request: PlanRequest, options: PlanOptions) -> MotionPlan:
     """Return a plan, or its rejection if the payload overloads a drive along it."""
     efforts, points = _efforts(request, options), plan.trajectory
-    if efforts is None or points is None:
+    if efforts is None or options.payload is None or points is None:
         return plan
     k, words = efforts.overload(points.positions)
     if not words:
         return plan
     share = 100.0 * k / max(1, len(points.times) - 1)
-    reason = f"{_carrying(options)} after {share:.0f} % of the motion: {words}"
+    reason = f"{too_heavy(options.payload)} after {share:.0f} % of the motion: {words}"
     result = replace(plan.result, status=PlanStatus.INVALID_PATH, path=None, reason=reason)
     return replace(plan, result=result, trajectory=None, motion=None)
 
@@ -60,8 +61,3 @@ def _efforts(request: PlanRequest, options: PlanOptions) -> PathEfforts | None:
         return None
     robot, joints = checker.robot, checker.joint_names
     return PathEfforts(robot, joints, checker.positions, share, options.payload)
-
-
-def _carrying(options: PlanOptions) -> str:
-    assert options.payload is not None
-    return f"a payload of {options.payload.mass:g} kg at {options.payload.link} is too heavy"

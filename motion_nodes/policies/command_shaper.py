@@ -23,17 +23,30 @@ class CommandShaper:
         Raises:
             InvalidConfig: different lengths, or limits that are not above zero.
         """
-        self._max = np.asarray(max_command, dtype=np.float64)
-        self._rate = np.asarray(max_rate, dtype=np.float64)
-        if self._max.ndim != 1 or self._max.shape != self._rate.shape:
+        self.set_limits(max_command, max_rate)
+        self.reset()
+
+    def set_limits(self, max_command: ArrayLike, max_rate: ArrayLike) -> None:
+        """Change the limits; the command continues, and returns into its range at the new rate.
+
+        Args:
+            max_command: see the constructor.
+            max_rate: see the constructor.
+
+        Raises:
+            InvalidConfig: different lengths, or limits that are not above zero.
+        """
+        most = np.asarray(max_command, dtype=np.float64)
+        rate = np.asarray(max_rate, dtype=np.float64)
+        if most.ndim != 1 or most.shape != rate.shape:
             raise InvalidConfig(
-                f"max_command has {self._max.size} values, max_command_rate {self._rate.size}; "
+                f"max_command has {most.size} values, max_command_rate {rate.size}; "
                 "both must have the size of the command",
                 field="max_command",
             )
-        if not (self._max > 0.0).all() or not (self._rate > 0.0).all():
+        if not (most > 0.0).all() or not (rate > 0.0).all():
             raise InvalidConfig("max_command and max_command_rate must be above zero")
-        self.reset()
+        self._max, self._rate = most, rate
 
     @property
     def value(self) -> Array:
@@ -51,7 +64,7 @@ class CommandShaper:
         self._value = np.zeros_like(self._max)
 
     def set_target(self, command: ArrayLike) -> None:
-        """Set the target, clipped to the range.
+        """Set the target, which is clipped to the range.
 
         Raises:
             InvalidCommand: another length, or values that are not finite; nothing changes.
@@ -61,10 +74,10 @@ class CommandShaper:
             raise InvalidCommand(
                 f"a command must be {self._max.size} finite numbers, got {values.tolist()}"
             )
-        self._target = values.clip(-self._max, self._max)
+        self._target = values.copy()
 
     def step(self, dt: float) -> Array:
         """Return the command after a time [s], shape (m,)."""
-        change = dt * self._rate
-        self._value = self._value + (self._target - self._value).clip(-change, change)
+        change, target = dt * self._rate, self._target.clip(-self._max, self._max)
+        self._value = self._value + (target - self._value).clip(-change, change)
         return self.value

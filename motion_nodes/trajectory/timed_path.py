@@ -10,10 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.kernels.timing.path_pieces import limit_use, path_states, spanned
+from motion_nodes.model.bounds import POINTS
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.trajectory import Trajectory, TrajectorySample, check_time_step
+from motion_nodes.trajectory.trajectory import (
+    Trajectory,
+    TrajectorySample,
+    check_samples,
+    check_time_step,
+)
 
 Array = NDArray[np.float64]
 
@@ -113,6 +119,7 @@ class TimedPath(Trajectory):
 
         Raises:
             InvalidCommand: a step that is not finite and positive.
+            Infeasible: more than 100 000 points.
         """
         times = self._divided(time_step)
         near = np.diff(times) < _NEAREST
@@ -133,7 +140,9 @@ class TimedPath(Trajectory):
         check_time_step(time_step)
         spans = np.diff(self.times)
         longest = time_step * np.where(self.path.bent[self.piece], 1.0, _ON_LINES)
-        parts = np.maximum(np.ceil(spans / longest - 1e-9), 1.0).astype(np.intp)
+        counts = np.maximum(np.ceil(spans / longest - 1e-9), 1.0)
+        check_samples(counts.sum(), POINTS, self.duration)
+        parts = counts.astype(np.intp)
         share = (np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)) / np.repeat(
             parts, parts
         )

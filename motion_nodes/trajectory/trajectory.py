@@ -14,6 +14,9 @@ from motion_nodes.errors import InvalidCommand
 
 Array = NDArray[np.float64]
 
+MAX_SAMPLES = 1_000_000
+"""Max number of samples of a trajectory; more would exhaust the memory."""
+
 
 class Infeasible(InvalidCommand):
     """A well-formed request that cannot be satisfied within the limits."""
@@ -48,6 +51,24 @@ def check_time_step(time_step: float) -> None:
     """
     if not (math.isfinite(time_step) and time_step > 0.0):
         raise InvalidCommand(f"time step is {time_step} s; it must be finite and above 0")
+
+
+def check_samples(count: float, most: int, duration: float) -> None:
+    """Raise an error for too many samples, before memory is allocated for them.
+
+    Args:
+        count: number of samples; NaN or infinite for an overflow.
+        most: max number of samples.
+        duration: of the motion [s], for the error.
+
+    Raises:
+        Infeasible: names the duration and the max.
+    """
+    if not count <= most:
+        raise Infeasible(
+            f"the motion takes {duration:.4g} s, which is more than {most} samples; increase "
+            "scaling factors or speed limits, or the time step"
+        )
 
 
 class Trajectory(ABC):
@@ -100,8 +121,10 @@ class Trajectory(ABC):
 
         Raises:
             InvalidCommand: a step that is not finite and positive.
+            Infeasible: more than :data:`MAX_SAMPLES` times.
         """
         check_time_step(time_step)
+        check_samples(self.duration / time_step, MAX_SAMPLES, self.duration)
         count = int(self.duration / time_step + 1e-9) + 1
         times = self.start_time + time_step * np.arange(count)
         if times[-1] < self.end_time - 1e-9:

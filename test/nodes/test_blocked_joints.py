@@ -288,6 +288,17 @@ def test_a_max_effort_that_makes_no_sense_moves_nothing(arm, effort):
     assert arm.away(HOME) < 1e-6
 
 
+@pytest.mark.parametrize("efforts", [[8.0, -1.0], [8.0, np.nan]])
+def test_so_does_one_of_several_max_efforts(arm, efforts):
+    goal = ParallelGripperCommand.Goal(
+        command=JointState(name=FINGERS, position=[0.0, 0.0], effort=efforts)
+    )
+    status, _ = arm.send(goal, ParallelGripperCommand, f"/{PARALLEL_NAME}").result()
+    assert status == ABORTED
+    arm.wait_for_warning(f"max_effort is {efforts[1]}")
+    assert arm.away(HOME) < 1e-6
+
+
 def parallel(arm: JointClient, names: list[str], positions: list[float]) -> Call:
     goal = ParallelGripperCommand.Goal(command=JointState(name=names, position=positions))
     return arm.send(goal, ParallelGripperCommand, f"/{PARALLEL_NAME}")

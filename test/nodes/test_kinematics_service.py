@@ -238,6 +238,10 @@ def test_validity_names_the_limit(kinematics):
     answer = kinematics.valid(robot_state=state(HOME), constraints=limited)
     assert not answer.valid
     assert answer.constraint_result[0].distance == pytest.approx(0.9)
+    for group in ("", "gripper"):
+        answer = kinematics.valid(robot_state=state(HOME), constraints=limited, group_name=group)
+        assert not answer.valid
+        assert [r.distance for r in answer.constraint_result] == [pytest.approx(0.9)], group
 
 
 def test_joint_constraints_are_kept(kinematics):

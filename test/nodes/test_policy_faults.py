@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from policies.standing_policy import STANDING, write_standing_policy
 from policies.walker import NODE, Walker
+from rclpy.parameter import Parameter
 from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import Float64MultiArray
 
@@ -184,6 +185,43 @@ def test_a_network_that_is_slower_than_its_period_is_reported(ros, tmp_path):
         node.destroy_node()
 
 
+def test_a_changed_parameter_does_not_interrupt_the_command(ros, tmp_path):
+    folder = write_standing_policy(tmp_path)
+    node = PolicyControllerNode(
+        ros_args=["--ros-args", "-p", "robot:=go2", "-p", f"policy:={folder}", "-p",
+                  "autostart:=false"]
+    )  # fmt: skip
+    try:
+        node.trigger_configure()
+        node.activate()
+        assert node.notice().endswith("drive it by ~/cmd_vel")
+        commands = node._commands
+        commands._shaper.set_target([0.5, 0.0, 0.0])
+        assert commands.step(1.0)[0] == 0.5
+        values = [Parameter("cmd_vel_timeout", value=1.0),
+                  Parameter("max_command", value=[0.2, 0.5, 1.5])]  # fmt: skip
+        assert node.set_parameters_atomically(values).successful
+        assert commands.moving
+        rate = node.params.max_command_rate[0]
+        assert commands.step(0.01)[0] == pytest.approx(0.5 - 0.01 * rate)
+        assert commands.step(1.0)[0] == 0.2
+    finally:
+        node.destroy_node()
+
+
+def test_a_policy_without_twists_is_started_by_its_service(ros):
+    node = PolicyControllerNode(
+        ros_args=["--ros-args", "-p", "robot:=franka", "-p", "policy:=franka_drawer", "-p",
+                  "autostart:=false"]
+    )  # fmt: skip
+    try:
+        node.trigger_configure()
+        assert node.failure is None
+        assert node.notice().endswith("; start it by ~/run")
+    finally:
+        node.destroy_node()
+
+
 class Newest:
     """A polled subscription with one message or none."""
 
@@ -209,6 +247,21 @@ class PollingNode:
         return self.topics[topic]
 
     poll_bytes = poll
+
+
+@pytest.mark.parametrize("what", ["orientation", "angular_velocity"])
+def test_an_imu_without_a_measurement_is_a_fault(tmp_path, what):
+    node, robot = PollingNode(), load_robot("go2")
+    measured = Measurements(node, robot, load_policy(write_standing_policy(tmp_path), robot))
+    measured._at["joint_states"] = 0.0
+    message = Imu()
+    message.orientation.w = 1.0
+    for number, covariance in enumerate((0.0, -1.0, 0.0)):
+        getattr(message, f"{what}_covariance")[0] = covariance
+        node.topics["imu"].message = message
+        measured.take(0.1 * number)
+        expected = f"the IMU reports no {what} (covariance -1)" if covariance else ""
+        assert measured.fault(0.1 * number) == expected
 
 
 def test_observations_of_others_must_be_there_and_fresh():

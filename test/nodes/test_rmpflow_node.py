@@ -378,7 +378,12 @@ def test_pause_and_reset(policy):
     policy.rest()
     policy.switch(f"{POLICY}/pause", False)
     policy.wait_for("arrived")
+    request = ServoCommandType.Request(command_type=ServoCommandType.Request.JOINT_JOG)
+    assert policy.client.call(ServoCommandType, f"{SERVO}/switch_command_type", request).success
     assert policy.trigger(f"{POLICY}/reset").success
+    policy.wait_for("idle")
+    policy.sent.clear()
+    policy.client.repeat(policy.twist(linear_z=0.1), lambda: policy.sent, "any type of commands")
     policy.wait_for("idle")
 
 

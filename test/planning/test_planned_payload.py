@@ -10,10 +10,13 @@ import motion_nodes as mn
 from motion_nodes.errors import InvalidConfig, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.payload import PayloadDynamics
+from motion_nodes.planning.cartesian import cartesian_motion
 from motion_nodes.planning.planning_problem import PlanRequest, PlanStatus
 from motion_nodes.planning.recovered_plan import plan_with_recovery
 from motion_nodes.planning.recovery import RecoverySettings
 from motion_nodes.trajectory.path_efforts import PathEfforts
+from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.trajectory.trajectory import Infeasible
 
 FRANKA = mn.load_robot("franka")
 ARM, ROBOT = FRANKA["arm"], FRANKA.description
@@ -72,6 +75,23 @@ def test_payloads_beyond_the_effort_limits_are_rejected_by_joint():
     assert plan.trajectory is None
     assert "% of the motion" in plan.reason
     assert ARM.plan(ready, far, options=carrying(heavy, share=0.0)).success
+
+
+def test_lines_with_a_payload_respect_the_effort_limits_too():
+    path = np.array([ARM.state("ready"), [1.5, 0.9, 0.0, -0.6, 0.0, 1.6, 0.8]])
+    efforts = PathEfforts(ROBOT, ARM.joint_names, ROBOT.home, 0.6, LOAD)
+
+    def line(payload: mn.Payload | None, share: float = 0.6) -> TimedPath:
+        return cartesian_motion(
+            ARM.checker(), path, avoid_collisions=False, effort_share=share, payload=payload
+        )
+
+    empty, loaded = line(None), line(LOAD)
+    assert efforts.stretch(empty) > 1.01
+    assert efforts.stretch(loaded) <= 1.001
+    assert line(LOAD, share=0.0).duration <= empty.duration < loaded.duration
+    with pytest.raises(Infeasible, match="40 kg at panda_hand_tcp is too heavy: panda_joint"):
+        line(mn.Payload("panda_hand_tcp", 40.0))
 
 
 def test_invalid_payloads():

@@ -293,6 +293,11 @@ def test_commands_are_limited_in_range_and_rate():
         with pytest.raises(InvalidCommand):
             shaper.set_target(bad)
     assert shaper.moving
+    shaper.set_limits([0.5, 0.5, 1.5], [1.0, 2.0, 4.0])
+    np.testing.assert_allclose(shaper.step(0.1), [0.9, -0.2, 0.0])
+    with pytest.raises(InvalidConfig):
+        shaper.set_limits([0.5, -0.5, 1.5], [1.0, 2.0, 4.0])
+    np.testing.assert_allclose(shaper.step(1.0), [0.5, -0.2, 0.0])
     shaper.reset()
     assert not shaper.moving
     with pytest.raises(InvalidConfig):

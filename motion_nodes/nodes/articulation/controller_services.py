@@ -32,7 +32,11 @@ def serve_state_and_reset(host: ControllerHost, reset: Callable[[], str]) -> Non
             response.success, response.message = False, refusal
             return response
         ahead = seconds(request.time) - node.now() if seconds(request.time) else 0.0
-        sample = node.in_loop(lambda: host.runner.reference_in(ahead))
+        try:
+            sample = node.in_loop(lambda: host.runner.reference_in(ahead))
+        except TimeoutError as error:
+            response.success, response.message = False, str(error)
+            return response
         response.success = True
         response.name = list(host.runner.controller.joint_names)
         response.position, response.velocity, response.acceleration = (

@@ -205,14 +205,14 @@ class GripperServer(LoopActionServer[_Grip]):
 
     def _max_effort(self, command: Any) -> float:
         """Return the effort limit of each finger [N m or N]; infinite for that of the drives."""
-        if hasattr(command, "max_effort"):
-            limit = float(command.max_effort)
-        else:
-            limit = max((float(effort) for effort in command.effort), default=0.0)
-        if not limit >= 0.0:
-            raise InvalidCommand(
-                f"max_effort is {limit}; give 0 for the drives' limit, or more", field="max_effort"
-            )
+        given = [command.max_effort] if hasattr(command, "max_effort") else list(command.effort)
+        for effort in given:
+            if not effort >= 0.0:
+                raise InvalidCommand(
+                    f"max_effort is {effort}; give 0 for the drives' limit, or more",
+                    field="max_effort",
+                )
+        limit = float(max(given, default=0.0))
         if limit > 0.0 and not self._bounds_effort:
             self._host.node.warn(
                 "max_effort",

@@ -37,6 +37,7 @@ from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
 from motion_nodes.ros.loop_services import respond_from_loop
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
 from motion_nodes.ros.messages.stamps import command_time
+from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
 from motion_nodes.ros.transforms import frame_id, frame_prefix
 
@@ -51,7 +52,10 @@ MAX_POSES = 1000
 """Max number of poses of a trajectory: they are read in the control loop."""
 LOOK_PERIOD = 0.0075
 """[s] Min wall time between two polls without an active law."""
+Parse = Callable[[Any], Any]
+"""Returns the validated value of a message; raises MotionError for an invalid one."""
 Apply = Callable[[CartesianImpedance, Any], None]
+"""Sets that value."""
 
 
 def impedance_settings(params: ArticulationParams) -> ImpedanceSettings:
@@ -94,14 +98,16 @@ class ImpedanceInputs:
         self._prefix = frame_prefix(node, node.params.tf_frame_prefix)
         self._senders = StreamSenders(host.runner.begin_stream)
         self._taken_at = 0.0
-        self._topics: list[tuple[PolledSubscription[Any], str, Apply]] = [
+        law = CartesianImpedance
+        self._topics: list[tuple[PolledSubscription[Any], str, Parse, Apply]] = [
             (node.poll(kind, f"{IMPEDANCE_CONTROLLER}/{name}", depth),
-             f"{IMPEDANCE_CONTROLLER}/{name}", apply)
-            for kind, name, depth, apply in (
-                (PoseStamped, "target_pose", qos.NEWEST, self._take_pose),
-                (CartesianTrajectory, "target_trajectory", qos.REQUESTS, self._take_trajectory),
-                (WrenchStamped, "target_wrench", qos.NEWEST, self._take_wrench),
-                (JointState, "target_joint", qos.NEWEST, self._take_posture),
+             f"{IMPEDANCE_CONTROLLER}/{name}", parse, apply)
+            for kind, name, depth, parse, apply in (
+                (PoseStamped, "target_pose", qos.NEWEST, self._pose_of, law.set_target),
+                (CartesianTrajectory, "target_trajectory", qos.REQUESTS, self._trajectory_of,
+                 law.set_trajectory),
+                (WrenchStamped, "target_wrench", qos.NEWEST, self._wrench_of, law.set_wrench),
+                (JointState, "target_joint", qos.NEWEST, self._posture_of, law.set_posture),
             )
         ]  # fmt: skip
         self._pose = node.advertise(PoseStamped, f"{IMPEDANCE_CONTROLLER}/current_pose")
@@ -122,11 +128,11 @@ class ImpedanceInputs:
         if not due and self._host.runner.compliance.law is None:
             return
         self._taken_at = wall
-        for topic, name, apply in self._topics:
+        for topic, name, parse, apply in self._topics:
             for message, number, sent in topic.traced():
                 sender = message.header.frame_id if isinstance(message, JointState) else ""
                 stream = self._senders.stream_of(name, sender, number, sent)
-                self._apply(message, name, stream, apply, now)
+                self._apply(message, name, stream, parse, apply, now)
 
     def set_params(self, params: ArticulationParams) -> None:
         """Apply changed settings, also to an active law."""
@@ -188,7 +194,9 @@ class ImpedanceInputs:
             raise InvalidCommand(refusal)
         return self.law
 
-    def _apply(self, message: Any, name: str, stream: Stream, apply: Apply, now: float) -> None:
+    def _apply(
+        self, message: Any, name: str, stream: Stream, parse: Parse, apply: Apply, now: float
+    ) -> None:
         node = self._host.node
         try:
             stamp, warning = command_time(
@@ -199,37 +207,17 @@ class ImpedanceInputs:
             if stamp is None:
                 return
             law = self._checked_law()
-            self._check(law, message)
+            # Before other commands are preempted: an invalid message changes nothing.
+            value = parse(message)
             lost = self._host.runner.comply(law, stream)
             if len(lost):
                 holder = self._host.runner.holders[int(lost[0])]
                 raise InvalidCommand(
                     f"preempted by {holder}; accepted again after a pause of {STREAM_PAUSE:g} s"
                 )
-            apply(law, message)
+            apply(law, value)
         except MotionError as error:
             node.warn(name, f"{name} refused, nothing changes: {error}")
-
-    def _check(self, law: CartesianImpedance, message: Any) -> None:
-        """Parse a message without applying it: a refused one must not preempt other commands."""
-        if isinstance(message, JointState):
-            self._posture_of(message)
-        elif isinstance(message, CartesianTrajectory):
-            s = law.settings
-            self._trajectory_of(message).check(s.max_velocity, s.max_angular_velocity)
-        elif isinstance(message, PoseStamped):
-            self._pose_of(message)
-        else:
-            law.checked_wrench(self._wrench_of(message))
-
-    def _take_pose(self, law: CartesianImpedance, message: PoseStamped) -> None:
-        law.set_target(self._pose_of(message))
-
-    def _take_trajectory(self, law: CartesianImpedance, message: CartesianTrajectory) -> None:
-        law.set_trajectory(self._trajectory_of(message))
-
-    def _take_wrench(self, law: CartesianImpedance, message: WrenchStamped) -> None:
-        law.set_wrench(self._wrench_of(message))
 
     def _pose_of(self, message: PoseStamped) -> Array:
         """Return a target in the base, shape (4, 4)."""
@@ -250,19 +238,19 @@ class ImpedanceInputs:
         X_BF, poses, times = self._frame(message.header.frame_id), [], []
         for k, point in enumerate(message.points):
             poses.append(X_BF @ pose_of(point.point.pose, f"pose {k} of the trajectory")[0])
-            since = point.time_from_start
-            times.append(since.sec + 1e-9 * since.nanosec)
-        return PoseTrajectory(times, poses)
+            times.append(seconds(point.time_from_start))
+        trajectory, settings = PoseTrajectory(times, poses), self.law.settings
+        trajectory.check(settings.max_velocity, settings.max_angular_velocity)
+        return trajectory
 
     def _wrench_of(self, message: WrenchStamped) -> Array:
-        """Return force and torque in the base's axes [N, N m], shape (6,), not checked."""
+        """Return force and torque in the base's axes [N, N m], shape (6,)."""
+        assert self.law is not None
         R, f, t = self._frame(message.header.frame_id)[:3, :3], *_vectors(message)
-        return np.concatenate((R @ f, R @ t))
-
-    def _take_posture(self, law: CartesianImpedance, message: JointState) -> None:
-        law.set_posture(self._posture_of(message))
+        return self.law.checked_wrench(np.concatenate((R @ f, R @ t)))
 
     def _posture_of(self, message: JointState) -> Array:
+        """Return joint positions [rad or m], shape (n,): measured ones where none are given."""
         assert self.law is not None
         joints = self.law.joint_names
         names = list(message.name) or list(joints)

@@ -74,10 +74,12 @@ class PayloadModel:
         try:
             mass, center = node.in_loop(self._estimate)
             values = (("payload.mass", mass), ("payload.center", center.tolist()))
-            results = node.set_parameters([Parameter(name, value=value) for name, value in values])
-            failed = [result.reason for result in results if not result.successful]
-            response.success = not failed
-            response.message = "; ".join(failed) or f"payload of {mass:.3f} kg"
+            # Together: a new mass at the old center is a wrong model.
+            result = node.set_parameters_atomically(
+                [Parameter(name, value=value) for name, value in values]
+            )
+            response.success = result.successful
+            response.message = result.reason or f"payload of {mass:.3f} kg"
         except (MotionError, TimeoutError) as error:
             response.success, response.message = False, str(error)
         return response

@@ -14,6 +14,7 @@ from trajectory_msgs.msg import JointTrajectory
 from motion_nodes.control.active_commands import TrajectoryRun
 from motion_nodes.control.trajectory_follower import FollowGoal
 from motion_nodes.errors import InvalidCommand, MotionError
+from motion_nodes.model.bounds import DURATION
 from motion_nodes.nodes.articulation.articulation_config import guard_of, tolerances_of
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.ros import qos
@@ -94,20 +95,23 @@ def start(host: ControllerHost, goal: FollowGoal, stamp: Any, label: str) -> Tra
 
     Raises:
         OldTrajectory: it ended in the past.
+        InvalidCommand: its stamp is days ahead, as one of another clock.
         MotionError: it cannot be executed now; see also JointArbiter.start.
     """
     refusal = host.refusal()
     if refusal is not None:
         raise MotionError(refusal)
     given, end_time = seconds(stamp), goal.trajectory.end_time
-    delay = 0.0
+    delay, hint = 0.0, "(does its sender use another use_sim_time?)"
     if given:
         # The next reference is for one period after the next deadline.
         delay = given - host.node.step.next_ns * 1e-9
+    if delay > DURATION.max:
+        raise InvalidCommand(f"the trajectory's stamp is {delay:.4g} s ahead {hint}")
     if delay + end_time < 0.0:
         raise OldTrajectory(
             f"the trajectory's stamp is {-delay:.2f} s old and its duration {end_time:.2f} s: it "
-            "has ended (does its sender use another use_sim_time?)"
+            f"has ended {hint}"
         )
     return host.runner.start(goal, label, delay)
 

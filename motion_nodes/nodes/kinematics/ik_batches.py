@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ Codes = MoveItErrorCodes
 
 MAX_POSES = 10_000
 """Max number of poses in a request; each takes up to the solver's timeout."""
+CHUNK = 250
+"""Number of poses between two checks whether the request was cancelled."""
 UNUSED = (
     "max_step", "jump_threshold", "prismatic_jump_threshold", "revolute_jump_threshold",
     "max_velocity_scaling_factor", "max_acceleration_scaling_factor", "max_cartesian_speed",
@@ -47,7 +50,13 @@ class IkBatches:
             if group.tip is not None:
                 self._checkers.checker(group, Scene(), robot.home)
 
-    def solve(self, own: KinematicsRequests, request: Any, response: Any) -> str:
+    def solve(
+        self,
+        own: KinematicsRequests,
+        request: Any,
+        response: Any,
+        cancelled: Callable[[], bool],
+    ) -> str:
         """Fill in the response of GetCartesianPath.
 
         The solution has one point per pose, without positions where there is no solution; fraction
@@ -57,13 +66,14 @@ class IkBatches:
             own: kinematics services of the robot.
             request: of the service; its waypoints are the poses.
             response: of the service.
+            cancelled: returns whether to stop.
 
         Returns:
             A note for the client; may be empty.
 
         Raises:
-            RequestRejected: an invalid request, or poses without a solution. The response has the
-                solutions of the others.
+            RequestRejected: an invalid request, a cancelled one, or poses without a solution. The
+                response has the solutions of the others.
         """
         own.checks.wait()
         group = own.group(request.group_name)
@@ -92,22 +102,28 @@ class IkBatches:
             scene = own.scene(request.start_state, q)
             notes.append(own.scene_note())
             acceptance = CollisionFree(self._checkers.checker(group, scene, q), chain.chain)
-        seed = q[own.robot.indices(chain.joint_names)]
-        settings = own.settings()
-        try:
-            found = chain.batches.solve_batch(
-                targets, seed, settings=settings, acceptance=acceptance
-            )
-        except MotionError as error:
-            raise RequestRejected(Codes.INVALID_MOTION_PLAN, str(error)) from None
-        _fill(own, response, chain, found, q)
+        seed, settings = q[own.robot.indices(chain.joint_names)], own.settings()
+        parts = []
+        for begin in range(0, len(targets), CHUNK):
+            if cancelled():
+                text = f"cancelled after {begin} of {len(targets)} poses"
+                raise RequestRejected(Codes.PREEMPTED, text)
+            try:
+                part = chain.batches.solve_batch(
+                    targets[begin : begin + CHUNK], seed, settings=settings, acceptance=acceptance
+                )
+            except MotionError as error:
+                raise RequestRejected(Codes.INVALID_MOTION_PLAN, str(error)) from None
+            parts.append(part)
+        solved = _fill(own, response, chain, parts, q)
         notes += [f"{name} is not used" for name in UNUSED if getattr(request, name)]
         note = "; ".join(filter(None, notes))
-        if not found.solved.all():
-            number = int(np.argmin(found.solved))
-            words = found.status[number].name.lower().replace("_", " ")
+        if not all(solved):
+            number = solved.index(False)
+            status = parts[number // CHUNK].status[number % CHUNK]
             text = (
-                f"{found.solved.sum()} of {len(targets)} poses solved; waypoint {number}: {words}"
+                f"{sum(solved)} of {len(targets)} poses solved; waypoint {number}: "
+                f"{status.name.lower().replace('_', ' ')}"
             )
             raise RequestRejected(Codes.NO_IK_SOLUTION, "; ".join(filter(None, (text, note))))
         return note
@@ -132,16 +148,23 @@ def _targets(
 
 
 def _fill(
-    own: KinematicsRequests, response: Any, chain: SolvedChain, found: IkBatchResult, q: Array
-) -> None:
-    """Fill in the solutions."""
+    own: KinematicsRequests,
+    response: Any,
+    chain: SolvedChain,
+    parts: Sequence[IkBatchResult],
+    q: Array,
+) -> list[bool]:
+    """Fill in the solutions; return whether there is one for each pose."""
     names = own.robot.joint_names
     fill_robot_state(response.start_state, dict(zip(names, q.tolist(), strict=True)))
     trajectory = response.solution.joint_trajectory
     trajectory.joint_names = list(chain.joint_names)
     trajectory.header.frame_id = own.kinematics.base
+    solved = [found for part in parts for found in part.solved.tolist()]
+    solutions = [positions for part in parts for positions in part.q.tolist()]
     trajectory.points = [
-        JointTrajectoryPoint(positions=positions if solved else [])
-        for positions, solved in zip(found.q.tolist(), found.solved.tolist(), strict=True)
+        JointTrajectoryPoint(positions=positions if found else [])
+        for positions, found in zip(solutions, solved, strict=True)
     ]
-    response.fraction = float(found.solved.mean())
+    response.fraction = sum(solved) / len(solved)
+    return solved

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from moveit_msgs.msg import MoveItErrorCodes
 
-from motion_nodes.errors import InvalidConfig, MotionError, UnknownFrame
+from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkSettings, IkSolver
 from motion_nodes.ik.solver import LeastSquaresIk
@@ -106,6 +106,6 @@ class IkChains:
                 batches = solver
             else:
                 batches = LeastSquaresIk(chain, self._settings)
-        except (UnknownFrame, MotionError) as error:
+        except MotionError as error:
             raise RequestRejected(MoveItErrorCodes.INVALID_LINK_NAME, str(error)) from None
         return SolvedChain(solver, batches, chain, locked)

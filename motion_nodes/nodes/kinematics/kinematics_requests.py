@@ -245,7 +245,8 @@ class KinematicsRequests:
     def valid(self, request: Any, response: Any) -> None:
         """Fill in the response of GetStateValidity: joint limits, collisions, joint constraints.
 
-        With a group, only its joint limits are checked, and pairs whose distance it can change.
+        With a group, only its joint limits are checked, and pairs whose distance it can change;
+        joint constraints may be of any joint.
 
         Args:
             request: of the service.
@@ -259,9 +260,8 @@ class KinematicsRequests:
         group_joints: tuple[str, ...] = ()
         if request.group_name:
             names = group_joints = self.group(request.group_name).joints
-        indices = self.robot.indices(names)
         limits = self.robot.limits.select(names)
-        values = dict(zip(names, q[indices].tolist(), strict=True))
+        values = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
         for k, name in enumerate(names):
             outside = max(limits.lower[k] - values[name], values[name] - limits.upper[k])
             if outside > 0.0:

@@ -110,9 +110,10 @@ class Measurements:
 
     def _take_imu(self, message: Imu, now: float) -> None:
         q, w = message.orientation, message.angular_velocity
-        if message.orientation_covariance[0] == -1.0:
-            self._problem["imu"] = "the IMU reports no orientation (covariance -1)"
-            return
+        for what in ("orientation", "angular_velocity"):
+            if getattr(message, f"{what}_covariance")[0] == -1.0:
+                self._problem["imu"] = f"the IMU reports no {what} (covariance -1)"
+                return
         values = (q.x, q.y, q.z, q.w, w.x, w.y, w.z)
         try:
             if not all(map(math.isfinite, values)):

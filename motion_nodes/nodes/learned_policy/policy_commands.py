@@ -47,15 +47,24 @@ class PolicyCommands:
         self.run_requested = False
 
     def suspend(self) -> None:
-        """Command zero, and refuse present streams until they pause."""
+        """Command a zero twist, and refuse present streams of twists until they pause."""
         self._shaper.set_target(np.zeros(TWIST_WIDTH))
         self.run_requested = False
         if self._twists is not None:
             self._twists.suspend()
 
     def set_params(self) -> None:
-        """Apply changed limits; the present command starts again at zero."""
-        self._shaper = shaper_of(self._node.params)
+        """Apply changed limits; the command continues from its value."""
+        params = self._node.params
+        self._shaper.set_limits(params.max_command, params.max_command_rate)
+
+    @property
+    def notice(self) -> str:
+        """How to command the policy, as text."""
+        if self._twists is not None:
+            return "drive it by ~/cmd_vel"
+        command = "command it by ~/command and " if self._width else ""
+        return f"{command}start it by ~/run"
 
     @property
     def moving(self) -> bool:
@@ -75,7 +84,7 @@ class PolicyCommands:
         """
         timeout = self._node.params.cmd_vel_timeout
         if self._array is not None:
-            self._take_array(refusal)
+            self._take_array(now, refusal)
         if self._twists is None:
             return
         for twist, given in self._twists.take(now, timeout, refusal):
@@ -91,7 +100,7 @@ class PolicyCommands:
         """Return the command after a time [s], shape (m,)."""
         return self._shaper.step(dt) if self._twists is not None else self._values
 
-    def _take_array(self, refusal: str) -> None:
+    def _take_array(self, now: float, refusal: str) -> None:
         message = self._array.newest() if self._array is not None else None
         if message is None:
             return
@@ -102,4 +111,4 @@ class PolicyCommands:
         if problem:
             self._node.warn("command", f"command ignored: {problem}")
         else:
-            self._values = values
+            self._values, self._given = values, now

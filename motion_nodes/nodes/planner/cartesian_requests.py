@@ -11,8 +11,10 @@ from moveit_msgs.msg import MoveItErrorCodes
 
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.poses import inverse
+from motion_nodes.model.robot import Group
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.planner.plan_jobs import tool_speed
+from motion_nodes.nodes.planner.planner_params import payload_of
 from motion_nodes.nodes.planner.planning_requests import ERROR_CODES, PlanningRequests
 from motion_nodes.planning.cartesian import (
     CartesianOptions,
@@ -26,7 +28,7 @@ from motion_nodes.planning.pipeline import PlanOptions
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
 from motion_nodes.ros.messages.path_constraints import path_constraints_of
-from motion_nodes.ros.messages.plan_messages import scaling, state_message, trajectory_message
+from motion_nodes.ros.messages.plan_messages import scaling, trajectory_message
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
@@ -65,18 +67,18 @@ def straight_path(
         )
         if constraints and found.stop is not CartesianStop.START:
             found = within_constraints(checker, found, constraints)
+        if found.stop is CartesianStop.START:
+            free = checker.exact.is_free(context.start)
+            code = Codes.START_STATE_INVALID if free else Codes.START_STATE_IN_COLLISION
+            raise RequestRejected(code, found.reason)
+        trajectory = _timed(requests, group, request, checker, found.path, speed)
+    except RequestRejected:
+        raise
     except MotionError as error:
         code = ERROR_CODES.get(type(error), Codes.INVALID_GOAL_CONSTRAINTS)
         raise RequestRejected(code, str(error)) from None
-    if found.stop is CartesianStop.START:
-        free = checker.exact.is_free(context.start)
-        code = Codes.START_STATE_INVALID if free else Codes.START_STATE_IN_COLLISION
-        raise RequestRejected(code, found.reason)
-    trajectory = _timed(request, checker, found.path, speed)
-    positions = dict(zip(requests.robot.joint_names, q.tolist(), strict=True))
-    frame = requests.robot.base_frame
-    response.start_state = state_message(positions, requests.stamp(), frame)
-    response.solution = trajectory_message(trajectory, frame)
+    response.start_state = requests.start_message(q)
+    response.solution = trajectory_message(trajectory, requests.robot.base_frame)
     response.fraction = found.fraction
     return "; ".join(filter(None, [found.reason, *context.notes]))
 
@@ -110,9 +112,15 @@ def _options(request: Any) -> CartesianOptions:
 
 
 def _timed(
-    request: Any, checker: CollisionChecker, path: np.ndarray, speed: tuple[str, float] | None
+    requests: PlanningRequests,
+    group: Group,
+    request: Any,
+    checker: CollisionChecker,
+    path: np.ndarray,
+    speed: tuple[str, float] | None,
 ) -> JointTrajectory:
     """Return the trajectory along a path; a single point if the path has no length."""
+    params = requests.params()
     velocity = scaling(request.max_velocity_scaling_factor, "max_velocity_scaling_factor")
     acceleration = scaling(
         request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"
@@ -126,6 +134,8 @@ def _timed(
         velocity_scaling=velocity,
         acceleration_scaling=acceleration,
         avoid_collisions=request.avoid_collisions,
+        effort_share=params.effort_share,
+        payload=payload_of(params, group),
     )
     if speed is not None:
         motion = with_tool_speed(motion, checker, *speed)

@@ -25,7 +25,6 @@ from motion_nodes.ros.messages.plan_messages import (
     PLAN_CODES,
     planning_time,
     scaling,
-    state_message,
     trajectory_message,
 )
 from motion_nodes.ros.messages.request_fields import not_used, options_not_used
@@ -128,10 +127,8 @@ def _plan(
         raise RequestRejected(
             PLAN_CODES[plan.status], "; ".join(filter(None, [plan.reason, notes]))
         )
-    frame = requests.robot.base_frame
-    positions = dict(zip(requests.robot.joint_names, q.tolist(), strict=True))
-    start = state_message(positions, requests.stamp(), frame)
-    trajectory = trajectory_message(plan.trajectory, frame)
+    trajectory = trajectory_message(plan.trajectory, requests.robot.base_frame)
+    start = requests.start_message(q)
     return PlannedMotion(job, group, q, start, trajectory, plan.time, notes)
 
 

@@ -25,7 +25,6 @@ from motion_nodes.planning.path_verification import sweep_path
 from motion_nodes.planning.pipeline import PlanOptions
 from motion_nodes.ros.clients.trajectory_client import SentTrajectory
 from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
-from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.path_constraints import is_constrained
 from motion_nodes.ros.messages.pipelines import requested_motion
 from motion_nodes.ros.messages.plan_messages import planning_time, scaling, trajectory_message
@@ -97,7 +96,7 @@ class MotionChange:
             return None
         try:
             changed = self._changed(sent.message, began, leave)
-        except (MotionError, RequestRejected) as error:
+        except MotionError as error:
             self._host.node.get_logger().info(f"the motion stops: {error}")
             return None
         if changed is None:
@@ -127,20 +126,18 @@ class MotionChange:
         running = trajectory_from(message, group.joints)
         if leave >= running.end_time:
             return None
-        q = planned.q.copy()
-        q[group.indices] = running.sample(leave).position
-        new = requests.plan(self._job_from(q[group.indices]), self._stopped)
+        new = requests.plan(self._job_from(running.sample(leave).position), self._stopped)
         if new.recovery_points:
             return None
         following = trajectory_from(new.trajectory.joint_trajectory, group.joints)
         scene = requests.scenes.scene_with(planned.job.scene_diff, new.job.request.start_state)
-        checker = requests.checker(group, scene, q)
+        checker = requests.checker(group, scene, new.q)
         motion = self._transition(running, leave, following, checker)
         now = self._time_since(began) - OVERLAP
         points = replacement(running, now, leave, motion, PlanOptions().time_step)
         trajectory = trajectory_message(points, requests.robot.base_frame)
         set_stamp(trajectory.joint_trajectory, began + int(now * 1e9))
-        return PlannedMotion(planned.job, group, q, new.start, trajectory, new.time, new.note)
+        return PlannedMotion(planned.job, group, new.q, new.start, trajectory, new.time, new.note)
 
     def _transition(
         self,

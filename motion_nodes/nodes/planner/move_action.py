@@ -19,6 +19,7 @@ from moveit_msgs.msg import MoveItErrorCodes
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
+from motion_nodes.errors import MotionError
 from motion_nodes.nodes.planner.industrial_requests import (
     fill_sequence,
     plan_motion_sequence,
@@ -41,7 +42,7 @@ from motion_nodes.ros.concurrency.threaded_action_server import (
 )
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, set_code
 from motion_nodes.ros.messages.request_fields import options_not_used
-from motion_nodes.ros.messages.trajectory_messages import seconds
+from motion_nodes.ros.messages.trajectory_messages import trajectory_from
 
 Codes = MoveItErrorCodes
 
@@ -299,11 +300,16 @@ class MoveActions:
             text = "multi_dof_joint_trajectory has points; the robot has no multi-DOF joints"
             return ExecutionResult(Codes.INVALID_MOTION_PLAN, text)
         message = trajectory.joint_trajectory
-        self._host.execution.claim(motion, message.joint_names)
-        if message.points and seconds(message.points[0].time_from_start) == 0.0:
+        try:
+            # Before the claim: an invalid trajectory preempts no motion.
+            checked = trajectory_from(message, self._host.requests.robot.joint_names)
+        except MotionError as error:
+            return ExecutionResult(Codes.INVALID_MOTION_PLAN, str(error))
+        self._host.execution.claim(motion, checked.joint_names)
+        if checked.times[0] == 0.0:
             self._host.execution.settle(motion)
         _send_feedback(goal, MONITOR)
-        monitor = monitor_trajectory(self._host.requests, message)
+        monitor = monitor_trajectory(self._host.requests, checked)
         return self._host.execution.execute(motion, message, monitor)
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-from trajectory_msgs.msg import JointTrajectory
-
 from motion_nodes.model.robot import Group
 from motion_nodes.nodes.planner.plan_jobs import PlannedMotion
 from motion_nodes.nodes.planner.planning_requests import PlanningRequests
 from motion_nodes.planning.path_watch import PathWatch
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
-from motion_nodes.ros.messages.trajectory_messages import seconds
+from motion_nodes.ros.messages.trajectory_messages import trajectory_from
 from motion_nodes.scene.moved_links import scene_for
 from motion_nodes.scene.scene import Scene
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 
 class PathMonitor:
@@ -25,7 +23,7 @@ class PathMonitor:
         self,
         requests: PlanningRequests,
         group: Group,
-        message: JointTrajectory,
+        trajectory: JointTrajectory,
         scene: Callable[[], Scene],
         recovery_points: int = 0,
     ) -> None:
@@ -34,15 +32,14 @@ class PathMonitor:
         Args:
             requests: the planner's.
             group: joints of the path.
-            message: the trajectory, of these and perhaps other joints.
+            trajectory: of these and perhaps other joints.
             scene: returns the scene to check against.
             recovery_points: number of leading points that recover from a collision.
         """
-        columns = [message.joint_names.index(name) for name in group.joints]
+        columns = [trajectory.joint_names.index(name) for name in group.joints]
         # A recovery starts in collision, so monitoring starts at its last point.
-        points = message.points[max(0, recovery_points - 1) :]
-        path = np.array([point.positions for point in points])[:, columns]
-        times = [seconds(point.time_from_start) for point in points]
+        first = max(0, recovery_points - 1)
+        times, path = trajectory.times[first:], trajectory.positions[first:, columns]
         self._requests, self._group, self._scene = requests, group, scene
         q, _ = requests.state.newest()
         self._watch = PathWatch(requests.checker(group, requests.scenes.scene, q), times, path)
@@ -75,21 +72,23 @@ def monitor_plan(requests: PlanningRequests, planned: PlannedMotion) -> PathMoni
     return PathMonitor(
         requests,
         planned.group,
-        planned.trajectory.joint_trajectory,
+        trajectory_from(planned.trajectory.joint_trajectory, planned.group.joints),
         lambda: requests.scenes.scene_with(job.scene_diff, job.request.start_state),
         planned.recovery_points,
     )
 
 
-def monitor_trajectory(requests: PlanningRequests, message: JointTrajectory) -> Callable[[], str]:
+def monitor_trajectory(
+    requests: PlanningRequests, trajectory: JointTrajectory
+) -> Callable[[], str]:
     """Return a monitor of a client's trajectory.
 
     A trajectory that is in collision from the start is assumed to be intended and is not monitored;
     nor is one whose joints are not those of a group.
     """
-    joints = set(message.joint_names)
+    joints = set(trajectory.joint_names)
     group = next((g for g in requests.robot.groups.values() if set(g.joints) == joints), None)
-    if group is None or not message.points:
+    if group is None:
         return str
-    monitor = PathMonitor(requests, group, message, lambda: requests.scenes.scene)
+    monitor = PathMonitor(requests, group, trajectory, lambda: requests.scenes.scene)
     return str if monitor() else monitor

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from motion_nodes.bases.from_robot import root_height
-from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams
+from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.scene.scenery import Scenery, floor_of, joined, neighbours_of
 
 
@@ -26,7 +26,7 @@ def scenery_for(
 
     Raises:
         InvalidConfig: a cell that cannot be parsed, or a height that is not finite.
-        RobotNotFound: an unknown robot in the cell.
+        RobotNotFound, InvalidDescription: an unknown robot in the cell, or an invalid file of one.
     """
     places = {p.namespace: p for p in parse_placements(params.cell)} if params.cell else {}
     own = namespace.strip("/")
@@ -38,7 +38,7 @@ def scenery_for(
     others = {}
     for namespace, place in places.items():
         if namespace != own:
-            other = load_robot(place.robot)
+            other = load_description(place.robot)
             others[namespace or other.name] = other, place
     neighbours, notes = neighbours_of(robot, places[own], others)
     return joined(floor, neighbours), notes

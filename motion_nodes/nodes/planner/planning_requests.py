@@ -182,10 +182,17 @@ class PlanningRequests:
         recovery = None if constraints else self.recovery_settings()
         try:
             recovered = plan_with_recovery(problem, options, recovery)
+            return self._planned(job, group, q, problem, options, recovered, speed, context.notes)
+        except RequestRejected:
+            raise
         except MotionError as error:
             code = ERROR_CODES.get(type(error), Codes.PLANNING_FAILED)
             raise RequestRejected(code, str(error)) from None
-        return self._planned(job, group, q, problem, options, recovered, speed, context.notes)
+
+    def start_message(self, q: Array) -> RobotState:
+        """Return positions of all joints [rad or m], shape (n,), as a robot state."""
+        positions = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
+        return state_message(positions, self.stamp(), self.robot.base_frame)
 
     def recovery_settings(self) -> RecoverySettings | None:
         """Return the settings of recovery from invalid start states; None if it is disabled."""
@@ -248,14 +255,12 @@ class PlanningRequests:
             trajectory = slower.points(options.time_step)
             if recovery is not None:
                 trajectory = joined(recovery, trajectory, options.time_step)
-        frame = self.robot.base_frame
-        positions = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
         return PlannedMotion(
             job=job,
             group=group,
             q=q,
-            start=state_message(positions, self.stamp(), frame),
-            trajectory=trajectory_message(trajectory, frame),
+            start=self.start_message(q),
+            trajectory=trajectory_message(trajectory, self.robot.base_frame),
             time=plan.time,
             note="; ".join([*notes, *plan.notes]),
             recovery_points=0 if recovery is None else len(recovery.times),

@@ -9,6 +9,7 @@ import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
 from std_srvs.srv import Trigger
 
+from motion_nodes.errors import MotionError
 from motion_nodes.model.robot import Group
 from motion_nodes.nodes.planner.planner_host import PlannerHost
 from motion_nodes.planning.recovered_plan import recovery_trajectory
@@ -38,7 +39,7 @@ class RecoverService:
             self._host.requests.await_warm(lambda: not node.active)
             response.message = self._recover_groups()
             response.success = True
-        except RequestRejected as error:
+        except MotionError as error:
             response.success, response.message = False, str(error)
         node.get_logger().info(f"recover: {response.message}")
         return response

@@ -18,7 +18,9 @@ from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.node import MotionNode
 
 ANSWER_TIMEOUT = 3.0
-"""Timeout of the planner's response to a goal, in wall time [s]."""
+"""Timeout of the planner's response to a goal, and of its presence afterwards, in wall time [s]."""
+PRESENCE_PERIOD = 0.5
+"""Period of checks whether the planner is still there [s]."""
 POSITION, ORIENTATION = 2e-3, 1e-2
 """Position [m] and orientation [rad] tolerance of plans; the policy reduces the rest."""
 
@@ -91,14 +93,18 @@ class Escape:
 
     def _result(self, attempt: _Attempt) -> str | None:
         """Return why an escape failed, empty if it succeeded, None while it is active."""
-        if attempt.fault is None:
-            waited = time.monotonic() - attempt.sent_at
-            if attempt.accepted or waited < ANSWER_TIMEOUT:
-                return None
-            self.cancel()
-            return f"no response of a planner at {self.action}"
-        self._attempt = None
-        return attempt.fault
+        if attempt.fault is not None:
+            self._attempt = None
+            return attempt.fault
+        now = time.monotonic()
+        # The result of a planner whose process has ended never arrives.
+        due = attempt.accepted and now - attempt.present_at >= PRESENCE_PERIOD
+        if due and self._client.server_is_ready():
+            attempt.present_at = now
+        if now - attempt.present_at < ANSWER_TIMEOUT:
+            return None
+        self.cancel()
+        return f"no response of a planner at {self.action}"
 
     def destroy(self) -> None:
         """Destroy the client."""
@@ -118,7 +124,8 @@ class _Attempt:
     """State of a goal."""
 
     def __init__(self) -> None:
-        self.sent_at = time.monotonic()
+        self.present_at = time.monotonic()
+        """Time of sending, or at which the planner was last seen [s]."""
         self.accepted = False
         self.cancelled = False
         self.fault: str | None = None

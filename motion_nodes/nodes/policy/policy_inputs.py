@@ -145,6 +145,12 @@ class RmpflowInputs:
             if source.topic.newest() is not None:
                 source.sent = source.topic.sent
 
+    def reset(self) -> None:
+        """Accept all topics and all Servo commands, as at the start; drop received messages."""
+        self.discard()
+        self.accept_all()
+        self.servo_on, self.servo_paused, self.servo_type = True, False, None
+
     def accept_all(self) -> None:
         """Accept all topics again."""
         for source in self._inputs:

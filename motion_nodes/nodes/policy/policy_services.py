@@ -51,11 +51,9 @@ class PolicyServices:
     # ---- loop
 
     def _reset(self) -> str:
-        self._inputs.discard()
+        self._inputs.reset()
         self._follower.reset()
-        self._inputs.accept_all()
-        self._inputs.servo_on, self._inputs.servo_paused = True, False
-        return "targets and posture were reset; obstacles and parameters are kept"
+        return "targets, posture and servo were reset; obstacles and parameters are kept"
 
     def _clear(self) -> str:
         had_target = self._follower.command is not None

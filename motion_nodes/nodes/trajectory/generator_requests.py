@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -49,6 +48,8 @@ Codes = MoveItErrorCodes
 
 CHECK_STEP = 0.005
 """Time step of collision checks along a motion [s]."""
+MAX_CHECKERS = 16
+"""Max number of cached collision checkers, one for each order of joints."""
 TOOL_STEP = 0.02
 """Time step of displayed tool paths [s]."""
 
@@ -106,8 +107,7 @@ class GeneratorRequests:
         else:
             options = options_of(params, check.is_free, efforts=self._efforts(names))
             motion = through_waypoints(points, limits, options)
-        check.validate(motion)
-        return self._sampled(motion, begin, check.note)
+        return self._sampled(motion, begin, check)
 
     def from_path_spec(self, text: str) -> GeneratedMotion:
         """Generate a motion along a task-space, joint-space or composite path.
@@ -128,8 +128,7 @@ class GeneratorRequests:
             points = checked_waypoints(spec.waypoints, group.joints, least=2)
             options = replace(options, efforts=self._efforts(group.joints))
             motion = through_waypoints(points, self.robot.limits.select(group.joints), options)
-            check.validate(motion)
-            return self._sampled(motion, begin, check.note)
+            return self._sampled(motion, begin, check)
         generator = TaskSpaceTrajectoryGenerator(
             self.robot, group.name, check.is_free, config=conversion_of(params), options=options
         )
@@ -138,8 +137,7 @@ class GeneratorRequests:
         made = generator.compute_task_space_trajectory_from_path_spec(spec, tool, seed)
         if made is None:
             raise Infeasible(generator.failure)
-        check.validate(made)
-        return self._sampled(made, begin, check.note)
+        return self._sampled(made, begin, check)
 
     def retimed(self, request: Any) -> GeneratedMotion:
         """Generate a motion along the waypoints in a MotionPlanRequest.
@@ -162,9 +160,7 @@ class GeneratorRequests:
             RequestRejected: the robot has no tool frame.
         """
         params = self._params()
-        tool = params.tool or requested_group(self.robot, params.group).tip
-        if tool is None:
-            raise RequestRejected(Codes.INVALID_LINK_NAME, "the group has no tip")
+        tool = params.tool or self._tip(params.group)
         step = max(TOOL_STEP, motion.duration / 1000.0)
         Q = np.tile(self._current(), (len(times := motion.sample_times(step)), 1))
         Q[:, self.robot.indices(motion.joint_names)] = motion.states(times)[0]
@@ -174,6 +170,8 @@ class GeneratorRequests:
         """Return a checker of some joints for one request, and a note on its planning scene."""
         with self._lock:
             if joints not in self._checkers:
+                if len(self._checkers) >= MAX_CHECKERS:
+                    self._checkers.pop(next(iter(self._checkers)))
                 self._checkers[joints] = CollisionChecker(self.robot, joints)
             checker = self._checkers[joints].snapshot()
         scene, note = self._scene()
@@ -216,11 +214,23 @@ class GeneratorRequests:
         )
         motion = through_waypoints(points, self.robot.limits.select(names), options)
         if request.max_cartesian_speed != 0.0:
-            link = request.cartesian_speed_limited_link or requested_group(self.robot, "").tip
+            link = request.cartesian_speed_limited_link or self._tip(request.group_name)
             checker, _ = self.checker(names)
-            motion = with_tool_speed(motion, checker, str(link), request.max_cartesian_speed)
-        check.validate(motion)
-        return self._sampled(motion, begin, check.note)
+            motion = with_tool_speed(motion, checker, link, request.max_cartesian_speed)
+        return self._sampled(motion, begin, check)
+
+    def _tip(self, name: str) -> str:
+        """Return the tip of a group; empty for the only group with one.
+
+        Raises:
+            RequestRejected: no such group, or it has no tip.
+        """
+        group = requested_group(self.robot, name)
+        if group.tip is None:
+            raise RequestRejected(
+                Codes.INVALID_LINK_NAME, f"group '{group.name}' has no tip; name a link"
+            )
+        return group.tip
 
     def _efforts(self, joints: tuple[str, ...]) -> PathEfforts | None:
         """Return the effort limits of joints; the others are assumed in their home positions."""
@@ -267,11 +277,11 @@ class GeneratorRequests:
         times = np.array([seconds(point.time_from_start) for point in message.points])
         return names, checked_waypoints(rows, names, least=2), times
 
-    def _sampled(self, motion: TimedPath, begin: float, note: str) -> GeneratedMotion:
-        params = self._params()
-        check_point_count(math.ceil(motion.duration / params.time_step))
-        trajectory = motion.points(params.time_step)
-        return GeneratedMotion(motion, trajectory, time.monotonic() - begin, note)
+    def _sampled(self, motion: TimedPath, begin: float, check: _CollisionCheck) -> GeneratedMotion:
+        """Sample a motion, and check it for collisions."""
+        trajectory = motion.points(self._params().time_step)
+        check.validate(motion)
+        return GeneratedMotion(motion, trajectory, time.monotonic() - begin, check.note)
 
 
 class _CollisionCheck:

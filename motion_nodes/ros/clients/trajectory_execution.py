@@ -19,7 +19,6 @@ from control_msgs.action import FollowJointTrajectory
 from moveit_msgs.msg import MoveItErrorCodes
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from motion_nodes.errors import UnknownJoint
 from motion_nodes.ros.clients.trajectory_client import SentTrajectory, TrajectoryClient
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
@@ -60,7 +59,7 @@ class StopCause(enum.Enum):
     CLIENT = "canceled by its client"
     EVENT = "stopped by trajectory_execution_event"
     NEWER = "preempted by a newer motion"
-    NODE = "the planner is being deactivated"
+    NODE = "the node is being deactivated"
     SUITE = "the suite was stopped"
 
 
@@ -268,30 +267,16 @@ class TrajectoryExecution:
             motion.pause(MONITOR_PERIOD)
 
     def validate(self, message: JointTrajectory) -> None:
-        """Validate a trajectory and its start against the current state.
+        """Validate the start of a trajectory against the current state.
+
+        Args:
+            message: the trajectory; those of clients are checked by :func:`.trajectory_from`.
 
         Raises:
-            RequestRejected: no joints or points, unknown joints, an unknown or old state, or a
-                first point farther from the current state than the start tolerance.
+            RequestRejected: an unknown or old state, or a first point farther from the current
+                state than the start tolerance.
         """
-        names = self._state.joint_names
-        if not message.joint_names or not message.points:
-            raise RequestRejected(
-                Codes.INVALID_MOTION_PLAN,
-                f"the trajectory has {len(message.joint_names)} joints and "
-                f"{len(message.points)} points; at least one of each is required",
-            )
-        for name in message.joint_names:
-            if name not in names:
-                raise RequestRejected(Codes.INVALID_MOTION_PLAN, str(UnknownJoint(name, names)))
-        current = self._state.fresh()
-        first = message.points[0]
-        if len(first.positions) != len(message.joint_names):
-            raise RequestRejected(
-                Codes.INVALID_MOTION_PLAN,
-                f"point 0 has {len(first.positions)} positions for {len(message.joint_names)} "
-                "joints",
-            )
+        names, current, first = self._state.joint_names, self._state.fresh(), message.points[0]
         if seconds(first.time_from_start) > 0.0:
             # Without a start position, the controller moves to this point from the current state.
             return

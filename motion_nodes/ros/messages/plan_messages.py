@@ -20,6 +20,9 @@ from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 Codes = MoveItErrorCodes
 
+MIN_SCALING = 1e-6
+"""Min scaling factor; with smaller ones the numbers of a motion overflow."""
+
 PLAN_CODES = {
     PlanStatus.SOLVED: Codes.SUCCESS,
     PlanStatus.NO_GOAL: Codes.INVALID_GOAL_CONSTRAINTS,
@@ -105,12 +108,12 @@ def scaling(value: float, what: str) -> float:
         what: its name, for errors.
 
     Raises:
-        RequestRejected: it is outside [0, 1].
+        RequestRejected: it is neither 0 nor in [MIN_SCALING, 1].
     """
-    if not 0.0 <= value <= 1.0:
+    if not (value == 0.0 or MIN_SCALING <= value <= 1.0):
         raise RequestRejected(
             Codes.INVALID_MOTION_PLAN,
-            f"{what} is {value}; allowed is above 0 and up to 1, or 0 for 1",
+            f"{what} is {value}; allowed is {MIN_SCALING:g} to 1, or 0 for 1",
         )
     return value or 1.0
 
