@@ -199,10 +199,8 @@ class Navigator:
             return
         # Waiting does not count as a lack of progress.
         self._progress.reset()
-        if not self._stopped.stands(twist):
-            return
         motion = None
-        if task.detours < MOST_DETOURS:
+        if self._stopped.stands(twist) and task.detours < MOST_DETOURS:
             motion = avoidance.detour(task.motion, pose, wanted, seen)
         if motion is not None:
             task.motion, task.detours = motion, task.detours + 1
