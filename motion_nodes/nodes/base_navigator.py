@@ -44,7 +44,7 @@ from motion_nodes.nodes.navigation.navigator_config import (
     outline_of,
 )
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
-from motion_nodes.nodes.navigation.obstacle_inputs import ObstacleInputs, sensor_poses
+from motion_nodes.nodes.navigation.obstacle_inputs import AHEAD, ObstacleInputs, sensor_poses
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import LAST_WORD, set_stamp, stamp_ns
@@ -338,6 +338,12 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         age = (now_ns - self._odometry_ns) * 1e-9
         if age > self.params.odom_timeout:
             return f"no odometry on {self._odometry.topic} for {age:.1f} s"
+        if age < -AHEAD:
+            # Its loss would be detected late by as much.
+            return (
+                f"odometry on {self._odometry.topic} is stamped {-age:.1f} s in the future (does "
+                "its sender use another use_sim_time?)"
+            )
         return ""
 
     def _on_goal_pose(self, message: PoseStamped) -> None:
@@ -369,6 +375,7 @@ class _GoalPose:
 
     node: BaseNavigatorNode
     message: PoseStamped
+    ended: bool = False
 
     def start(self) -> None:
         check_age(self.node, self.message, "goal_pose")

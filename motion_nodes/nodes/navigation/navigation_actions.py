@@ -94,8 +94,7 @@ class _Navigation:
         return self.goal.ended if self.task is None else self.task.ended
 
     def start(self) -> None:
-        if not self.ended:
-            self.server.begin(self)
+        self.server.begin(self)
 
     def refuse(self, error: Exception) -> None:
         code = getattr(error, "code", Codes.CONTROLLER_TIMED_OUT)
