@@ -253,7 +253,9 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             raise NavigationRejected(FollowPath.Result.UNKNOWN, self.stop_reason)
         self._frame = plan.frame
         self._count += 1
-        task = self.navigator.start(plan.motion, label, self._twist)
+        task = self.navigator.start(
+            plan.motion, label, self._twist, allowance=plan.allowance, patient=plan.patient
+        )
         self._plan_out.publish(path_message(plan.path, plan.frame, self.now_ns()))
         return task
 
