@@ -20,7 +20,11 @@ from scripted_scanner import Scanner
 
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.model.loader import load_robot
-from motion_nodes.nodes.navigation.navigation_requests import plan_through
+from motion_nodes.nodes.navigation.navigation_requests import (
+    NavigationRejected,
+    plan_behavior,
+    plan_through,
+)
 from motion_nodes.nodes.navigation.navigator_config import config_of, kind_of, navigator_defaults
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 
@@ -201,16 +205,32 @@ def test_an_obstacle_ends_a_behavior(base, navigator):
 # ---- without ROS
 
 
-def planned(*goals: tuple[str, float, float, float], **changes: Any) -> int:
-    """Return the number of poses of the first motion through poses."""
+def host_of(**changes: Any) -> Any:
+    """Return a navigator at the origin with changed parameters."""
     robot = load_robot("jetbot")
     params = NavigatorParams(robot="jetbot", **(navigator_defaults(robot) | changes))
     config = config_of(params, kind_of(robot))
-    host: Any = SimpleNamespace(
+    return SimpleNamespace(
         config=lambda: config, frame_pose=lambda _: Pose2(), base_pose=Pose2, odom_frame="odom"
     )
-    plan = plan_through(host, [(frame, Pose2(*pose)) for frame, *pose in goals])
+
+
+def planned(*goals: tuple[str, float, float, float], **changes: Any) -> int:
+    """Return the number of poses of the first motion through poses."""
+    plan = plan_through(host_of(**changes), [(frame, Pose2(*pose)) for frame, *pose in goals])
     return 1 + len(plan.after)
+
+
+def test_collision_checks_cannot_be_disabled() -> None:
+    """A field of later versions of Nav2."""
+    request = SimpleNamespace(
+        target=Point(x=1.0), speed=0.2, time_allowance=duration(0.0), disable_collision_checks=True
+    )
+    with pytest.raises(NavigationRejected, match=r"obstacles\.mode"):
+        plan_behavior(host_of(), request)
+    request.disable_collision_checks = False
+    plan = plan_behavior(host_of(), request)
+    assert (plan.path.length, plan.allowance, plan.patient) == (1.0, math.inf, False)
 
 
 def test_where_the_base_has_to_stop() -> None:

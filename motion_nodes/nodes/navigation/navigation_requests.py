@@ -223,6 +223,12 @@ def plan_behavior(host: NavigationHost, request: Any) -> NavigationPlan:
     config, frame = host.config(), host.odom_frame
     start = _start(host, frame)
     try:
+        # A field of later versions of Nav2.
+        if getattr(request, "disable_collision_checks", False):
+            raise InvalidCommand(
+                "disable_collision_checks is true; obstacles always stop the base, unless the "
+                "parameter obstacles.mode is off"
+            )
         if isinstance(request, Spin.Goal):
             follow = config.follow
             motion: BaseMotion = SpinMotion(
