@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from motion_nodes.nodes.agent.ros_robot_link import RosRobotLink
 from motion_nodes.nodes.task import remote_work
 from motion_nodes.nodes.task.remote_work import RemoteAction
+from motion_nodes.nodes.viewer.viewer_navigation import WatchedNavigation
 from motion_nodes.tasks.task_runner import SkillFailed
 
 
@@ -94,3 +98,29 @@ def test_a_goal_that_is_accepted_after_the_timeout_does_not_run(server: Server) 
     server.accept(0)
     server.accept(1)
     assert server.canceled == [0]
+
+
+def test_the_page_cancels_a_goal_before_it_sends_the_next_one(server: Server) -> None:
+    """If the navigator refused the next one, the base would follow the first one on."""
+    page: Any = SimpleNamespace(set_drive_message=lambda *_, **__: None)
+    node: Any = SimpleNamespace()
+    jobs: Any = SimpleNamespace(ask=lambda job: job())
+    navigation = WatchedNavigation(node, jobs, "base", "", "odom", np.eye(4))
+    navigation.send(page, 1.0, 0.0, 0.0)
+    navigation.show(page)
+    server.accept(0)
+    navigation.show(page)
+    navigation.send(page, 2.0, 0.0, 0.0)
+    assert server.canceled == [0]
+    navigation.show(page)
+    server.accept(1)
+    navigation.cancel()
+    assert server.canceled == [0, 1]
+
+
+def test_positions_that_are_not_numbers_are_not_known() -> None:
+    link: Any = RosRobotLink.__new__(RosRobotLink)
+    state = SimpleNamespace(name=["shoulder", "elbow"], position=[0.5, math.nan])
+    scene = SimpleNamespace(robot_state=SimpleNamespace(joint_state=state))
+    link._scene_now = lambda _: scene
+    assert link.positions() == {"shoulder": 0.5}
