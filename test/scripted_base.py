@@ -10,6 +10,7 @@ from typing import Any
 
 from geometry_msgs.msg import TransformStamped, TwistStamped
 from nav_msgs.msg import Odometry
+from rclpy.duration import Duration
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from ros_client import LATCHED, RELIABLE, RosClient
@@ -32,6 +33,8 @@ class ScriptedBase:
         """Publish no odometry."""
         self.broken = False
         """Publish odometry that is not finite."""
+        self.ahead = 0.0
+        """Time by which the stamps of its odometry are ahead [s]."""
         self.stuck = False
         """Do not follow commands."""
         self.map_to_odom: Pose2 | None = None
@@ -112,7 +115,8 @@ class ScriptedBase:
 
     def _publish(self) -> None:
         message, odometry = Odometry(), self.odometry
-        message.header.stamp = self._node.get_clock().now().to_msg()
+        now = self._node.get_clock().now() + Duration(seconds=self.ahead)
+        message.header.stamp = now.to_msg()
         message.header.frame_id, message.child_frame_id = "odom", "base_link"
         pose, twist = message.pose.pose, message.twist.twist
         pose.position.x = math.nan if self.broken else odometry.x

@@ -163,6 +163,8 @@ class AgentFunctions:
 
     def _motion_call(self, function: AgentFunction, values: Data, report: Report) -> Data:
         dry_run, token = values.pop("dry_run"), values.pop("token")
+        # Read first: a motion that begins from here on invalidates the dry run.
+        cleared = self._dry_runs.cleared
         if self._motion:
             raise InvalidCommand(f"{self._motion} is under way; wait, or call cancel or stop")
         if dry_run:
@@ -172,7 +174,7 @@ class AgentFunctions:
                 self, f"_prepare_{function.name}"
             )
             description, perform = prepare(**values)
-            token = self._dry_runs.add(function.name, values, perform)
+            token = self._dry_runs.add(function.name, values, perform, cleared)
             return {
                 "dry_run": True,
                 **description,
@@ -210,9 +212,13 @@ class AgentFunctions:
                 raise InvalidCommand(f"joint '{name}' is {value:g}; its limits: {lower:g} to "
                                      f"{upper:g} rad or m")  # fmt: skip
         # Other joints keep their positions; else the planner would choose them.
-        now = self._link.positions()
-        goal = {name: joints.get(name, now.get(name, 0.0)) for name in chosen.joint_names}
-        return self._planned(chosen, goal, scaling)
+        now = {**self._link.positions(), **joints}
+        unknown = [name for name in chosen.joint_names if name not in now]
+        if unknown:
+            raise InvalidCommand(
+                f"the positions of {', '.join(unknown)} are not known, and not given; nothing moved"
+            )
+        return self._planned(chosen, {name: now[name] for name in chosen.joint_names}, scaling)
 
     def _prepare_move_to_pose(
         self, position: Any, rpy: Any, group: str | None, **scaling: Any

@@ -45,17 +45,34 @@ class DryRuns:
         self._waiting: dict[str, DryRun] = {}
         self._dropped = ""
         """Reason of the last invalidation."""
+        self.cleared = 0
+        """Number of invalidations."""
 
-    def add(self, function: str, arguments: Mapping[str, Any], perform: Perform) -> str:
+    def add(
+        self,
+        function: str,
+        arguments: Mapping[str, Any],
+        perform: Perform,
+        cleared: int | None = None,
+    ) -> str:
         """Add a dry run and return its token.
 
         Args:
             function: name of the function.
             arguments: arguments of the function, without ``dry_run`` and ``token``.
             perform: executes the plan.
+            cleared: :attr:`cleared` before its planning; None: now.
+
+        Raises:
+            InvalidCommand: dry runs were invalidated during its planning.
         """
         token = secrets.token_hex(4)
         with self._lock:
+            if cleared not in (None, self.cleared):
+                raise InvalidCommand(
+                    f"{function} was planned from another state ({self._dropped} meanwhile); make "
+                    "a new dry run"
+                )
             self._waiting[token] = DryRun(
                 function, dict(arguments), perform, self._now() + LIFETIME
             )
@@ -103,3 +120,4 @@ class DryRuns:
         with self._lock:
             self._waiting.clear()
             self._dropped = why
+            self.cleared += 1

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,7 +19,7 @@ from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.base_navigation.quintic_path import PathEnd, plan_quintic
 from motion_nodes.base_navigation.turn_then_drive import TurnThenDrive, TurnThenDriveConfig
-from motion_nodes.errors import InvalidConfig, did_you_mean
+from motion_nodes.errors import InvalidCommand, InvalidConfig, did_you_mean
 from motion_nodes.model.setting import check_settings, setting
 
 APPROACHES: dict[BaseKind, tuple[str, ...]] = {
@@ -116,6 +119,58 @@ def motion_to_pose(
             max_jerk=numbers.max_jerk,
         )
         path = quintic.sample(numbers.step).path()
+    return FollowPath(config.kind, path, follow), path
+
+
+def motion_through(
+    start: Pose2, goals: Sequence[Pose2], config: ApproachConfig
+) -> tuple[BaseMotion, PlanarPath, tuple[float, ...]]:
+    """Return a motion through poses to the last one.
+
+    It follows the paths from pose to pose. The base stops only where they turn sharply or change
+    between forward and reverse, see :func:`~motion_nodes.base_navigation.sections.sections_of`.
+
+    Args:
+        start: current pose.
+        goals: target poses, at least one.
+        config: settings.
+
+    Returns:
+        The motion, its path, and the remaining length of the path at each pose but the last [m].
+
+    Raises:
+        InvalidCommand: there is no such motion, with the reason.
+    """
+    if len(goals) == 1:
+        return *motion_to_pose(start, goals[0], config), ()
+    legs = [motion_to_pose(a, b, config)[1] for a, b in itertools.pairwise((start, *goals))]
+    path = PlanarPath(np.concatenate([leg.poses() for leg in legs]))
+    after = path.length - np.cumsum([leg.length for leg in legs[:-1]])
+    return FollowPath(config.kind, path, config.follow), path, tuple(after.tolist())
+
+
+def motion_along_heading(
+    start: Pose2, distance: float, speed: float, config: ApproachConfig
+) -> tuple[BaseMotion, PlanarPath]:
+    """Return a motion straight along the heading of the base, and its path.
+
+    Args:
+        start: current pose.
+        distance: length, negative in reverse [m].
+        speed: max speed, above 0 [m/s].
+        config: settings.
+
+    Raises:
+        InvalidCommand: a value that is not finite, or a speed that is not above 0.
+    """
+    if not math.isfinite(distance):
+        raise InvalidCommand(f"the distance is {distance} m; it must be finite")
+    if not (math.isfinite(speed) and speed > 0.0):
+        raise InvalidCommand(f"the speed is {speed:g} m/s; it must be finite and above 0")
+    limits = config.follow.limits
+    limits = replace(limits, max_velocity=min(speed, limits.max_velocity))
+    path = _line(start, start.compose(Pose2(distance)))
+    follow = replace(config.follow, limits=limits, reversing=True)
     return FollowPath(config.kind, path, follow), path
 
 

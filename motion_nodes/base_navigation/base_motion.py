@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from motion_nodes.base_navigation.planar_path import MOST_POINTS
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.model.tree import Array
@@ -80,7 +81,7 @@ class BaseMotion(Protocol):
 
 
 ROUTE_STEP = 0.05
-"""Max spacing of the poses of a route [m]."""
+"""Max spacing of the poses of a route [m]; wider on routes of more than MOST_POINTS poses."""
 
 
 def straight_route(start: Pose2, goal: Pose2, heading: float) -> Array:
@@ -91,7 +92,7 @@ def straight_route(start: Pose2, goal: Pose2, heading: float) -> Array:
         goal: target pose.
         heading: heading of the base along the route [rad].
     """
-    count = max(math.ceil(start.distance(goal) / ROUTE_STEP), 1) + 1
+    count = min(max(math.ceil(start.distance(goal) / ROUTE_STEP), 1), MOST_POINTS) + 1
     rows = np.linspace(start, goal, count)
     rows[:-1, 2], rows[-1, 2] = heading, goal.yaw
     return rows

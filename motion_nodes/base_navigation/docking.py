@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from motion_nodes.base_navigation.footprint import Footprint, convex_hull
+from motion_nodes.base_navigation.free_motion import into_base
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.odometry import wrap_angle
 from motion_nodes.model.tree import Array
@@ -145,11 +146,8 @@ def _free_line(
 
 
 def _free(layers: Sequence[OutlineLayer], pose: Pose2, clearance: float) -> bool:
-    c, s = math.cos(pose.yaw), math.sin(pose.yaw)
-    R = np.array([[c, -s], [s, c]])
     return all(
-        not len(points)
-        or float(footprint.distances((points - (pose.x, pose.y)) @ R).min()) > clearance
+        not len(points) or float(footprint.distances(into_base(points, pose)).min()) > clearance
         for footprint, points in layers
     )
 

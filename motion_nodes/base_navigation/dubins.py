@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from motion_nodes.base_navigation.planar_path import SPACING, PlanarPath
+from motion_nodes.base_navigation.planar_path import MOST_POINTS, SPACING, PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import arc_displacement
@@ -85,7 +85,7 @@ def dubins_path(
         goal: target pose.
         radius: min turning radius [m].
         reversing: whether the whole path may be driven in reverse, if shorter.
-        spacing: max spacing of the points [m].
+        spacing: max spacing of the points [m]; wider on paths of more than MOST_POINTS points.
 
     Raises:
         InvalidCommand: start and goal coincide; see also shortest_dubins.
@@ -96,6 +96,7 @@ def dubins_path(
     reverse = reversing and backward.length < curve.length
     curve = backward if reverse else curve
     begin = start.compose(turned) if reverse else start
+    spacing = max(spacing, curve.length / MOST_POINTS)
     knots = curve.joints()
     marks = [
         np.linspace(low, high, max(math.ceil((high - low) / spacing), 1), endpoint=False)

@@ -84,7 +84,6 @@ class _Leg:
         self.backward = section.backward
         self.path = section.path
         self.length = section.path.length
-        self.heading = section.heading
         self.speed = SpeedLimit(section.path, config.limits, holonomic=kind == "holonomic")
         self.base = PathPosition(section.path)
         self.front = PathPosition(front_axle_path(section.path, config.steering.wheelbase))
@@ -105,8 +104,6 @@ class FollowPath:
         self.text = ""
         self.outcome = MotionOutcome.MOVING
         self.remaining = path.length
-        self.cross_track = 0.0
-        """Distance of the base from the path, positive to the left of it [m]."""
         self._kind = kind
         self._config = config
         corner = math.inf if kind == "ackermann" else CORNER
@@ -202,7 +199,6 @@ class FollowPath:
         point = leg.base.update(pose.x, pose.y)
         left = leg.length - point.s
         self.remaining = max(left, 0.0) + self._lengths_after[self._leg]
-        self.cross_track = point.cross_track
         if point.away > self._config.max_deviation:
             bound = self._config.max_deviation
             return self._fail(

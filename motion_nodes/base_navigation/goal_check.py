@@ -77,6 +77,10 @@ class StoppedCheck:
         0.05, doc="Yaw rate below which the base counts as stopped.", unit="rad/s", gt=0.0, le=10.0
     )
 
+    def __post_init__(self) -> None:
+        """Validate the numbers."""
+        check_settings(self, "standstill: ")
+
     def stands(self, twist: Twist2) -> bool:
         """Return whether all velocities are below their thresholds."""
         return math.hypot(twist.vx, twist.vy) <= self.linear and abs(twist.wz) <= self.angular

@@ -36,16 +36,33 @@ class MotionResult(Enum):
     FAILED = "failed"
     LOST = "lost"
     BLOCKED = "blocked"
+    TIMEOUT = "timeout"
     ABORTED = "aborted"
 
 
 class NavigationTask:
     """A requested motion and its state."""
 
-    def __init__(self, motion: BaseMotion, label: str) -> None:
-        """Create a task; ``label`` names its client in messages."""
+    def __init__(
+        self,
+        motion: BaseMotion,
+        label: str,
+        *,
+        allowance: float = math.inf,
+        patient: bool = True,
+    ) -> None:
+        """Create a task.
+
+        Args:
+            motion: the motion.
+            label: name of its client, for messages.
+            allowance: max duration [s].
+            patient: whether it waits at obstacles and drives around them; else it ends there.
+        """
         self.motion = motion
         self.label = label
+        self.allowance = allowance
+        self.patient = patient
         self.ending = MotionResult.RUNNING
         self.text = ""
         self.time = 0.0
@@ -111,19 +128,29 @@ class Navigator:
         """Replace the settings; the active task continues."""
         self._ramp.limits, self._stopped, self._progress = limits, stopped, progress
 
-    def start(self, motion: BaseMotion, label: str, twist: Twist2) -> NavigationTask:
+    def start(
+        self,
+        motion: BaseMotion,
+        label: str,
+        twist: Twist2,
+        *,
+        allowance: float = math.inf,
+        patient: bool = True,
+    ) -> NavigationTask:
         """Start a motion; the active task is preempted.
 
         Args:
             motion: the motion.
             label: name of its client, for messages.
             twist: measured velocity of the base, the start of the ramps without an active task.
+            allowance: see NavigationTask.
+            patient: see NavigationTask.
         """
         if self.task is None:
             self._ramp.twist = twist
         else:
             self._end(MotionResult.PREEMPTED, f"preempted by {label}")
-        self.task = NavigationTask(motion, label)
+        self.task = NavigationTask(motion, label, allowance=allowance, patient=patient)
         self._stopping = None
         self._progress.reset()
         if self.avoidance is not None:
@@ -197,12 +224,13 @@ class Navigator:
         assert avoidance is not None
         if avoidance.waited == 0.0 and not avoidance.outdated:
             return
+        if not task.patient and (seen.hold or avoidance.blockage is not None):
+            self.stop(MotionResult.BLOCKED, avoidance.reason)
+            return
         # Waiting does not count as a lack of progress.
         self._progress.reset()
-        if not self._stopped.stands(twist):
-            return
         motion = None
-        if task.detours < MOST_DETOURS:
+        if self._stopped.stands(twist) and task.detours < MOST_DETOURS:
             motion = avoidance.detour(task.motion, pose, wanted, seen)
         if motion is not None:
             task.motion, task.detours = motion, task.detours + 1
@@ -218,6 +246,11 @@ class Navigator:
             self.stop(MotionResult.SUCCEEDED, "")
         elif task.motion.outcome is MotionOutcome.FAILED:
             self.stop(MotionResult.FAILED, task.motion.text)
+        elif task.time > task.allowance:
+            self.stop(
+                MotionResult.TIMEOUT,
+                f"not completed within the time allowance of {task.allowance:g} s",
+            )
         elif self._progress.stuck(pose, dt):
             self.stop(MotionResult.STUCK, str(self._progress))
 

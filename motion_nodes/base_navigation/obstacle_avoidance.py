@@ -206,6 +206,8 @@ class ObstacleAvoidance:
         """
         timeout = self.config.blocked_timeout
         if seen.hold:
+            # Its result would be outdated, and an active search postpones the timeout.
+            self._planner.forget()
             return None
         try:
             if not self._planner.searching:

@@ -72,8 +72,13 @@ class LaserReadings:
                 f"most ranges are far beyond range_max, {high:g} m, such as {finite.max():g} (are "
                 "they in millimetres?)"
             )
-        if np.isnan(self.ranges).mean() > BLIND:
-            raise InvalidCommand("the scan has no valid ranges (NaN): the scanner is blind")
+        # 0 and other values below range_min are not measurements, and -inf is one (REP-117).
+        below = (self.ranges < low) & ~np.isneginf(self.ranges)
+        if (np.isnan(self.ranges) | below).mean() > BLIND:
+            raise InvalidCommand(
+                f"the scan has no valid ranges (NaN, or below range_min, {low:g} m): the scanner "
+                "is blind"
+            )
 
     @property
     def angles(self) -> Array:
@@ -135,7 +140,7 @@ def view_of_scan(
     """
     ranges = readings.ranges.astype(np.float64)
     angles = readings.angles
-    # -inf: closer than range_min; 0 and other values below it are not measurements (REP-117).
+    # -inf: closer than range_min (REP-117).
     ranges = np.where(np.isneginf(ranges), max(readings.range_min, 1e-3), ranges)
     hit = (ranges >= readings.range_min) & (ranges <= readings.range_max) & (ranges > 0.0)
     flat = np.column_stack((np.cos(angles), np.sin(angles), np.zeros(len(angles))))

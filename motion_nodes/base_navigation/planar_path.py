@@ -7,12 +7,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.errors import InvalidCommand
-
-Array = NDArray[np.float64]
+from motion_nodes.model.tree import Array
 
 SAME_PLACE = 1e-6
 """Distance below which consecutive points count as one [m]."""

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import polynomial
 
-from motion_nodes.base_navigation.planar_path import Array, PlanarPath
+from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.tree import Array
 
 SOURCE_DURATIONS = tuple(5.0 * i for i in range(1, 20))
 """Durations tested by the source system [s]: 5, 10, ... below 100."""
@@ -225,6 +226,9 @@ class _DurationSearch:
 
     def first(self, longest: float) -> float | None:
         """Return the first duration within the limits, or None."""
+        ends = max(abs(self._start.acceleration), abs(self._goal.acceleration))
+        if ends > self._acceleration * (1.0 + 1e-9):
+            return None
         u, least = 1.0 / SHORTEST, 1.0 / longest
         while u > least:
             excess = self._least_excess(u)
@@ -277,7 +281,8 @@ def _max_length(rows: Array) -> float:
     square = np.zeros(2 * len(rows) - 1)
     for column in rows.T:
         square = square + np.convolve(column, column)
-    roots = polynomial.polyroots(np.trim_zeros(polynomial.polyder(square), "b"))
+    slope = np.trim_zeros(polynomial.polyder(square), "b")
+    roots = polynomial.polyroots(slope if len(slope) else [0.0])
     inside = roots.real[(np.abs(roots.imag) < 1e-6) & (roots.real > 0.0) & (roots.real < 1.0)]
     values = polynomial.polyval(np.concatenate((inside, [0.0, 1.0])), square)
     return math.sqrt(max(float(values.max()), 0.0))

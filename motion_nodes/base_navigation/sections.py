@@ -23,11 +23,6 @@ class Section:
     backward: bool
     """Whether the base drives in reverse."""
 
-    @property
-    def heading(self) -> float:
-        """Heading of the base at the section's start [rad]."""
-        return facing(float(self.path.direction[0]), self.backward)
-
 
 def facing(direction: float, backward: bool) -> float:
     """Return the heading [rad] of a base that travels in a direction, forward or in reverse."""

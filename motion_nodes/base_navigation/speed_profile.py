@@ -9,7 +9,8 @@ import math
 import numpy as np
 
 from motion_nodes.base_navigation.motion_limits import MotionLimits
-from motion_nodes.base_navigation.planar_path import Array, PlanarPath
+from motion_nodes.base_navigation.planar_path import PlanarPath
+from motion_nodes.model.tree import Array
 
 
 def curve_speeds(path: PlanarPath, limits: MotionLimits, *, holonomic: bool = False) -> Array:
@@ -29,68 +30,34 @@ def curve_speeds(path: PlanarPath, limits: MotionLimits, *, holonomic: bool = Fa
     return slower.clip(max=limits.max_velocity)
 
 
-def braking_speeds(
-    path: PlanarPath, limits: MotionLimits, end: float = 0.0, *, holonomic: bool = False
-) -> Array:
-    """Return the max velocity at each point that satisfies all later limits, shape (n,).
+def braking_speeds(path: PlanarPath, limits: MotionLimits, *, holonomic: bool = False) -> Array:
+    """Return the max velocity at each point that satisfies all later limits [m/s], shape (n,).
+
+    The base comes to rest at the end.
 
     Args:
         path: densely sampled path; between two points the max curvature of both applies.
         limits: limits of the base.
-        end: velocity at the end [m/s].
         holonomic: see curve_speeds.
 
     Source: ``v_i^2 = min(v_limit^2, v_(i+1)^2 + 2 d ds)``, backward from the end.
     """
     squares = curve_speeds(path, limits, holonomic=holonomic) ** 2
-    squares[-1] = min(squares[-1], end * end)
+    squares[-1] = 0.0
     gains = 2.0 * limits.max_deceleration * np.diff(path.s)
     for i in range(len(squares) - 2, -1, -1):
         squares[i] = min(squares[i], squares[i + 1] + gains[i])
     return np.sqrt(squares)
 
 
-def speed_profile(
-    path: PlanarPath, limits: MotionLimits, start: float = 0.0, end: float = 0.0
-) -> tuple[Array, Array]:
-    """Return velocities [m/s] and times [s] at the points of a path, shape (n,) each.
-
-    The profile is time-optimal; between two points the acceleration is constant.
-
-    Args:
-        path: densely sampled path, as from ``resampled``.
-        limits: limits of the base.
-        start: max velocity at the start [m/s].
-        end: max velocity at the end [m/s].
-    """
-    squares = braking_speeds(path, limits, end) ** 2
-    squares[0] = min(squares[0], start * start)
-    steps = np.diff(path.s)
-    gains = 2.0 * limits.max_acceleration * steps
-    for i in range(len(steps)):
-        squares[i + 1] = min(squares[i + 1], squares[i] + gains[i])
-    speeds = np.sqrt(squares)
-    means = 0.5 * (speeds[1:] + speeds[:-1])
-    with np.errstate(divide="ignore"):
-        durations = np.where(
-            means > 0.0,
-            steps / np.where(means > 0.0, means, 1.0),
-            # From rest to rest within one step: accelerate for half of it, brake for the other.
-            np.sqrt(steps * (1.0 / limits.max_acceleration + 1.0 / limits.max_deceleration) * 2.0),
-        )
-    return speeds, np.concatenate(([0.0], np.cumsum(durations)))
-
-
 class SpeedLimit:
     """Max velocity at any point of a path that satisfies all later limits."""
 
-    def __init__(
-        self, path: PlanarPath, limits: MotionLimits, end: float = 0.0, *, holonomic: bool = False
-    ) -> None:
+    def __init__(self, path: PlanarPath, limits: MotionLimits, *, holonomic: bool = False) -> None:
         """Precompute the profile of a path; see braking_speeds."""
         self._s: list[float] = path.s.tolist()
         self._curve: list[float] = curve_speeds(path, limits, holonomic=holonomic).tolist()
-        braking = braking_speeds(path, limits, end, holonomic=holonomic)
+        braking = braking_speeds(path, limits, holonomic=holonomic)
         self._braking: list[float] = braking.tolist()
         self._deceleration = limits.max_deceleration
 

@@ -44,7 +44,7 @@ from motion_nodes.nodes.navigation.navigator_config import (
     outline_of,
 )
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
-from motion_nodes.nodes.navigation.obstacle_inputs import ObstacleInputs, sensor_poses
+from motion_nodes.nodes.navigation.obstacle_inputs import AHEAD, ObstacleInputs, sensor_poses
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import LAST_WORD, set_stamp, stamp_ns
@@ -253,7 +253,9 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             raise NavigationRejected(FollowPath.Result.UNKNOWN, self.stop_reason)
         self._frame = plan.frame
         self._count += 1
-        task = self.navigator.start(plan.motion, label, self._twist)
+        task = self.navigator.start(
+            plan.motion, label, self._twist, allowance=plan.allowance, patient=plan.patient
+        )
         self._plan_out.publish(path_message(plan.path, plan.frame, self.now_ns()))
         return task
 
@@ -340,6 +342,12 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         age = (now_ns - self._odometry_ns) * 1e-9
         if age > self.params.odom_timeout:
             return f"no odometry on {self._odometry.topic} for {age:.1f} s"
+        if age < -AHEAD:
+            # Its loss would be detected late by as much.
+            return (
+                f"odometry on {self._odometry.topic} is stamped {-age:.1f} s in the future (does "
+                "its sender use another use_sim_time?)"
+            )
         return ""
 
     def _on_goal_pose(self, message: PoseStamped) -> None:
@@ -371,6 +379,7 @@ class _GoalPose:
 
     node: BaseNavigatorNode
     message: PoseStamped
+    ended: bool = False
 
     def start(self) -> None:
         check_age(self.node, self.message, "goal_pose")

@@ -126,8 +126,10 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         self._update_attached(inputs.follower.world.scene)
         new = [inputs.read(camera, self._keep) for camera in inputs.cameras]
         self._unsearched |= any(new)
-        if self._search is not None and self._search.done():
-            self._found, self._search = self._search.result(), None
+        search = self._search
+        if search is not None and search.done():
+            self._search = None
+            self._found = search.result()
             self._out.publish(self._message())
         if self._unsearched and self._search is None:
             recent = [s for s in self._seen.values() if self.now() - s.stamp <= self.params.max_age]

@@ -149,17 +149,17 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
 
     def _update_scene(self, scene: Scene) -> None:
         """Read attached bodies and known objects."""
-        if scene is self._scene and self._known_from is not None:
+        if scene is self._known_from:
             return
         try:
             if scene.attached != self._scene.attached:
                 self._checker.set_scene(Scene(attached=scene.attached))
+            self._scene = scene
             known = [item for item in scene.objects.values() if item.name != OCTOMAP]
             self._map.set_known_objects(known, self._poses.base_at(self.now()))
             self._known_from = scene
         except MotionError as error:
             self.warn("scene", f"objects of the planning scene are not excluded: {error}")
-        self._scene = scene
 
     def _add(self, _camera: CameraInput, view: View, stamp: float) -> None:
         """Map an image.

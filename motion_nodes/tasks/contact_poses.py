@@ -17,16 +17,14 @@ OVERLAP = 0.2
 SPACING = 0.03
 """Max distance between poses of a stroke [m]."""
 MAX_POSES = 400
-"""Max number of poses of all strokes; of larger surfaces, the part around the nearest point is
-wiped.
-"""
+"""Max number of poses of all strokes; of larger surfaces, the part nearest to the base is wiped."""
 
 
 def strokes_over(surface: ObjectState, item: ObjectState) -> list[list[Array]]:
     """Return parallel strokes of an object that wipes the top of another one.
 
     Args:
-        surface: the object that is wiped: a box, or an upright cylinder.
+        surface: the object that is wiped, in the base frame: a box, or an upright cylinder.
         item: the object that wipes; its yaw is kept.
 
     Returns:
@@ -51,9 +49,10 @@ def strokes_over(surface: ObjectState, item: ObjectState) -> list[list[Array]]:
     if room.max() <= 0.0:
         return []
     width = max(2.0 * float(own[1]) * (1.0 - OVERLAP), EDGE)
-    lanes = _evenly(float(room[1]), width)
-    places = _evenly(float(room[0]), SPACING)
-    lanes = lanes[: max(1, MAX_POSES // len(places))]
+    home = -surface.X_WO[:3, 3]
+    places = _nearest(_evenly(float(room[0]), SPACING), float(home @ u), MAX_POSES)
+    count = max(1, MAX_POSES // len(places))
+    lanes = _nearest(_evenly(float(room[1]), width), float(home @ v), count)
     height = surface.top + 0.5 * (item.top - item.bottom)
     found = []
     for y in lanes:
@@ -128,6 +127,11 @@ def moved(item: ObjectState, offset: Array) -> ObjectState:
 def _evenly(room: float, spacing: float) -> Array:
     count = int(np.ceil(2.0 * room / spacing - 1e-9)) + 1
     return np.linspace(-room, room, count) if count > 1 else np.zeros(1)
+
+
+def _nearest(offsets: Array, at: float, count: int) -> Array:
+    """Return the offsets that are nearest to a position, in their order, shape (<= count,)."""
+    return offsets[np.sort(np.argsort(np.abs(offsets - at), kind="stable")[:count])]
 
 
 def _towards_base(item: ObjectState) -> Array:

@@ -152,12 +152,11 @@ class _SentenceReader:
         objects = tuple(self._state.objects)
         mark = WITH.search(clause)
         before, after = (clause[: mark.start()], clause[mark.end() :]) if mark else (clause, "")
-        if mark and not self._names(before, objects):
+        found = (v.pattern.search(after) for v in VERBS if v.skill == "wipe")
+        verb = next(filter(None, found), None)
+        if mark and verb and not self._names(before, objects):
             # "用海绵擦桌子": the verb divides what it is wiped with from what is wiped.
-            at = min(
-                m.start() for v in VERBS if v.skill == "wipe" and (m := v.pattern.search(after))
-            )
-            before, after = after[at:], after[:at]
+            before, after = after[verb.start() :], after[: verb.start()]
         tool = self._object(after) if mark else self._holding
         surface = self._one(before, objects, "object", other_than=tool or "")
         if tool is None:

@@ -8,8 +8,9 @@ returned to the model, a bounded number of times.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -82,15 +83,22 @@ class ModelPlanner:
         raise InvalidPlan(f"no valid plan in {self.attempts} proposals; the last: {reason}")
 
     def _proposal(self, prompt: str) -> str:
-        pool = ThreadPoolExecutor(1)
+        answer: Future[str] = Future()
+
+        def ask() -> None:
+            try:
+                answer.set_result(self.complete(prompt))
+            except Exception as error:
+                answer.set_exception(error)
+
+        # Not by an executor, whose threads a process joins at its end: the model may not return.
+        threading.Thread(target=ask, name="language-model", daemon=True).start()
         try:
-            text = pool.submit(self.complete, prompt).result(self.timeout)
+            text = answer.result(self.timeout)
         except FutureTimeout:
             raise InvalidPlan(f"the language model did not answer in {self.timeout:g} s") from None
         except Exception as error:
             raise InvalidPlan(f"the language model failed: {error}") from None
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
         if not isinstance(text, str):
             raise InvalidPlan("the language model returned no text")
         return _json_in(text)

@@ -53,17 +53,20 @@ class TaskProgress:
             raise InvalidPlan(f"not JSON: {error}") from None
         if not isinstance(data, Mapping):
             raise InvalidPlan("a status is an object")
-        steps = data.get("plan") or ()
+        steps, step, held = data.get("plan") or (), data.get("step", 0), data.get("held")
+        lists = [data.get(name, []) for name in ("events", "objects")]
+        if not (isinstance(step, int) and all(isinstance(given, list) for given in lists)):
+            raise InvalidPlan("in a status, step is a whole number, events and objects are lists")
         return cls(
             task=str(data.get("task", "")),
             state=str(data.get("state", "")),
             reason=str(data.get("reason", "")),
             plan=parse_plan(steps) if steps else (),
-            step=int(data.get("step", 0)),
+            step=step,
             phase=str(data.get("phase", "")),
-            events=tuple(map(str, data.get("events", ()))),
-            objects=tuple(map(str, data.get("objects", ()))),
-            held=data.get("held"),
+            events=tuple(map(str, lists[0])),
+            objects=tuple(map(str, lists[1])),
+            held=None if held is None else str(held),
         )
 
 

@@ -142,11 +142,6 @@ class TaskRunner:
         current = next((b for b in self._behaviors if not b.done), None)
         return "" if current is None else current.phase
 
-    @property
-    def tree(self) -> py_trees.behaviour.Behaviour:
-        """The behavior tree, for displays."""
-        return self._tree
-
     def tick(self) -> TaskStatus:
         """Advance the task; return its state."""
         if self.state is not TaskStatus.RUNNING:

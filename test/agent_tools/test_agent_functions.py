@@ -316,3 +316,29 @@ def _example(schema: dict[str, Any]) -> Any:
     if kind == "array":
         return [0.0] * schema["minItems"]
     return {"string": "x", "number": 0.5, "object": {"x": 0.0}, "boolean": True}[kind]
+
+
+def test_a_dry_run_that_was_planned_during_a_motion_or_a_stop_is_invalid(
+    functions: AgentFunctions, link: FakeLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its plan begins where the robot was before."""
+    token = functions.call("grip", {"opening": 1.0})["token"]
+    plan = link.plan
+
+    def slow(*given: Any) -> PlannedJointMotion:
+        functions.call("grip", {"opening": 1.0, "dry_run": False, "token": token})
+        return plan(*given)
+
+    monkeypatch.setattr(link, "plan", slow)
+    assert "grip was executed" in refused(functions, "move_to_state", state="ready")
+    monkeypatch.setattr(link, "plan", lambda *given: (functions.call("stop", {}), plan(*given))[1])
+    assert "a stop was commanded" in refused(functions, "move_to_state", state="ready")
+
+
+def test_joints_without_a_measured_position_are_not_moved(
+    functions: AgentFunctions, link: FakeLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {name: q for name, q in HOME.items() if name != "panda_joint4"}
+    monkeypatch.setattr(link, "positions", lambda: known)
+    text = refused(functions, "move_to_joints", joints={"panda_joint1": 0.5})
+    assert "panda_joint4" in text

@@ -93,17 +93,19 @@ class SeeingRun:
         noise: float = 0.0,
         seed: int = 0,
         change: tuple[float, Scene] | None = None,
+        patient: bool = True,
     ) -> None:
         """Drive.
 
         Args:
             change: time at which another scene replaces the first one [s].
+            patient: whether it waits at obstacles.
         """
         rng = np.random.default_rng(seed)
         self.base = RollingBase(kind, Pose2(*start))
         avoidance = ObstacleAvoidance(kind, footprint, limits, config)
         self.navigator = Navigator(limits, kind=kind, avoidance=avoidance)
-        self.task: NavigationTask = self.navigator.start(motion, "test", Twist2())
+        self.task: NavigationTask = self.navigator.start(motion, "test", Twist2(), patient=patient)
         memory = ObstacleMemory(footprint)
         angles = np.arange(RAYS) * math.tau / RAYS
         outline, poses = scene.outlines(), [self.base.pose]

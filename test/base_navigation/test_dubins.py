@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from raised_errors import about
 
 from motion_nodes.base_navigation.dubins import TURN, dubins_path, shortest_dubins
+from motion_nodes.base_navigation.planar_path import MOST_POINTS
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.errors import InvalidCommand
 
@@ -121,3 +122,9 @@ def test_bad_poses():
         shortest_dubins(Pose2(), Pose2(math.nan, 0.0, 0.0), 1.0)
     with pytest.raises(InvalidCommand, check=about("path")):
         dubins_path(Pose2(), Pose2(), 1.0)
+
+
+def test_a_goal_in_another_country_has_a_bounded_number_of_points():
+    path = dubins_path(Pose2(), Pose2(5e6, 0.0, 0.0), 1.0)
+    assert path.length == pytest.approx(5e6)
+    assert len(path) <= MOST_POINTS + 3

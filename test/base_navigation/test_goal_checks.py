@@ -146,6 +146,8 @@ def test_stopped():
     assert check.stands(Twist2(0.01, -0.01, 0.04))
     assert not check.stands(Twist2(0.015, 0.015, 0.0))
     assert not check.stands(Twist2(0.0, 0.0, -0.06))
+    with pytest.raises(InvalidConfig, check=about("linear")):
+        StoppedCheck(linear=math.nan)
 
 
 class TestProgress:

@@ -19,6 +19,7 @@ from motion_nodes.base_navigation.follow_path import FollowConfig
 from motion_nodes.base_navigation.go_to_pose import GoToPose
 from motion_nodes.base_navigation.goal_check import GoalTolerance
 from motion_nodes.base_navigation.navigator import MotionResult
+from motion_nodes.base_navigation.planar_path import MOST_POINTS
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.base_navigation.stanley import SteeringConfig
 from motion_nodes.base_navigation.turn_then_drive import (
@@ -217,3 +218,9 @@ class TestApproaches:
         for make in (lambda g: GoToPose(kind, g, LIMITS), lambda g: TurnThenDrive(kind, g)):
             with pytest.raises(InvalidCommand):
                 make(Pose2(math.nan, 0.0, 0.0))
+
+
+def test_the_route_to_a_goal_in_another_country_is_bounded():
+    rows = GoToPose("holonomic", Pose2(5e6, 0.0, 0.0), LIMITS).route(Pose2())
+    assert len(rows) == MOST_POINTS + 1
+    assert rows[-1].tolist() == [5e6, 0.0, 0.0]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from raised_errors import about
 
 from motion_nodes.base_navigation.base_motion import MotionOutcome
 from motion_nodes.base_navigation.clearance_guard import ClearanceGuard, GuardConfig
-from motion_nodes.base_navigation.detour_search import DetourConfig
+from motion_nodes.base_navigation.detour_planner import at_once
+from motion_nodes.base_navigation.detour_search import DetourConfig, NoDetour
 from motion_nodes.base_navigation.follow_path import FollowConfig, FollowPath
 from motion_nodes.base_navigation.go_to_pose import GoToPose
 from motion_nodes.base_navigation.navigator import MotionResult, Navigator
@@ -37,6 +39,7 @@ FEW = 2e-3
 BOX = Scene(boxes=np.array([(0.9, -0.12, 1.05, 0.12)]))
 WALL = Scene(boxes=np.array([(0.9, -3.0, 1.0, 3.0)]))
 EMPTY = Scene()
+WALL_POINTS = np.column_stack((np.full(60, 0.9), np.linspace(-3.0, 3.0, 60)))
 
 
 def to(kind, *goal):
@@ -224,6 +227,43 @@ def test_a_silent_sensor_stops_the_base_and_nothing_is_tried():
     assert (task.ending, task.detours) == (MotionResult.BLOCKED, 0)
     assert "no scan" in task.text
     assert base.pose.x < 1.0
+
+
+def blocked_run(submit, hold_from=math.inf, measured=None):
+    """Return the task of a base before a wall, which ends or not within 20 s."""
+    base = RollingBase("differential", Pose2())
+    avoidance = ObstacleAvoidance("differential", BODY, LIMITS, QUICK, submit)
+    navigator = Navigator(LIMITS, avoidance=avoidance)
+    task = navigator.start(to("differential", 3.0, 0.0, 0.0), "a", Twist2())
+    for k in range(1000):
+        seen = SeenObstacles(WALL_POINTS - (base.pose.x, 0.0), "no scan" if k > hold_from else "")
+        twist = navigator.step(base.pose, measured or base.odometry.twist, DT, seen)
+        if twist is None:
+            break
+        base.step(twist)
+    return task
+
+
+def test_a_sensor_that_falls_silent_during_a_search_does_not_keep_the_goal_forever():
+    searches = []
+
+    def submit(job):
+        searches.append(future := Future())
+        if len(searches) == 1:
+            return future
+        future.set_exception(NoDetour("none"))
+        return future
+
+    task = blocked_run(submit, hold_from=300)
+    assert searches
+    assert task.ending is MotionResult.BLOCKED
+    assert "no scan" in task.text
+
+
+def test_a_blocked_base_whose_measured_velocity_is_not_zero_gives_up_too():
+    task = blocked_run(at_once, measured=Twist2(0.0, 0.0, 0.06))
+    assert task.ending is MotionResult.BLOCKED
+    assert "an obstacle" in task.text
 
 
 @pytest.mark.parametrize(

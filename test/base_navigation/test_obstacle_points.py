@@ -100,6 +100,7 @@ def test_readings_without_a_value():
         ([1.0], {"range_max": 3500.0}),
         ([350.0, 900.0, INF, 3000.0], {}),
         ([NAN] * 300 + [INF] * 5, {}),
+        ([0.0] * 300 + [INF] * 5, {}),
     ],
 )
 def test_invalid_scans(ranges, changes):

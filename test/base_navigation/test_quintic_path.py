@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from motion_nodes.base_navigation import quintic_path
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.base_navigation.quintic_path import (
     SOURCE_DURATIONS,
@@ -147,3 +148,17 @@ class TestRefusals:
     def test_bad_step(self):
         with pytest.raises(InvalidCommand):
             QuinticPath(end(0, 0, 0), end(1, 0, 0), 2.0).sample(0.0)
+
+
+def test_a_straight_path_at_constant_speed_has_no_acceleration():
+    straight = QuinticPath(end(0.0, 0.0, 0.0, 1.0, 0.0), end(1.0, 0.0, 0.0, 1.0, 0.0), 1.0)
+    assert max(straight.max_derivative(2), straight.max_derivative(3)) < 1e-9
+
+
+def test_an_end_beyond_the_limit_of_acceleration_is_refused_without_a_search(monkeypatch):
+    monkeypatch.setattr(quintic_path._DurationSearch, "_steepness", None)
+    with pytest.raises(InvalidCommand, match="at the start"):
+        plan_quintic(
+            end(0.0, 0.0, 0.0, 0.5, 1.000001), end(3.0, 0.0, 0.0, 0.5, 0.0),
+            max_acceleration=1.0, max_jerk=1e6,
+        )  # fmt: skip

@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import math
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from patience import wait_until
 from ros_processes import Suite
+from sensor_msgs.msg import JointState
 
 from motion_nodes.control.action_filter import ActionFilter
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.loader import load_robot
+from motion_nodes.nodes.clients import action_link
 from motion_nodes.nodes.clients.action_link import ActionLink, LinkFailed
 
 ROBOT = load_robot("franka")
@@ -67,3 +71,25 @@ def _free(link: ActionLink, q: np.ndarray) -> bool:
         return not link.problem(q[None], 5.0)
     except LinkFailed:
         return False
+
+
+def test_positions_of_one_joint_do_not_hide_that_those_of_others_are_old(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Many grippers publish their own joint states."""
+    clock = SimpleNamespace(monotonic=lambda: clock.now, sleep=time.sleep, now=100.0)
+    monkeypatch.setattr(action_link, "time", clock)
+    link = ActionLink("", "arm", ("shoulder", "finger"))
+    try:
+        link._on_state(JointState(name=["shoulder", "finger"], position=[0.3, 0.01]))
+        assert link.positions() == {"shoulder": 0.3, "finger": 0.01}
+        for _ in range(10):
+            clock.now += 0.1
+            link._on_state(JointState(name=["finger"], position=[0.02]))
+        with pytest.raises(LinkFailed, match="shoulder for 1.0 s"):
+            link.positions()
+        link._on_state(JointState(name=["shoulder"], position=[math.nan]))
+        with pytest.raises(LinkFailed, match="shoulder"):
+            link.positions()
+    finally:
+        link.close()

@@ -21,6 +21,7 @@ class Goal:
     def __init__(self, known_at: int, fault: Exception | None = None) -> None:
         self.known_at, self.fault = known_at, fault
         self.attempts, self.started, self.refusal = 0, False, None
+        self.ended = False
 
     def start(self) -> None:
         self.attempts += 1
@@ -101,3 +102,14 @@ def test_a_newer_goal_that_is_refused_changes_nothing(waits):
     waits.queue.begin(new)
     retry(waits, 3)
     assert old.started
+
+
+def test_a_newer_goal_that_is_canceled_while_it_waits_changes_nothing(waits):
+    old, new = Goal(4), Goal(1000)
+    waits.queue.begin(old)
+    waits.queue.begin(new)
+    new.ended = True
+    retry(waits, 4)
+    assert old.started
+    assert not new.started
+    assert new.refusal is None

@@ -54,9 +54,9 @@ class Robot:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(navigated_base, "RemoteAction", Navigator)
         monkeypatch.setattr(Navigator, "refusal", "")
-        self.known = True
+        self.known, self.stamp_ns = True, None
         tree: Any = SimpleNamespace(update=lambda: None, pose=self._pose)
-        node: Any = SimpleNamespace()
+        node: Any = SimpleNamespace(now_ns=lambda: 10_000_000_000)
         self.base = NavigatedBase(node, node, tree, ("odom", "base"), X_WO)
         self.states: list[str] = []
         self.others: dict[str, ObjectState] = {}
@@ -84,11 +84,11 @@ class Robot:
         assert goal.pose.header.frame_id == "odom"
         return X_WO @ pose_of(goal.pose.pose, "the goal")[0]
 
-    def _pose(self, parent: str, child: str) -> tuple[np.ndarray, None]:
+    def _pose(self, parent: str, child: str) -> tuple[np.ndarray, int | None]:
         if not self.known:
             raise MotionError("nothing is known")
         assert (parent, child) == ("odom", "base")
-        return X_OB, None
+        return X_OB, self.stamp_ns
 
     def _to_state(self, name: str) -> Iterator[None]:
         self.states.append(name)
@@ -169,3 +169,13 @@ def test_places_that_are_none(word: str) -> None:
     }  # fmt: skip
     with pytest.raises(InvalidConfig):
         parse_places([word])
+
+
+def test_old_odometry_is_none(monkeypatch) -> None:
+    robot = Robot(monkeypatch)
+    robot.stamp_ns = 9_500_000_000
+    assert robot.base.pose() is not None
+    robot.stamp_ns = 8_000_000_000
+    assert robot.base.pose() is None
+    with pytest.raises(SkillFailed, match="no odometry"):
+        robot.navigate("cube")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ import trimesh
 from visualization_msgs.msg import Marker, MarkerArray
 
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.nodes.task.observed_objects import ObservedObjects
+from motion_nodes.nodes.task.observed_objects import SHOWN_WITHIN, ObservedObjects
 from motion_nodes.scene.world import World
 from motion_nodes.tasks.grasps import grasps_of
 
@@ -33,12 +34,13 @@ class Observer:
         self.warnings: dict[str, str] = {}
         self.base: np.ndarray | None = np.eye(4)
         self.message: MarkerArray | None = None
+        self.now = 100.0
         self.shown: list[Any] = []
         ignored = SimpleNamespace(publish=self.shown.append)
         node: Any = SimpleNamespace(
             poll=lambda *args: SimpleNamespace(newest=lambda: self.message),
             advertise=lambda *args: ignored,
-            now=lambda: 100.0,
+            now=lambda: self.now,
             warn=self.warnings.__setitem__,
         )
         follower: Any = SimpleNamespace(world=World())
@@ -110,3 +112,36 @@ def test_objects_stay_where_they_are_while_the_base_moves() -> None:
     observer.base = None
     observer.see(marker("cup", 1.0))
     assert observer.objects.detected("cup") is None
+
+
+@pytest.mark.parametrize("begin", [1.7e9, 0.5])
+def test_a_shown_object_is_known_until_it_is_in_the_scene(begin: float) -> None:
+    """In wall time and in simulated time, with any time since the start of the machine."""
+    observer = Observer()
+    observer.see(marker("cube", 0.3))
+    state = observer.objects.detected("cube")
+    assert state is not None
+    observer.now = begin
+    observer.objects.show(replace(state, name="tray"))
+    assert "tray" in observer.objects.states(begin + 1.0)
+    assert "tray" not in observer.objects.states(begin + SHOWN_WITHIN + 1.0)
+
+
+def test_detections_are_written_to_the_scene_after_a_reset_of_simulated_time() -> None:
+    observer = Observer()
+    observer.time = 1000.0
+    observer.see(marker("cube", 0.3))
+    observer.time = 0.0
+    observer.see(marker("cube", 0.4))
+    assert len(observer.shown) == 2
+
+
+def test_markers_that_are_deleted_or_name_no_file_are_no_objects() -> None:
+    observer = Observer()
+    gone = marker("cube", 0.3)
+    gone.action = Marker.DELETE
+    unnamed = Marker(action=Marker.DELETEALL)
+    long = marker("cup", 0.3)
+    long.type, long.mesh_resource = Marker.MESH_RESOURCE, f"file:///{'a' * 300}.stl"
+    assert observer.see(unnamed, gone, long) == set()
+    assert list(observer.warnings) == ["marker cup"]

@@ -10,7 +10,13 @@ import pytest
 
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.tasks.contact_poses import backed, handle_grasps, moved, strokes_over
+from motion_nodes.tasks.contact_poses import (
+    MAX_POSES,
+    backed,
+    handle_grasps,
+    moved,
+    strokes_over,
+)
 from motion_nodes.tasks.world_state import ObjectState, half_extents
 
 RNG = np.random.default_rng(7)
@@ -119,3 +125,16 @@ def test_what_is_no_handle() -> None:
     tilted = from_xyz_rpy((0.6, 0.0, 0.4), (0.0, 0.5, 0.0))
     assert handle_grasps(ObjectState("h", tilted, Box((0.012, 0.12, 0.016))), 0.08) == []
     assert moved(SPONGE, np.array((0.1, 0.0, 0.0))).X_WO[0, 3] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("size", [(1.6, 1.2, 0.1), (40.0, 0.03, 0.1)])
+@pytest.mark.parametrize("heading", [0.0, np.pi])
+def test_of_a_large_surface_the_part_nearest_to_the_base_is_wiped(
+    size: tuple[float, float, float], heading: float
+) -> None:
+    X_WO = from_xyz_rpy((0.9, 0.2, 0.05), (0.0, 0.0, heading))
+    strokes = strokes_over(ObjectState("floor", X_WO, Box(size)), SPONGE)
+    poses = np.array([pose for stroke in strokes for pose in stroke])
+    assert 0.5 * MAX_POSES < len(poses) <= MAX_POSES
+    nearest = np.linalg.norm(poses[:, :2, 3], axis=1).min()
+    assert nearest < 0.3

@@ -115,3 +115,9 @@ def test_numbers_that_are_no_point_are_no_place() -> None:
     plan = parse_sentence("put the red cube at 400, 0.1", STATE)
     with pytest.raises(InvalidPlan, match="x,y"):
         check_plan(plan, STATE)
+
+
+@pytest.mark.parametrize("sentence", ["wipe with the sponge", "clean using it"])
+def test_wiping_without_a_surface_is_not_understood(sentence: str) -> None:
+    with pytest.raises(NotUnderstood, match="no known object in"):
+        parse_sentence(sentence, STATE)

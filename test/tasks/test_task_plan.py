@@ -148,8 +148,11 @@ def test_model_that_never_answers() -> None:
 
     held = threading.Event()
     planner = ModelPlanner(lambda prompt: str(held.wait(20.0)), attempts=1, timeout=0.05)
+    others = set(threading.enumerate())
     assert len(planner.plan("pick up the cube", STATE)) == 1
     assert "0.05 s" in planner.rejected[0]
+    # A process does not wait for it at its end.
+    assert all(thread.daemon for thread in set(threading.enumerate()) - others)
     held.set()
 
 

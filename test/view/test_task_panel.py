@@ -172,7 +172,13 @@ def test_foreign_text_is_not_markup(viewer):
     assert r"\[a\]\(b\)" in log
 
 
-@pytest.mark.parametrize("text", ["", "[", "3", "[]", '{"plan": [{"skill": "fly"}]}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[", "3", "[]", '{"plan": [{"skill": "fly"}]}', '{"step": null}', '{"step": Infinity}',
+        '{"events": 5}', '{"objects": {}}',
+    ],
+)  # fmt: skip
 def test_what_is_no_status_is_refused(text):
     with pytest.raises(InvalidPlan):
         TaskProgress.of(text)

@@ -7,6 +7,7 @@ Calls come from several threads; rclpy's clients are accessed in the thread that
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -109,7 +110,9 @@ class RosRobotLink:
         state = self._scene_now(PlanningSceneComponents.ROBOT_STATE).robot_state.joint_state
         if not state.name:
             raise NotDone("the robot's joint states are not known yet")
-        return dict(zip(state.name, state.position, strict=True))
+        # NaN: not measured; JSON has no such number.
+        pairs = zip(state.name, state.position, strict=False)
+        return {name: q for name, q in pairs if math.isfinite(q)}
 
     def scene(self) -> Sequence[SceneItem]:
         """Return the objects of the planning scene."""

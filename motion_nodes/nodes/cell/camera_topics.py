@@ -105,6 +105,8 @@ class CameraTopics:
         X = np.array([camera.camera.X_LO for camera, _ in self._cameras])
         self._static.send(X, self._node.now_ns())
         self._running = True
+        # A state that was handed over when the thread ended would block all later ones.
+        self._pending = None
         self._thread = threading.Thread(target=self._work, name="cameras", daemon=True)
         self._thread.start()
 

@@ -8,6 +8,7 @@ planning scene. The link has its own middleware context and thread, and handles 
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -55,7 +56,8 @@ class ActionLink:
         prefix = f"/{namespace}" if namespace else ""
         self._group, self._joints = group, tuple(joints)
         self._positions: dict[str, float] = {}
-        self._heard = -float("inf")
+        self._heard = dict.fromkeys(self._joints, -math.inf)
+        """Time of the newest position of each joint, on ``time.monotonic()`` [s]."""
         self._context = rclpy.Context()
         rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         self._node = Node(
@@ -107,9 +109,9 @@ class ActionLink:
         Raises:
             LinkFailed: they are unknown or old.
         """
-        age = time.monotonic() - self._heard
+        joint, age = self._oldest()
         if age > MAX_AGE:
-            raise LinkFailed(f"the robot has reported no positions for {age:.1f} s")
+            raise LinkFailed(f"the robot has reported no position of {joint} for {age:.1f} s")
         return {name: self._positions[name] for name in self._joints}
 
     def problem(self, configurations: NDArray[Any], timeout: float) -> str:
@@ -170,13 +172,18 @@ class ActionLink:
     # ---- inside
 
     def _on_state(self, message: JointState) -> None:
+        now = time.monotonic()
         for name, value in zip(message.name, message.position, strict=False):
-            self._positions[name] = float(value)
-        if self._positions.keys() >= set(self._joints):
-            self._heard = time.monotonic()
+            if name in self._heard and math.isfinite(value):
+                self._positions[name], self._heard[name] = float(value), now
+
+    def _oldest(self) -> tuple[str, float]:
+        """Return the joint whose position is the oldest, and its age [s]."""
+        joint = min(self._joints, key=self._heard.__getitem__)
+        return joint, time.monotonic() - self._heard[joint]
 
     def _missing(self, *, checked: bool) -> str:
-        if time.monotonic() - self._heard > MAX_AGE:
+        if self._oldest()[1] > MAX_AGE:
             absent = [name for name in self._joints if name not in self._positions]
             return f"joint_states of {', '.join(absent)}" if absent else "new joint_states"
         if not self._references.get_subscription_count():

@@ -142,6 +142,7 @@ class _Client:
         while True:
             sent = self._client.send_goal_async(self._request.goal, self._on_feedback)
             if not self._spin(sent, end):
+                self._cancel_late(sent)
                 return "stopped" if signals.STOP.is_set() else f"no response of {self._action}"
             handle = sent.result()
             if handle.accepted:
@@ -159,8 +160,9 @@ class _Client:
                 return f"{self._action} is no longer available"
         if not done.done():
             self._spin(handle.cancel_goal_async(), time.monotonic() + CANCEL_TIMEOUT, stop=False)
-            self._spin(done, time.monotonic() + CANCEL_TIMEOUT, stop=False)
-            return "stopped; the motion was cancelled"
+            if self._spin(done, time.monotonic() + CANCEL_TIMEOUT, stop=False):
+                return "stopped; the motion was cancelled"
+            return f"stopped; {self._action} did not confirm that the motion was cancelled"
         wrapped = done.result()
         if wrapped.status == GoalStatus.STATUS_SUCCEEDED:
             return ""
@@ -168,6 +170,12 @@ class _Client:
         if isinstance(result, MoveGroup.Result):
             return result.error_code.message or f"MoveIt error code {result.error_code.val}"
         return result.error_msg or f"Nav2 error code {result.error_code}"
+
+    def _cancel_late(self, sent: Future[Any]) -> None:
+        """Cancel a goal that is accepted after the client has given up."""
+        end = time.monotonic() + CANCEL_TIMEOUT
+        if self._spin(sent, end, stop=False) and sent.result().accepted:
+            self._spin(sent.result().cancel_goal_async(), end, stop=False)
 
     def _spin(self, future: Future[Any], end: float, *, stop: bool = True) -> bool:
         """Spin until a future is done; return False on a timeout or stop signal."""

@@ -25,6 +25,10 @@ RETRY_PERIOD = 0.05
 class NavigationRequest(Protocol):
     """A goal from an action client or a topic."""
 
+    @property
+    def ended(self) -> bool:
+        """Whether it was canceled while it waited, and is not to be started."""
+
     def start(self) -> None:
         """Plan and start the motion.
 
@@ -76,6 +80,8 @@ class FrameWaits:
 
     def _done(self, waiting: _Waiting) -> bool:
         request = waiting.request
+        if request.ended:
+            return True
         try:
             if waiting.number < self._started:
                 raise NavigationRejected(Codes.UNKNOWN, "a newer goal was accepted meanwhile")

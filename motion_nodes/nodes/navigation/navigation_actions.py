@@ -8,11 +8,20 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from nav2_msgs.action import FollowPath, FollowWaypoints, NavigateThroughPoses, NavigateToPose
+from nav2_msgs.action import (
+    BackUp,
+    DriveOnHeading,
+    FollowPath,
+    FollowWaypoints,
+    NavigateThroughPoses,
+    NavigateToPose,
+    Spin,
+)
 from nav2_msgs.msg import MissedWaypoint
 
 from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask
 from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.spin import Spin as SpinMotion
 from motion_nodes.nodes.navigation.frame_waits import FrameWaits
 from motion_nodes.nodes.navigation.navigation_requests import (
     NavigationHost,
@@ -21,6 +30,8 @@ from motion_nodes.nodes.navigation.navigation_requests import (
     goal_of,
     goals_of,
     plan_along,
+    plan_behavior,
+    plan_through,
     plan_to,
 )
 from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
@@ -38,9 +49,21 @@ CODES = {
     MotionResult.FAILED: Codes.NO_VALID_CONTROL,
     MotionResult.LOST: Codes.TF_ERROR,
     MotionResult.BLOCKED: Codes.PATIENCE_EXCEEDED,
+    MotionResult.TIMEOUT: Codes.CONTROLLER_TIMED_OUT,
     MotionResult.ABORTED: Codes.UNKNOWN,
 }
-"""Error code by result, of all actions: Nav2's NavigateToPose forwards those of FollowPath."""
+"""Error code of FollowPath by result, which Nav2's NavigateToPose forwards."""
+
+BEHAVIORS = (Spin, BackUp, DriveOnHeading)
+BEHAVIOR_CODES = {
+    Codes.NONE: "NONE",
+    Codes.TF_ERROR: "TF_ERROR",
+    Codes.INVALID_PATH: "INVALID_INPUT",
+    Codes.PATIENCE_EXCEEDED: "COLLISION_AHEAD",
+    Codes.CONTROLLER_TIMED_OUT: "TIMEOUT",
+}
+"""Name of the error code of a behavior by that of FollowPath; others, and those that a behavior
+does not have, are UNKNOWN."""
 
 OUTCOMES = {
     MotionResult.SUCCEEDED: ActionOutcome.SUCCEEDED,
@@ -65,7 +88,13 @@ class _Navigation:
     count: int = 1
     """Number of poses to reach; after the last pose of the list the first one follows."""
     reached: int = 0
-    """Number of poses that were reached before the current one."""
+    """Number of poses that were reached before the current motion."""
+    after: tuple[float, ...] = ()
+    """Remaining length of the path at each pose that the current motion passes [m]."""
+    passed: int = 0
+    """Number of these that it has passed."""
+    length: float = 0.0
+    """Length of its path [m]."""
     time: float = 0.0
     """Duration of the motions to them [s]."""
     detours: int = 0
@@ -77,7 +106,12 @@ class _Navigation:
         """Whether a pose was reached that is not the last one."""
         task = self.task
         arrived = task is not None and task.ended and task.ending is MotionResult.SUCCEEDED
-        return arrived and self.reached + 1 < self.count
+        return arrived and self.reached + self.span < self.count
+
+    @property
+    def span(self) -> int:
+        """Number of poses of the current motion."""
+        return 1 + len(self.after)
 
     @property
     def index(self) -> int:
@@ -85,8 +119,8 @@ class _Navigation:
         return (self.first + self.reached) % max(1, len(self.goals))
 
     def ahead(self) -> float:
-        """Return the length of straight lines from the current pose to the last one [m]."""
-        left = [pose for _, pose in self.goals[self.reached :]]
+        """Return the length of straight lines from the end of the motion to the last pose [m]."""
+        left = [pose for _, pose in self.goals[self.reached + self.span - 1 :]]
         return sum(math.dist((a.x, a.y), (b.x, b.y)) for a, b in itertools.pairwise(left))
 
     @property
@@ -94,8 +128,7 @@ class _Navigation:
         return self.goal.ended if self.task is None else self.task.ended
 
     def start(self) -> None:
-        if not self.ended:
-            self.server.begin(self)
+        self.server.begin(self)
 
     def refuse(self, error: Exception) -> None:
         code = getattr(error, "code", Codes.CONTROLLER_TIMED_OUT)
@@ -103,7 +136,7 @@ class _Navigation:
 
 
 class NavigationServer(LoopActionServer[_Navigation]):
-    """Serves ``navigate_to_pose``, ``follow_path``, and both kinds of pose lists."""
+    """Serves ``navigate_to_pose``, ``follow_path``, both kinds of pose lists, and behaviors."""
 
     def __init__(self, host: NavigationHost, waits: FrameWaits, feedback_rate: float) -> None:
         """Create the servers.
@@ -119,6 +152,9 @@ class NavigationServer(LoopActionServer[_Navigation]):
             (NavigateThroughPoses, "navigate_through_poses"),
             (FollowWaypoints, "follow_waypoints"),
             (FollowPath, "follow_path"),
+            (Spin, "spin"),
+            (BackUp, "backup"),
+            (DriveOnHeading, "drive_on_heading"),
         )
         super().__init__(host.node, actions, feedback_rate)
 
@@ -140,14 +176,19 @@ class NavigationServer(LoopActionServer[_Navigation]):
             return self._host.begin(plan, label)
 
         navigation.task = self._host.node.in_loop(start)
-        navigation.frame = plan.frame
+        navigation.frame, navigation.after = plan.frame, plan.after
+        navigation.passed, navigation.length = 0, plan.path.length
 
     def _plan(self, navigation: _Navigation) -> NavigationPlan:
         request = navigation.goal.request
         if isinstance(request, FollowPath.Goal):
             return plan_along(self._host, request.path, request.controller_id)
+        if navigation.goal.kind in BEHAVIORS:
+            return plan_behavior(self._host, request)
         if not navigation.goals:
             self._read_goals(navigation, request)
+        if isinstance(request, NavigateThroughPoses.Goal):
+            return plan_through(self._host, navigation.goals[navigation.reached :])
         return plan_to(self._host, *navigation.goals[navigation.index])
 
     def _read_goals(self, navigation: _Navigation, request: Any) -> None:
@@ -165,8 +206,8 @@ class NavigationServer(LoopActionServer[_Navigation]):
             if request.goal_index >= poses:
                 raise NavigationRejected(
                     Codes.INVALID_PATH,
-                    f"goal_index is {request.goal_index}; allowed is 0 to {poses - 1}, as the goal "
-                    f"has {poses} poses",
+                    f"goal_index is {request.goal_index}; it must be below the number of poses, "
+                    f"{poses}",
                 )
             navigation.first = request.goal_index
         navigation.goals = goals_of(self._host, request.poses)
@@ -182,7 +223,7 @@ class NavigationServer(LoopActionServer[_Navigation]):
             if navigation.canceled:
                 self._end_canceled(navigation)
                 continue
-            navigation.reached += 1
+            navigation.reached += navigation.span
             navigation.time += task.time
             navigation.detours += task.detours
             navigation.task = None
@@ -221,6 +262,8 @@ class NavigationServer(LoopActionServer[_Navigation]):
         goal, task = navigation.goal, navigation.task
         if goal.ended:
             return
+        if task is not None and goal.kind in BEHAVIORS:
+            fill_seconds(goal.result.total_elapsed_time, task.time)
         if task is not None and task.ended and not navigation.goes_on:
             outcome = OUTCOMES.get(task.ending, ActionOutcome.ABORTED)
             if outcome is ActionOutcome.ABORTED:
@@ -238,11 +281,19 @@ class NavigationServer(LoopActionServer[_Navigation]):
             return FollowPath.Feedback(distance_to_goal=progress.remaining, speed=progress.speed)
         if isinstance(navigation.goal.request, FollowWaypoints.Goal):
             return FollowWaypoints.Feedback(current_waypoint=navigation.index)
+        motion = navigation.task.motion
+        if isinstance(motion, SpinMotion):
+            return Spin.Feedback(angular_distance_traveled=abs(motion.turned))
+        if navigation.goal.kind in BEHAVIORS:
+            distance = max(navigation.length - progress.remaining, 0.0)
+            return navigation.goal.feedback_type(distance_traveled=distance)
         remaining = progress.remaining + navigation.ahead()
         if isinstance(navigation.goal.request, NavigateToPose.Goal):
             message = NavigateToPose.Feedback(distance_remaining=remaining)
         else:
-            left = navigation.count - navigation.reached
+            passed = sum(progress.remaining <= length for length in navigation.after)
+            navigation.passed = max(navigation.passed, passed)
+            left = navigation.count - navigation.reached - navigation.passed
             message = NavigateThroughPoses.Feedback(
                 distance_remaining=remaining, number_of_poses_remaining=left
             )
@@ -259,6 +310,9 @@ class NavigationServer(LoopActionServer[_Navigation]):
         """Send the result of a goal, and log its text."""
         if text:
             self._host.node.get_logger().info(f"goal ended: {text}")
+        if goal.kind in BEHAVIORS:
+            codes = goal.kind.Result
+            code = getattr(codes, BEHAVIOR_CODES.get(code, "UNKNOWN"), codes.UNKNOWN)
         goal.result.error_code, goal.result.error_msg = code, text
         goal.finish(outcome, goal.result)
         self._jobs.ask(self.finish)

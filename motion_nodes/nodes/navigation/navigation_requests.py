@@ -7,18 +7,27 @@ Paths are planned in the executor; the loop only starts the motions.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from nav2_msgs.action import BackUp, Spin
 from nav2_msgs.action import FollowPath as FollowPathAction
 
-from motion_nodes.base_navigation.approaches import ApproachConfig, motion_to_pose
+from motion_nodes.base_navigation.approaches import (
+    ApproachConfig,
+    motion_along_heading,
+    motion_through,
+    motion_to_pose,
+)
 from motion_nodes.base_navigation.base_motion import BaseMotion
 from motion_nodes.base_navigation.follow_path import LAWS, FollowPath
 from motion_nodes.base_navigation.navigator import NavigationTask
 from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.spin import Spin as SpinMotion
 from motion_nodes.errors import InvalidCommand, MotionError, did_you_mean
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 from motion_nodes.ros.joint_topics import stamp_ns
@@ -30,6 +39,9 @@ Codes = FollowPathAction.Result
 
 MAP_FRAME = "map"
 """Frame of a localization, in which clients of Nav2 send goals (REP-105)."""
+
+RULE = "turn_then_drive"
+"""Approach that ends at each pose: the rule of the source system."""
 
 DEFAULT_LAW = ("", "FollowPath")
 """Values of controller_id for the default tracking law; FollowPath is Nav2's default name."""
@@ -57,6 +69,12 @@ class NavigationPlan:
     """Planned path."""
     frame: str
     """Frame of both, which does not move with the base; a map may drift relative to odometry."""
+    after: tuple[float, ...] = ()
+    """Remaining length of the path at each pose that is passed without a stop [m]."""
+    allowance: float = math.inf
+    """Max duration [s]."""
+    patient: bool = True
+    """Whether the base waits at obstacles and drives around them."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +187,83 @@ def plan_to(host: NavigationHost, frame: str, goal: Pose2) -> NavigationPlan:
     except InvalidCommand as error:
         raise NavigationRejected(Codes.NO_VALID_CONTROL, str(error)) from None
     return NavigationPlan(motion, path, frame)
+
+
+def plan_through(host: NavigationHost, goals: Sequence[tuple[str, Pose2]]) -> NavigationPlan:
+    """Plan a motion through poses in frames of :func:`goal_of`, up to the next necessary stop.
+
+    That is the last pose, or one before it whose successor is in another frame; a pose at the
+    position of the previous one, which is a turn on the spot, is a motion of its own.
+
+    Raises:
+        NavigationRejected: a pose cannot be reached.
+    """
+    (frame, first), *others = goals
+    config, start = host.config(), _start(host, frame)
+    run = [first]
+    for other, goal in others:
+        ends = (start, *run, goal)[-3:]
+        close = min(a.distance(b) for a, b in itertools.pairwise(ends))
+        if other != frame or close <= config.follow.tolerance.xy or config.approach == RULE:
+            break
+        run.append(goal)
+    try:
+        motion, path, after = motion_through(start, run, config)
+    except InvalidCommand as error:
+        raise NavigationRejected(Codes.NO_VALID_CONTROL, str(error)) from None
+    return NavigationPlan(motion, path, frame, after)
+
+
+def plan_behavior(host: NavigationHost, request: Any) -> NavigationPlan:
+    """Plan the motion of a goal of nav2_msgs' Spin, BackUp or DriveOnHeading.
+
+    Raises:
+        NavigationRejected: an invalid goal, or an unknown pose of the base.
+    """
+    config, frame = host.config(), host.odom_frame
+    start = _start(host, frame)
+    try:
+        # A field of later versions of Nav2.
+        if getattr(request, "disable_collision_checks", False):
+            raise InvalidCommand(
+                "disable_collision_checks is true; obstacles always stop the base, unless the "
+                "parameter obstacles.mode is off"
+            )
+        if isinstance(request, Spin.Goal):
+            follow = config.follow
+            motion: BaseMotion = SpinMotion(
+                config.kind, request.target_yaw, follow.limits, follow.tolerance
+            )
+            _, path = motion_along_heading(start, 0.0, follow.limits.max_velocity, config)
+        else:
+            motion, path = motion_along_heading(start, *_straight_of(request), config)
+    except InvalidCommand as error:
+        raise NavigationRejected(Codes.INVALID_PATH, str(error)) from None
+    allowance = request.time_allowance.sec + 1e-9 * request.time_allowance.nanosec
+    return NavigationPlan(
+        motion, path, frame, allowance=allowance if allowance > 0.0 else math.inf, patient=False
+    )
+
+
+def _straight_of(request: Any) -> tuple[float, float]:
+    """Return distance, negative in reverse, and speed of a BackUp or DriveOnHeading goal [m, m/s].
+
+    Raises:
+        InvalidCommand: a target beside the base, or a speed of the other sign.
+    """
+    target, speed = request.target, request.speed
+    if target.y or target.z:
+        raise InvalidCommand(
+            f"target is ({target.x:g}, {target.y:g}, {target.z:g}) m; y and z must be 0, as the "
+            "base drives along its heading"
+        )
+    if isinstance(request, BackUp.Goal):
+        return -abs(target.x), abs(speed)
+    if target.x * speed < 0.0:
+        raise InvalidCommand(
+            f"target.x is {target.x:g} m and speed {speed:g} m/s; their signs must be equal"
+        )
+    return target.x, abs(speed)
 
 
 def plan_along(host: NavigationHost, message: Any, controller_id: str) -> NavigationPlan:

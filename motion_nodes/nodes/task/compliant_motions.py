@@ -105,8 +105,8 @@ class CompliantMotions:
     def end(self) -> Work:
         """Hold the joints, and restore the settings."""
         yield from self._switch(False)
-        before, self._before = list(self._before.values()), {}
-        yield from self._apply(before)
+        yield from self._apply(list(self._before.values()))
+        self._before = {}
 
     def abort(self) -> None:
         """Hold the joints and restore the settings without waiting, if they were changed."""

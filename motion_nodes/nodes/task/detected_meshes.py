@@ -52,7 +52,11 @@ def _read(resource: str, scale: tuple[float, float, float]) -> CompositeObject:
     path = Path(resource.removeprefix(_SCHEME))
     if not resource.startswith(_SCHEME) or not path.is_absolute():
         raise InvalidCommand(f"its mesh is '{resource[:200]}'; it must be {_SCHEME}/PATH")
-    if not path.is_file() or path.stat().st_size > MAX_SIZE:
+    try:
+        usable = path.is_file() and path.stat().st_size <= MAX_SIZE
+    except OSError as error:  # such as a name that is too long
+        raise InvalidCommand(f"its mesh '{resource[:200]}': {error.strerror}") from None
+    if not usable:
         raise InvalidCommand(f"its mesh {path} is no file of at most {MAX_SIZE // 10**6} MB")
     made = composite_of(world_object("mesh", shared_mesh(read_mesh(path, scale))))
     assert made is not None  # a mesh has bounds

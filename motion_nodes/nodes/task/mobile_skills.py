@@ -54,7 +54,7 @@ class MobileSkills(ContactSkills):
         # The navigator checks the outline of this state only.
         here = base.in_odom_now()
         if here is None:
-            raise SkillFailed("the pose of the base is not known: nothing publishes its odometry")
+            raise SkillFailed("the pose of the base is not known: no odometry, or none that is new")
 
         def goals(start: Pose2) -> Iterator[Pose2]:
             if target is None:

@@ -18,6 +18,9 @@ from motion_nodes.ros.messages.planar_messages import pose2_of, stamped_pose
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.transform_tree import TransformTree
 
+MAX_AGE = 1.0
+"""Max age of the transform from odometry to the base [s]."""
+
 
 class NavigatedBase:
     """Client of the navigator of one robot."""
@@ -39,7 +42,7 @@ class NavigatedBase:
             frames: odometry frame and base frame, as they are on /tf.
             X_WO: pose of the odometry frame in the frame of the detector, shape (4, 4).
         """
-        self._tree, (self._odom, self._base) = tree, frames
+        self._node, self._tree, (self._odom, self._base) = node, tree, frames
         self._X_WO = np.asarray(X_WO)
         self._drive = RemoteAction(node, jobs, NavigateToPose, "navigate_to_pose")
 
@@ -53,16 +56,18 @@ class NavigatedBase:
         return pose2_of(inverse(self._X_WO)).compose(Pose2(*place))
 
     def in_odom_now(self) -> Pose2 | None:
-        """Return the pose of the base in the odometry frame; None if unknown."""
+        """Return the pose of the base in the odometry frame; None if unknown or old."""
         X_OB = self._pose_in_odom()
         return None if X_OB is None else pose2_of(X_OB)
 
     def _pose_in_odom(self) -> Array | None:
         self._tree.update()
         try:
-            return np.asarray(self._tree.pose(self._odom, self._base)[0])
+            X_OB, stamp_ns = self._tree.pose(self._odom, self._base)
         except MotionError:
             return None
+        old = stamp_ns is not None and 1e-9 * (self._node.now_ns() - stamp_ns) > MAX_AGE
+        return None if old else np.asarray(X_OB)
 
     def drive(self, goal: Pose2) -> Work:
         """Drive to a pose in the odometry frame.

@@ -8,7 +8,6 @@ does with its true poses. Detected objects are added to the planning scene as co
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -109,7 +108,8 @@ class ObservedObjects:
             self._read(message)
         if self._released not in self._follower.world.scene.attached:
             self._released = None
-        if now < self._written_at + PERIOD:
+        # After a reset, simulated time begins again.
+        if 0.0 <= now - self._written_at < PERIOD:
             return
         self._written_at = now
         for name, state in self._detected.items():
@@ -147,7 +147,7 @@ class ObservedObjects:
             state = self._state_of(item, now)
             if state is not None:
                 found[name] = state
-        if now > self._shown_at + SHOWN_WITHIN:
+        if not 0.0 <= now - self._shown_at <= SHOWN_WITHIN:
             self._kept = {n: s for n, s in self._kept.items() if n in (self.hidden, self.held)}
         known = self._kept | found | self._detected
         lost = self._once_detected - self._detected.keys() - {self.held}
@@ -157,7 +157,7 @@ class ObservedObjects:
         """Add an object to the planning scene."""
         if self.hidden == state.name:
             self.hidden = None
-        self._kept[state.name], self._shown_at = state, time.monotonic()
+        self._kept[state.name], self._shown_at = state, self.now()
         self._written[state.name] = np.array(state.X_WO)
         composite, X_WO = self._composite(state.name), np.array(state.X_WO)
         item = (
@@ -184,7 +184,7 @@ class ObservedObjects:
         self._attached_out.publish(
             attached_message(AttachedBody(state.name, link, X_LO, parts, touching))
         )
-        self.hidden, self._released, self._shown_at = None, None, time.monotonic()
+        self.hidden, self._released, self._shown_at = None, None, self.now()
 
     def detach(self, state: ObjectState) -> None:
         """Detach an object, and leave it out of the scene until :meth:`show`."""
@@ -223,11 +223,12 @@ class ObservedObjects:
             return
         X_BW, self._detected = inverse(X_WB), {}
         self.reported_at = self.now()
-        counts = Counter(marker.ns for marker in message.markers)
+        markers = [marker for marker in message.markers if marker.action == Marker.ADD]
+        counts = Counter(marker.ns for marker in markers)
         self.ambiguous = tuple(sorted(name for name, count in counts.items() if count > 1))
         for name in self.ambiguous:
             self._node.warn(f"marker {name}", self.ambiguity(name))
-        for marker in message.markers:
+        for marker in markers:
             if counts[marker.ns] > 1:
                 continue
             try:

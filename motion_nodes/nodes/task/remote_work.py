@@ -55,6 +55,8 @@ class RemoteAction:
         self._jobs, self.name, self._timeout = jobs, name, timeout
         self._client = action_client(node, kind, name)
         self._handle: Any = None
+        self._wanted: list[Any] | None = None
+        """Replies to the newest goal; None once it is canceled. In the executor."""
 
     def execute(self, goal: Any) -> Work:
         """Send a goal and wait for its result.
@@ -72,7 +74,11 @@ class RemoteAction:
             self._timeout,
         )
         self._jobs.ask(lambda: self._send(goal, replies))
-        yield from _until(lambda: bool(replies), f"no response of {self.name}", self._timeout)
+        try:
+            yield from _until(lambda: bool(replies), f"no response of {self.name}", self._timeout)
+        except SkillFailed:
+            self.cancel()
+            raise
         if replies[0] is None:
             raise SkillFailed(f"{self.name} rejected the goal")
         ready_at = checked_at = time.monotonic()
@@ -89,7 +95,7 @@ class RemoteAction:
         return replies[1].status, replies[1].result
 
     def cancel(self) -> None:
-        """Cancel the active goal, if any."""
+        """Cancel the active goal, if any, or the one that is not accepted yet."""
         self._jobs.ask(self._cancel)
 
     def destroy(self) -> None:
@@ -102,16 +108,20 @@ class RemoteAction:
             if handle is None or not handle.accepted:
                 replies.append(None)
                 return
+            if self._wanted is not replies:
+                handle.cancel_goal_async()
+                return
             self._handle = handle
             handle.get_result_async().add_done_callback(
                 lambda result: replies.append(result.result())
             )
             replies.append(handle)
 
+        self._wanted = replies
         self._client.send_goal_async(goal).add_done_callback(accepted)
 
     def _cancel(self) -> None:
-        handle, self._handle = self._handle, None
+        handle, self._handle, self._wanted = self._handle, None, None
         if handle is not None:
             handle.cancel_goal_async()
 

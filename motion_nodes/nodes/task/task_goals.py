@@ -68,9 +68,7 @@ class TaskGoals:
         if problem:
             raise RequestRejected(Codes.INVALID_GROUP_NAME, problem)
         constraints = request.path_constraints
-        if any(getattr(constraints, name) for name in (
-            "joint_constraints", "position_constraints", "orientation_constraints",
-            "visibility_constraints")):  # fmt: skip
+        if any(getattr(constraints, name) for name in CONSTRAINTS):
             raise RequestRejected(
                 Codes.INVALID_GOAL_CONSTRAINTS,
                 "path_constraints are not supported here; plan with move_action",

@@ -50,6 +50,8 @@ class WatchedNavigation:
 
     def send(self, viewer: BrowserViewer, x: float, y: float, yaw: float) -> None:
         """Drive to a pose in the world [m, m, rad]."""
+        # Otherwise the base would follow the previous goal on if the navigator refuses this one.
+        self.cancel()
         goal = pose2_of(self._X_OW).compose(Pose2(x, y, yaw))
         self._work = self._drive(NavigateToPose.Goal(pose=stamped_pose(goal, self._frame, 0)))
         viewer.set_drive_message(self._name, f"driving to {x:.2f}, {y:.2f} m", driving=True)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -140,10 +139,12 @@ class WatchedRobot:
             viewer.update_joints(self.name, self.state.position, self.state.velocity)
         message = self._odom.newest() if self._odom is not None else None
         if message is not None:
-            p, q = message.pose.pose.position, message.pose.pose.orientation
-            values = (p.x, p.y, p.z, q.x, q.y, q.z, q.w)
-            if all(map(math.isfinite, values)):
-                X_OB = from_xyz_quat(values[:3], values[3:])
+            p, r = message.pose.pose.position, message.pose.pose.orientation
+            try:
+                X_OB = from_xyz_quat((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
+            except ValueError as error:
+                self._node.warn(f"{self.name}: odometry", f"{self.name}: odometry: {error}")
+            else:
                 self._X_WB = self._X_WO @ X_OB
                 viewer.update_base(self.name, self._X_WB)
         q = np.where(np.isfinite(self.state.position), self.state.position, self.robot.home)

@@ -45,7 +45,7 @@ class WatchedTask:
             return
         try:
             viewer.update_task(self._name, TaskProgress.of(message.data))
-        except (MotionError, TypeError, ValueError) as error:
+        except MotionError as error:
             self._node.warn("task status", f"{self._name}: status of {self._server}: {error}")
 
     def send(self, viewer: BrowserViewer, command: TaskCommand) -> None:

@@ -188,7 +188,9 @@ def _echo(options: argparse.Namespace) -> int:
         text = message_text(value, full=options.full_length)
         if options.csv:
             text = ",".join(
-                line.split(": ")[-1].strip(" -") for line in text.splitlines() if line[-1] != ":"
+                line.split(": ")[-1].strip(" -")
+                for line in text.splitlines()
+                if not line.endswith(":")
             )
         print(text if options.csv else f"{text}\n---", flush=True)
 

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base navigator's spin, backup and drive_on_heading, and poses that it passes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import Point
+from joint_client import duration
+from nav2_msgs.action import BackUp, DriveOnHeading, NavigateToPose, Spin
+from navigation_client import ABORTED, CANCELED, SUCCEEDED, Codes, NavigationClient, stamped
+from ros_client import RosClient
+from scripted_base import ScriptedBase
+from scripted_scanner import Scanner
+
+from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.model.loader import load_robot
+from motion_nodes.nodes.navigation.navigation_requests import (
+    NavigationRejected,
+    plan_behavior,
+    plan_through,
+)
+from motion_nodes.nodes.navigation.navigator_config import config_of, kind_of, navigator_defaults
+from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
+
+pytestmark = pytest.mark.timeout(900)
+NODE = "/base_navigator"
+NEAR = 0.06
+"""[m] Of the goal: its tolerance of 0.025, and the way of a stop that comes late in wall time."""
+
+
+@pytest.fixture(scope="module")
+def moved() -> Iterator[ScriptedBase]:
+    made = ScriptedBase()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def navigator(
+    module_suite: Any, module_client: RosClient, moved: ScriptedBase
+) -> Iterator[NavigationClient]:
+    """A JetBot's navigator."""
+    module_suite.node("base_navigator", robot="jetbot", odom_timeout=2.0)
+    made = NavigationClient(module_client)
+    made.wait_for()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def base(navigator: NavigationClient, moved: ScriptedBase) -> ScriptedBase:
+    """The base at the origin of its odometry, standing."""
+    navigator.client.wait(lambda: moved.stands, "the base to stand")
+    moved.silent = False
+    moved.put(navigator.client, 0.0, 0.0, 0.0)
+    navigator.wait_for()
+    moved.told.clear()
+    return moved
+
+
+def spin(navigator: NavigationClient, angle: float, allowance: float = 0.0) -> Any:
+    goal = Spin.Goal(target_yaw=angle, time_allowance=duration(allowance))
+    return navigator.send(Spin, "spin", goal)
+
+
+def back_up(navigator: NavigationClient, x: float, speed: float, **more: float) -> Any:
+    goal = BackUp.Goal(target=Point(x=x), speed=speed, time_allowance=duration(0.0))
+    goal.target.y = more.get("y", 0.0)
+    return navigator.send(BackUp, "backup", goal)
+
+
+def ahead(navigator: NavigationClient, x: float, speed: float, allowance: float = 0.0) -> Any:
+    goal = DriveOnHeading.Goal(target=Point(x=x), speed=speed, time_allowance=duration(allowance))
+    return navigator.send(DriveOnHeading, "drive_on_heading", goal)
+
+
+def seconds(time: Any) -> float:
+    return float(time.sec + 1e-9 * time.nanosec)
+
+
+def test_a_spin(base, navigator):
+    call = spin(navigator, -1.2)
+    status, result = call.result(within=40.0)
+    assert (status, result.error_code, result.error_msg) == (SUCCEEDED, Spin.Result.NONE, "")
+    assert base.pose.yaw == pytest.approx(-1.2, abs=0.08)
+    assert base.pose.distance(Pose2()) < 1e-6
+    assert seconds(result.total_elapsed_time) > 0.3
+    turned = [entry.feedback.angular_distance_traveled for entry in call.feedback]
+    assert turned == sorted(turned)
+    assert 0.0 < turned[-1] < 1.3
+
+
+def test_back_and_ahead(base, navigator):
+    """The sign of a BackUp goal does not matter, as in Nav2."""
+    call = back_up(navigator, 0.3, 0.1)
+    status, result = call.result(within=40.0)
+    assert (status, result.error_code, result.error_msg) == (SUCCEEDED, BackUp.Result.NONE, "")
+    assert base.pose.distance(Pose2(-0.3)) < NEAR
+    assert min(twist.vx for _, twist in base.told) >= -0.1 - 1e-6
+    driven = [entry.feedback.distance_traveled for entry in call.feedback]
+    assert driven == sorted(driven)
+    assert 0.05 < driven[-1] <= 0.3
+    status, result = ahead(navigator, 0.2, 0.2).result(within=40.0)
+    assert (status, result.error_code) == (SUCCEEDED, DriveOnHeading.Result.NONE)
+    assert base.pose.distance(Pose2(-0.1)) < NEAR
+
+
+@pytest.mark.parametrize(
+    ("send", "result", "name", "text"),
+    [
+        (lambda n: spin(n, math.nan), Spin.Result, "UNKNOWN", "nan"),
+        (lambda n: back_up(n, math.nan, 0.1), BackUp.Result, "INVALID_INPUT", "nan"),
+        (lambda n: back_up(n, 0.2, 0.0), BackUp.Result, "INVALID_INPUT", "speed is 0 m/s"),
+        (lambda n: back_up(n, 0.2, 0.1, y=0.1), BackUp.Result, "INVALID_INPUT", "y and z"),
+        (lambda n: ahead(n, 0.2, -0.1), DriveOnHeading.Result, "INVALID_INPUT", "signs"),
+        (lambda n: ahead(n, 0.2, math.inf), DriveOnHeading.Result, "INVALID_INPUT", "inf"),
+    ],
+)
+def test_invalid_goals_move_nothing(base, navigator, send, result, name, text):
+    status, answer = send(navigator).result()
+    assert (status, answer.error_code) == (ABORTED, getattr(result, name)), answer.error_msg
+    assert text in answer.error_msg
+    assert not base.told
+
+
+def test_the_time_allowance(base, navigator):
+    status, result = ahead(navigator, 5.0, 0.2, allowance=1.0).result(within=40.0)
+    assert (status, result.error_code) == (ABORTED, DriveOnHeading.Result.TIMEOUT)
+    assert "1 s" in result.error_msg
+    assert seconds(result.total_elapsed_time) > 1.0
+    navigator.client.wait(lambda: base.stands, "the base to stand")
+    assert base.pose.x < 2.0
+
+
+def test_cancel_preemption_and_lost_odometry(base, navigator):
+    call = spin(navigator, 60.0)
+    assert call.accepted()
+    navigator.client.wait(lambda: base.told and base.told[-1][1].wz > 0.5, "rotation")
+    assert call.cancel()
+    status, result = call.result()
+    assert (status, result.error_code) == (CANCELED, Spin.Result.NONE)
+    assert base.stands
+    first = spin(navigator, 60.0)
+    assert first.accepted()
+    second = back_up(navigator, 3.0, 0.3)
+    assert second.accepted()
+    status, result = first.result()
+    assert (status, result.error_code) == (ABORTED, Spin.Result.UNKNOWN)
+    assert "preempted by BackUp goal" in result.error_msg
+    # A behavior is preempted by a goal of navigation.
+    third = navigator.send(
+        NavigateToPose, "navigate_to_pose", NavigateToPose.Goal(pose=stamped((3.0, 0.0, 0.0)))
+    )
+    assert third.accepted()
+    assert second.result()[1].error_code == BackUp.Result.UNKNOWN
+    assert third.cancel()
+    assert third.result()[0] == CANCELED
+    last = ahead(navigator, 3.0, 0.2)
+    assert last.accepted()
+    navigator.client.wait(lambda: base.told[-1][1].vx > 0.1, "motion")
+    base.silent = True
+    status, result = last.result()
+    assert (status, result.error_code) == (ABORTED, DriveOnHeading.Result.TF_ERROR)
+
+
+def test_poses_are_passed_without_a_stop(base, navigator):
+    poses = ((0.4, 0.0, 0.0), (0.8, 0.1, 0.4), (1.2, 0.1, 0.0))
+    call = navigator.go_through(*poses)
+    status, result = call.result(within=60.0)
+    assert (status, result.error_code, result.error_msg) == (SUCCEEDED, Codes.NONE, "")
+    assert base.pose.distance(Pose2(*poses[-1])) < NEAR
+    speeds = np.array([twist.vx for _, twist in base.told])
+    moving = np.flatnonzero(speeds > 0.05)
+    assert (speeds[moving[0] : moving[-1]] > 0.02).all()
+    left = [entry.feedback.number_of_poses_remaining for entry in call.feedback]
+    assert left == sorted(left, reverse=True)
+    assert set(left) == {3, 2, 1}
+    distances = [entry.feedback.distance_remaining for entry in call.feedback]
+    assert distances[0] == pytest.approx(0.8 + math.hypot(0.4, 0.1), abs=0.05)
+
+
+def test_an_obstacle_ends_a_behavior(base, navigator):
+    """The last test: the navigator waits for scans from now on."""
+    scanner = Scanner(navigator.client, base, NODE)
+    scanner.until(lambda: scanner.diagnosed("no goal"), "a report")
+    call = ahead(navigator, 3.0, 0.3)
+    assert call.accepted()
+    scanner.until(lambda: call.done, "the end")
+    status, result = call.result()
+    assert (status, result.error_code) == (ABORTED, DriveOnHeading.Result.COLLISION_AHEAD)
+    assert "an obstacle at (1.0" in result.error_msg
+    assert base.pose.x == pytest.approx(1.0 - 0.1 - 0.058, abs=0.04)
+    call = back_up(navigator, 0.2, 0.2)
+    assert call.accepted()
+    scanner.until(lambda: call.done, "the end")
+    assert call.result()[0] == SUCCEEDED
+
+
+# ---- without ROS
+
+
+def host_of(**changes: Any) -> Any:
+    """Return a navigator at the origin with changed parameters."""
+    robot = load_robot("jetbot")
+    params = NavigatorParams(robot="jetbot", **(navigator_defaults(robot) | changes))
+    config = config_of(params, kind_of(robot))
+    return SimpleNamespace(
+        config=lambda: config, frame_pose=lambda _: Pose2(), base_pose=Pose2, odom_frame="odom"
+    )
+
+
+def planned(*goals: tuple[str, float, float, float], **changes: Any) -> int:
+    """Return the number of poses of the first motion through poses."""
+    plan = plan_through(host_of(**changes), [(frame, Pose2(*pose)) for frame, *pose in goals])
+    return 1 + len(plan.after)
+
+
+def test_collision_checks_cannot_be_disabled() -> None:
+    """A field of later versions of Nav2."""
+    request = SimpleNamespace(
+        target=Point(x=1.0), speed=0.2, time_allowance=duration(0.0), disable_collision_checks=True
+    )
+    with pytest.raises(NavigationRejected, match=r"obstacles\.mode"):
+        plan_behavior(host_of(), request)
+    request.disable_collision_checks = False
+    plan = plan_behavior(host_of(), request)
+    assert (plan.path.length, plan.allowance, plan.patient) == (1.0, math.inf, False)
+
+
+def test_where_the_base_has_to_stop() -> None:
+    a, b, c = ("odom", 1.0, 0.0, 0.0), ("odom", 2.0, 0.0, 0.0), ("odom", 3.0, 1.0, 0.0)
+    turn = ("odom", 2.0, 0.0, 1.0)
+    assert planned(a) == 1
+    assert planned(a, b, c) == 3
+    assert planned(a, b, turn, c) == 2
+    assert planned(turn, ("odom", 2.0, 0.0, 2.0)) == 1
+    assert planned(("odom", 0.0, 0.0, 1.0), b, c) == 1
+    assert planned(a, b, ("map", 3.0, 1.0, 0.0)) == 2
+    assert planned(a, b, c, approach="turn_then_drive") == 1
+    assert planned(a, b, c, approach="dubins") == 3
