@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 from geometry_msgs.msg import PoseStamped, Twist
-from moveit_msgs.srv import GetPositionIK
+from moveit_msgs.action import MoveGroupSequence
+from moveit_msgs.srv import GetMotionPlan, GetMotionSequence, GetPositionIK
 from nav2_msgs.action import FollowPath, NavigateToPose
 from nav_msgs.msg import Path as PathMessage
 from raised_errors import about
@@ -162,6 +163,11 @@ def test_a_failure_is_written_in_the_words_of_its_type():
     assert ik.error_code.message == "why"
     assert fill_failure(GetPositionIK.Response(), "").error_code.val == ik.error_code.FAILURE
     # Its type has NONE only: a failure must have another code.
+    for kind in (GetMotionSequence.Response, MoveGroupSequence.Result, GetMotionPlan.Response):
+        inner = fill_failure(kind(), "why", rejected=True)
+        code = getattr(inner, "response", None) or inner.motion_plan_response
+        assert code.error_code.val == ik.error_code.INVALID_GOAL_CONSTRAINTS
+        assert code.error_code.message == "why"
     drive = fill_failure(NavigateToPose.Result(), "why", rejected=True)
     assert (drive.error_code, drive.error_msg) == (FollowPath.Result.INVALID_PATH, "why")
     assert fill_failure(NavigateToPose.Result(), "").error_code == FollowPath.Result.UNKNOWN
