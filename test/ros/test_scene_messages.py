@@ -142,6 +142,19 @@ def test_moving_with_poses_of_shapes(messages):
     assert "has 1 shapes, but the MOVE has 2 poses" in refused(messages, scene, move)
 
 
+def test_a_plane_keeps_its_coefficients_when_it_moves(messages):
+    """A vertical wall at x = 0.5 must not become the floor."""
+    wall = CollisionObject(id="wall", planes=[Plane(coef=[1.0, 0.0, 0.0, -0.5])])
+    scene = done(messages, Scene(), wall)
+    move = CollisionObject(id="wall", operation=CollisionObject.MOVE, plane_poses=[Pose()])
+    assert "plane" in refused(messages, scene, move)
+    scene = done(messages, scene, requests.moved("wall", (0.2, 0.0, 0.0)))
+    item = scene.objects["wall"]
+    X = item.X_WO @ item.parts[0].X_OS
+    np.testing.assert_allclose(X[:3, 2], (1.0, 0.0, 0.0), atol=1e-12)
+    assert X[0, 3] == pytest.approx(0.7)
+
+
 def test_removing(messages):
     scene = done(
         messages,

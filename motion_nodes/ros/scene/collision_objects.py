@@ -23,6 +23,7 @@ from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_shapes import fill_shapes, is_identity, parts_of, poses_given
 from motion_nodes.ros.scene.scene_update import SceneDraft
 from motion_nodes.scene.scene import AttachedBody, Part, Subframe, WorldObject, attached_body
+from motion_nodes.scene.shapes import HalfSpace
 from motion_nodes.scene.voxels import OCTOMAP
 
 Item = TypeVar("Item", WorldObject, AttachedBody)
@@ -231,6 +232,12 @@ def _move(draft: SceneDraft, message: CollisionObject, frames: SceneFrames) -> l
             raise InvalidCommand(
                 f"{where} has {len(parts)} shapes, but the MOVE has {len(poses)} poses of shapes; "
                 "give as many, or none"
+            )
+        if any(isinstance(part.solid, HalfSpace) for part in parts):
+            # Parts do not keep the coefficients of a plane apart from its pose.
+            raise InvalidCommand(
+                f"{where} has a plane, so a MOVE cannot give poses of its shapes; move the object "
+                "by its pose, or replace it (ADD)"
             )
         parts = tuple(
             Part(part.solid, frozen(X_OS)) for part, X_OS in zip(parts, poses, strict=True)
