@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import PoseStamped, Twist
 from moveit_msgs.action import MoveGroupSequence
 from moveit_msgs.srv import GetMotionPlan, GetMotionSequence, GetPositionIK
@@ -24,8 +25,11 @@ from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from motion_nodes.bringup.bringup_config import BringupConfig
+from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model import bounds
+from motion_nodes.model.placement import parse_placements
 from motion_nodes.ros.messages.failure_responses import fill_failure
 from motion_nodes.ros.messages.message_bounds import READ_ELSEWHERE, check_bounds, fault_of
 from motion_nodes.ros.messages.trajectory_messages import MAX_BYTES, size_fault, trajectory_from
@@ -153,6 +157,18 @@ def test_giant_trajectories_are_refused_by_their_bytes():
     message.joint_names = ["j"] * 20_000
     assert "20000 entries; allowed are 1000" in size_fault(serialize_message(message))
     assert "bytes; allowed are" in size_fault(bytes(MAX_BYTES + 1))
+
+
+def test_the_supervisors_report_on_a_large_suite_is_read():
+    placements = parse_placements([f"robot_{i}:=jetbot@{i},0,0" for i in range(16)])
+    specs = nodes_for(BringupConfig(placements=placements, backend="mock"))
+    nodes = ", ".join(spec.full_name.strip("/") for spec in specs)
+    assert len(nodes) > bounds.NAME_LENGTH
+    status = DiagnosticStatus(name="supervisor: container", message=nodes)
+    status.values = [KeyValue(key="nodes", value=nodes)]
+    assert not fault_of(DiagnosticArray(status=[status]))
+    status.values[0].value = "x" * (bounds.REPORT_LENGTH + 1)
+    assert "values[0].value" in fault_of(DiagnosticArray(status=[status]))
 
 
 def test_a_failure_is_written_in_the_words_of_its_type():
