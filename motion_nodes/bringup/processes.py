@@ -114,11 +114,6 @@ class ProcessGroup:
             os.close(end)
         self._reports = None
 
-    @property
-    def alive(self) -> tuple[str, ...]:
-        """Names of the running processes."""
-        return tuple(n for n, r in self._running.items() if r.process.poll() is None)
-
     def pid(self, name: str) -> int:
         """Return the process id of a running process."""
         return self._running[name].process.pid
@@ -222,8 +217,9 @@ class ProcessGroup:
                 running.process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 self._say(f"{name} did not stop within {STOP_GRACE:.0f} s and was killed")
-                _signal(running.process, signal.SIGKILL)
-                running.process.wait()
+                if self.kill(name):
+                    continue
+                self._say(f"{name} cannot be killed: blocked in the kernel")
             self._forget(name)
 
     def _forget(self, name: str) -> None:

@@ -87,11 +87,6 @@ class FaultRecovery:
         self.count = 0
         """Number of faults since the node was created."""
 
-    @property
-    def pending(self) -> bool:
-        """Whether a restart is scheduled."""
-        return self._timer is not None
-
     def diagnose(self, report: Report) -> bool:
         """Add the state of recovery to a report; return whether the node is in a fault."""
         if self.text:
