@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 from control_msgs.action import FollowJointTrajectory
 from moveit_msgs.action import MoveGroup
 from rclpy.task import Future
+from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from motion_nodes.ros.clients import move_client, trajectory_client
 from motion_nodes.ros.clients.move_client import MoveClient, joint_constraints
+from motion_nodes.ros.clients.task_client import TaskClient
 from motion_nodes.ros.clients.trajectory_client import TrajectoryClient
 from motion_nodes.ros.clients.trajectory_execution import TrajectoryExecution
 
@@ -191,3 +194,21 @@ def test_a_stop_cancels_an_accepted_goal(server):
     result = MoveGroup.Result()
     planner.result.set_result(SimpleNamespace(status=5, result=result))
     assert client.words == "stopped"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "null", "{", '"running"', '{"state": "running"}', "9" * 5000]
+)
+def test_a_status_of_a_task_that_cannot_be_read_is_ignored(text):
+    warnings: list[str] = []
+    node = SimpleNamespace(
+        create_subscription=lambda *_: None, create_publisher=lambda *_: None,
+        create_client=lambda *_, **__: None,
+        get_logger=lambda: SimpleNamespace(warning=lambda text, **_: warnings.append(text)),
+    )  # fmt: skip
+    client = TaskClient(node, "/task_server", lambda _: None)
+    known = {"state": "idle", "number": 0, "task": "", "plan": [], "reason": ""}
+    client._on_status(String(data=json.dumps(known)))
+    client._on_status(String(data=text))
+    assert client._status == known
+    assert len(warnings) == 1
