@@ -133,6 +133,9 @@ class ProcessGroup:
         Args:
             name: of the process.
             environment: variables in addition to those of all processes.
+
+        Raises:
+            OSError: it cannot be started, for example without memory.
         """
         assert self._reports is not None, "the context was not entered"
         control, writer = os.pipe()
@@ -144,6 +147,9 @@ class ProcessGroup:
                 variables,
                 {VARIABLE: self._reports[1], CONTROL_VARIABLE: control},
             )
+        except OSError:
+            os.close(writer)
+            raise
         finally:
             os.close(control)
         self._running[name] = _Running(process, writer)

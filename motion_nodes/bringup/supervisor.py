@@ -315,7 +315,11 @@ class Supervisor:
                 STOP_VARIABLE: stop_text(self._stop),
                 REPLACED_VARIABLE: f"{name} was replaced ({watched.last})",
             }
-            self.group.start(name, variables)
+            try:
+                self.group.start(name, variables)
+            except OSError as error:
+                self._lost(name, f"cannot be started: {error.strerror}", 1)
+                continue
             self._note_start(name)
             self._send_targets()
 

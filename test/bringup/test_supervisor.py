@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that end, stop or stall are replaced a bounded number of times, with a report."""
 
+import errno
 import json
 import os
 import signal
@@ -150,6 +151,23 @@ def test_a_stopped_process_is_killed_and_replaced(make):
     assert suite.said_of("controller", "stopped")
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_a_restart_that_cannot_begin_is_tried_again_and_the_rest_goes_on(make, monkeypatch):
+    suite = make(ends={"planner": 0.3})
+    group, failures = suite.supervisor.group, []
+    start = group.start
+
+    def without_memory(name, environment=None):
+        if not failures:
+            failures.append(name)
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        start(name, environment)
+
+    monkeypatch.setattr(group, "start", without_memory)
+    suite.until(lambda: failures and group.runs("planner"))
+    assert suite.said_of("planner", "cannot be started: Cannot allocate memory; restart 2 of 2")
+    assert group.runs("controller")
 
 
 def test_a_stalled_loop_is_bounded_too_and_the_rest_goes_on(make):
