@@ -242,9 +242,9 @@ class ProcessGroup:
                 self._unread += part
         *lines, self._unread = self._unread.split(b"\n")
         for line in lines:
-            self._take_report(line)
+            self._dispatch(line)
 
-    def _take_report(self, line: bytes) -> None:
+    def _dispatch(self, line: bytes) -> None:
         report: Report | None = read_news(line) or read_record(line)
         name = None if report is None else self._names.get(report.pid)
         # Reports of a killed process do not apply to its replacement.

@@ -212,7 +212,7 @@ def test_without_respawn_it_is_only_said(make):
     suite.until(lambda: suite.said_of("planner", "stopped"))
     assert suite.said_of("planner", "respawn is off")
     os.kill(pid, signal.SIGCONT)
-    suite.until(lambda: suite.said_of("planner", "answers again"))
+    suite.until(lambda: suite.said_of("planner", "responds again"))
     os.kill(pid, signal.SIGKILL)
     suite.until(lambda: suite.supervisor.failed)
     assert suite.supervisor.failed == {"planner": -9}
@@ -245,7 +245,7 @@ def test_a_probe_that_reaches_nobody_is_replaced_first_and_then_the_network_is_n
 
     def silent(seconds, *names):
         for name in names:
-            suite.supervisor._take(PROBE, Echo(1, group.pid(name), seconds))
+            suite.supervisor._read(PROBE, Echo(1, group.pid(name), seconds))
 
     silent(0.1, *suite.specs)
     suite.supervisor.watch(settled=True)
