@@ -32,6 +32,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from fit_collision_spheres import lattice  # type: ignore[import-not-found]  # noqa: E402
 from published_meshes import MESHES, link_triangles  # type: ignore[import-not-found]  # noqa: E402
 
 from motion_nodes.model.loader import load_robot  # noqa: E402
@@ -101,17 +102,9 @@ def main() -> None:
         write_extremes(options.extremes, robot.name, source, extremes)
 
 
-def directions() -> np.ndarray:
-    """Return unit vectors spread evenly over the sphere (a Fibonacci lattice), shape (d, 3)."""
-    z = 1.0 - (2.0 * np.arange(DIRECTIONS) + 1.0) / DIRECTIONS
-    angle = np.pi * (3.0 - np.sqrt(5.0)) * np.arange(DIRECTIONS)
-    width = np.sqrt(1.0 - z**2)
-    return np.column_stack((width * np.cos(angle), width * np.sin(angle), z))
-
-
 def extreme_points(points: np.ndarray) -> list[list[float]]:
     """Return the farthest point in each direction [m], rounded to 0.01 mm."""
-    farthest = points[(points @ directions().T).argmax(axis=0)]
+    farthest = points[(points @ lattice(DIRECTIONS).T).argmax(axis=0)]
     rows: list[list[float]] = (farthest.round(5) + 0.0).tolist()
     return rows
 

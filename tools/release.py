@@ -65,7 +65,7 @@ def version() -> str:
     """Return the version, which must be equal in all files.
 
     Raises:
-        ReleaseError: two files differ, or the changelog has no section for it.
+        ReleaseError: two files differ.
     """
     found = {
         "motion_nodes/__init__.py": _match("motion_nodes/__init__.py", r'__version__ = "(.+)"'),
@@ -83,7 +83,11 @@ def _match(file: str, pattern: str) -> str:
 
 
 def notes(number: str) -> str:
-    """Return the changelog's section of a version, else that of unreleased changes."""
+    """Return the changelog's section of a version, else that of unreleased changes.
+
+    Raises:
+        ReleaseError: there is neither.
+    """
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     for title in (re.escape(number), "Unreleased"):
         section = re.search(rf"^## \[?{title}\b.*?\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.M)

@@ -53,7 +53,7 @@ def check_machine() -> None:
             "ROS wheels must not be mixed with it. Either build the package in a workspace "
             "(rosdep install --from-paths . -y; colcon build), or use a shell without it"
         )
-    compiler = os.environ.get("CXX", "g++")
+    compiler = os.environ.get("CXX") or "g++"
     if not shutil.which(compiler.split()[0]):
         raise SetupError(
             f"no C++ compiler: '{compiler}' was not found. On Debian and Ubuntu: "

@@ -114,11 +114,6 @@ class ProcessGroup:
             os.close(end)
         self._reports = None
 
-    @property
-    def alive(self) -> tuple[str, ...]:
-        """Names of the running processes."""
-        return tuple(n for n, r in self._running.items() if r.process.poll() is None)
-
     def pid(self, name: str) -> int:
         """Return the process id of a running process."""
         return self._running[name].process.pid
@@ -138,6 +133,9 @@ class ProcessGroup:
         Args:
             name: of the process.
             environment: variables in addition to those of all processes.
+
+        Raises:
+            OSError: it cannot be started, for example without memory.
         """
         assert self._reports is not None, "the context was not entered"
         control, writer = os.pipe()
@@ -149,6 +147,9 @@ class ProcessGroup:
                 variables,
                 {VARIABLE: self._reports[1], CONTROL_VARIABLE: control},
             )
+        except OSError:
+            os.close(writer)
+            raise
         finally:
             os.close(control)
         self._running[name] = _Running(process, writer)
@@ -222,8 +223,9 @@ class ProcessGroup:
                 running.process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 self._say(f"{name} did not stop within {STOP_GRACE:.0f} s and was killed")
-                _signal(running.process, signal.SIGKILL)
-                running.process.wait()
+                if self.kill(name):
+                    continue
+                self._say(f"{name} cannot be killed: blocked in the kernel")
             self._forget(name)
 
     def _forget(self, name: str) -> None:
@@ -240,9 +242,9 @@ class ProcessGroup:
                 self._unread += part
         *lines, self._unread = self._unread.split(b"\n")
         for line in lines:
-            self._take_report(line)
+            self._dispatch(line)
 
-    def _take_report(self, line: bytes) -> None:
+    def _dispatch(self, line: bytes) -> None:
         report: Report | None = read_news(line) or read_record(line)
         name = None if report is None else self._names.get(report.pid)
         # Reports of a killed process do not apply to its replacement.

@@ -126,7 +126,7 @@ class Supervisor:
             commands,
             say,
             environment=environment,
-            on_report=self._take,
+            on_report=self._read,
             on_end=self._ended,
             template=template,
             drivers=[
@@ -162,10 +162,10 @@ class Supervisor:
         for name in self._everyone():
             self._note_start(name)
         self.group.watch()
-        self._see_to_probe(settled)
-        self._distrust_probe()
+        self._start_probe(settled)
+        self._check_probe()
         for name in self._everyone():
-            self._judge(name)
+            self._check(name)
         self._start_due()
         if self._now >= self._report_due:
             self._report_due = self._now + REPORT_PERIOD
@@ -174,7 +174,7 @@ class Supervisor:
 
     # ---- reports of processes
 
-    def _take(self, name: str, report: Report) -> None:
+    def _read(self, name: str, report: Report) -> None:
         watched = self._everyone()[name]
         if isinstance(report, Beat):
             if watched.health is not None:
@@ -185,7 +185,7 @@ class Supervisor:
                 if first:
                     self._send_targets()
         elif isinstance(report, Echo):
-            self._take_echo(report)
+            self._read_echo(report)
         elif isinstance(report, StopReport):
             state = report.state()
             self._stop = self._stop if state is None else self._stop.merge(state)
@@ -194,9 +194,9 @@ class Supervisor:
                 watched.failed_start = True
             self._on_report(name, report)
             if report.state in (READY, ASLEEP) and report.node in watched.unready:
-                self._node_back(name, watched, report.node)
+                self._note_ready(name, watched, report.node)
 
-    def _take_echo(self, echo: Echo) -> None:
+    def _read_echo(self, echo: Echo) -> None:
         if echo.silent <= self._limits.reach:
             self._probe_trusted = True
         for name, watched in self._watched.items():
@@ -204,7 +204,7 @@ class Supervisor:
                 watched.health.echo(echo.silent)
                 watched.delay = echo.delay
 
-    def _node_back(self, name: str, watched: Watched, node: str) -> None:
+    def _note_ready(self, name: str, watched: Watched, node: str) -> None:
         watched.unready.discard(node)
         if not watched.unready:
             self._say(f"{name} is back after {self._now - watched.lost_at:.1f} s")
@@ -222,7 +222,7 @@ class Supervisor:
 
     # ---- reactions
 
-    def _judge(self, name: str) -> None:
+    def _check(self, name: str) -> None:
         watched = self._everyone()[name]
         if watched.health is None:
             return
@@ -234,7 +234,7 @@ class Supervisor:
         before, watched.finding = watched.finding, finding
         if finding is None:
             if before is not None:
-                self._say(f"{name} answers again")
+                self._say(f"{name} responds again")
             return
         if finding.replace and self._respawn:
             self._replace(name, finding)
@@ -315,7 +315,11 @@ class Supervisor:
                 STOP_VARIABLE: stop_text(self._stop),
                 REPLACED_VARIABLE: f"{name} was replaced ({watched.last})",
             }
-            self.group.start(name, variables)
+            try:
+                self.group.start(name, variables)
+            except OSError as error:
+                self._lost(name, f"cannot be started: {error.strerror}", 1)
+                continue
             self._note_start(name)
             self._send_targets()
 
@@ -329,7 +333,7 @@ class Supervisor:
     def _everyone(self) -> dict[str, Watched]:
         return {**self._watched, PROBE: self._probe}
 
-    def _see_to_probe(self, settled: bool) -> None:
+    def _start_probe(self, settled: bool) -> None:
         probe = self._probe
         idle = probe.health is None and probe.due is None and not probe.down
         if idle and (settled or self._now > PROBE_AFTER):
@@ -337,7 +341,7 @@ class Supervisor:
             self._note_start(PROBE)
             self._send_targets()
 
-    def _distrust_probe(self) -> None:
+    def _check_probe(self) -> None:
         """Replace the probe, not the processes, if it reaches no process."""
         running = {n: w.health for n, w in self._watched.items() if w.health is not None}
         findings = [h.finding(self._activity_of(name), self._now) for name, h in running.items()]

@@ -85,6 +85,8 @@ ITEMS = 100_000
 """Entries of other lists."""
 NAME_LENGTH = 1000
 """Characters of a name or a frame."""
+REPORT_LENGTH = 10_000
+"""Characters of a text of a diagnostic status, such as the list of a process's nodes."""
 TEXT_LENGTH = 1_000_000
 """Characters of a text, such as a description or a path in JSON."""
 

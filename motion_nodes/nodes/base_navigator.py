@@ -47,7 +47,7 @@ from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 from motion_nodes.nodes.navigation.obstacle_inputs import AHEAD, ObstacleInputs, sensor_poses
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.joint_topics import LAST_WORD, set_stamp, stamp_ns
+from motion_nodes.ros.joint_topics import ACK_TIMEOUT, set_stamp, stamp_ns
 from motion_nodes.ros.messages.planar_messages import (
     path_message,
     pose2_from,
@@ -361,7 +361,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             # Sent twice, for best-effort subscribers, and acknowledged before the process ends.
             for _ in range(2):
                 self._send(Twist2(), self.now_ns())
-            self._command_out.wait_for_all_acked(Duration(seconds=LAST_WORD))
+            self._command_out.wait_for_all_acked(Duration(seconds=ACK_TIMEOUT))
         if self._server is not None:
             self._server.look()
 

@@ -9,6 +9,7 @@ import numpy as np
 from control_msgs.msg import JointTrajectoryControllerState
 from diagnostic_msgs.msg import DiagnosticStatus
 
+from motion_nodes.model.bounds import JOINT_STATE, VELOCITY
 from motion_nodes.model.tree import Array
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.cdr import InvalidMessage
@@ -74,11 +75,11 @@ class ControllerReferences:
         columns, count = self._columns, self._count
         if columns is None or len(sample.position) != count:
             return None
-        q = sample.position[columns]
-        qd = np.zeros(len(q))
+        q, qd = sample.position[columns], np.zeros(len(columns))
         if len(sample.velocity) == count:
-            qd = np.nan_to_num(sample.velocity[columns])
-        return (q, qd) if np.isfinite(q).all() else None
+            qd = sample.velocity[columns]
+            qd = np.where(np.abs(qd) <= VELOCITY.max, qd, 0.0)
+        return (q, qd) if (np.abs(q) <= JOINT_STATE.max).all() else None
 
 
 class Preemptions:

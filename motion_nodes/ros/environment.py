@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from motion_nodes.ros.log_folder import init_arguments
 
 MESSAGE_PACKAGES = (
-    "ackermann_msgs", "control_msgs", "controller_manager_msgs", "moveit_msgs", "nav2_msgs",
-    "tf2_msgs", "sensor_msgs", "geometry_msgs", "nav_msgs", "trajectory_msgs", "diagnostic_msgs",
-    "std_srvs", "rosgraph_msgs",
+    "ackermann_msgs", "action_msgs", "builtin_interfaces", "control_msgs",
+    "controller_manager_msgs", "diagnostic_msgs", "geometry_msgs", "lifecycle_msgs", "moveit_msgs",
+    "nav2_msgs", "nav_msgs", "octomap_msgs", "rcl_interfaces", "rosgraph_msgs", "sensor_msgs",
+    "shape_msgs", "std_msgs", "std_srvs", "tf2_msgs", "trajectory_msgs", "visualization_msgs",
 )  # fmt: skip
 
 

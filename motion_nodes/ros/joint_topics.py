@@ -45,7 +45,7 @@ def stamp_ns(message: object) -> int:
 
 _NONE: Array = np.empty(0)
 
-LAST_WORD = 0.2
+ACK_TIMEOUT = 0.2
 """[s] Max time to wait until a node's last command is acknowledged."""
 
 MAX_STEP_TIME = 0.2
@@ -357,7 +357,7 @@ class JointStateWriter:
 
     def __init__(
         self,
-        publisher: object,
+        publisher: Any,
         joints: Sequence[str],
         *,
         position: bool = True,
@@ -387,14 +387,14 @@ class JointStateWriter:
 
     def send(self, nanoseconds: int) -> None:
         """Publish with a stamp [ns]."""
-        self._publisher.publish(self._buffer.bytes(nanoseconds))  # type: ignore[attr-defined]
+        self._publisher.publish(self._buffer.bytes(nanoseconds))
 
     def send_last(self, nanoseconds: int) -> None:
         """Publish the last message before the process exits, with a stamp [ns].
 
-        It is published twice for best-effort subscriptions; reliable ones have :data:`LAST_WORD` to
-        acknowledge it.
+        It is published twice for best-effort subscriptions; reliable ones have
+        :data:`ACK_TIMEOUT` to acknowledge it.
         """
         for _ in range(2):
             self.send(nanoseconds)
-        self._publisher.wait_for_all_acked(Duration(seconds=LAST_WORD))  # type: ignore[attr-defined]
+        self._publisher.wait_for_all_acked(Duration(seconds=ACK_TIMEOUT))

@@ -76,7 +76,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
         """Servers of the node's actions."""
         self._parameters_set: ParameterSet[P] | None = None
         self._loop: RateLoop | None = None
-        self.step = Step(0.0, 0.0, 0.0, None)
+        self.step = Step(0.0, 0.0, None)
         """Time of the current cycle, also for jobs of :meth:`in_loop`."""
         self._starting = threading.RLock()
         self._leaving = False
@@ -150,11 +150,6 @@ class MotionNode(NodeHooks[P], StoppableNode):
         """Time between two deadlines of the loop [s]."""
         return 1.0 / self.params.update_rate
 
-    @property
-    def wall_dt(self) -> float:
-        """Wall time between the last two cycles [s], for work that continues without ROS time."""
-        return self.step.wall_dt
-
     def idle(self, rate: float) -> None:
         """Begin the next cycle later, as a slower loop does; called by a tick without work.
 
@@ -169,23 +164,24 @@ class MotionNode(NodeHooks[P], StoppableNode):
         """Return the stamp of a reference published while ROS time does not advance [ns]."""
         return self._steps.take_deadline()
 
-    def in_loop(self, job: Callable[[], T], timeout: float = 1.0) -> T:
+    def in_loop(self, job: Callable[[], T], timeout: float = 1.0, *, keep: bool = False) -> T:
         """Run a function between two cycles of the loop, or at once if no loop runs.
 
         Args:
             job: the function.
             timeout: max time to wait for the loop [s].
+            keep: whether the loop runs the job later if it did not in time.
 
         Returns:
             The result of ``job``.
 
         Raises:
-            TimeoutError: the loop did not run the job in time; it is discarded.
+            TimeoutError: the loop did not run the job in time.
         """
         loop = self._loop
         if loop is None or loop.inside:
             return job()
-        return self._jobs.ask(job, timeout)
+        return self._jobs.ask(job, timeout, keep=keep)
 
     def fail(self, error: Exception) -> None:
         """Halt and restart the node after an exception in another of its threads."""
@@ -295,10 +291,16 @@ class MotionNode(NodeHooks[P], StoppableNode):
         self.get_logger().info(f"configured in {time.monotonic() - begin:.2f} s")
 
     def _parameters_swapped(self, params: P) -> None:
+        def apply() -> None:
+            try:
+                self.parameters_changed(params)
+            except Exception:
+                self.get_logger().error(f"applying parameters failed:\n{traceback.format_exc()}")
+
         try:
-            self.in_loop(lambda: self.parameters_changed(params))
-        except Exception:
-            self.get_logger().error(f"applying parameters failed:\n{traceback.format_exc()}")
+            self.in_loop(apply, keep=True)
+        except TimeoutError:
+            self.warn("parameters", "the loop is blocked; parameters are applied when it continues")
 
     def _activate(self) -> None:
         with self._starting:
@@ -314,7 +316,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
                 self.params.update_rate, self._tick, self._crashed, name=self.get_name()
             )
             self._steps = StepClock(self._time, loop.period, lambda: loop.deadline)
-            self.step = Step(0.0, 0.0, 0.0, None)
+            self.step = Step(0.0, 0.0, None)
             self._loop = loop
             self._recovery.settle()
             loop.start()

@@ -123,8 +123,6 @@ class Step(NamedTuple):
     """ROS time [s]."""
     dt: float
     """Time step of the cycle: whole periods of ROS time, bounded [s]."""
-    wall_dt: float
-    """Wall time since the last cycle, bounded [s]."""
     jump: tuple[float, float] | None
     """ROS time before and after a jump [s]; None without a jump."""
     stamps: tuple[int, ...] = ()
@@ -182,7 +180,6 @@ class StepClock:
         return Step(
             now,
             min(len(due.stamps), max_step) * self._period,
-            min(wall_dt, MAX_STEP * self._period),
             jump,
             due.stamps,
             due.next_ns,

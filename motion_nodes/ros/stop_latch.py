@@ -139,8 +139,10 @@ class StopLatch:
         """Process received messages, and publish the node's copy if it changed."""
         with self._lock:
             for _, _, sent in self._stops.traced():
-                sent_ns = round(sent * 1e9) or time.time_ns()
-                self._set(self._state.stop(sent_ns, STOP_TOPIC))
+                now_ns, sent_ns = time.time_ns(), round(sent * 1e9)
+                # Other nodes ignore times too far in the future, and the resume of such a stop.
+                known = 0 < sent_ns <= now_ns + MAX_AHEAD_NS
+                self._set(self._state.stop(sent_ns if known else now_ns, STOP_TOPIC))
             for message in self._states.all():
                 self._merge(message)
             if self._state is self._published_state and not self._state.stopped:

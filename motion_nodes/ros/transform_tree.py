@@ -12,7 +12,8 @@ import numpy as np
 from tf2_msgs.msg import TFMessage
 
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
-from motion_nodes.model.poses import from_xyz_quat, inverse
+from motion_nodes.model.bounds import OBJECTS
+from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
@@ -23,8 +24,8 @@ from motion_nodes.ros.messages.cdr import (
     child_frames,
     message_in,
 )
-from motion_nodes.ros.messages.message_bounds import check_bounds
 from motion_nodes.ros.node import MotionNode
+from motion_nodes.ros.transforms import transform_pose
 
 
 class TransformLink(NamedTuple):
@@ -95,7 +96,8 @@ class TransformTree:
                 # Frames of other robots' trees would be refused, too.
                 reachable = [name for name in known if _ancestors(links, name)[-1] == other[-1]]
                 raise UnknownFrame(frame, sorted(reachable), "/tf")
-        common = next((frame for frame in of_child if frame in of_parent), None)
+        above_parent = set(of_parent)
+        common = next((frame for frame in of_child if frame in above_parent), None)
         if common is None:
             raise MotionError(f"no transform connects frame '{child}' with frame '{parent}'")
         X_RP, X_RC = (_pose_in(links, frame, common) for frame in (parent, child))
@@ -153,34 +155,25 @@ class TransformTree:
                 if child in done:
                     continue
                 try:
-                    self._links[child] = _link_of(entry, static=static)
-                except (InvalidCommand, ValueError) as error:
+                    if child not in self._links and len(self._links) >= OBJECTS:
+                        raise InvalidCommand(f"frame '{child}' is one of more than {OBJECTS}")
+                    X_PC = transform_pose(entry)
+                except InvalidCommand as error:
                     fault = str(error)
                     continue
+                parent, stamp = entry.header.frame_id.lstrip("/"), stamp_ns(entry)
+                self._links[child] = TransformLink(parent, X_PC, None if static else stamp)
                 done.add(child)
                 seen.add(entry.child_frame_id.encode())
         return fault
 
 
-def _link_of(entry: Any, *, static: bool) -> TransformLink:
-    """Return a transform.
-
-    Raises:
-        InvalidCommand, ValueError: it is not valid.
-    """
-    check_bounds(entry)
-    t, q = entry.transform.translation, entry.transform.rotation
-    X = from_xyz_quat((t.x, t.y, t.z), (q.x, q.y, q.z, q.w))
-    if not np.isfinite(X).all():
-        raise ValueError(f"the transform of '{entry.child_frame_id}' is not finite")
-    return TransformLink(entry.header.frame_id.lstrip("/"), X, None if static else stamp_ns(entry))
-
-
 def _ancestors(links: dict[str, TransformLink], frame: str) -> list[str]:
     """Return the frame and its ancestors, nearest first."""
-    chain = [frame]
-    while chain[-1] in links and links[chain[-1]].parent not in chain:
-        chain.append(links[chain[-1]].parent)
+    chain, seen = [frame], {frame}
+    while (link := links.get(chain[-1])) is not None and link.parent not in seen:
+        chain.append(link.parent)
+        seen.add(link.parent)
     return chain
 
 

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from rclpy.node import Node
 
-from motion_nodes.model.poses import to_quat_xyzw
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.poses import from_xyz_quat, to_quat_xyzw
+from motion_nodes.ros.messages.message_bounds import check_bounds
 from motion_nodes.ros.messages.transform_buffer import TransformBuffer
 
 Array = NDArray[np.float64]
@@ -30,6 +32,23 @@ def frame_prefix(node: Node, wanted: str) -> str:
         wanted: the parameter; ``~`` stands for the node's namespace.
     """
     return node.get_namespace() if wanted == "~" else wanted
+
+
+def transform_pose(stamped: Any) -> Array:
+    """Return the pose ``X_PC`` of a TransformStamped, shape (4, 4).
+
+    Raises:
+        InvalidCommand: values that are not finite or beyond their bounds, or no rotation.
+    """
+    check_bounds(stamped)
+    t, q = stamped.transform.translation, stamped.transform.rotation
+    try:
+        X_PC = from_xyz_quat((t.x, t.y, t.z), (q.x, q.y, q.z, q.w))
+    except ValueError as error:
+        raise InvalidCommand(str(error)) from None
+    if not np.isfinite(X_PC).all():
+        raise InvalidCommand(f"the transform of '{stamped.child_frame_id}' is not finite")
+    return X_PC
 
 
 class TransformSender:

@@ -120,8 +120,10 @@ class MujocoWorld(RobotBackend):
 
     def revive_bodies(self) -> None:
         """Enable the contacts of bodies that no longer penetrate a robot."""
-        self._sleep.wake()
+        before = dict(self._scene.inactive)
         self._scene.revive(self.model, self.data)
+        if self._scene.inactive != before:
+            self._sleep.wake()
 
     def contacts(self) -> tuple[CellContact, ...]:
         """Return the contacts of the last step, without bodies that stand on the floor."""

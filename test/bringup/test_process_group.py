@@ -7,6 +7,7 @@ import sys
 
 from patience import wait_until
 
+from motion_nodes.bringup import processes
 from motion_nodes.bringup.processes import ProcessGroup
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -28,7 +29,7 @@ def gone(pid):
 def test_all_are_stopped_when_the_context_ends():
     with ProcessGroup({"a": SLEEP, "b": QUIET}, print) as group:
         pids = [group.pid("a"), group.pid("b")]
-        assert set(group.alive) == {"a", "b"}
+        assert not any(gone(pid) for pid in pids)
     assert all(gone(pid) for pid in pids)
 
 
@@ -54,12 +55,35 @@ def test_drivers_are_stopped_after_the_others_have_ended(tmp_path):
     assert ended.read_text() == "cd"
 
 
+def test_one_that_is_blocked_in_the_kernel_does_not_keep_the_drivers_running(monkeypatch):
+    for name in ("STOP_GRACE", "KILL_GRACE"):
+        monkeypatch.setattr(processes, name, 0.1)
+    news = []
+    with ProcessGroup({"a": SLEEP, "d": SLEEP}, news.append, drivers=["d"]) as group:
+        driver, process = group.pid("d"), group._running["a"].process
+
+        class Blocked:
+            pid = process.pid
+
+            def send_signal(self, number):
+                pass
+
+            def wait(self, timeout=None):
+                raise subprocess.TimeoutExpired("a", timeout)
+
+        group._running["a"].process = Blocked()
+    assert gone(driver)
+    assert news[-1] == "a cannot be killed: blocked in the kernel"
+    process.kill()
+    process.wait()
+
+
 def test_one_that_ends_is_reported_and_the_others_go_on():
     news = []
     with ProcessGroup({"a": SLEEP, "b": [sys.executable, "-c", "exit(3)"]}, news.append) as group:
         wait_until(lambda: group.watch() and group.failed, "the failure")
         assert group.failed == {"b": 3}
-        assert group.alive == ("a",)
+        assert (group.runs("a"), group.runs("b")) == (True, False)
         assert news == ["b ended with code 3"]
 
 

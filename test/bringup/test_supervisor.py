@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that end, stop or stall are replaced a bounded number of times, with a report."""
 
+import errno
 import json
 import os
 import signal
@@ -152,6 +153,23 @@ def test_a_stopped_process_is_killed_and_replaced(make):
         os.kill(pid, 0)
 
 
+def test_a_restart_that_cannot_begin_is_tried_again_and_the_rest_goes_on(make, monkeypatch):
+    suite = make(ends={"planner": 0.3})
+    group, failures = suite.supervisor.group, []
+    start = group.start
+
+    def without_memory(name, environment=None):
+        if not failures:
+            failures.append(name)
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+        start(name, environment)
+
+    monkeypatch.setattr(group, "start", without_memory)
+    suite.until(lambda: failures and group.runs("planner"))
+    assert suite.said_of("planner", "cannot be started: Cannot allocate memory; restart 2 of 2")
+    assert group.runs("controller")
+
+
 def test_a_stalled_loop_is_bounded_too_and_the_rest_goes_on(make):
     suite = make(stall={"planner": 3.0})
     suite.until(lambda: suite.said_of("planner", "it stays down after 2 restarts"))
@@ -159,7 +177,8 @@ def test_a_stalled_loop_is_bounded_too_and_the_rest_goes_on(make):
     assert suite.supervisor.failed == {"planner": -9}
     assert suite.said_of("planner", "Not available: arm/planner")
     assert suite.supervisor.watch(settled=False)
-    assert suite.supervisor.group.alive == ("controller",)
+    assert suite.supervisor.group.runs("controller")
+    assert not suite.supervisor.group.runs("planner")
 
 
 def test_a_process_that_misses_what_another_receives_is_replaced(make):
@@ -193,7 +212,7 @@ def test_without_respawn_it_is_only_said(make):
     suite.until(lambda: suite.said_of("planner", "stopped"))
     assert suite.said_of("planner", "respawn is off")
     os.kill(pid, signal.SIGCONT)
-    suite.until(lambda: suite.said_of("planner", "answers again"))
+    suite.until(lambda: suite.said_of("planner", "responds again"))
     os.kill(pid, signal.SIGKILL)
     suite.until(lambda: suite.supervisor.failed)
     assert suite.supervisor.failed == {"planner": -9}
@@ -226,7 +245,7 @@ def test_a_probe_that_reaches_nobody_is_replaced_first_and_then_the_network_is_n
 
     def silent(seconds, *names):
         for name in names:
-            suite.supervisor._take(PROBE, Echo(1, group.pid(name), seconds))
+            suite.supervisor._read(PROBE, Echo(1, group.pid(name), seconds))
 
     silent(0.1, *suite.specs)
     suite.supervisor.watch(settled=True)

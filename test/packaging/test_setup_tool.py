@@ -33,6 +33,11 @@ def test_this_machine_passes(tool):
     tool.check_machine()
 
 
+def test_an_empty_variable_is_no_compiler(tool, monkeypatch):
+    monkeypatch.setenv("CXX", "")
+    tool.check_machine()
+
+
 def test_a_sourced_ros_is_refused_with_the_way_to_go(tool, monkeypatch):
     monkeypatch.setenv("ROS_DISTRO", "jazzy")
     with pytest.raises(tool.SetupError):

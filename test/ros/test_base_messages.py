@@ -9,8 +9,9 @@ import threading
 
 import numpy as np
 import pytest
+from geometry_msgs.msg import Twist
 
-from motion_nodes.ros.wheeled.base_commands import SenderWatch
+from motion_nodes.ros.wheeled.base_commands import SenderWatch, TwistInputs
 from motion_nodes.ros.wheeled.base_odometry import RegularMoments
 from motion_nodes.ros.wheeled.base_state import MecanumState
 
@@ -121,3 +122,57 @@ def test_conflicts_are_read_while_messages_arrive():
         end.set()
         receiving.join()
         sys.setswitchinterval(interval)
+
+
+class Stream:
+    """Stands for a polled topic of twists."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic, self.polled = topic, 0.0
+        self.waiting: list[tuple[Twist, int, float]] = []
+
+    def traced(self) -> list[tuple[Twist, int, float]]:
+        waiting, self.waiting = self.waiting, []
+        return waiting
+
+
+class Commands:
+    """The command topics of a base; messages are sent on the unstamped one."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, Stream] = {}
+        self.inputs = TwistInputs(self, stamped_cmd_vel=True)
+
+    def poll(self, _kind, topic: str, _profile) -> Stream:
+        return self.topics.setdefault(topic, Stream(topic))
+
+    def warn(self, _kind: str, _text: str) -> None:
+        pass
+
+    def accepted(self, now: float, sent: float) -> bool:
+        """Whether a message is accepted that arrives now and was sent at a source time [s]."""
+        for topic in self.topics.values():
+            topic.polled = now
+        self.topics["~/cmd_vel_unstamped"].waiting.append((Twist(), 1, sent))
+        return bool(self.inputs.take(now, 0.5, ""))
+
+
+def test_a_stream_from_before_a_resume_must_pause():
+    base = Commands()
+    assert base.accepted(10.0, 10.0)
+    base.inputs.suspend()
+    assert not base.accepted(10.1, 10.1)
+    assert not base.accepted(12.0, 10.2), "this node has stalled, the stream has not paused"
+    assert base.accepted(13.0, 13.0)
+    assert base.accepted(13.1, 13.1)
+
+
+@pytest.mark.parametrize("skew", [2.0, -2.0])
+def test_publishers_with_different_clocks_do_not_look_like_a_pause(skew):
+    base = Commands()
+    base.accepted(10.0, 10.0)
+    base.inputs.suspend()
+    for k in range(1, 20):
+        now = 10.0 + 0.05 * k
+        assert not base.accepted(now, now + (skew if k % 2 else 0.0))
+    assert base.accepted(12.0, 15.0)

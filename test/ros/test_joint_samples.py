@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from types import SimpleNamespace
 
@@ -254,3 +255,26 @@ def test_a_template_is_the_message_with_its_numbers():
         set_stamp(expected, 10**9 + number)
         data = template.bytes(10**9 + number)
         assert deserialize_message(data, JointTrajectoryControllerState) == expected
+
+
+def references_of(positions: list[float], velocities: list[float]) -> ControllerReferences:
+    """Return the references of one state of a controller at 1 s."""
+    state, feed = JointTrajectoryControllerState(joint_names=["a", "b"]), Feed()
+    state.reference.positions, state.reference.velocities = positions, velocities
+    set_stamp(state, 1_000_000_000)
+    feed.waiting = [serialize_message(state)]
+    return ControllerReferences(feed, ("a", "b"))
+
+
+@pytest.mark.parametrize("position", [math.nan, math.inf, 1e300])
+def test_references_of_a_controller_are_bounded_positions(position):
+    references = references_of([0.5, position], [0.0, 0.0])
+    assert references.newest(1_000_000_000) is None
+
+
+@pytest.mark.parametrize("velocity", [math.nan, math.inf, -math.inf, 1e300])
+def test_references_of_a_controller_are_not_extrapolated_by_an_impossible_velocity(velocity):
+    found = references_of([0.5, -0.5], [velocity, 1.0]).newest(1_100_000_000)
+    assert found is not None
+    np.testing.assert_allclose(found[0], (0.5, -0.4))
+    np.testing.assert_allclose(found[1], (0.0, 1.0))

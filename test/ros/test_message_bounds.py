@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import PoseStamped, Twist
-from moveit_msgs.srv import GetPositionIK
+from moveit_msgs.action import MoveGroupSequence
+from moveit_msgs.srv import GetMotionPlan, GetMotionSequence, GetPositionIK
 from nav2_msgs.action import FollowPath, NavigateToPose
 from nav_msgs.msg import Path as PathMessage
 from raised_errors import about
@@ -23,8 +25,11 @@ from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from motion_nodes.bringup.bringup_config import BringupConfig
+from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model import bounds
+from motion_nodes.model.placement import parse_placements
 from motion_nodes.ros.messages.failure_responses import fill_failure
 from motion_nodes.ros.messages.message_bounds import READ_ELSEWHERE, check_bounds, fault_of
 from motion_nodes.ros.messages.trajectory_messages import MAX_BYTES, size_fault, trajectory_from
@@ -154,6 +159,18 @@ def test_giant_trajectories_are_refused_by_their_bytes():
     assert "bytes; allowed are" in size_fault(bytes(MAX_BYTES + 1))
 
 
+def test_the_supervisors_report_on_a_large_suite_is_read():
+    placements = parse_placements([f"robot_{i}:=jetbot@{i},0,0" for i in range(16)])
+    specs = nodes_for(BringupConfig(placements=placements, backend="mock"))
+    nodes = ", ".join(spec.full_name.strip("/") for spec in specs)
+    assert len(nodes) > bounds.NAME_LENGTH
+    status = DiagnosticStatus(name="supervisor: container", message=nodes)
+    status.values = [KeyValue(key="nodes", value=nodes)]
+    assert not fault_of(DiagnosticArray(status=[status]))
+    status.values[0].value = "x" * (bounds.REPORT_LENGTH + 1)
+    assert "values[0].value" in fault_of(DiagnosticArray(status=[status]))
+
+
 def test_a_failure_is_written_in_the_words_of_its_type():
     answer = fill_failure(Trigger.Response(success=True), "why")
     assert (answer.success, answer.message) == (False, "why")
@@ -162,6 +179,11 @@ def test_a_failure_is_written_in_the_words_of_its_type():
     assert ik.error_code.message == "why"
     assert fill_failure(GetPositionIK.Response(), "").error_code.val == ik.error_code.FAILURE
     # Its type has NONE only: a failure must have another code.
+    for kind in (GetMotionSequence.Response, MoveGroupSequence.Result, GetMotionPlan.Response):
+        inner = fill_failure(kind(), "why", rejected=True)
+        code = getattr(inner, "response", None) or inner.motion_plan_response
+        assert code.error_code.val == ik.error_code.INVALID_GOAL_CONSTRAINTS
+        assert code.error_code.message == "why"
     drive = fill_failure(NavigateToPose.Result(), "why", rejected=True)
     assert (drive.error_code, drive.error_msg) == (FollowPath.Result.INVALID_PATH, "why")
     assert fill_failure(NavigateToPose.Result(), "").error_code == FollowPath.Result.UNKNOWN

@@ -132,6 +132,24 @@ def test_parameters_change_in_the_loop(make):
     assert node.params.gain == 2.0
 
 
+def test_parameters_that_a_blocked_loop_cannot_apply_are_applied_when_it_continues(make):
+    """They were accepted, so clients rely on them."""
+    from rclpy.parameter import Parameter
+
+    node, blocked, released = active(make()), threading.Event(), threading.Event()
+
+    def block() -> None:
+        blocked.set()
+        released.wait(60.0)
+
+    node.in_tick = block
+    assert blocked.wait(60.0)
+    assert node.set_parameters_atomically([Parameter("gain", value=5.0)]).successful
+    assert node.gains == []
+    released.set()
+    wait_until(lambda: node.gains == [5.0], "the new gain in the loop")
+
+
 def test_parameters_change_at_once_while_inactive(make):
     from rclpy.parameter import Parameter
 
@@ -175,12 +193,12 @@ def test_inputs_are_not_newer_than_the_references_computed_from_them(make, monke
     node = make()
     monkeypatch.setattr(node, "now_ns", lambda: 1_020_000_000)
     assert node.input_ns() == 1_020_000_000  # before the first cycle
-    node.step = Step(0.99, 0.0, 0.01, None, next_ns=1_000_000_000)
+    node.step = Step(0.99, 0.0, None, next_ns=1_000_000_000)
     assert node.input_ns() == 1_000_000_000  # /clock passed the deadline during the cycle
-    node.step = Step(1.02, 0.0, 0.01, None, next_ns=1_030_000_000)
+    node.step = Step(1.02, 0.0, None, next_ns=1_030_000_000)
     assert node.input_ns() == 1_020_000_000
     stamps = (1_000_000_000, 1_010_000_000)
-    node.step = Step(1.02, 0.02, 0.01, None, stamps, 1_000_000_000)
+    node.step = Step(1.02, 0.02, None, stamps, 1_000_000_000)
     assert node.input_ns() == 1_000_000_000
 
 

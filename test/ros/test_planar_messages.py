@@ -19,6 +19,7 @@ from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
+from motion_nodes.model.bounds import OBJECTS
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, to_quat_xyzw
 from motion_nodes.ros.messages.cdr import child_frames
 from motion_nodes.ros.messages.planar_messages import (
@@ -211,6 +212,16 @@ class TestTree:
             return tree.pose("map", "odom")[0][0, 3] == 9.0
 
         wait_until(seen, "the new transform")
+
+    def test_the_number_of_frames_is_bounded(self, tree):
+        for first in range(0, OBJECTS, 2000):
+            many = [transform("map", f"f{k}", np.eye(4)) for k in range(first, first + 2000)]
+            fault = tree._read([serialize_message(TFMessage(transforms=many))], static=False)
+        assert "more than" in fault
+        assert len(tree.links()) == OBJECTS
+        moved = TFMessage(transforms=[transform("map", "odom", np.eye(4), 8)])
+        assert not tree._read([serialize_message(moved)], static=False)
+        assert tree.pose("map", "odom")[0] == pytest.approx(np.eye(4))
 
     def test_a_loop_is_no_endless_way(self, tree):
         self.send(transform("base_link", "map", np.eye(4)))

@@ -142,6 +142,31 @@ def test_moving_with_poses_of_shapes(messages):
     assert "has 1 shapes, but the MOVE has 2 poses" in refused(messages, scene, move)
 
 
+def test_poses_of_shapes_that_were_appended_are_given_by_type(messages):
+    first = requests.box("rack", (0.1,) * 3, (0.0, 0.0, 0.0))
+    first.meshes = requests.cube_mesh("rack", 0.1, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)).meshes
+    more = requests.sphere("rack", 0.05, (0.0, 0.0, 0.0), operation=CollisionObject.APPEND)
+    move = requests.moved("rack", (0.0, 0.0, 0.0))
+    move.primitive_poses = [pose_message(from_xyz_rpy((x, 0.0, 0.0))) for x in (1.0, 2.0)]
+    move.mesh_poses = [pose_message(from_xyz_rpy((3.0, 0.0, 0.0)))]
+    parts = done(messages, Scene(), first, more, move).objects["rack"].parts
+    found = {type(part.solid): part.X_OS[0, 3] for part in parts}
+    assert found == {Box: 1.0, Sphere: 2.0, TriangleMesh: 3.0}
+
+
+def test_a_plane_keeps_its_coefficients_when_it_moves(messages):
+    """A vertical wall at x = 0.5 must not become the floor."""
+    wall = CollisionObject(id="wall", planes=[Plane(coef=[1.0, 0.0, 0.0, -0.5])])
+    scene = done(messages, Scene(), wall)
+    move = CollisionObject(id="wall", operation=CollisionObject.MOVE, plane_poses=[Pose()])
+    assert "plane" in refused(messages, scene, move)
+    scene = done(messages, scene, requests.moved("wall", (0.2, 0.0, 0.0)))
+    item = scene.objects["wall"]
+    X = item.X_WO @ item.parts[0].X_OS
+    np.testing.assert_allclose(X[:3, 2], (1.0, 0.0, 0.0), atol=1e-12)
+    assert X[0, 3] == pytest.approx(0.7)
+
+
 def test_removing(messages):
     scene = done(
         messages,

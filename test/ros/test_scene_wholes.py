@@ -369,6 +369,14 @@ def test_colours_padding_octomaps_models_and_fixed_frames(messages):
     table.header.frame_id = "moon"
     table.child_frame_id = "crater"
     assert "'crater' is ignored" in messages.apply(scene, message)[1].warnings[0]
+    table.header.frame_id = "panda_link0"
+    for number in (nan, math.inf, 1e300):
+        table.transform.translation.x = number
+        message = requests.diff(requests.sphere("ball", 0.1, (0.5, 0.0, 0.0), frame="crater"))
+        message.fixed_frame_transforms = [table]
+        after, findings = messages.apply(scene, message)
+        assert after is scene
+        assert not findings.success
 
 
 def octomap(solid, frame="panda_link0", x=0.0, binary=True):

@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
 from patience import wait_until
 from ros.probe import Probe, active
+from std_msgs.msg import Empty
+
+from motion_nodes.control.stop_state import StopState
+from motion_nodes.ros.stop_latch import MAX_AHEAD_NS
 
 TEXT = "sent before the resume"
 
@@ -106,3 +112,20 @@ def test_a_request_after_the_resume_is_not_discarded_by_it(node, monkeypatch):
     wait_until(lambda: "request" in node.happened(), "the request")
     requests[0].join(10.0)
     assert node.happened()[-2:] == [f"resumed: it was {TEXT}", "request"]
+
+
+def test_a_stop_of_a_clock_in_the_future_reaches_other_nodes_and_can_be_resumed(node, monkeypatch):
+    latch = node.stop_latch
+    later = time.time() + 10.0 * MAX_AHEAD_NS * 1e-9
+    sent = [[(Empty(), 1, later)]]
+    monkeypatch.setattr(latch._stops, "traced", lambda: sent.pop() if sent else [])
+    latch.look()
+    assert latch.state.stopped
+    told: list[DiagnosticStatus] = []
+    monkeypatch.setattr(latch._publisher, "publish", told.append)
+    latch._publish()
+    latch._state = StopState()
+    latch._merge(told[0])
+    assert latch.state.stopped, "as in a node that starts later"
+    assert latch.resume()
+    assert not latch.state.stopped

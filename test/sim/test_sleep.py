@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 
 from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Box
+from motion_nodes.scene.scene import Part
 from motion_nodes.sim import backend
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.free_bodies import parse_free_body
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
+from motion_nodes.sim.scene_bodies import SceneBody
 
 NAME = "arm"
 SETTLES = 4.0
@@ -109,6 +113,19 @@ def test_a_change_wakes_it(world: MujocoWorld, change: Callable[[MujocoWorld], N
 def test_bodies_of_a_scene_wake_it(world):
     world.set_bodies({})
     assert not sleeps(world)
+
+
+def test_a_body_that_stays_without_contacts_does_not_wake_it(world):
+    """The simulation tries to enable its contacts all the time."""
+    X = np.array(world.data.body("arm/panda_hand").xpos)
+    body = SceneBody(NAME, (Part(Box((0.1, 0.1, 0.1)), np.eye(4)),), from_xyz_rpy(X))
+    world.set_bodies({"scene/inside": body})
+    assert "inside" in "".join(world.body_faults)
+    run(world, SETTLES)
+    assert sleeps(world)
+    world.revive_bodies()
+    assert sleeps(world)
+    assert world.body_faults
 
 
 def test_a_motion_after_sleep_is_that_of_a_world_that_never_slept(world):

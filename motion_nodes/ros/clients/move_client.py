@@ -50,6 +50,8 @@ class MoveClient:
         self._jobs = jobs
         self._client = action_client(node, MoveGroup, action)
         self._count = 0
+        self._canceled = 0
+        """Number of the newest canceled goal."""
         self._handle: Any = None
 
     def move(
@@ -80,7 +82,7 @@ class MoveClient:
         self._jobs.ask(lambda: self._send(goal))
 
     def stop(self) -> None:
-        """Cancel the current goal."""
+        """Cancel the current goal, even before it is accepted."""
         self._jobs.ask(self._cancel)
 
     def destroy(self) -> None:
@@ -109,7 +111,10 @@ class MoveClient:
             if number == self._count:
                 self._fail("the planner rejected the goal; is it active?")
             return
-        if number == self._count:
+        if number <= self._canceled:
+            # Stopped before this response; the planner may have begun to move.
+            handle.cancel_goal_async()
+        elif number == self._count:
             self._handle = handle
         result = handle.get_result_async()
         result.add_done_callback(lambda done: self._on_result(number, done.result()))
@@ -130,6 +135,7 @@ class MoveClient:
         self.words = self.failure = text
 
     def _cancel(self) -> None:
+        self._canceled = self._count
         if self._handle is not None:
             self._handle.cancel_goal_async()
 

@@ -27,6 +27,8 @@ RESEND_AFTER = 3.0
 """Time without a response after which the task is sent again: commands are best effort [s]."""
 LOST_AFTER = 10.0
 """Time without a task server after which it counts as ended [s]."""
+FIELDS = {"state", "number", "task", "plan", "reason"}
+"""Fields of a status that are read."""
 ENDED = ("succeeded", "planned", "failed", "canceled", "refused")
 """States of a task that has ended."""
 
@@ -136,7 +138,18 @@ class TaskClient:
             rclpy.spin_once(self._node, timeout_sec=0.05)
 
     def _on_status(self, message: String) -> None:
-        self._status, self._received_at = json.loads(message.data), time.monotonic()
+        try:
+            status = json.loads(message.data)
+        except ValueError:
+            status = None
+        # An exception would end the thread that spins the node.
+        if isinstance(status, dict) and status.keys() >= FIELDS:
+            self._status, self._received_at = status, time.monotonic()
+        else:
+            self._node.get_logger().warning(
+                f"message on {self._server}/status ignored: it needs {', '.join(sorted(FIELDS))}",
+                throttle_duration_sec=10.0,
+            )
 
     def _report_events(self, status: dict[str, Any]) -> None:
         lines = [str(line) for line in status.get("events", ())]

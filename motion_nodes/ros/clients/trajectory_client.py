@@ -139,6 +139,9 @@ class TrajectoryClient:
     # ---- in the executor
 
     def _send(self, sent: SentTrajectory) -> None:
+        if sent.cancel_requested:
+            sent.ended.set()
+            return
         if not self._client.server_is_ready():
             sent.discovering = True
             return
@@ -160,7 +163,8 @@ class TrajectoryClient:
             self._cancel(sent)
 
     def _cancel(self, sent: SentTrajectory) -> None:
-        if sent._handle is not None and not sent.ended.is_set():
+        # Also of a trajectory that counts as lost: the controller may still execute it.
+        if sent._handle is not None and sent.status == GoalStatus.STATUS_UNKNOWN:
             sent._handle.cancel_goal_async()
 
 

@@ -227,9 +227,13 @@ class TrajectoryExecution:
         motion.raise_if_stopped()
 
     def remove(self, motion: ExecutedMotion) -> None:
-        """Remove a motion that has its result."""
+        """Remove a motion that has its result; a trajectory that has not ended is canceled."""
         with self._lock:
             self._motions.remove(motion)
+        for sent in motion.sent:
+            if not sent.ended.is_set():
+                # Its monitor failed.
+                self._client.cancel(sent)
 
     def stop_all(self, cause: StopCause, reason: str = "") -> int:
         """Stop all active motions, see :meth:`ExecutedMotion.stop`; return their number."""

@@ -78,17 +78,14 @@ class FaultRecovery:
         self._jobs = jobs
         self._restarts: deque[float] = deque()
         self._timer: threading.Timer | None = None
+        self._changed: list[Parameter] = []
+        """Parameters to be restored; kept until a restart succeeds."""
         self.text = ""
         """The fault and the next restart, as text; empty while the node works."""
         self.last = ""
         """The newest fault, kept after a restart."""
         self.count = 0
         """Number of faults since the node was created."""
-
-    @property
-    def pending(self) -> bool:
-        """Whether a restart is scheduled."""
-        return self._timer is not None
 
     def diagnose(self, report: Report) -> bool:
         """Add the state of recovery to a report; return whether the node is in a fault."""
@@ -107,7 +104,7 @@ class FaultRecovery:
 
     def settle(self) -> None:
         """Clear the fault: the node was activated."""
-        self.text = ""
+        self.text, self._changed = "", []
 
     def end(self) -> None:
         """Cancel a scheduled restart."""
@@ -174,16 +171,16 @@ class FaultRecovery:
     def _transitions(self) -> str | None:
         """Restart the node; return why that failed, or None."""
         node = self._node
-        changed = node.changed_parameters() if node.state_label == "inactive" else []
         if node.state_label == "inactive":
+            self._changed = node.changed_parameters()
             node.trigger_cleanup()
             if node.failure is not None:
                 return node.failure
         node.trigger_configure()
         if node.failure is not None:
             return node.failure
-        if changed:
-            result = node.set_parameters_atomically(changed)
+        if self._changed:
+            result = node.set_parameters_atomically(self._changed)
             if not result.successful:
                 node.get_logger().warning(f"parameters are not restored: {result.reason}")
         node.trigger_activate()

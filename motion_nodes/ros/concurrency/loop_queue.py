@@ -18,15 +18,16 @@ class LoopQueue:
         """Create an empty queue."""
         self._pending: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
 
-    def ask(self, job: Callable[[], T], timeout: float) -> T:
+    def ask(self, job: Callable[[], T], timeout: float, *, keep: bool = False) -> T:
         """Call a function in the loop, and wait for its result.
 
         Args:
             job: the function; its exceptions are raised here.
             timeout: max time to wait [s].
+            keep: whether it is still called after the timeout.
 
         Raises:
-            TimeoutError: the loop did not call it in time; it is discarded.
+            TimeoutError: the loop did not call it in time.
         """
         future: Future[T] = Future()
         self._pending.append((job, future))
@@ -35,7 +36,8 @@ class LoopQueue:
         except TimeoutError as error:
             raise TimeoutError(str(error) or "the node's loop did not respond in time") from None
         finally:
-            future.cancel()
+            if not keep:
+                future.cancel()
 
     def __len__(self) -> int:
         """Return the number of pending jobs."""

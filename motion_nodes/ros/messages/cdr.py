@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rclpy.serialization import deserialize_message
 
 from motion_nodes.errors import MotionError
-from motion_nodes.model.bounds import NAMES
+from motion_nodes.model.bounds import NAMES, OBJECTS
 
 Array = NDArray[np.float64]
 
@@ -133,7 +133,7 @@ def child_frames(data: bytes) -> set[bytes]:
         InvalidMessage, struct.error: it is not a TFMessage.
     """
     reader, frames = CdrReader(data), set()
-    for _ in range(reader.count(MAX_ITEMS)):
+    for _ in range(reader.count(OBJECTS)):
         reader.at = ((reader.at + 3) & ~3) + _STAMP.size
         reader.skip_string()
         length = reader.count(len(data))

@@ -40,7 +40,7 @@ def fill_failure(response: Any, text: str, *, rejected: bool = False) -> Any:
             response.error_code = getattr(type(response), constant)
         elif hasattr(type(response), "NONE"):
             response.error_code = INVALID_PATH if rejected else UNKNOWN
-    for name in ("motion_plan_response", "result"):
+    for name in ("motion_plan_response", "response", "result"):
         inner = getattr(response, name, None)
         if hasattr(inner, "get_fields_and_field_types"):
             fill_failure(inner, text, rejected=rejected)

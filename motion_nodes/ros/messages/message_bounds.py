@@ -67,7 +67,11 @@ COUNTS: dict[tuple[str, str], int] = {
 }
 """(type, field) -> max length; default :data:`motion_nodes.model.bounds.ITEMS`."""
 
-TEXTS = {"std_msgs/String": bounds.TEXT_LENGTH}
+TEXTS = {
+    "std_msgs/String": bounds.TEXT_LENGTH,
+    "diagnostic_msgs/DiagnosticStatus": bounds.REPORT_LENGTH,
+    "diagnostic_msgs/KeyValue": bounds.REPORT_LENGTH,
+}
 """Type -> max characters; default :data:`motion_nodes.model.bounds.NAME_LENGTH`."""
 
 READ_ELSEWHERE = {

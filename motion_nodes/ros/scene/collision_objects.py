@@ -20,9 +20,16 @@ from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
 from motion_nodes.ros.messages.message_bounds import check_bounds
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
 from motion_nodes.ros.scene.scene_frames import SceneFrames
-from motion_nodes.ros.scene.scene_shapes import fill_shapes, is_identity, parts_of, poses_given
+from motion_nodes.ros.scene.scene_shapes import (
+    fill_shapes,
+    is_identity,
+    message_order,
+    parts_of,
+    poses_given,
+)
 from motion_nodes.ros.scene.scene_update import SceneDraft
 from motion_nodes.scene.scene import AttachedBody, Part, Subframe, WorldObject, attached_body
+from motion_nodes.scene.shapes import HalfSpace
 from motion_nodes.scene.voxels import OCTOMAP
 
 Item = TypeVar("Item", WorldObject, AttachedBody)
@@ -232,6 +239,12 @@ def _move(draft: SceneDraft, message: CollisionObject, frames: SceneFrames) -> l
                 f"{where} has {len(parts)} shapes, but the MOVE has {len(poses)} poses of shapes; "
                 "give as many, or none"
             )
+        if any(isinstance(part.solid, HalfSpace) for part in parts):
+            # Parts do not keep the coefficients of a plane apart from its pose.
+            raise InvalidCommand(
+                f"{where} has a plane, so a MOVE cannot give poses of its shapes; move the object "
+                "by its pose, or replace it (ADD)"
+            )
         parts = tuple(
             Part(part.solid, frozen(X_OS)) for part, X_OS in zip(parts, poses, strict=True)
         )
@@ -317,7 +330,9 @@ def _appended(item: Item, X_ON: Array, parts: tuple[Part, ...], message: Collisi
     frames = {frame.name: frame for frame in item.subframes}
     for frame in subframes_of(message):
         frames[frame.name] = Subframe(frame.name, frozen(X_ON @ frame.X_OF))
-    return replace(item, parts=item.parts + added, subframes=tuple(frames.values()))
+    # A later MOVE gives poses of shapes in this order.
+    parts = tuple(sorted(item.parts + added, key=message_order))
+    return replace(item, parts=parts, subframes=tuple(frames.values()))
 
 
 def subframes_of(message: CollisionObject) -> tuple[Subframe, ...]:

@@ -39,6 +39,8 @@ REQUEST_PERIOD = 0.5
 SERVICE_CHECK_PERIOD, SYNCHRONISED_CHECK_PERIOD = 0.05, 0.25
 """[s] Min time between two checks for the owner's service: until the scene is synchronized, and
 then, since a new owner is also recognized by its messages."""
+MAX_UNREAD = 3
+"""Max number of unreadable parts of a scene that its note names."""
 
 
 class SceneFollower:
@@ -67,7 +69,7 @@ class SceneFollower:
         self.messages = SceneMessages(robot, SceneFrames(kinematics, frames, lambda: robot.home))
         self.world = World()
         self.synchronised = False
-        """Whether the scene equals the owner's, up to messages in transit."""
+        """Whether the scene is the owner's, up to messages in transit and what cannot be read."""
         self._changes = PolledSubscription(
             node, PlanningScene, under(namespace, "monitored_planning_scene"), qos.SCENES
         )
@@ -87,6 +89,8 @@ class SceneFollower:
         self._requested_at = -float("inf")
         self._since: list[PlanningScene] = []
         """Diffs received since the request; the response may be older."""
+        self._unread: list[str] = []
+        """Parts of the owner's scene that are not in the copy, and why."""
 
     @property
     def owned(self) -> bool:
@@ -124,7 +128,7 @@ class SceneFollower:
     def note(self) -> str:
         """Why the scene may differ from its owner's, for clients; empty if it does not."""
         if self.synchronised:
-            return ""
+            return "; ".join(f"not checked: {text}" for text in self._unread[:MAX_UNREAD])
         if self.owned:
             return "the planning scene is not synchronized yet: its known part was checked"
         if self.world.revision:
@@ -140,16 +144,19 @@ class SceneFollower:
                 expected = None if self._number is None else self._number + 1
                 self._lost |= number is not None and number != expected
                 self._lost |= message.name != self._name
+                self._lost |= bool(self._unread and message.world.collision_objects)
                 self._number, self._name = number, message.name
                 if self._request is not None:
                     self._since.append(message)
             if not self._service_available():
                 # The next service may belong to another owner.
                 self._lost = True
+                self._drop_request()
+            if received:
+                diffs = [message for message, _ in received]
+                self._lost |= bool(self._apply(diffs, "monitored_planning_scene"))
             if self._lost:
                 self.synchronised = False
-            for text in self._apply([message for message, _ in received]) if received else ():
-                self._node.warn("scene", f"monitored_planning_scene: {text}")
             self._read_response()
             self._send_request()
 
@@ -183,11 +190,15 @@ class SceneFollower:
         waited = time.monotonic() - self._requested_at
         if waited < (REQUEST_PERIOD if self._request is None else REPLY_TIMEOUT):
             return
+        self._drop_request()
+        # Diffs lost from now on require another request.
+        self._lost, self._requested_at = False, time.monotonic()
+        self._request = self._client.call_async(GetPlanningScene.Request())
+
+    def _drop_request(self) -> None:
         if self._request is not None:
             self._client.remove_pending_request(self._request)
-        # Diffs lost from now on require another request.
-        self._lost, self._since, self._requested_at = False, [], time.monotonic()
-        self._request = self._client.call_async(GetPlanningScene.Request())
+        self._request, self._since = None, []
 
     def _read_response(self) -> None:
         if self._request is None or not self._request.done():
@@ -195,16 +206,21 @@ class SceneFollower:
         response = self._request.result()
         self._request = None
         if response is not None:
-            response.scene.is_diff = False
-            # The response may contain some of the diffs already; applying them again is harmless.
-            self._apply([response.scene, *self._since])
+            # Of a complete scene one invalid object would refuse all; of MoveIt's, some are unknown
+            # here. The response may contain some of the diffs already; applying them again is
+            # harmless.
+            response.scene.is_diff = True
+            scenes = [PlanningScene(), response.scene, *self._since]
+            self._unread = self._apply(scenes, "get_planning_scene")
             self.synchronised = not self._lost
         self._since = []
 
-    def _apply(self, messages: Iterable[PlanningScene]) -> list[str]:
-        """Apply messages; return the refused changes."""
+    def _apply(self, messages: Iterable[PlanningScene], source: str) -> list[str]:
+        """Apply messages; log and return the refused changes."""
         before = self.world.scene
         after, findings = self.messages.apply(before, *messages)
         if after is not before:
             self.world.replace(after)
+        for text in findings.refused:
+            self._node.warn("scene", f"{source}: {text}")
         return findings.refused

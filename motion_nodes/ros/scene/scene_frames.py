@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
+from motion_nodes.errors import InvalidCommand, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_update import SceneDraft
+from motion_nodes.ros.transforms import transform_pose
 from motion_nodes.scene.subframes import find_frame
 
 _IDENTITY = frozen(np.eye(4))
@@ -108,16 +108,13 @@ class SceneFrames:
         warnings = []
         for stamped in transforms:
             name = stamped.child_frame_id.lstrip("/")
-            t, r = stamped.transform.translation, stamped.transform.rotation
             try:
                 if self.own(stamped.header.frame_id) != self.base:
                     raise InvalidCommand(
                         f"its parent is '{stamped.header.frame_id}', not the planning frame "
                         f"'{self.base}'"
                     )
-                X = from_xyz_quat((t.x, t.y, t.z), (r.x, r.y, r.z, r.w))
-            except (MotionError, ValueError) as error:
+                self._fixed[name] = frozen(transform_pose(stamped))
+            except InvalidCommand as error:
                 warnings.append(f"fixed frame '{name}' is ignored: {error}")
-            else:
-                self._fixed[name] = frozen(X)
         return warnings

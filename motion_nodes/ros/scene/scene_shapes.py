@@ -106,6 +106,11 @@ def poses_given(message: CollisionObject, where: str) -> list[Array]:
     ]
 
 
+def message_order(part: Part) -> int:
+    """Return a sort key: primitives before meshes before planes, as in messages."""
+    return 2 * isinstance(part.solid, HalfSpace) + isinstance(part.solid, TriangleMesh)
+
+
 def fill_shapes(message: CollisionObject, parts: Iterable[Part]) -> None:
     """Write shapes to an object's message.
 

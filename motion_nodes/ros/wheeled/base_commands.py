@@ -77,7 +77,8 @@ class TwistInputs:
             node.poll(TwistStamped if stamped_cmd_vel else Twist, "cmd_vel", qos.COMMANDS),
         )
         self.senders = SenderWatch()
-        self._sent: dict[PolledSubscription[Any], float] = {}
+        self._newest: dict[PolledSubscription[Any], tuple[float, float]] = {}
+        """Source time stamp and time of arrival of each topic's newest message [s]."""
         self._restarted: set[PolledSubscription[Any]] | None = None
         """Topics that paused since the last stop; None before the first stop."""
 
@@ -122,9 +123,11 @@ class TwistInputs:
             sent: source time stamp [s].
             timeout: timeout of commands [s], which a stream must exceed to pause.
         """
-        pause = max(timeout, RESTART_PAUSE)
-        paused = sent - self._sent.get(topic, -math.inf) > pause
-        self._sent[topic] = sent
+        pause, never = max(timeout, RESTART_PAUSE), (-math.inf, -math.inf)
+        before = self._newest.get(topic, never)
+        # By both clocks: this node may stall, and clocks of publishers may differ.
+        paused = min(sent - before[0], topic.polled - before[1]) > pause
+        self._newest[topic] = sent, topic.polled
         if self._restarted is None:
             return ""
         if paused:

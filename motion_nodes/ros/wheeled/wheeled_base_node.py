@@ -145,11 +145,11 @@ class WheeledBaseNode(RobotNode[B]):
 
     def waiting_for(self) -> str:
         """Wait for the first state of the wheels."""
-        return "" if self._state.received else self._state_trouble()
+        return "" if self._state.received else self._state_fault()
 
     def diagnose(self, report: Report) -> None:
         """Report the state of commands, measurements and slip."""
-        fault = self._state_trouble()
+        fault = self._state_fault()
         if fault and self._state.received:
             report.note("ERROR", f"{fault}; wheels stopped")
         elif fault:
@@ -195,13 +195,13 @@ class WheeledBaseNode(RobotNode[B]):
         if command.steering.size:
             self._command.position[self._n_wheels :] = command.steering
 
-    def _state_trouble(self) -> str:
+    def _state_fault(self) -> str:
         """Return why the measured state is not available; empty if it is, or is not needed."""
         return "" if self.params.open_loop else self._state.fault(self.params.state_timeout)
 
     def _drive_fault(self) -> str:
         """Return why the base must not move; empty if it may."""
-        fault = self._state_trouble()
+        fault = self._state_fault()
         if fault and self._state.received:
             # Wheel angles may restart from zero when they are reported again.
             self._begin_measuring()

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients of actions that move a robot: a goal that is stopped, or lost, is canceled."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from control_msgs.action import FollowJointTrajectory
+from moveit_msgs.action import MoveGroup
+from rclpy.task import Future
+from std_msgs.msg import String
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from motion_nodes.ros.clients import move_client, trajectory_client
+from motion_nodes.ros.clients.move_client import MoveClient, joint_constraints
+from motion_nodes.ros.clients.task_client import TaskClient
+from motion_nodes.ros.clients.trajectory_client import TrajectoryClient
+from motion_nodes.ros.clients.trajectory_execution import TrajectoryExecution
+
+
+class Jobs:
+    """The queue of an executor that runs when the test says so."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Any] = []
+
+    def ask(self, job: Any) -> None:
+        self._waiting.append(job)
+
+    def run(self) -> None:
+        while self._waiting:
+            self._waiting.pop(0)()
+
+
+class GoalHandle:
+    """One goal at a server that accepts it."""
+
+    accepted = True
+
+    def __init__(self) -> None:
+        self.cancellations = 0
+        self.result = Future()
+
+    def cancel_goal_async(self) -> None:
+        self.cancellations += 1
+
+    def get_result_async(self) -> Future:
+        return self.result
+
+
+class ActionServer:
+    """Stands for rclpy's action client, and the server behind it."""
+
+    def __init__(self) -> None:
+        self.responses: list[Future] = []
+
+    def server_is_ready(self) -> bool:
+        return True
+
+    def send_goal_async(self, _goal: Any, _on_feedback: Any) -> Future:
+        self.responses.append(Future())
+        return self.responses[-1]
+
+    def respond(self) -> GoalHandle:
+        """Accept the newest goal."""
+        handle = GoalHandle()
+        self.responses[-1].set_result(handle)
+        return handle
+
+
+@pytest.fixture
+def server(monkeypatch) -> ActionServer:
+    found = ActionServer()
+    for module in (move_client, trajectory_client):
+        monkeypatch.setattr(module, "action_client", lambda *_: found)
+    return found
+
+
+@pytest.fixture
+def clock(monkeypatch) -> SimpleNamespace:
+    """The time of the trajectory client, which the test advances."""
+    found = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(trajectory_client, "time", SimpleNamespace(monotonic=lambda: found.now))
+    return found
+
+
+NODE = SimpleNamespace(time_stands=False, now_ns=lambda: 0)
+
+
+def a_trajectory() -> JointTrajectory:
+    message = JointTrajectory(joint_names=["a"], points=[JointTrajectoryPoint(positions=[0.0])])
+    message.points[0].time_from_start.sec = 1
+    return message
+
+
+def test_a_controller_that_is_silent_is_told_to_stop(server, clock):
+    jobs = Jobs()
+    client = TrajectoryClient(NODE, jobs, "controller")
+    sent = client.send(a_trajectory())
+    jobs.run()
+    controller = server.respond()
+    clock.now += 2.0 * trajectory_client.ANSWER_TIMEOUT
+    assert client.look(sent)
+    assert sent.lost
+    jobs.run()
+    assert controller.cancellations == 1
+
+
+def test_a_goal_that_is_accepted_too_late_is_canceled(server, clock):
+    jobs = Jobs()
+    client = TrajectoryClient(NODE, jobs, "controller")
+    sent = client.send(a_trajectory())
+    jobs.run()
+    clock.now += 2.0 * trajectory_client.ANSWER_TIMEOUT
+    assert client.look(sent)
+    jobs.run()
+    controller = server.respond()
+    jobs.run()
+    assert controller.cancellations >= 1
+
+
+def test_a_trajectory_that_was_stopped_before_it_was_sent_stays_here(server, clock):
+    jobs = Jobs()
+    client = TrajectoryClient(NODE, jobs, "controller")
+    sent = client.send(a_trajectory())
+    client.cancel(sent)
+    jobs.run()
+    assert not server.responses
+    assert client.look(sent)
+
+
+def test_a_trajectory_that_has_ended_is_not_canceled(server, clock):
+    jobs = Jobs()
+    client = TrajectoryClient(NODE, jobs, "controller")
+    sent = client.send(a_trajectory())
+    jobs.run()
+    controller = server.respond()
+    result = FollowJointTrajectory.Result()
+    controller.result.set_result(SimpleNamespace(status=4, result=result))
+    assert sent.succeeded
+    client.cancel(sent)
+    jobs.run()
+    assert controller.cancellations == 0
+
+
+def test_a_motion_whose_monitor_fails_is_stopped(server, clock):
+    jobs = Jobs()
+    state = SimpleNamespace(joint_names=("a",), fresh=lambda: [0.0])
+    execution = TrajectoryExecution(TrajectoryClient(NODE, jobs, "controller"), state, lambda: 0.01)
+    motion = execution.add("test")
+
+    def fails() -> str:
+        jobs.run()
+        controllers.append(server.respond())
+        raise ZeroDivisionError
+
+    controllers: list[GoalHandle] = []
+    with pytest.raises(ZeroDivisionError):
+        execution.execute(motion, a_trajectory(), fails)
+    execution.remove(motion)
+    jobs.run()
+    assert [handle.cancellations for handle in controllers] == [1]
+
+
+def planned(jobs: Jobs) -> MoveClient:
+    client = MoveClient(NODE, jobs, "move_action")
+    client.move("arm", joint_constraints({"a": 0.0}), plan_only=False)
+    jobs.run()
+    return client
+
+
+def test_a_stop_before_the_planner_has_responded_cancels_the_goal(server):
+    jobs = Jobs()
+    client = planned(jobs)
+    client.stop()
+    jobs.run()
+    assert server.respond().cancellations == 1
+    client.move("arm", joint_constraints({"a": 0.0}), plan_only=False)
+    jobs.run()
+    assert server.respond().cancellations == 0, "a later goal"
+
+
+def test_a_stop_cancels_an_accepted_goal(server):
+    jobs = Jobs()
+    client = planned(jobs)
+    planner = server.respond()
+    assert planner.cancellations == 0
+    client.stop()
+    jobs.run()
+    assert planner.cancellations == 1
+    result = MoveGroup.Result()
+    planner.result.set_result(SimpleNamespace(status=5, result=result))
+    assert client.words == "stopped"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "null", "{", '"running"', '{"state": "running"}', "9" * 5000]
+)
+def test_a_status_of_a_task_that_cannot_be_read_is_ignored(text):
+    warnings: list[str] = []
+    node = SimpleNamespace(
+        create_subscription=lambda *_: None, create_publisher=lambda *_: None,
+        create_client=lambda *_, **__: None,
+        get_logger=lambda: SimpleNamespace(warning=lambda text, **_: warnings.append(text)),
+    )  # fmt: skip
+    client = TaskClient(node, "/task_server", lambda _: None)
+    known = {"state": "idle", "number": 0, "task": "", "plan": [], "reason": ""}
+    client._on_status(String(data=json.dumps(known)))
+    client._on_status(String(data=text))
+    assert client._status == known
+    assert len(warnings) == 1
