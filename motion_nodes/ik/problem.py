@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.model.bounds import JOINT_STATE, check_numbers
 from motion_nodes.model.tree import Array
 
 Validity = Callable[[Array], bool | str]
@@ -288,7 +289,8 @@ def as_configurations(value: ArrayLike, joints: Sequence[str], what: str) -> Arr
     """Return joint positions as a new float64 array of shape (m, n); one row for shape (n,).
 
     Raises:
-        InvalidCommand: wrong lengths, or values that are not finite.
+        InvalidCommand: wrong lengths, or values that are not finite or beyond
+            :data:`~motion_nodes.model.bounds.JOINT_STATE`.
     """
     try:
         Q = np.array(value, dtype=np.float64, ndmin=2, order="C")
@@ -299,9 +301,11 @@ def as_configurations(value: ArrayLike, joints: Sequence[str], what: str) -> Arr
         raise InvalidCommand(
             f"{what} must hold {len(joints)} joint values ({names}), got {value!r}.", field=what
         )
-    if not math.isfinite(sum(Q.ravel().tolist())):
-        names = ", ".join(joints)
-        raise InvalidCommand(
-            f"{what} holds numbers that are not finite: {Q.tolist()} ({names}).", field=what
-        )
+    if not sum(map(abs, Q.ravel().tolist())) <= JOINT_STATE.max:  # for NaN, too
+        if not np.isfinite(Q).all():
+            names = ", ".join(joints)
+            raise InvalidCommand(
+                f"{what} holds numbers that are not finite: {Q.tolist()} ({names}).", field=what
+            )
+        check_numbers(Q, JOINT_STATE, what, joints)
     return Q

@@ -44,7 +44,7 @@ class SolutionSearch:
     """Reasons why solutions were rejected, with counts."""
 
     def __init__(
-        self, kernel: Kernel, memory: SolverMemory, request: IkRequest, seed: Array | None
+        self, kernel: Kernel, memory: SolverMemory, request: IkRequest, near: Array
     ) -> None:
         """Create the search.
 
@@ -52,12 +52,12 @@ class SolutionSearch:
             kernel: the kernel.
             memory: its workspace, in which the search has begun.
             request: the request.
-            seed: its seed, shape (n,).
+            near: configuration near which solutions are preferred, shape (n,).
         """
         self._kernel, self._memory, self._request = kernel, memory, request
         self._work, self._chain = memory.work, memory.chain
         self._target = memory.work.target.copy()
-        self._near = self._chain.centre if seed is None else seed
+        self._near = near
         self._used = 0
         self._judged: list[Array] = []
         self._solutions: list[Array] = []

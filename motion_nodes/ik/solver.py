@@ -92,9 +92,10 @@ class LeastSquaresIk:
             if outcome == NO_POSE:
                 raise bad_pose(as_pose(request.target, "target"), "target")
             plain = not request.objectives and request.validity is None
+            near = self._near(seed, request)
             if outcome == FOUND and plain and settings.prefer == "first":
-                return self._found(memory, seed, began)
-            search = SolutionSearch(self.kernel, memory, request, seed)
+                return self._found(memory, near, began)
+            search = SolutionSearch(self.kernel, memory, request, near)
             search.run(outcome, began + settings.timeout)
             return self._searched(search, memory, target, began)
         finally:
@@ -150,7 +151,17 @@ class LeastSquaresIk:
             starts = more if starts is None else np.vstack([starts, more])
         return seed, starts
 
-    def _found(self, memory: SolverMemory, seed: Array | None, began: float) -> IkResult:
+    def _near(self, seed: Array | None, request: IkRequest) -> Array:
+        """Return the configuration near which solutions are preferred, shape (n,)."""
+        near = self.chain.centre if seed is None else seed
+        if request.locked:
+            # Locked joints must not be shifted by full turns.
+            near = near.copy()
+            for name, value in request.locked.items():
+                near[self.joint_names.index(name)] = value
+        return near
+
+    def _found(self, memory: SolverMemory, near: Array, began: float) -> IkResult:
         """Return the result of a search that ended at the first kernel call."""
         work = memory.work
         n, at = work.n, work.at
@@ -158,7 +169,7 @@ class LeastSquaresIk:
         q, errors = answer[:n], answer[n:]
         values = answer.tolist()
         if self.chain.turning:
-            self.chain.turn(q, values, self.chain.middle if seed is None else seed.tolist())
+            self.chain.turn(q, values, near.tolist())
         position, orientation = _lengths(errors, values[n:], memory)
         iterations, attempts = work.integers[at["iterations"]], work.integers[at["next"]]
         counts = int(iterations), int(attempts)
