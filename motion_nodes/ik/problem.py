@@ -268,6 +268,26 @@ def as_pose(value: ArrayLike, what: str) -> Array:
     return X
 
 
+def rigid_pose(value: ArrayLike, what: str, tolerance: float = 1e-6) -> Array:
+    """Return a validated pose, shape (4, 4).
+
+    Args:
+        value: the pose.
+        what: its name, for errors.
+        tolerance: max deviation of the rotation from an orthonormal one, per element of R^T R.
+
+    Raises:
+        InvalidCommand: wrong shape, not finite, mirrored or not orthonormal, or another last row
+            than 0 0 0 1.
+    """
+    X = as_pose(value, what)
+    R = X[:3, :3]
+    rigid = np.isfinite(X).all() and np.abs(R.T @ R - np.eye(3)).max() <= tolerance
+    if not rigid or np.linalg.det(R) < 0.0 or X[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
+        raise bad_pose(X, what)
+    return X
+
+
 def bad_pose(X: Array, what: str) -> InvalidCommand:
     """Return the error for an invalid pose, with the reason."""
     if not np.isfinite(X).all():

@@ -24,6 +24,7 @@ from motion_nodes.ik.problem import (
     as_configurations,
     as_pose,
     bad_pose,
+    rigid_pose,
 )
 from motion_nodes.ik.solution_search import SolutionSearch
 from motion_nodes.ik.workspace import SolverMemory
@@ -133,11 +134,7 @@ class LeastSquaresIk:
     def _in_base(self, X_WT: Array, request: IkRequest) -> Array:
         """Return a world target in the base."""
         assert request.base_pose is not None
-        X_WB = as_pose(request.base_pose, "base_pose")
-        R = X_WB[:3, :3]
-        orthonormal = np.isfinite(X_WB).all() and np.abs(R.T @ R - np.eye(3)).max() < 1e-3
-        if not orthonormal or np.linalg.det(R) < 0.0 or (X_WB[3] != (0.0, 0.0, 0.0, 1.0)).any():
-            raise bad_pose(X_WB, "base_pose")
+        X_WB = rigid_pose(request.base_pose, "base_pose", 1e-3)
         return np.asarray(inverse(X_WB) @ X_WT)
 
     def _starts(self, request: IkRequest) -> tuple[Array | None, Array | None]:

@@ -114,9 +114,7 @@ class TimedPath(Trajectory):
         Raises:
             InvalidCommand: a step that is not finite and positive.
         """
-        times = self._divided(time_step)
-        near = np.diff(times) < _NEAREST
-        times = times[~(np.append(near, False) & (times > self.start_time))]
+        times = _apart(self._divided(time_step))
         before, after = self.states(times - _NEAREST), self.states(times)
         jumps = self._jumps(times, before, after[2])
         if len(jumps):
@@ -210,3 +208,23 @@ class TimedPath(Trajectory):
         """
         powers = factor ** -np.arange(self.clock.shape[1])
         return TimedPath(self.path, self.times * factor, self.clock * powers, self.piece)
+
+
+def _apart(times: Array) -> Array:
+    """Return times [s] without those closer than :data:`_NEAREST` to another, shape (k,).
+
+    Of a group of close times the last one is kept, and the first one if it is far enough from that:
+    the acceleration may change between them.
+    """
+    if not (np.diff(times) < _NEAREST).any():
+        return times
+    following = np.append(times[1:], np.inf)
+    kept = [float(times[0])]
+    for time, after in zip(times[1:].tolist(), following[1:].tolist(), strict=True):
+        if time - kept[-1] < _NEAREST:
+            if after - time < _NEAREST:
+                continue
+            if len(kept) > 1:
+                kept.pop()
+        kept.append(time)
+    return np.array(kept)
