@@ -7,7 +7,15 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
-from motion_nodes.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance, rigid_pose
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.ik.problem import (
+    IkRequest,
+    IkSettings,
+    IkStatus,
+    IkTolerance,
+    as_pose,
+    rigid_pose,
+)
 from motion_nodes.model.poses import inverse, rotation_about
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_ranges import in_words as range_in_words
@@ -56,7 +64,11 @@ class PoseSampler:
         self._held = None if goal.joints is None else joint_range(checker, goal.joints)
         room = None if self._held is None or self._held.fault else self._held
         self._solver, self._columns = pose_solver(checker, goal.link, room)
-        self._X_BT = rigid_pose(goal.X_BT, f"the goal of {goal.link}", 1e-3)
+        self._X_BT = as_pose(goal.X_BT, f"the goal of {goal.link}")
+        if not np.isfinite(self._X_BT).all():
+            raise InvalidCommand(
+                f"the goal of {goal.link} holds numbers that are not finite.", field=goal.link
+            )
         self._X_TL = None if goal.X_LT is None else inverse(rigid_pose(goal.X_LT, "X_LT", 1e-3))
         self._statuses: set[IkStatus] = set()
         self._reason = ""

@@ -17,7 +17,7 @@ from motion_nodes.trajectory.trajectory import Trajectory, TrajectorySample, che
 
 Array = NDArray[np.float64]
 
-_NEAREST = 1e-4
+MIN_SPACING = 1e-4
 """Min time between two points of a motion [s]."""
 _ON_LINES = 10.0
 """Factor of the time between points on lines."""
@@ -114,11 +114,11 @@ class TimedPath(Trajectory):
         Raises:
             InvalidCommand: a step that is not finite and positive.
         """
-        times = _apart(self._divided(time_step))
-        before, after = self.states(times - _NEAREST), self.states(times)
+        times = spaced(self._divided(time_step))
+        before, after = self.states(times - MIN_SPACING), self.states(times)
         jumps = self._jumps(times, before, after[2])
         if len(jumps):
-            times = np.union1d(times, jumps - _NEAREST)
+            times = np.union1d(times, jumps - MIN_SPACING)
             q, v, a, _ = self.states(times)
         else:
             kept = self._needed(times, before[3], after[3], time_step)
@@ -149,9 +149,9 @@ class TimedPath(Trajectory):
             after: accelerations at them, shape (k, n).
         """
         after = np.where((times >= self.end_time)[:, np.newaxis], 0.0, after)
-        alone = np.diff(times, prepend=-np.inf) > 2.0 * _NEAREST
+        alone = np.diff(times, prepend=-np.inf) > 2.0 * MIN_SPACING
         alone &= times > self.start_time
-        apart = np.abs(after - before[2] - before[3] * _NEAREST)
+        apart = np.abs(after - before[2] - before[3] * MIN_SPACING)
         most = np.abs(before[2][alone]).max(initial=0.0)
         return np.asarray(times[alone & np.any(apart > _JUMP * most, axis=1)])
 
@@ -210,19 +210,19 @@ class TimedPath(Trajectory):
         return TimedPath(self.path, self.times * factor, self.clock * powers, self.piece)
 
 
-def _apart(times: Array) -> Array:
-    """Return times [s] without those closer than :data:`_NEAREST` to another, shape (k,).
+def spaced(times: Array) -> Array:
+    """Return times [s] without those closer than :data:`MIN_SPACING` to another, shape (k,).
 
     Of a group of close times the last one is kept, and the first one if it is far enough from that:
     the acceleration may change between them.
     """
-    if not (np.diff(times) < _NEAREST).any():
+    if not (np.diff(times) < MIN_SPACING).any():
         return times
     following = np.append(times[1:], np.inf)
     kept = [float(times[0])]
     for time, after in zip(times[1:].tolist(), following[1:].tolist(), strict=True):
-        if time - kept[-1] < _NEAREST:
-            if after - time < _NEAREST:
+        if time - kept[-1] < MIN_SPACING:
+            if after - time < MIN_SPACING:
                 continue
             if len(kept) > 1:
                 kept.pop()
