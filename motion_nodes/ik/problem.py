@@ -268,6 +268,14 @@ def as_pose(value: ArrayLike, what: str) -> Array:
     return X
 
 
+def rejection(validity: Validity | None, q: Array) -> str:
+    """Return why a configuration, shape (n,), is rejected; empty if it is accepted."""
+    answer: object = validity is None or validity(q.copy())
+    if isinstance(answer, str):
+        return answer or "rejected as invalid"
+    return "" if answer else "rejected as invalid"
+
+
 def rigid_pose(value: ArrayLike, what: str, tolerance: float = 1e-6) -> Array:
     """Return a validated pose, shape (4, 4).
 

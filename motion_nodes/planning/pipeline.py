@@ -280,10 +280,11 @@ class PlanRun:
             return FoundMotion(result)
         curve = result.curve if options.retime and not ends.note else None
         shorten = options.shorten and result.curve is None
-        path = self._shortened(request, result.path) if shorten else result.path
+        path = self._shortened(ends.request, result.path) if shorten else result.path
         path = ends.joined(path, result.goal_index)
         if ends.note and request is self._request:
             self._notes.append(ends.note)
+        request = replace(request, checker=ends.request.checker)
         space = JointSpace.of_robot(request.checker.robot, request.checker.joint_names)
         result = replace(result, path=path, cost=space.length(path))
         motion = self._timed(request, path, curve) if options.retime else None

@@ -320,3 +320,18 @@ def test_impossible_seeds_are_refused(value):
         solver.solve(IkRequest(target, seed=np.full(7, value)))
     with pytest.raises(InvalidCommand, match="seeds of panda_joint1"):
         solver.solve_batch(target[None], np.full(7, value))
+
+
+@pytest.mark.parametrize("name", ["damped_least_squares", "jacobian_transpose"])
+def test_validity_in_all_its_forms(name):
+    chain = IkChain.of_group(load("franka"), "arm")
+    solver = make_solver(chain, name, IkSettings(tolerance=TIGHT, attempts=3, timeout=5.0))
+    q = draw(chain, 1, 1)[0]
+    request = IkRequest(pose_of("franka", chain, q), seed=q)
+    for accepted in (True, np.bool_(True)):
+        assert solver.solve(request._replace(validity=lambda _, x=accepted: x)).success
+    for rejected, reason in ((False, "rejected as invalid"), (np.bool_(False), "rejected as"),
+                             ("", "rejected as invalid"), ("too hot", "too hot")):  # fmt: skip
+        result = solver.solve(request._replace(validity=lambda _, x=rejected: x))
+        assert not result.success
+        assert reason in result.reason
