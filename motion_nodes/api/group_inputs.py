@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
-from motion_nodes.ik.problem import IkResult, IkSettings, IkTolerance
+from motion_nodes.ik.problem import IkResult, IkSettings, IkTolerance, rigid_pose
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.constrained.path_constraints import rigid_pose
 from motion_nodes.planning.planning_problem import Goal, JointGoal, PoseGoal, PosesGoal
 from motion_nodes.planning.several_poses import solve_poses
 from motion_nodes.scene.checker import CollisionChecker

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, did_you_mean
-from motion_nodes.ik.problem import IkSettings, IkTolerance
+from motion_nodes.ik.problem import IkSettings, IkTolerance, rigid_pose
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.constrained.path_constraints import rigid_pose
 from motion_nodes.scene.world import World
 from motion_nodes.trajectory.svg_axes import Axes, page, text
 

@@ -97,8 +97,6 @@ class IkChain:
         roomy = _periodic(self.arrays, self.row) & (upper - lower >= _TURN)
         self.turning = tuple(int(k) for k in np.flatnonzero(roomy))
         self.centre = frozen(_centre(lower, upper))
-        self.middle: list[float] = self.centre.tolist()
-        """The centre as a list."""
         # Scalar access is faster on lists than on arrays.
         self._lower, self._upper = lower.tolist(), upper.tolist()
 
@@ -168,7 +166,8 @@ class IkChain:
             wanted: reference joint positions.
         """
         for k in self.turning:
-            away = values[k] - wanted[k]
+            # Of a reference outside the limits, the limit is closest: the turns are bounded.
+            away = values[k] - min(max(wanted[k], self._lower[k]), self._upper[k])
             if -_HALF_TURN <= away <= _HALF_TURN:
                 continue  # the usual case
             turns = round(away / _TURN)
@@ -183,10 +182,11 @@ class IkChain:
             return
         k = list(self.turning)
         values, lower, upper = Q[:, k], self.lower[k], self.upper[k]
-        turns = np.round((values - np.broadcast_to(to, Q.shape)[:, k]) / _TURN)
-        for _ in range(int(np.abs(turns).max(initial=0.0))):
-            moved = values - turns * _TURN
-            turns -= np.where((moved < lower) | (moved > upper), np.sign(turns), 0.0)
+        wanted = np.clip(np.broadcast_to(to, Q.shape)[:, k], lower, upper)
+        turns = np.round((values - wanted) / _TURN)
+        moved = values - turns * _TURN
+        # One turn too far at most, because the reference is within the limits.
+        turns -= np.where((moved < lower) | (moved > upper), np.sign(turns), 0.0)
         Q[:, k] = values - turns * _TURN
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.model.bounds import JOINT_STATE, check_numbers
 from motion_nodes.model.tree import Array
 
 Validity = Callable[[Array], bool | str]
@@ -267,6 +268,34 @@ def as_pose(value: ArrayLike, what: str) -> Array:
     return X
 
 
+def rejection(validity: Validity | None, q: Array) -> str:
+    """Return why a configuration, shape (n,), is rejected; empty if it is accepted."""
+    answer: object = validity is None or validity(q.copy())
+    if isinstance(answer, str):
+        return answer or "rejected as invalid"
+    return "" if answer else "rejected as invalid"
+
+
+def rigid_pose(value: ArrayLike, what: str, tolerance: float = 1e-6) -> Array:
+    """Return a validated pose, shape (4, 4).
+
+    Args:
+        value: the pose.
+        what: its name, for errors.
+        tolerance: max deviation of the rotation from an orthonormal one, per element of R^T R.
+
+    Raises:
+        InvalidCommand: wrong shape, not finite, mirrored or not orthonormal, or another last row
+            than 0 0 0 1.
+    """
+    X = as_pose(value, what)
+    R = X[:3, :3]
+    rigid = np.isfinite(X).all() and np.abs(R.T @ R - np.eye(3)).max() <= tolerance
+    if not rigid or np.linalg.det(R) < 0.0 or X[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
+        raise bad_pose(X, what)
+    return X
+
+
 def bad_pose(X: Array, what: str) -> InvalidCommand:
     """Return the error for an invalid pose, with the reason."""
     if not np.isfinite(X).all():
@@ -288,7 +317,8 @@ def as_configurations(value: ArrayLike, joints: Sequence[str], what: str) -> Arr
     """Return joint positions as a new float64 array of shape (m, n); one row for shape (n,).
 
     Raises:
-        InvalidCommand: wrong lengths, or values that are not finite.
+        InvalidCommand: wrong lengths, or values that are not finite or beyond
+            :data:`~motion_nodes.model.bounds.JOINT_STATE`.
     """
     try:
         Q = np.array(value, dtype=np.float64, ndmin=2, order="C")
@@ -299,9 +329,11 @@ def as_configurations(value: ArrayLike, joints: Sequence[str], what: str) -> Arr
         raise InvalidCommand(
             f"{what} must hold {len(joints)} joint values ({names}), got {value!r}.", field=what
         )
-    if not math.isfinite(sum(Q.ravel().tolist())):
-        names = ", ".join(joints)
-        raise InvalidCommand(
-            f"{what} holds numbers that are not finite: {Q.tolist()} ({names}).", field=what
-        )
+    if not sum(map(abs, Q.ravel().tolist())) <= JOINT_STATE.max:  # for NaN, too
+        if not np.isfinite(Q).all():
+            names = ", ".join(joints)
+            raise InvalidCommand(
+                f"{what} holds numbers that are not finite: {Q.tolist()} ({names}).", field=what
+            )
+        check_numbers(Q, JOINT_STATE, what, joints)
     return Q

@@ -14,7 +14,7 @@ import numpy as np
 
 from motion_nodes.ik.nullspace import improved
 from motion_nodes.ik.pose_error import pose_error
-from motion_nodes.ik.problem import IkRequest, IkStatus
+from motion_nodes.ik.problem import IkRequest, IkStatus, rejection
 from motion_nodes.ik.workspace import SolverMemory
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.ik.ik_memory import EXHAUSTED, FOUND, LANES, IkWorkspace
@@ -44,7 +44,7 @@ class SolutionSearch:
     """Reasons why solutions were rejected, with counts."""
 
     def __init__(
-        self, kernel: Kernel, memory: SolverMemory, request: IkRequest, seed: Array | None
+        self, kernel: Kernel, memory: SolverMemory, request: IkRequest, near: Array
     ) -> None:
         """Create the search.
 
@@ -52,12 +52,12 @@ class SolutionSearch:
             kernel: the kernel.
             memory: its workspace, in which the search has begun.
             request: the request.
-            seed: its seed, shape (n,).
+            near: configuration near which solutions are preferred, shape (n,).
         """
         self._kernel, self._memory, self._request = kernel, memory, request
         self._work, self._chain = memory.work, memory.chain
         self._target = memory.work.target.copy()
-        self._near = self._chain.centre if seed is None else seed
+        self._near = near
         self._used = 0
         self._judged: list[Array] = []
         self._solutions: list[Array] = []
@@ -122,12 +122,11 @@ class SolutionSearch:
                 return False
             self._judged.append(q)
             for candidate in self._candidates(q, deadline):
-                judge = self._request.validity
-                answer = judge is None or judge(candidate.copy())
-                if not isinstance(answer, str) and answer:
+                reason = rejection(self._request.validity, candidate)
+                if not reason:
                     self._take(IkStatus.SOLVED, candidate)
                     return True
-                self.refusals[answer if isinstance(answer, str) else "rejected as invalid"] += 1
+                self.refusals[reason] += 1
         return False
 
     def _candidates(self, q: Array, deadline: float) -> list[Array]:

@@ -24,6 +24,7 @@ from motion_nodes.ik.problem import (
     as_configurations,
     as_pose,
     bad_pose,
+    rigid_pose,
 )
 from motion_nodes.ik.solution_search import SolutionSearch
 from motion_nodes.ik.workspace import SolverMemory
@@ -92,9 +93,10 @@ class LeastSquaresIk:
             if outcome == NO_POSE:
                 raise bad_pose(as_pose(request.target, "target"), "target")
             plain = not request.objectives and request.validity is None
+            near = self._near(seed, request)
             if outcome == FOUND and plain and settings.prefer == "first":
-                return self._found(memory, seed, began)
-            search = SolutionSearch(self.kernel, memory, request, seed)
+                return self._found(memory, near, began)
+            search = SolutionSearch(self.kernel, memory, request, near)
             search.run(outcome, began + settings.timeout)
             return self._searched(search, memory, target, began)
         finally:
@@ -132,11 +134,7 @@ class LeastSquaresIk:
     def _in_base(self, X_WT: Array, request: IkRequest) -> Array:
         """Return a world target in the base."""
         assert request.base_pose is not None
-        X_WB = as_pose(request.base_pose, "base_pose")
-        R = X_WB[:3, :3]
-        orthonormal = np.isfinite(X_WB).all() and np.abs(R.T @ R - np.eye(3)).max() < 1e-3
-        if not orthonormal or np.linalg.det(R) < 0.0 or (X_WB[3] != (0.0, 0.0, 0.0, 1.0)).any():
-            raise bad_pose(X_WB, "base_pose")
+        X_WB = rigid_pose(request.base_pose, "base_pose", 1e-3)
         return np.asarray(inverse(X_WB) @ X_WT)
 
     def _starts(self, request: IkRequest) -> tuple[Array | None, Array | None]:
@@ -150,7 +148,17 @@ class LeastSquaresIk:
             starts = more if starts is None else np.vstack([starts, more])
         return seed, starts
 
-    def _found(self, memory: SolverMemory, seed: Array | None, began: float) -> IkResult:
+    def _near(self, seed: Array | None, request: IkRequest) -> Array:
+        """Return the configuration near which solutions are preferred, shape (n,)."""
+        near = self.chain.centre if seed is None else seed
+        if request.locked:
+            # Locked joints must not be shifted by full turns.
+            near = near.copy()
+            for name, value in request.locked.items():
+                near[self.joint_names.index(name)] = value
+        return near
+
+    def _found(self, memory: SolverMemory, near: Array, began: float) -> IkResult:
         """Return the result of a search that ended at the first kernel call."""
         work = memory.work
         n, at = work.n, work.at
@@ -158,7 +166,7 @@ class LeastSquaresIk:
         q, errors = answer[:n], answer[n:]
         values = answer.tolist()
         if self.chain.turning:
-            self.chain.turn(q, values, self.chain.middle if seed is None else seed.tolist())
+            self.chain.turn(q, values, near.tolist())
         position, orientation = _lengths(errors, values[n:], memory)
         iterations, attempts = work.integers[at["iterations"]], work.integers[at["next"]]
         counts = int(iterations), int(attempts)

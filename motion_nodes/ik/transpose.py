@@ -41,6 +41,7 @@ from motion_nodes.ik.problem import (
     IkStatus,
     IkTolerance,
     as_configurations,
+    rejection,
 )
 from motion_nodes.ik.request_validation import limits_with, target_in_base
 from motion_nodes.kernels.compute_clock import compute_time
@@ -111,11 +112,9 @@ class JacobianTransposeIk:
         for start in self._starts(request):
             end = self._descend(start, X_BT, limits, settings, began, iterations)
             iterations += end.iterations
-            if end.status is IkStatus.SOLVED and request.validity is not None:
-                answer: object = request.validity(end.q.copy())
-                if answer is not True and answer is not np.True_:
-                    refusal = answer if isinstance(answer, str) else "not valid"
-                    end = end._replace(status=IkStatus.REFUSED)
+            reason = rejection(request.validity, end.q) if end.status is IkStatus.SOLVED else ""
+            if reason:
+                refusal, end = reason, end._replace(status=IkStatus.REFUSED)
             ends.append(end)
             if end.status not in (IkStatus.NOT_FOUND, IkStatus.REFUSED):
                 break

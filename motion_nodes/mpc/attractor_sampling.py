@@ -34,7 +34,7 @@ class AttractorSampler:
         """
         self.settings = settings
         self.count = -(-settings.samples // lanes) * lanes
-        self.range = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)
+        self.range = sampling_range(lower, upper)
         """Limits within which detours are drawn, finite [rad or m], shape (n,) each."""
         self._limits = lower, upper
         self.reset()
@@ -90,6 +90,15 @@ class AttractorSampler:
         via = middle + share * (anywhere - middle)
         leave = rng.integers(1, k, size=(count, 1, 1))
         return np.where(np.arange(k)[None, :, None] < leave, via[:, None], goals[:, None])
+
+
+def sampling_range(lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Return the part of joint limits in which configurations are drawn, finite [rad or m].
+
+    It is within pi of 0, or of the limit that is closest to 0; all arrays have shape (n,).
+    """
+    middle = np.clip(0.0, lower, upper)
+    return np.maximum(lower, middle - np.pi), np.minimum(upper, middle + np.pi)
 
 
 def braking_attractor(q: Array, qd: Array, acceleration: Array) -> Array:

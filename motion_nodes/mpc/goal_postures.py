@@ -17,6 +17,7 @@ from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkTolerance
 from motion_nodes.ik.solver import LeastSquaresIk
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
+from motion_nodes.mpc.attractor_sampling import sampling_range
 from motion_nodes.rmpflow.numpy_policy import Goal
 
 _TOLERANCE = (1e-4, 1e-3)  # [m], [rad]
@@ -57,8 +58,7 @@ class GoalPostures:
             robot.tree, robot.base_frame, tool, chained, limits=robot.limits, fixed=fixed
         )
         self._columns = [joints.index(name) for name in chained]
-        self._lower = np.maximum(chain.lower, -np.pi)
-        self._upper = np.minimum(chain.upper, np.pi)
+        self._lower, self._upper = sampling_range(chain.lower, chain.upper)
         self._solver = LeastSquaresIk(chain)
         self._are_free = are_free
         self.reset(0)

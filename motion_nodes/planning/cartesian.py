@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.pose_error import pose_error
-from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose, bad_pose
+from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, rigid_pose
 from motion_nodes.model.group_kinematics import GroupKinematics
 from motion_nodes.model.payload import Payload, too_heavy
 from motion_nodes.model.poses import inverse
@@ -163,7 +163,7 @@ class _Follower:
         self._checker, self._link, self._options = checker, link, options
         self._solver, self._columns = pose_solver(checker, link)
         self._space = JointSpace.of_robot(checker.robot, checker.joint_names)
-        self._tool = np.eye(4) if X_LT is None else as_pose(X_LT, "X_LT")
+        self._tool = np.eye(4) if X_LT is None else rigid_pose(X_LT, "X_LT")
         self._settings = IkSettings(tolerance=options.tolerance, attempts=1, timeout=1.0)
         self._kinematics = checker_kinematics(checker)
         self._path = [start]
@@ -263,14 +263,9 @@ class _Follower:
         return np.asarray(self._kinematics.pose(q, self._link) @ self._tool)
 
     def _checked(self, poses: Sequence[ArrayLike]) -> list[Array]:
-        found = [as_pose(X, f"pose {i}") for i, X in enumerate(poses, start=1)]
+        found = [rigid_pose(X, f"pose {i}") for i, X in enumerate(poses, start=1)]
         if not found:
             raise InvalidCommand("a straight path needs at least one target pose.")
-        for i, X in enumerate(found, start=1):
-            R = X[:3, :3]
-            sound = np.isfinite(X).all() and np.abs(R @ R.T - np.eye(3)).max() < 1e-6
-            if not sound or np.linalg.det(R) < 0.0:
-                raise bad_pose(X, f"pose {i}")
         return found
 
     def _steps(self, poses: Sequence[Array]) -> list[Array]:

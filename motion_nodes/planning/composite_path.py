@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.task_space_conversion import ConvertedPath, PathConverter, joined
+from motion_nodes.planning.task_space_conversion import ConvertedPath, PathConverter
 from motion_nodes.planning.task_space_path_spec import TaskSpacePathSpec
-from motion_nodes.trajectory.joint_path import JointPath, checked_waypoints
+from motion_nodes.trajectory.joint_path import JointPath, chained, checked_waypoints
 from motion_nodes.trajectory.spline import segment_shares, spline_path
 
 _SAME = 1e-9
@@ -128,10 +128,10 @@ class _Progress:
 
     def result(self, start: Array, fraction: float, reason: str) -> ConvertedPath:
         """Return the complete result."""
-        path = joined(self._names, self._paths)
-        if path is None:
+        if not self._paths:
             reason = reason or "all parts end where they start: there is nothing to move"
             return ConvertedPath(None, start[None], np.zeros(1), fraction, reason)
+        path = chained(self._paths)
         return ConvertedPath(path, path.evaluate(path.breaks), path.breaks, fraction, reason)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.planning_problem import JointGoal
 from motion_nodes.planning.start_state import configuration
@@ -38,13 +39,21 @@ def joint_range(checker: CollisionChecker, goal: JointGoal) -> JointRange:
     """Return the joint range of a goal.
 
     Raises:
-        InvalidCommand: wrong length.
+        InvalidCommand: positions or tolerances of wrong length.
     """
     limits = checker.limits
     q = configuration(checker, goal.q, "a joint goal")
     if not np.isfinite(q).all():
         return JointRange(q, q, q, "the goal is not finite")
-    below, above = (np.broadcast_to(np.abs(x), q.shape) for x in (goal.below, goal.above))
+    try:
+        tolerances = [np.asarray(x, np.float64) for x in (goal.below, goal.above)]
+        below, above = (np.broadcast_to(np.abs(x), q.shape) for x in tolerances)
+    except (TypeError, ValueError):
+        raise InvalidCommand(
+            f"tolerances of a joint goal must be one number, or {len(q)} values "
+            f"({', '.join(checker.joint_names)}): {goal.below!r} and {goal.above!r}.",
+            field="tolerances",
+        ) from None
     low = np.maximum(q - below, limits.lower)
     high = np.minimum(q + above, limits.upper)
     if (low > high + ROUNDING).any() or not np.isfinite(below + above).all():

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.bounds import POINTS
 from motion_nodes.model.poses import rotation_about
 from motion_nodes.model.rotation_vectors import rotation_vector
 from motion_nodes.model.tree import Array
@@ -236,13 +237,23 @@ def interpolate_poses(
 
     Returns:
         Shape (m, 4, 4), with exact ends; one pose if they are equal.
+
+    Raises:
+        InvalidCommand: more than :data:`~motion_nodes.model.bounds.POINTS` poses.
     """
     A, B = np.asarray(X_start, np.float64), np.asarray(X_end, np.float64)
     way = B[:3, 3] - A[:3, 3]
     turn = np.array(rotation_vector(A[:3, :3].T @ B[:3, :3]))
     angle = float(np.linalg.norm(turn))
     distance = float(np.linalg.norm(way))
-    count = math.ceil(max(distance / position_step, angle / angle_step) - 1e-9)
+    steps = max(distance / position_step, angle / angle_step)
+    if not steps < POINTS:
+        raise InvalidCommand(
+            f"{distance:.4g} m and {angle:.4g} rad in steps of {position_step:g} m and "
+            f"{angle_step:g} rad are {steps:.4g} poses; the max is {POINTS}.",
+            field="position_step",
+        )
+    count = math.ceil(steps - 1e-9)
     if count < 1:
         return A[np.newaxis].copy() if distance == 0.0 and angle == 0.0 else np.stack([A, B])
     shares = np.arange(count + 1) / count

@@ -40,7 +40,6 @@ class PathWatch:
                 f"a monitored path needs points of {n} joints; got {self._path.shape} and "
                 f"{len(self._times)} times"
             )
-        self._revision: int | None = None
         self._scene: Scene | None = None
         self.index = 0
         """Index of the waypoint that the robot has reached."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.kernels.compute_clock import compute_time
@@ -32,6 +31,7 @@ from motion_nodes.planning.reachable_goals import reachable_form
 from motion_nodes.planning.search_settings import ShorteningSettings
 from motion_nodes.planning.shortcut import shorten_path
 from motion_nodes.planning.sphere_excess import ExcessEnds, searchable, with_joint_goals
+from motion_nodes.planning.start_state import configuration
 from motion_nodes.planning.tree_search import SearchTree
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.joint_path import JointPath
@@ -251,7 +251,7 @@ class PlanRun:
     def _with_preferred_clearance(self) -> tuple[FoundMotion | None, str]:
         """Return a path with the preferred clearance, or None and the reason."""
         margin, checker = self._options.preferred_clearance, self._request.checker
-        if margin == 0.0 or any(_is_at(self._request.start, goal) for goal in self._request.goals):
+        if margin == 0.0 or any(_is_at(self._request, goal) for goal in self._request.goals):
             return None, ""
         checker = checker.snapshot()
         checker.set_sphere_margin(margin)
@@ -280,10 +280,11 @@ class PlanRun:
             return FoundMotion(result)
         curve = result.curve if options.retime and not ends.note else None
         shorten = options.shorten and result.curve is None
-        path = self._shortened(request, result.path) if shorten else result.path
+        path = self._shortened(ends.request, result.path) if shorten else result.path
         path = ends.joined(path, result.goal_index)
         if ends.note and request is self._request:
             self._notes.append(ends.note)
+        request = replace(request, checker=ends.request.checker)
         space = JointSpace.of_robot(request.checker.robot, request.checker.joint_names)
         result = replace(result, path=path, cost=space.length(path))
         motion = self._timed(request, path, curve) if options.retime else None
@@ -389,6 +390,10 @@ class PlanRun:
             self._stages.append(PlanStage(name, compute_time() - began, self._words))
 
 
-def _is_at(q: ArrayLike, goal: Goal) -> bool:
-    """Return whether a configuration is that of a joint goal."""
-    return isinstance(goal, JointGoal) and np.allclose(q, goal.q, rtol=0.0, atol=_SAME)
+def _is_at(request: PlanRequest, goal: Goal) -> bool:
+    """Return whether the start of a request is the configuration of a joint goal."""
+    if not isinstance(goal, JointGoal):
+        return False
+    q = configuration(request.checker, request.start, "the start")
+    goal_q = configuration(request.checker, goal.q, "a joint goal")
+    return np.allclose(q, goal_q, rtol=0.0, atol=_SAME)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -87,48 +88,69 @@ def _word(value: Any) -> str:
 
 
 def _changed(settings: Any, words: Mapping[str, str]) -> Any:
-    """Return settings with some changed."""
+    """Return settings with some changed, all at once: bounds of their sums may apply."""
     names = [name for name, _ in _leaves(settings)]
-    for name, word in words.items():
+    for name in words:
         if name not in names:
             raise InvalidConfig(
                 f"there is no setting '{name}'.{did_you_mean(name, names)}", field=name
             )
-        settings = _replaced(settings, name.split("/"), word, name)
-    return settings
+    return _replaced(settings, words, "")
 
 
-def _replaced(settings: Any, path: list[str], word: str, name: str) -> Any:
-    now = getattr(settings, path[0])
-    value = _replaced(now, path[1:], word, name) if path[1:] else _value(word, now, name)
-    return dataclasses.replace(settings, **{path[0]: value})
+def _replaced(settings: Any, words: Mapping[str, str], prefix: str) -> Any:
+    """Return settings with those changed whose names begin with a prefix."""
+    values = {}
+    for entry in dataclasses.fields(settings):
+        now, name = getattr(settings, entry.name), prefix + entry.name
+        if dataclasses.is_dataclass(now):
+            values[entry.name] = _replaced(now, words, f"{name}/")
+        elif name in words:
+            values[entry.name] = _value(words[name], now, name)
+    return dataclasses.replace(settings, **values) if values else settings
 
 
 def _value(word: str, like: Any, name: str) -> Any:
     """Return text as a value of the parameter's type."""
     if isinstance(like, str):
         return word
-    try:
-        value = json.loads(word.strip().lower())
-    except ValueError:
-        value = None
+    value = _parsed(word.strip())
     if isinstance(like, bool):
         fits = isinstance(value, bool) or value in (0, 1)
         value = bool(value)
     elif isinstance(value, bool):
         fits = False
     elif isinstance(like, int):
-        fits = isinstance(value, int | float) and float(value).is_integer()
+        fits = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
         value = int(value) if fits else value
     elif isinstance(like, float):
-        fits = isinstance(value, int | float)
+        fits = isinstance(value, float) or _is_moderate(value)
         value = float(value) if fits else value
+    elif like is None:  # an optional number
+        fits = word.strip().lower() == "null" or isinstance(value, float) or _is_moderate(value)
+        value = float(value) if fits and value is not None else value
     else:
         fits = isinstance(value, list)
         value = _frozen(value)
     if not fits:
         raise InvalidConfig(f"{name} is '{word}'; it must be like {_word(like)}", field=name)
     return value
+
+
+def _parsed(word: str) -> Any:
+    """Return JSON text as a value; None for null and for other text.
+
+    The case is ignored except in ``Infinity``, as which unlimited values are reported.
+    """
+    try:
+        return json.loads(word if word.endswith("Infinity") else word.lower())
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_moderate(value: Any) -> bool:
+    """Return whether a value is an integer that a float can hold."""
+    return isinstance(value, int) and abs(value) <= sys.float_info.max
 
 
 def _frozen(value: Any) -> Any:

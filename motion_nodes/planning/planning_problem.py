@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -111,6 +112,11 @@ class PlanRequest:
     """Polled every few milliseconds; True cancels planning."""
     constraints: tuple[PathConstraint, ...] = ()
     """Path constraints; every configuration of the path satisfies all of them."""
+
+    def __post_init__(self) -> None:
+        """Validate the timeout: a search until NaN would never end."""
+        if math.isnan(self.timeout):
+            raise InvalidCommand(f"the timeout of planning is {self.timeout} s.", field="timeout")
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,14 @@ from collections.abc import Callable, Collection
 import numpy as np
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance, as_pose
+from motion_nodes.ik.problem import (
+    IkRequest,
+    IkSettings,
+    IkStatus,
+    IkTolerance,
+    as_pose,
+    rigid_pose,
+)
 from motion_nodes.model.poses import inverse, rotation_about
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_ranges import in_words as range_in_words
@@ -62,7 +69,7 @@ class PoseSampler:
             raise InvalidCommand(
                 f"the goal of {goal.link} holds numbers that are not finite.", field=goal.link
             )
-        self._X_TL = None if goal.X_LT is None else inverse(as_pose(goal.X_LT, "X_LT"))
+        self._X_TL = None if goal.X_LT is None else inverse(rigid_pose(goal.X_LT, "X_LT", 1e-3))
         self._statuses: set[IkStatus] = set()
         self._reason = ""
         self._collision = ""

@@ -65,7 +65,7 @@ def _others(
 ) -> tuple[tuple[str, float], ...]:
     """Return the positions of the further joints that move a link, which are fixed."""
     robot = checker.robot
-    names = _moving(robot, link).difference(joints)
+    names = link_joints(robot, link).difference(joints)
     values = zip(robot.joint_names, checker.positions, strict=True)
     return tuple((name, float(x)) for name, x in values if name in names)
 
@@ -108,7 +108,7 @@ def moving_joints(checker: CollisionChecker, link: str) -> tuple[str, ...]:
         UnknownFrame, InvalidConfig: as :func:`pose_solver`.
     """
     robot = checker.robot
-    moving = _moving(robot, link)
+    moving = link_joints(robot, link)
     joints = tuple(name for name in checker.joint_names if name in moving)
     if not joints:
         raise InvalidConfig(
@@ -119,7 +119,7 @@ def moving_joints(checker: CollisionChecker, link: str) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=64)
-def _moving(robot: Robot, link: str) -> frozenset[str]:
+def link_joints(robot: Robot, link: str) -> frozenset[str]:
     """Return the actuated joints that move a link relative to the base."""
     return frozenset(joints_between(robot.tree, robot.base_frame, link))
 

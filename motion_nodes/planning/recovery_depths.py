@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Array
 
 TOLERANCE = 1e-5
@@ -58,8 +57,3 @@ class MonotonePath:
             what: min(depth, self.depths.get(what, 0.0)) for what, depth in found.items()
         }
         return True
-
-
-def limit_excess(limits: JointLimits, q: Array) -> Array:
-    """Return the limit violations of joints [rad or m], 0 inside, shape like ``q``."""
-    return np.asarray(np.maximum(np.maximum(limits.lower - q, q - limits.upper), 0.0))

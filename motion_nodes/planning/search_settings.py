@@ -9,10 +9,7 @@ import numpy as np
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.tree_search import check_number
-
-NO_BOUND = 2**31 - 1
-"""More iterations than any search can do."""
+from motion_nodes.planning.tree_search import MAX_COUNT, check_number, check_weights
 
 
 @dataclass(frozen=True)
@@ -46,8 +43,9 @@ class RrtConnectSettings:
     def __post_init__(self) -> None:
         """Validate the numbers."""
         check_number("step_size", self.step_size, 0.0)
-        check_number("max_iterations", self.max_iterations, 0)
-        check_number("max_sampling", self.max_sampling, 1)
+        check_number("max_iterations", self.max_iterations, 0, MAX_COUNT)
+        check_number("max_sampling", self.max_sampling, 1, MAX_COUNT)
+        check_weights(self.distance_metric_weights)
         check_number("exploration_fraction", self.exploration_fraction, 0.0, 1.0)
         check_number("focus", self.focus, 0.0, 1.0)
         check_number("focus_margin", self.focus_margin, 0.0, 1.0)
@@ -56,7 +54,7 @@ class RrtConnectSettings:
     @property
     def iteration_bound(self) -> int:
         """The max number of extensions for kernels."""
-        return int(self.max_iterations) or NO_BOUND
+        return int(self.max_iterations) or MAX_COUNT
 
 
 @dataclass(frozen=True)
@@ -77,8 +75,10 @@ class ShorteningSettings:
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
-        check_number("rounds", self.rounds, 0)
-        check_number("jumps", self.jumps, 0)
+        # The rounds of a short path are one kernel call, which cannot be cancelled.
+        check_number("rounds", self.rounds, 0, 1000)
+        check_number("jumps", self.jumps, 0, 10_000)
+        check_weights(self.distance_metric_weights)
         check_number("corner_tries", self.corner_tries, 0, 20)
         check_number("least_gain", self.least_gain, 0.0, 1.0)
 

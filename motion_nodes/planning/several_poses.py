@@ -8,7 +8,6 @@ that the others share with it, all poses together are reached by Newton's method
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from motion_nodes.ik.pose_error import pose_error
-from motion_nodes.ik.problem import IkResult, IkSettings, IkStatus
+from motion_nodes.ik.problem import IkResult, IkSettings, IkStatus, Validity, rejection
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.cartesian import checker_kinematics
@@ -29,7 +28,6 @@ from motion_nodes.scene.checker import CollisionChecker
 if TYPE_CHECKING:
     from motion_nodes.planning.constrained.constraint_set import ConstraintSet
 
-Validity = Callable[[Array], bool | str]
 
 _ALONE = 0.1
 """Timeout of the check whether one pose is reached alone [s]."""
@@ -107,10 +105,10 @@ class PosesSampler:
             if not converged[0]:
                 return None
             q = points[0]
-        verdict = self._validity(q)
-        if verdict is True:
+        reason = rejection(self._validity, q)
+        if not reason:
             return q
-        self._rejected = self._rejected or str(verdict or "it is not valid")
+        self._rejected = self._rejected or reason
         return None
 
     def why_none(self) -> tuple[PlanStatus, str]:

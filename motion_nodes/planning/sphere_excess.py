@@ -18,6 +18,7 @@ from motion_nodes.planning.joint_ranges import joint_range
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_verification import PathVerifier
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
+from motion_nodes.planning.pose_solvers import link_joints
 from motion_nodes.planning.several_poses import pose_sampler
 from motion_nodes.planning.start_state import check_start
 from motion_nodes.scene.checker import CollisionChecker
@@ -79,9 +80,11 @@ def searchable(request: PlanRequest, project: Projection | None = None) -> Exces
     Raises:
         InvalidCommand: wrong numbers of joint positions.
     """
-    checker = request.checker
-    begin = check_start(checker, request.start)
+    begin = check_start(request.checker, request.start)
     start = None
+    if begin.status is None and not request.checker.is_free(begin.q):
+        request = _without_fixed_contacts(request, begin.q)
+    checker = request.checker
     if begin.status is None and not checker.is_free(begin.q):
         near = _nearby(checker, begin.q, request.random_seed, project)
         if near is not None:
@@ -124,6 +127,32 @@ def with_joint_goals(request: PlanRequest, timeout: float) -> PlanRequest | None
             )
             found += [JointGoal(q) for q in drawn if q is not None]
     return replace(request, goals=tuple(found)) if found else None
+
+
+def _without_fixed_contacts(request: PlanRequest, q: Array) -> PlanRequest:
+    """Return a request whose checker ignores contacts of spheres that no motion could end.
+
+    The base of a robot beside a wall is an example. Both bodies are still checked against all
+    others, and the exact geometry of both is collision-free.
+
+    Args:
+        request: the request.
+        q: start, collision-free for the exact geometry, shape (n,).
+    """
+    checker = request.checker
+    # Names of contacts that are not of bodies are those of objects in the world.
+    moving = {
+        body.name
+        for body in checker.bodies
+        if not link_joints(checker.robot, body.link).isdisjoint(checker.joint_names)
+    }
+    contacts = [contact.pair for contact in checker.explain(q) if contact.kind != "limit"]
+    fixed = [pair for pair in contacts if moving.isdisjoint(pair)]
+    if not fixed:
+        return request
+    scene, changed = checker.scene, checker.snapshot()
+    changed.set_scene(replace(scene, allowed=scene.allowed.with_pairs(fixed)))
+    return replace(request, checker=changed)
 
 
 def _nearby(

@@ -26,7 +26,7 @@ from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.task_space_segments import TaskSpacePath
 from motion_nodes.trajectory.blended_path import FreeCheck
-from motion_nodes.trajectory.joint_path import JointPath
+from motion_nodes.trajectory.joint_path import JointPath, chained
 from motion_nodes.trajectory.spline import spline_path
 
 _EXACT = IkTolerance(1e-6, 1e-5)
@@ -190,7 +190,7 @@ class PathConverter:
                 end += spline.length
             if reason:
                 break
-        whole = joined(self.chain.joint_names, parts)
+        whole = chained(parts) if parts else None
         if reason:
             reason = (
                 f"the tool's path was followed for {end:.4g} of {path.length:.4g} "
@@ -374,16 +374,3 @@ def _places(path: JointPath) -> Array:
     """Return the distances at which a path is checked."""
     shares = (np.arange(_PARTS) + 0.5) / _PARTS
     return np.asarray((path.breaks[:-1, None] + shares * np.diff(path.breaks)[:, None]).ravel())
-
-
-def joined(joint_names: tuple[str, ...], parts: list[JointPath]) -> JointPath | None:
-    """Return consecutive cubic paths as one, with stops between them."""
-    if not parts:
-        return None
-    breaks, stops = [np.zeros(1)], []
-    for part in parts:
-        start = breaks[-1][-1]
-        breaks.append(part.breaks[1:] + start)
-        stops += [*(part.stops + start).tolist(), breaks[-1][-1]]
-    coefficients = np.concatenate([part.coefficients for part in parts])
-    return JointPath(joint_names, np.concatenate(breaks), coefficients, np.array(stops[:-1]))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.ik.problem import as_pose, bad_pose
+from motion_nodes.ik.problem import rigid_pose
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.task_space_segments import (
     NO_TURN,
@@ -34,7 +34,7 @@ class TaskSpacePathSpec:
 
     def __init__(self, initial_pose: ArrayLike) -> None:
         """Begin at a pose."""
-        self.initial_pose = _checked_pose(initial_pose, "initial pose")
+        self.initial_pose = rigid_pose(initial_pose, "initial pose")
         self._segments: list[Segment] = []
         self._blends: list[float] = []
         self._calls: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
@@ -76,7 +76,7 @@ class TaskSpacePathSpec:
             blend_radius: if the previous segment is a line too, the corner is blended by an arc
                 that touches both at this distance [m], at most half of the shorter.
         """
-        end = _checked_pose(pose, "pose")
+        end = rigid_pose(pose, "pose")
         line = Line(self.final_pose, end)
         if not line.translates and float(np.linalg.norm(line.turn)) <= NO_TURN:
             raise InvalidCommand(
@@ -105,7 +105,7 @@ class TaskSpacePathSpec:
                 f"rotation has shape {R.shape}; it must be a (3, 3) matrix", field="rotation"
             )
         pose[:3, :3] = R
-        line = Line(self.final_pose, _checked_pose(pose, "rotation"))
+        line = Line(self.final_pose, rigid_pose(pose, "rotation"))
         if float(np.linalg.norm(line.turn)) <= NO_TURN:
             raise InvalidCommand(
                 f"piece {len(self)} of the path ends where it starts", field=f"pieces[{len(self)}]"
@@ -131,7 +131,7 @@ class TaskSpacePathSpec:
 
     def add_three_point_arc_with_orientation_target(self, pose: ArrayLike, mid: ArrayLike) -> None:
         """Add an arc through a point [m], shape (3,), to a pose, with uniform rotation."""
-        end = _checked_pose(pose, "pose")
+        end = rigid_pose(pose, "pose")
         middle = _checked_point(mid, "mid point")
         arc = arc_through(self.final_pose, middle, end[:3, 3])
         self._add(dataclasses.replace(arc, orientation="target", target=end[:3, :3]))
@@ -153,7 +153,7 @@ class TaskSpacePathSpec:
 
     def add_tangent_arc_with_orientation_target(self, pose: ArrayLike) -> None:
         """Add a tangent arc to a pose, with uniform rotation."""
-        end = _checked_pose(pose, "pose")
+        end = rigid_pose(pose, "pose")
         arc = arc_along(self.final_pose, self._tangent(), end[:3, 3])
         self._add(dataclasses.replace(arc, orientation="target", target=end[:3, :3]))
         self._calls.append((TaskSpacePathSpec.add_tangent_arc_with_orientation_target, (end,)))
@@ -219,16 +219,6 @@ def _blend(before: Line, after: Line, radius: float) -> Arc | None:
     except InvalidCommand:
         return None
     return dataclasses.replace(arc, orientation="target", target=end[:3, :3])
-
-
-def _checked_pose(value: ArrayLike, what: str) -> Array:
-    X = as_pose(value, what)
-    R = X[:3, :3]
-    if not np.isfinite(X).all() or np.abs(R.T @ R - np.eye(3)).max() > 1e-6:
-        raise bad_pose(X, what)
-    if np.linalg.det(R) < 0.0 or not np.array_equal(X[3], (0.0, 0.0, 0.0, 1.0)):
-        raise bad_pose(X, what)
-    return X
 
 
 def _checked_point(value: ArrayLike, what: str) -> Array:

@@ -29,6 +29,10 @@ from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.start_state import check_search_start
 
+MAX_COUNT = 2**31 - 1
+"""Max number of iterations and tries, more than any search can do."""
+MAX_NODES = 2_000_000
+"""Max capacity of a tree; its memory is allocated in advance."""
 _BATCH_TIME = 2e-3
 """Approximate duration of a kernel call between checks of timeout and cancellation [s]."""
 
@@ -81,7 +85,8 @@ def kernel_space(space: JointSpace, *points: ArrayLike) -> TreeSpace:
 
 
 def new_tree(root: Array, room: int, seed: int) -> Tree:
-    """Return a tree of one node, shape (n,), with capacity for more."""
+    """Return a tree of one node, shape (n,), with capacity for more, at most MAX_NODES."""
+    room = min(room, MAX_NODES)
     nodes = np.empty((room, len(root)))
     parent = np.full(room, -1, np.int64)
     nodes[0] = root
@@ -292,6 +297,16 @@ def drawn(tree: Tree) -> SearchTree:
     """Return a copy of a tree, for visualization."""
     count = int(tree.count[0])
     return SearchTree(frozen(tree.nodes[:count]), tree.parent[:count].copy())
+
+
+def check_weights(weights: Sequence[float]) -> None:
+    """Raise InvalidConfig unless weights of joints are finite numbers above 0."""
+    for x in weights:
+        if not isinstance(x, int | float | np.number) or not 0.0 < x < math.inf:
+            raise InvalidConfig(
+                f"distance_metric_weights is {weights!r}; it must hold finite numbers above 0.",
+                field="distance_metric_weights",
+            )
 
 
 def check_number(name: str, value: float, least: float, most: float = math.inf) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -86,6 +87,24 @@ class JointPath:
             factor = float(np.prod(np.arange(power, power - order, -1)))
             value = value * local + factor * self.coefficients[at, power]
         return value
+
+
+def chained(parts: Sequence[JointPath]) -> JointPath:
+    """Return consecutive paths, at least one, as one path with stops between them."""
+    size = max(part.coefficients.shape[1] for part in parts)
+    breaks, stops, coefficients = [np.zeros(1)], [], []
+    for part in parts:
+        start = breaks[-1][-1]
+        breaks.append(part.breaks[1:] + start)
+        stops += [*(part.stops + start).tolist(), breaks[-1][-1]]
+        missing = size - part.coefficients.shape[1]
+        coefficients.append(np.pad(part.coefficients, ((0, 0), (0, missing), (0, 0))))
+    return JointPath(
+        parts[0].joint_names,
+        np.concatenate(breaks),
+        np.concatenate(coefficients),
+        np.array(stops[:-1]),
+    )
 
 
 def checked_waypoints(path: ArrayLike, joint_names: tuple[str, ...], least: int = 1) -> Array:

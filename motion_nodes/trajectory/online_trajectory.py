@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from motion_nodes.errors import MotionError
 from motion_nodes.model.bounds import JOINT_POSITION
 from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.braking import peak_velocity, stopping_speed
 from motion_nodes.trajectory.joint_trajectory import TrajectorySample
 
 Array = NDArray[np.float64]
@@ -45,26 +46,6 @@ _ROUNDING = 2e-8
 """Accuracy of Ruckig at its targets [rad, m, or per second]."""
 _ROUNDING_ACCELERATION = 1e-6
 """[rad/s^2 or m/s^2]"""
-
-
-def stopping_speed(room: float, acceleration: float, jerk: float) -> float:
-    """Return the max velocity [rad/s or m/s] from which a joint can stop within a distance.
-
-    Args:
-        room: the distance [rad or m]; 0 or less gives 0.
-        acceleration: limit, may be infinite [rad/s^2 or m/s^2].
-        jerk: limit, may be infinite [rad/s^3 or m/s^3].
-
-    Source: braking from v takes ``v/a + a/j`` at the mean velocity v/2, or ``2 sqrt(v/j)`` if the
-    acceleration limit is not reached (v below ``a^2/j``); solved for v.
-    """
-    if room <= 0.0:
-        return 0.0
-    corner = acceleration * acceleration / jerk if math.isfinite(acceleration) else math.inf
-    by_jerk = float(np.cbrt(room * room * jerk))
-    if by_jerk <= corner:
-        return by_jerk
-    return 0.5 * (math.sqrt(corner * corner + 8.0 * acceleration * room) - corner)
 
 
 def _solvable_acceleration(limits: JointLimits) -> Array:
@@ -251,6 +232,8 @@ class OnlineLimiter:
             self._tell_state(dt)
         try:
             self._solver.update(self._input, self._output)
+            if self._chasing and np.count_nonzero(self._frame_acceleration):
+                self._respect_velocity_limits(dt)
             late = self._late_to_brake() if self._chasing else None
             if late is not None and late.any():
                 # Near a limit Ruckig would turn around too late to stop before it.
@@ -263,6 +246,20 @@ class OnlineLimiter:
             self._targets = np.ones_like(by_velocity), goal, np.zeros_like(speed)
             self.velocity[self._sudden] = 0.0
             self._stop_chasing(np.ones_like(by_velocity), dt)
+
+    def _respect_velocity_limits(self, dt: float) -> None:
+        """Recompute the next state of joints that could not stop accelerating at their limits.
+
+        Ruckig limits the velocity in the frame of a goal, regardless of the frame's acceleration.
+        """
+        velocity = self._frame + self._output.new_velocity
+        acceleration = self._frame_acceleration + self._output.new_acceleration
+        peak = peak_velocity(velocity, acceleration, self._limits.jerk)
+        fast = np.abs(peak) > self._velocity_limit
+        if np.count_nonzero(fast & (self._frame_acceleration != 0.0)):
+            self._frame_acceleration[fast] = 0.0
+            self._tell_state(dt)
+            self._solver.update(self._input, self._output)
 
     def _stop_chasing(self, joints: Mask, dt: float) -> None:
         """Recompute the next state with some joints' goals at rest."""

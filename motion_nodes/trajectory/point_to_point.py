@@ -17,13 +17,12 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.time_parameterization import scaled_limits
 from motion_nodes.trajectory.trajectory import Infeasible, Trajectory, TrajectorySample
+from motion_nodes.trajectory.trajectory_checks import POSITION_TOLERANCE
 
 Array = NDArray[np.float64]
 
 _AT_REST = 1e-9
 """Differences below this are ignored [rad, m, or per second]."""
-_BEYOND = 1e-6
-"""Tolerance of position limits [rad or m]."""
 
 
 class PointToPoint(Trajectory):
@@ -134,7 +133,7 @@ def _state(what: str, given: ArrayLike | TrajectorySample, limits: JointLimits) 
     while len(arrays) < 3:
         arrays.append(np.zeros(len(limits.names)))
     state = TrajectorySample(*arrays)
-    outside = limits.violations(state.position, _BEYOND)
+    outside = limits.violations(state.position, POSITION_TOLERANCE)
     if outside:
         raise Infeasible(f"at the {what} {'; '.join(outside)}", field=what)
     for name, values, most in (
@@ -156,7 +155,11 @@ def _check_way(motion: ruckig.Trajectory, limits: JointLimits) -> None:
     """Raise an error for a motion that exceeds the position limits."""
     for j, extremes in enumerate(motion.position_extrema):
         for value in (extremes.min, extremes.max):
-            if not limits.lower[j] - _BEYOND <= value <= limits.upper[j] + _BEYOND:
+            if (
+                not limits.lower[j] - POSITION_TOLERANCE
+                <= value
+                <= limits.upper[j] + POSITION_TOLERANCE
+            ):
                 raise Infeasible(
                     f"between start and goal, joint {limits.names[j]} would reach {value:.6g}; its "
                     f"limits are {limits.lower[j]:.6g} to {limits.upper[j]:.6g}: start or end "

@@ -20,6 +20,7 @@ from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.path_efforts import PathEfforts
 from motion_nodes.trajectory.point_to_point import PointToPoint, point_to_point
+from motion_nodes.trajectory.timed_path import MIN_SPACING, spaced
 from motion_nodes.trajectory.trajectory import (
     Infeasible,
     Trajectory,
@@ -43,8 +44,6 @@ _EXCESS = 1e-3
 """Relative rounding tolerance of limits; states within it are clipped to the limit."""
 _NO_ACCELERATION = 1e-9
 """Accelerations below are rounding, with which Ruckig finds no motion [rad/s^2 or m/s^2]."""
-_NEAREST = 1e-4
-"""Min time between two points of a motion [s]."""
 
 
 class SplicedMotion(Trajectory):
@@ -92,8 +91,9 @@ class SplicedMotion(Trajectory):
         check_time_step(time_step)
         later = self.sample_times(time_step)
         times = np.union1d(self.bridge.switch_times, later)
-        times = times[np.append(np.diff(times) >= _NEAREST, True)]
-        times[0] = 0.0
+        times = spaced(times)
+        if len(times) > 2 and times[1] < MIN_SPACING:
+            times = np.delete(times, 1)
         states = [self.sample(time) for time in times.tolist()]
         q, v, a = (np.array(values) for values in zip(*states, strict=True))
         v[-1] = a[-1] = 0.0
@@ -189,7 +189,7 @@ def replacement(
             f"times {now:g} and {leave:g} s are not within the running motion, from "
             f"{running.start_time:g} to {running.end_time:g} s"
         )
-    kept = (running.times > now + _NEAREST) & (running.times < leave - _NEAREST)
+    kept = (running.times > now + MIN_SPACING) & (running.times < leave - MIN_SPACING)
     first, later = running.sample(now), motion.points(time_step)
     assert later.velocities is not None
     assert later.accelerations is not None

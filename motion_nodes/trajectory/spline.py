@@ -11,14 +11,13 @@ from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import JointPath, checked_waypoints
 from motion_nodes.trajectory.timed_path import LimitUse, TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
+from motion_nodes.trajectory.trajectory_checks import POSITION_TOLERANCE
 
 Array = NDArray[np.float64]
 
 SPLIT_METHODS = ("uniform", "chord_length", "centripetal")
 """Distribution of a spline's parameter among its segments."""
 _POWERS = {"uniform": 0.0, "chord_length": 1.0, "centripetal": 0.5}
-_TOUCHING = 1e-6
-"""Tolerance of position limits [rad or m]."""
 
 
 def segment_shares(points: Array, method: str, scale: Array | float = 1.0) -> Array:
@@ -113,7 +112,8 @@ def position_excess(path: JointPath, limits: JointLimits) -> str | None:
         values = path.evaluate(path.breaks[i] + turn[i, j], 0, i.astype(np.int32))
         value = values[np.arange(len(j)), j]
         out = np.flatnonzero(
-            (value < limits.lower[j] - _TOUCHING) | (value > limits.upper[j] + _TOUCHING)
+            (value < limits.lower[j] - POSITION_TOLERANCE)
+            | (value > limits.upper[j] + POSITION_TOLERANCE)
         )
         if len(out):
             k = out[0]
@@ -180,11 +180,13 @@ def _overused(use: Array) -> str | None:
 
 
 def _outside(points: Array, limits: JointLimits) -> str | None:
-    wrong = np.argwhere((points < limits.lower - _TOUCHING) | (points > limits.upper + _TOUCHING))
+    wrong = np.argwhere(
+        (points < limits.lower - POSITION_TOLERANCE) | (points > limits.upper + POSITION_TOLERANCE)
+    )
     if not len(wrong):
         return None
     i = int(wrong[0][0])
-    return f"waypoint {i}: {'; '.join(limits.violations(points[i], _TOUCHING))}"
+    return f"waypoint {i}: {'; '.join(limits.violations(points[i], POSITION_TOLERANCE))}"
 
 
 def _checked_times(times: ArrayLike, count: int) -> Array:

@@ -18,7 +18,11 @@ from motion_nodes.trajectory.joint_path import IndexArray, JointPath, checked_wa
 from motion_nodes.trajectory.path_efforts import PathEfforts
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
-from motion_nodes.trajectory.trajectory_checks import POSITION_TOLERANCE, check_point_count
+from motion_nodes.trajectory.trajectory_checks import (
+    POSITION_TOLERANCE,
+    check_point_count,
+    limit_excess,
+)
 
 Array = NDArray[np.float64]
 
@@ -206,8 +210,7 @@ def check_inside(points: Array, limits: JointLimits) -> None:
     Raises:
         Infeasible: names the first one, its joint, position and limits.
     """
-    low, high = limits.lower - POSITION_TOLERANCE, limits.upper + POSITION_TOLERANCE
-    wrong = np.argwhere((points < low) | (points > high))
+    wrong = np.argwhere(limit_excess(limits, points) > POSITION_TOLERANCE)
     if len(wrong):
         i, j = wrong[0]
         raise Infeasible(

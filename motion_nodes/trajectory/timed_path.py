@@ -23,7 +23,7 @@ from motion_nodes.trajectory.trajectory import (
 
 Array = NDArray[np.float64]
 
-_NEAREST = 1e-4
+MIN_SPACING = 1e-4
 """Min time between two points of a motion [s]."""
 _ON_LINES = 10.0
 """Factor of the time between points on lines."""
@@ -121,13 +121,11 @@ class TimedPath(Trajectory):
             InvalidCommand: a step that is not finite and positive.
             Infeasible: more than 100 000 points.
         """
-        times = self._divided(time_step)
-        near = np.diff(times) < _NEAREST
-        times = times[~(np.append(near, False) & (times > self.start_time))]
-        before, after = self.states(times - _NEAREST), self.states(times)
+        times = spaced(self._divided(time_step))
+        before, after = self.states(times - MIN_SPACING), self.states(times)
         jumps = self._jumps(times, before, after[2])
         if len(jumps):
-            times = np.union1d(times, jumps - _NEAREST)
+            times = np.union1d(times, jumps - MIN_SPACING)
             q, v, a, _ = self.states(times)
         else:
             kept = self._needed(times, before[3], after[3], time_step)
@@ -160,9 +158,9 @@ class TimedPath(Trajectory):
             after: accelerations at them, shape (k, n).
         """
         after = np.where((times >= self.end_time)[:, np.newaxis], 0.0, after)
-        alone = np.diff(times, prepend=-np.inf) > 2.0 * _NEAREST
+        alone = np.diff(times, prepend=-np.inf) > 2.0 * MIN_SPACING
         alone &= times > self.start_time
-        apart = np.abs(after - before[2] - before[3] * _NEAREST)
+        apart = np.abs(after - before[2] - before[3] * MIN_SPACING)
         most = np.abs(before[2][alone]).max(initial=0.0)
         return np.asarray(times[alone & np.any(apart > _JUMP * most, axis=1)])
 
@@ -219,3 +217,23 @@ class TimedPath(Trajectory):
         """
         powers = factor ** -np.arange(self.clock.shape[1])
         return TimedPath(self.path, self.times * factor, self.clock * powers, self.piece)
+
+
+def spaced(times: Array) -> Array:
+    """Return times [s] without those closer than :data:`MIN_SPACING` to another, shape (k,).
+
+    Of a group of close times the last one is kept, and the first one if it is far enough from that:
+    the acceleration may change between them.
+    """
+    if not (np.diff(times) < MIN_SPACING).any():
+        return times
+    following = np.append(times[1:], np.inf)
+    kept = [float(times[0])]
+    for time, after in zip(times[1:].tolist(), following[1:].tolist(), strict=True):
+        if time - kept[-1] < MIN_SPACING:
+            if after - time < MIN_SPACING:
+                continue
+            if len(kept) > 1:
+                kept.pop()
+        kept.append(time)
+    return np.array(kept)

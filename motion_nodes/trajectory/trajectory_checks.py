@@ -132,7 +132,7 @@ def validate_return(
         limits: of its joints.
     """
     first = trajectory.positions[0]
-    outside = _excess(first, limits) > POSITION_TOLERANCE
+    outside = limit_excess(limits, first) > POSITION_TOLERANCE
     away = np.where(outside, np.abs(first - reference), 0.0)
     j = int(np.argmax(away))
     if away[j] <= OUTSIDE_START:
@@ -143,6 +143,11 @@ def validate_return(
         f"its limits {limits.lower[j]:.6g} to {limits.upper[j]:.6g}, but it is at "
         f"{reference[j]:.6g}; a trajectory may start outside limits only at the reference",
     )
+
+
+def limit_excess(limits: JointLimits, q: Array) -> Array:
+    """Return the limit violations of joints [rad or m], 0 inside, shape like ``q``."""
+    return np.asarray(np.maximum(np.maximum(limits.lower - q, q - limits.upper), 0.0))
 
 
 def check_point_count(count: int) -> None:
@@ -159,7 +164,7 @@ def check_point_count(count: int) -> None:
 
 def _positions(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
     q = trajectory.positions
-    excess = _excess(q, limits)
+    excess = limit_excess(limits, q)
     outside = excess > POSITION_TOLERANCE
     if outside[0].any() and trajectory.times[0] <= 0.0:
         # Joints outside their limits may return, but not move further outside or leave again.
@@ -173,11 +178,6 @@ def _positions(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
         f"position {q[i, j]:.6g} of joint {trajectory.joint_names[j]} at point {i} is outside its "
         f"limits {limits.lower[j]:.6g} to {limits.upper[j]:.6g}"
     )
-
-
-def _excess(q: Array, limits: JointLimits) -> Array:
-    """Return the limit violations of positions [rad or m], 0 inside."""
-    return np.asarray(np.maximum(np.maximum(limits.lower - q, q - limits.upper), 0.0))
 
 
 def _velocities(trajectory: JointTrajectory, limits: JointLimits) -> str | None:

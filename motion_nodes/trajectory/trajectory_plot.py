@@ -53,7 +53,7 @@ def curves_of(motion: Trajectory, samples: int = SAMPLES) -> TrajectoryCurves:
     else:
         found = [motion.sample(t) for t in times.tolist()]
         q, v, a = (np.array([s[k] for s in found]) for k in range(3))
-        j = np.gradient(a, times, axis=0)
+        j = np.gradient(a, times, axis=0) if motion.duration > 0.0 else np.zeros_like(a)
     return TrajectoryCurves(motion.joint_names, times, q, v, a, j)
 
 
@@ -82,7 +82,7 @@ def trajectory_svg(
     parts = [text(20.0, 30.0, title, size=17, weight="600")]
     parts += _table(curves, limits)
     y = _HEAD + _ROW * (len(curves.joint_names) + 2)
-    span = (float(curves.times[0]), float(curves.times[-1]))
+    span = _span(curves.times)
     low, high = _padded(curves.positions)
     axes = Axes(0.0, y, _WIDTH, _PANEL, "position [rad or m]", span, (low, high), "time [s]")
     for k in range(len(curves.joint_names)):
@@ -108,7 +108,7 @@ def _style(k: int) -> tuple[str]:
 
 def _shares(times: Array, values: Array, bounds: Array, what: str, y: float) -> str:
     known = np.flatnonzero(np.isfinite(bounds))
-    span = (float(times[0]), float(times[-1]))
+    span = _span(times)
     if not len(known):
         axes = Axes(
             0.0, y, _WIDTH, _PANEL, f"{what}: the joints have no limits of it", span,
@@ -182,6 +182,11 @@ def _tool_views(tool: Array, y: float) -> list[str]:
         axes.dot(float(tool[-1, i]), float(tool[-1, j]), COLOURS[1], "end")
         parts.append(axes.svg())
     return parts
+
+
+def _span(times: Array) -> tuple[float, float]:
+    """Return the range of the time axis [s]; one second for a single point."""
+    return float(times[0]), float(times[-1]) if times[-1] > times[0] else float(times[0]) + 1.0
 
 
 def _padded(values: Array) -> tuple[float, float]:

@@ -9,10 +9,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.trajectory_plot import curves_of
+from motion_nodes.trajectory.trajectory_plot import curves_of, trajectory_svg
 
 FRANKA = load_robot("franka")
 ARM = FRANKA.group("arm").joints
@@ -132,3 +133,14 @@ def test_points_close_to_each_other_are_drawn_and_nothing_between_them():
     assert np.array_equal(curves.accelerations, a)
     sparse = curves_of(JointTrajectory(("j",), 10.0 * times, q, v, a))
     assert len(sparse.times) > len(times)
+
+
+def test_a_single_point_is_drawn():
+    still = np.zeros((1, 2))
+    curves = curves_of(JointTrajectory(("a", "b"), np.zeros(1), still, still, still))
+    assert not curves.jerks.any()
+    wide = np.ones(2)
+    limits = JointLimits(("a", "b"), -wide, wide, wide, wide, wide, wide)
+    text = trajectory_svg(curves, limits)
+    assert text.count("<polyline") >= 8
+    assert "nan" not in text

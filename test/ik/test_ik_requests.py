@@ -282,3 +282,56 @@ def test_solvers_are_chosen_by_name(monkeypatch):
     assert made == [(chain, settings)]
     with pytest.raises(InvalidConfig, check=about("mine")):
         register("mine", LeastSquaresIk)
+
+
+@pytest.mark.parametrize("start", [None, 0.0])
+def test_a_locked_joint_is_not_shifted_by_full_turns(start):
+    robot = load("xarm7")
+    chain = IkChain.of_group(robot, "arm")
+    locked = {chain.joint_names[2]: 4.0}  # more than half a turn from the seed and the centre
+    target = pose_of("xarm7", chain, np.array([0.2, 0.3, 4.0, 0.9, 0.1, 0.7, -0.3]))
+    seed = None if start is None else np.full(7, start)
+    solver = LeastSquaresIk(chain, IkSettings(tolerance=TIGHT, timeout=5.0))
+    for validity in (None, lambda q: True):
+        result = solver.solve(IkRequest(target, seed=seed, locked=locked, validity=validity))
+        assert result.success, result.reason
+        assert result.q[2] == 4.0
+
+
+def test_seeds_far_outside_the_limits_cost_no_time():
+    chain = IkChain.of_group(load("ur5e"), "arm")
+    solver = LeastSquaresIk(chain, IkSettings(tolerance=TIGHT, timeout=5.0))
+    target = pose_of("ur5e", chain, draw(chain, 1, 1)[0])
+    for far in (1e9, -1e9):
+        q = solver.solve(IkRequest(target, seed=np.full(6, far / 6.0))).q
+        assert np.all((q >= chain.lower) & (q <= chain.upper))
+        # Each joint is as close to the seed as its limits permit.
+        assert not np.any((chain.lower <= q + np.copysign(2 * np.pi, far))
+                          & (q + np.copysign(2 * np.pi, far) <= chain.upper))  # fmt: skip
+        batch = solver.solve_batch(target[None], np.full(6, far / 6.0))
+        assert np.allclose(batch.q[0], q)
+
+
+@pytest.mark.parametrize("value", [2e9, -1e300])
+def test_impossible_seeds_are_refused(value):
+    solver = solver_of()
+    target = pose_of("franka", solver.chain, draw(solver.chain, 1, 1)[0])
+    with pytest.raises(InvalidCommand, match="allowed is -1e\\+09 to 1e\\+09 rad or m"):
+        solver.solve(IkRequest(target, seed=np.full(7, value)))
+    with pytest.raises(InvalidCommand, match="seeds of panda_joint1"):
+        solver.solve_batch(target[None], np.full(7, value))
+
+
+@pytest.mark.parametrize("name", ["damped_least_squares", "jacobian_transpose"])
+def test_validity_in_all_its_forms(name):
+    chain = IkChain.of_group(load("franka"), "arm")
+    solver = make_solver(chain, name, IkSettings(tolerance=TIGHT, attempts=3, timeout=5.0))
+    q = draw(chain, 1, 1)[0]
+    request = IkRequest(pose_of("franka", chain, q), seed=q)
+    for accepted in (True, np.bool_(True)):
+        assert solver.solve(request._replace(validity=lambda _, x=accepted: x)).success
+    for rejected, reason in ((False, "rejected as invalid"), (np.bool_(False), "rejected as"),
+                             ("", "rejected as invalid"), ("too hot", "too hot")):  # fmt: skip
+        result = solver.solve(request._replace(validity=lambda _, x=rejected: x))
+        assert not result.success
+        assert reason in result.reason

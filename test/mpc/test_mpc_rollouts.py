@@ -9,6 +9,7 @@ from motion_nodes.kernels.mpc import tracking_law
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Cylinder, Sphere
+from motion_nodes.mpc.attractor_sampling import sampling_range
 from motion_nodes.mpc.mpc_settings import MpcSettings
 from motion_nodes.mpc.rollouts import TAIL, Rollouts
 from motion_nodes.rmpflow.numpy_policy import Goal
@@ -139,3 +140,12 @@ def test_a_goal_seen_from_the_end_is_free_and_one_behind_a_wall_is_not(case):
     assert (found.free < TAIL).all()
     assert (found.blocked > 0.0).all()
     assert (found.clearance > 0.0).all()
+
+
+def test_configurations_are_drawn_within_limits():
+    lower = np.array([-np.inf, -6.3, 3.5, 3.0, -9.0, 0.0])
+    upper = np.array([np.inf, 6.3, 6.0, 12.0, -4.0, 1.0])
+    low, high = sampling_range(lower, upper)
+    assert np.all((lower <= low) & (low < high) & (high <= upper))
+    assert low == pytest.approx([-np.pi, -np.pi, 3.5, 3.0, -4.0 - np.pi, 0.0])
+    assert high == pytest.approx([np.pi, np.pi, 6.0, 3.0 + np.pi, -4.0, 1.0])

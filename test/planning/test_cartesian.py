@@ -23,7 +23,7 @@ from motion_nodes.planning.cartesian import (
     with_tool_speed,
 )
 from motion_nodes.planning.joint_space import JointSpace
-from motion_nodes.planning.path_tools import interpolate
+from motion_nodes.planning.path_tools import interpolate, interpolate_poses
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.world import World
@@ -179,3 +179,11 @@ def test_what_is_no_request_is_refused() -> None:
             CartesianOptions(**bad)
     lost = cartesian_path(free(), READY * np.nan, TOOL, [shifted(0, 0, 0)])
     assert lost.stop is CartesianStop.START
+
+
+def test_a_path_of_too_many_steps_is_refused() -> None:
+    """Poses are computed in advance; a step of a nanometre must not use all memory."""
+    far = np.eye(4)
+    far[0, 3] = 0.5
+    with pytest.raises(InvalidCommand, match="the max is 100000"):
+        interpolate_poses(np.eye(4), far, position_step=1e-9)

@@ -147,6 +147,8 @@ def test_invalid_constraints_name_what_is_wrong():
         (InvalidCommand, lambda: mn.TaskSpaceRegion("panda_hand", np.eye(4), (0.0,) * 3)),
         (InvalidConfig, lambda: mn.TaskSpaceRegion("panda_hand", np.eye(4), shape="cone")),
         (InvalidCommand, lambda: mn.TaskSpaceRegion("hand", np.eye(4), reference_link="hand")),
+        (InvalidCommand, lambda: mn.TaskSpaceRegion("panda_hand", np.diag([1.0, 1.0, -1.0, 1.0]))),
+        (InvalidCommand, lambda: mn.TaskSpaceRegion("panda_hand", np.ones((4, 4)) * np.eye(4)[0])),
         (InvalidCommand, lambda: mn.RegionUnion(())),
         (InvalidCommand, lambda: mn.JointBand("panda_joint1", 1.0, -1.0)),
         (InvalidCommand, lambda: mn.JointBand("panda_joint1", math.nan, 1.0)),
@@ -164,3 +166,17 @@ def test_invalid_constraints_name_what_is_wrong():
     ):
         with pytest.raises(error):
             arm.plan(q, q, constraints=constraints)
+
+
+def test_a_band_at_a_limit_is_widened_inwards_only():
+    arm = mn.load_robot("franka")["arm"]
+    start = arm.state("ready").copy()
+    start[0] = arm.limits.upper[0]
+    goal = start.copy()
+    goal[5] += 0.3
+    band = mn.JointBand("panda_joint1", start[0], start[0])
+    plan = arm.plan(start, goal, constraints=[band])
+    assert plan.success, plan.reason
+    assert plan.path[:, 0].max() <= arm.limits.upper[0]
+    bounds = ConstraintSet(arm.checker(), [band]).joint_bounds
+    assert bounds[1][0] == arm.limits.upper[0]

@@ -13,7 +13,7 @@ from barrier_scene import GOAL, START, TARGET, at, barrier_checker, franka, max_
 from raised_errors import about
 from scene.coal_robot import CoalRobot
 
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Array, Box
@@ -276,3 +276,25 @@ def test_among_many_boxes_no_sample_of_a_motion_touches_by_coal() -> None:
     assert result.trajectory is not None
     oracle = CoalRobot(checker)
     assert min(oracle.distance(q) for q in result.trajectory.positions[::3]) > -1e-4
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        JointGoal([1.0, 2.0]),
+        JointGoal(["up"] * 7),
+        JointGoal(None),  # type: ignore[arg-type]
+        JointGoal(START, [0.1, 0.2], 0.1),
+        JointGoal(START, "wide", 0.1),  # type: ignore[arg-type]
+        PoseGoal("panda_hand", np.diag([1.0, 1.0, -1.0, 1.0])),
+        PoseGoal("panda_hand", TARGET, X_LT=np.full((4, 4), np.nan)),
+    ],
+)
+def test_goals_of_a_wrong_form_are_invalid_commands(goal):
+    with pytest.raises(InvalidCommand):
+        plan(PlanRequest(barrier_checker(), START, (goal,)))
+
+
+def test_a_timeout_is_a_number():
+    with pytest.raises(InvalidCommand, match="timeout of planning is nan"):
+        PlanRequest(barrier_checker(), START, (JointGoal(GOAL),), timeout=math.nan)

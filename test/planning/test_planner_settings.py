@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.planning.planner_settings import PlannerSettings
+from motion_nodes.planning.planners import default_settings
+from motion_nodes.planning.tree_search import MAX_COUNT, MAX_NODES, new_tree
 
 
 @dataclass(frozen=True)
@@ -80,3 +83,49 @@ def test_unknown_planners_are_refused(store):
     assert store.planners == ("RRT", "Direct")
     with pytest.raises(InvalidConfig, check=about("RRTT")):
         store.settings("RRTT", "arm")
+
+
+@pytest.mark.parametrize("planner", default_settings())
+def test_reported_values_are_accepted(planner):
+    settings = PlannerSettings(default_settings())
+    settings.set(planner, "", settings.words(planner, ""), replace=True)
+    assert settings.settings(planner, "") == default_settings()[planner]
+
+
+@pytest.mark.parametrize(
+    ("planner", "words"),
+    [
+        ("RRTConnect", {"distance_metric_weights": '["a"]'}),
+        ("RRTConnect", {"distance_metric_weights": "[[1, 2], [3]]"}),
+        ("RRTConnect", {"max_iterations": "1e30"}),
+        ("RRTConnect", {"max_iterations": "1" + "0" * 400}),
+        ("RRTConnect", {"step_size": "1" + "0" * 400}),
+        ("RRTConnect", {"max_sampling": "1e30"}),
+        ("RRT", {"max_iterations": "1e12"}),
+        ("RRTstar", {"distance_metric_weights": "[0]"}),
+        ("AnytimeRRTConnect", {"shortening/jumps": "1000000000"}),
+        ("TaskSpaceRRT", {"max_iterations": "1e12"}),
+        ("TaskSpaceRRT", {"task_space_limits": "[1]"}),
+        ("TaskSpaceRRT", {"task_space_planning_params/gradient_substep_size": "0"}),
+        ("TaskSpaceRRT", {"task_space_planning_params/max_extension_substeps_near_target": "1e9"}),
+        ("CBiRRT", {"max_nodes": "1e12"}),
+    ],
+)
+def test_values_that_would_stop_a_planner_are_refused(planner, words):
+    settings = PlannerSettings(default_settings())
+    with pytest.raises(InvalidConfig, match=next(iter(words)).split("/")[-1]):
+        settings.set(planner, "arm", words, replace=False)
+
+
+def test_fractions_with_a_bounded_sum_are_set_together():
+    settings = PlannerSettings(default_settings())
+    block = "task_space_planning_params/task_space"
+    words = {f"{block}_exploitation_fraction": "0.95", f"{block}_exploration_fraction": "0.05"}
+    settings.set("TaskSpaceRRT", "", words, replace=False)
+    task = settings.settings("TaskSpaceRRT", "").task_space_planning_params
+    assert task.task_space_exploitation_fraction == 0.95
+
+
+def test_a_tree_for_many_iterations_does_not_use_all_memory():
+    tree = new_tree(np.zeros(7), 2 * MAX_COUNT + 1, 0)
+    assert len(tree.nodes) == len(tree.parent) == MAX_NODES

@@ -17,10 +17,10 @@ from motion_nodes.model.tree import Array, Box, Sphere
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
 from motion_nodes.planning.recovered_plan import RECOVERABLE, plan_with_recovery
 from motion_nodes.planning.recovery import RecoverySettings, check_recovery, recover
-from motion_nodes.planning.recovery_depths import limit_excess
 from motion_nodes.planning.warm_up import warm_up
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene, world_object
+from motion_nodes.trajectory.trajectory_checks import limit_excess
 
 STATES = 5
 """Number of states of each kind and robot."""

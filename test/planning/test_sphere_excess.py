@@ -193,3 +193,29 @@ def test_continuous_joints_reach_such_ends_without_an_extra_turn(
         assert np.ptp(found.path) < np.pi
         ends = np.concatenate([start, goal])
         np.testing.assert_allclose(np.exp(1j * (found.path[[0, -1], 0] - ends)), 1.0, atol=1e-9)
+
+
+def test_spheres_of_a_base_beside_a_wall_are_no_obstacle(tmp_path: Path) -> None:
+    """No motion of the joints could end this contact; the moving links still avoid the wall."""
+    urdf = (
+        '<robot name="crank"><link name="post"><collision><geometry><box size="0.2 0.2 0.2"/>'
+        '</geometry></collision></link><link name="arm"><collision><origin xyz="0 0.5 0.3"/>'
+        f'<geometry><sphere radius="{RADIUS}"/></geometry></collision></link>'
+        '<joint name="turn" type="revolute"><parent link="post"/><child link="arm"/>'
+        '<axis xyz="0 0 1"/><limit lower="-3.5" upper="3.5" velocity="1" effort="1"/></joint></robot>'
+    )
+    robot = sliding_robot(tmp_path, urdf, {"turn": 0.0}, ("post", "arm"))
+    spheres = {"post": ((0.0, 0.0, 0.0, 0.18),), "arm": ((0.0, 0.5, 0.3, RADIUS),)}
+    robot = replace(robot, spheres=spheres)
+    world = World()
+    world.add(world_object("wall", Box((0.2, 2.0, 2.0)), at(0.21, 0.0, 0.0)))
+    checker = CollisionChecker(robot, scene=world.scene)
+    assert checker.exact.is_free([0.5])
+    assert not checker.is_free([0.5])
+    for goal, status in ((2.5, PlanStatus.SOLVED), (-3.3, PlanStatus.TIMED_OUT)):
+        request = PlanRequest(checker, [0.5], (JointGoal([goal]),), timeout=2.0)
+        found = plan(request)
+        assert found.status is status, found.reason
+        if found.trajectory is not None:
+            assert depth(checker, found.trajectory.positions) < 0.0
+    assert checker.scene is world.scene, "the scene of the request is unchanged"

@@ -185,3 +185,13 @@ def test_a_validity_condition_is_part_of_the_search(arms):
     found = solve_poses(checker, mn.PosesGoal(poses), q, validity=lambda q: "never")
     assert found.status is IkStatus.REFUSED
     assert "never" in found.reason
+
+
+def test_a_condition_may_return_a_boolean_of_numpy():
+    arm = mn.load_robot("franka")["arm"]
+    q = arm.state("ready")
+    wanted = {"panda_hand": arm.fk(q, "panda_hand")}
+    assert arm.ik(wanted, q, validity=lambda x: x[3] < 0.0, settings=PATIENT).success
+    found = arm.ik(wanted, q, validity=lambda x: x[3] > 0.0, settings=PATIENT)
+    assert not found.success
+    assert "rejected as invalid" in found.reason

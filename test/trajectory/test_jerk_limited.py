@@ -172,3 +172,18 @@ def test_limits_that_are_left_out_follow_from_the_others():
         j *= np.sqrt(X)[:, None]
         held = (j[:, needed] <= 1.0).all(axis=1)
         assert (j[held] <= 1.0 + 1e-9).all()
+
+
+@pytest.mark.parametrize("jerk", [1e2, 2e3, 1e4, 1e6])
+def test_points_of_a_motion_with_short_ramps_are_within_its_limits(jerk):
+    """Ramps of the acceleration may be shorter than the min time between points."""
+    motion = retime([[0.0], [0.5], [0.1]], limits_of(2.0, 1.0, jerk), blending=CornerBlending(0.0))
+    points = motion.points(0.01)
+    assert np.diff(points.times)[1:].min() > 0.99e-4
+    times = np.linspace(0.0, points.end_time, 3000)
+    samples = [points.sample(t) for t in times]
+    long = np.diff(points.times)[np.searchsorted(points.times, times[1:-1], "right") - 1] > 5e-4
+    accelerations = np.array([s.acceleration[0] for s in samples[1:-1]])
+    assert np.abs(accelerations[long]).max() < 1.03
+    positions = np.array([s.position[0] for s in samples])
+    np.testing.assert_allclose(positions, motion.states(times)[0][:, 0], atol=1e-6)

@@ -15,8 +15,9 @@ from motion_nodes.errors import MotionError
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.loader import load_robot
 from motion_nodes.trajectory import online_trajectory
+from motion_nodes.trajectory.braking import peak_velocity, stopping_speed
 from motion_nodes.trajectory.joint_trajectory import TrajectorySample
-from motion_nodes.trajectory.online_trajectory import OnlineLimiter, stopping_speed
+from motion_nodes.trajectory.online_trajectory import OnlineLimiter
 
 inf = math.inf
 BY_POSITION, BY_VELOCITY = np.array([False]), np.array([True])
@@ -211,3 +212,28 @@ def test_it_comes_to_rest_from_any_state_near_its_goal():
             limiter.step(none, goal, rest, 0.004)
         assert not limiter.velocity.any()
         np.testing.assert_array_equal(limiter.position, goal)
+
+
+def test_peak_velocity_is_where_the_acceleration_has_ended():
+    found = peak_velocity(np.array([1.0, 1.0, -1.0]), np.array([2.0, -2.0, -2.0]), np.array(
+        [4.0, 4.0, inf]))  # fmt: skip
+    assert found.tolist() == [1.5, 0.5, -1.0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_goal_that_accelerates_does_not_lead_beyond_the_velocity_limit(seed):
+    """The reference catches up at the limit while the goal still accelerates towards it."""
+    rng = np.random.default_rng(seed)
+    velocity, acceleration, jerk = 1.0, 10.0 ** rng.uniform(0.0, 1.5), 10.0 ** rng.uniform(1.0, 3.0)
+    limiter = at(0.0, acceleration=acceleration, jerk=jerk, velocity=velocity, bound=100.0)
+    dt, goal, speed = 0.01, np.array([0.2]), np.zeros(1)
+    fastest = 0.0
+    for k in range(500):
+        before = speed
+        speed = np.array([velocity * np.sin(k * dt * acceleration / velocity)])
+        speed += rng.normal() * 0.02
+        goal = goal + speed * dt
+        limiter.step(BY_POSITION, goal, speed, dt, (speed - before) / dt)
+        fastest = max(fastest, abs(float(limiter.velocity[0])))
+        assert abs(float(limiter.acceleration[0])) <= acceleration * (1.0 + 1e-6)
+    assert 0.9 * velocity < fastest <= velocity * (1.0 + 1e-9)

@@ -14,6 +14,7 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.online_trajectory import OnlineLimiter
 from motion_nodes.trajectory.time_parameterization import retime
+from motion_nodes.trajectory.timed_path import MIN_SPACING, spaced
 
 STOPS = CornerBlending(deviation=0.0)
 
@@ -232,3 +233,16 @@ def test_a_jerk_limit_never_makes_a_motion_faster(count, seed):
     limits = limits_of([2.0] * 5, [8.0, 5.0, 10.0, 6.0, 9.0], [4000.0] * 5)
     jerky, smooth = (retime(points, limits, jerk_limited=jerk) for jerk in (False, True))
     assert jerky.duration <= smooth.duration
+
+
+def test_close_times_are_thinned_but_a_change_between_them_is_kept():
+    close = MIN_SPACING / 4.0
+    groups = [0.0, 1.0 + close * np.arange(9), 2.0 + close * np.arange(3), 3.0]
+    times = np.hstack(groups)
+    kept = spaced(times)
+    assert set(kept) <= set(times)
+    assert np.diff(kept).min() >= MIN_SPACING * (1.0 - 1e-9)
+    assert kept[:2].tolist() == [0.0, 1.0]
+    assert times[9] in kept, "the end of a group"
+    assert kept[-2:].tolist() == [times[12], 3.0], "of a short group the end"
+    np.testing.assert_array_equal(spaced(kept), kept)

@@ -11,7 +11,7 @@ import numpy as np
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.failure_messages import too_far
 from motion_nodes.ik.pose_error import pose_error
-from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkStatus
+from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkStatus, rejection
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.tree import Array
 
@@ -50,11 +50,11 @@ class Answer:
         if objectives:
             Q = np.array(sorted(Q, key=lambda q: sum(each.value(q) for each in objectives)))
         for q in Q:
-            answer: object = True if validity is None else validity(q.copy())
-            if answer is True or answer is np.True_:
+            reason = rejection(validity, q)
+            if not reason:
                 self._status, self._q = IkStatus.SOLVED, q
                 return True
-            self._refusals[answer if isinstance(answer, str) else "rejected as invalid"] += 1
+            self._refusals[reason] += 1
             if self.late():
                 break
         return False

@@ -9,7 +9,14 @@ import numpy as np
 
 from motion_nodes.kernels.search.rrt import grow
 from motion_nodes.planning.planning_problem import PlanRequest, PlanResult
-from motion_nodes.planning.tree_search import FoundPath, TreePlanner, TreeSearch, check_number
+from motion_nodes.planning.tree_search import (
+    MAX_COUNT,
+    FoundPath,
+    TreePlanner,
+    TreeSearch,
+    check_number,
+    check_weights,
+)
 
 
 @dataclass(frozen=True)
@@ -35,8 +42,9 @@ class RrtSettings:
         check_number("step_size", self.step_size, 1e-6)
         check_number("goal_bias", self.goal_bias, 0.0, 1.0)
         check_number("near_bias", self.near_bias, 0.0, 1.0)
-        check_number("max_iterations", self.max_iterations, 1)
-        check_number("max_sampling", self.max_sampling, 1)
+        check_number("max_iterations", self.max_iterations, 1, MAX_COUNT)
+        check_number("max_sampling", self.max_sampling, 1, MAX_COUNT)
+        check_weights(self.distance_metric_weights)
 
 
 class Rrt(TreePlanner):

@@ -18,6 +18,7 @@ import numpy as np
 
 from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.model.files.planner_file import read_planner_file
+from motion_nodes.planning.tree_search import MAX_COUNT
 
 _Range = tuple[float, float]
 
@@ -28,6 +29,10 @@ class CSpacePlanning:
 
     exploration_fraction: float = 0.5
     """Fraction of the extensions towards random places; the rest connect the trees, 0 to 1."""
+
+    def __post_init__(self) -> None:
+        """Validate the values."""
+        _check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,17 @@ class TaskSpacePlanning:
     gradient_substep_size: float = 0.025
     """Length of a gradient step in joint space [rad or m]."""
 
+    def __post_init__(self) -> None:
+        """Validate the values and their sum."""
+        _check_fields(self)
+        share = self.task_space_exploitation_fraction + self.task_space_exploration_fraction
+        if share > 1.0 + 1e-9:
+            raise InvalidConfig(
+                "task_space_exploitation_fraction and task_space_exploration_fraction add up to "
+                f"{share:.4g}; allowed is 1 at most.",
+                field="task_space_exploitation_fraction",
+            )
+
 
 @dataclass(frozen=True)
 class RrtConfig:
@@ -90,15 +106,8 @@ class RrtConfig:
     """False: self-collisions are ignored."""
 
     def __post_init__(self) -> None:
-        """Validate combinations of values."""
-        task = self.task_space_planning_params
-        share = task.task_space_exploitation_fraction + task.task_space_exploration_fraction
-        if share > 1.0 + 1e-9:
-            raise InvalidConfig(
-                "task_space_exploitation_fraction and task_space_exploration_fraction add up to "
-                f"{share:.4g}; allowed is 1 at most.",
-                field="task_space_exploitation_fraction",
-            )
+        """Validate the values."""
+        _check_fields(self)
 
     def with_param(self, name: str, value: object) -> RrtConfig:
         """Return a copy with another value.
@@ -122,7 +131,7 @@ class RrtConfig:
             raise InvalidConfig(
                 f"there is no parameter '{name}'.{did_you_mean(name, param_names())}", field=name
             )
-        changed = replace(owner, **{leaf: _checked(leaf, value)})
+        changed = replace(owner, **{leaf: value})
         return replace(self, **{block: changed}) if block else changed
 
 
@@ -185,8 +194,7 @@ def rrt_config(data: Mapping[str, Any], where: str) -> tuple[RrtConfig, tuple[st
             config = _set(config, name, value, where)
     if shares:
         try:
-            values = {leaf: _checked(leaf, value) for leaf, value in shares.items()}
-            task = replace(config.task_space_planning_params, **values)
+            task = replace(config.task_space_planning_params, **shares)
             config = replace(config, task_space_planning_params=task)
         except InvalidConfig as error:
             raise InvalidConfig(f"{where}: {error}", field=error.field) from None
@@ -204,7 +212,17 @@ def _current_name(name: str) -> str:
     return "/".join(_OTHER_SPELLINGS.get(part, part) for part in str(name).split("/"))
 
 
+_MOST_SUBSTEPS = 10_000
+"""Max number of substeps of an extension, which cannot be cancelled."""
 _MAY_BE_ZERO = ("unexploited_nodes_culling_scalar", "seed")
+
+
+def _check_fields(settings: Any) -> None:
+    """Validate the values of a block, and convert them to the types of their settings."""
+    for entry in dataclasses.fields(settings):
+        if entry.name not in _BLOCKS:
+            value = _checked(entry.name, getattr(settings, entry.name))
+            object.__setattr__(settings, entry.name, value)
 
 
 def _checked(name: str, value: Any) -> Any:
@@ -234,9 +252,12 @@ def _checked(name: str, value: Any) -> Any:
     number = _number(name, value)
     if name in ("seed", "max_iterations", "max_sampling") or name.startswith("max_extension"):
         least = 1 if name in ("max_iterations", "max_sampling") else 0
-        if number != int(number) or number < least:
+        most = 2**63 if name == "seed" else MAX_COUNT
+        most = _MOST_SUBSTEPS if name.startswith("max_extension") else most
+        if number != int(number) or not least <= number <= most:
             raise InvalidConfig(
-                f"{name} is {value!r}; it must be a whole number of at least {least}.", field=name
+                f"{name} is {value!r}; it must be a whole number from {least} to {most}.",
+                field=name,
             )
         return int(number)
     if name.endswith("_fraction") and not 0.0 <= number <= 1.0:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose, bad_pose
+from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, rigid_pose
 from motion_nodes.kernels.collision.checker_bridge import Checker
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.search.task_space_rrt import (
@@ -112,7 +112,7 @@ def pose_goals(request: PlanRequest) -> tuple[PoseGoal, ...] | None:
 
 
 def _frame(goal: PoseGoal) -> Array:
-    return np.eye(4) if goal.X_LT is None else as_pose(goal.X_LT, "X_LT")
+    return np.eye(4) if goal.X_LT is None else rigid_pose(goal.X_LT, "X_LT", 1e-3)
 
 
 class _Targets:
@@ -126,10 +126,7 @@ class _Targets:
         self._kinematics = checker_kinematics(checker)
         self._tip = Tip(pose_and_jacobian(checker, self._link), np.ascontiguousarray(self._X_LT))
         self._tolerances = [_final(goal.tolerance, config) for goal in goals]
-        poses = [as_pose(goal.X_BT, f"the goal of {goal.link}") for goal in goals]
-        for X in poses:
-            if not np.isfinite(X).all() or np.abs(X[:3, :3] @ X[:3, :3].T - np.eye(3)).max() > 1e-3:
-                raise bad_pose(X, f"the goal of {self._link}")
+        poses = [rigid_pose(goal.X_BT, f"the goal of {goal.link}", 1e-3) for goal in goals]
         self._targets = Targets(
             np.array(poses),
             np.array([_slack(t) for t in self._tolerances]),

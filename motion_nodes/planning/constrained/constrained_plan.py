@@ -70,12 +70,13 @@ class ConstrainedRun(PlanRun):
         path = result.path
         if options.shorten:
             with self._stage("shorten"):
-                search = ConstrainedSearch(request.checker, self._constraints, self._settings)
+                search = ConstrainedSearch(ends.request.checker, self._constraints, self._settings)
                 path = search.shortened(path, request.random_seed)
                 self._words = f"from {len(result.path)} to {len(path)} waypoints"
         path = ends.joined(path, result.goal_index)
         if ends.note and request is self._request:
             self._notes.append(ends.note)
+        request = replace(request, checker=ends.request.checker)
         space = JointSpace.of_robot(request.checker.robot, request.checker.joint_names)
         result = replace(result, path=path, cost=space.length(path))
         if not options.retime or np.abs(path - path[0]).max() < _ROUNDING:

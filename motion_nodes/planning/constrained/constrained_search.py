@@ -22,7 +22,13 @@ from motion_nodes.planning.goal_sampling import GoalConfigurations
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.start_state import check_search_start
-from motion_nodes.planning.tree_search import Growth, kernel_space, new_tree
+from motion_nodes.planning.tree_search import (
+    MAX_COUNT,
+    MAX_NODES,
+    Growth,
+    kernel_space,
+    new_tree,
+)
 from motion_nodes.scene.checker import CollisionChecker
 
 NAME = "CBiRRT"
@@ -36,10 +42,10 @@ class ConstrainedSettings:
     """Settings of the constrained bidirectional RRT."""
 
     step_size: float = setting(0.1, doc="Max length of an edge.", unit="rad or m", gt=0.0, le=1.0)
-    max_iterations: int = setting(100_000, doc="Max number of iterations.", ge=1)
-    max_nodes: int = setting(20_000, doc="Max number of nodes of each tree.", ge=100)
-    shortening_tries: int = setting(150, doc="Number of attempted shortcuts.", ge=0)
-    smoothing_rounds: int = setting(6, doc="Number of rounds of smoothing.", ge=0)
+    max_iterations: int = setting(100_000, doc="Max number of iterations.", ge=1, le=MAX_COUNT)
+    max_nodes: int = setting(20_000, doc="Max number of nodes of each tree.", ge=100, le=MAX_NODES)
+    shortening_tries: int = setting(150, doc="Number of attempted shortcuts.", ge=0, le=10_000)
+    smoothing_rounds: int = setting(6, doc="Number of rounds of smoothing.", ge=0, le=1000)
 
     def __post_init__(self) -> None:
         """Validate the numbers."""

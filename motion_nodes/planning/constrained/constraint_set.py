@@ -248,8 +248,9 @@ class ConstraintSet:
                 f"its other bounds, {self._lower[i]:g} to {self._upper[i]:g}."
             )
         if high - low < 2.0 * self._least:
-            middle = 0.5 * (low + high)
-            low, high = middle - self._least, middle + self._least
+            middle, limits = 0.5 * (low + high), self._checker.limits
+            low = max(middle - self._least, float(limits.lower[i]))
+            high = min(middle + self._least, float(limits.upper[i]))
             self._replaced(f"{band.label}: {band.joint}", "rad or m")
             band = JointBand(band.joint, low, high, band.name)
         self._lower[i], self._upper[i] = low, high

@@ -11,15 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, did_you_mean
-from motion_nodes.ik.problem import as_pose, bad_pose
-from motion_nodes.model.tree import Array
+from motion_nodes.ik.problem import rigid_pose
 
 SHAPES = ("box", "ball", "cylinder")
 ROTATIONS = ("euler_xyz", "rotation_vector", "angle")
 COMPONENTS = ("x", "y", "z", "rotation x", "rotation y", "rotation z")
 _FREE = (-math.inf,) * 6
-_RIGID = 1e-6
-"""Max deviation of a rotation matrix from an orthogonal one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,16 +200,3 @@ class LineOfSight:
 
 
 PathConstraint = TaskSpaceRegion | RegionUnion | JointBand | LineOfSight
-
-
-def rigid_pose(pose: ArrayLike, what: str) -> Array:
-    """Return a validated pose, shape (4, 4).
-
-    Raises:
-        InvalidCommand: wrong shape, or not a finite rigid transform.
-    """
-    X = as_pose(pose, what)
-    R = X[:3, :3]
-    if not np.isfinite(X).all() or np.abs(R @ R.T - np.eye(3)).max() > _RIGID:
-        raise bad_pose(X, what)
-    return X

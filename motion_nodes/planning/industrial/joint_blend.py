@@ -8,28 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from motion_nodes.model.tree import Array
-from motion_nodes.trajectory.joint_path import JointPath
+from motion_nodes.trajectory.joint_path import JointPath, chained
+from motion_nodes.trajectory.joint_trajectory import polynomial_between
 
 _BISECTIONS = 40
-_DEGREE = 5
-
-
-def chained(parts: Sequence[JointPath]) -> JointPath:
-    """Return consecutive paths as one, with stops between them."""
-    breaks, stops, coefficients = [np.zeros(1)], [np.empty(0)], []
-    for number, part in enumerate(parts):
-        start = breaks[-1][-1]
-        breaks.append(part.breaks[1:] + start)
-        stops.append(part.stops + start)
-        if number < len(parts) - 1:
-            stops.append(breaks[-1][-1:])
-        coefficients.append(_padded(part.coefficients))
-    return JointPath(
-        parts[0].joint_names,
-        np.concatenate(breaks),
-        np.concatenate(coefficients),
-        np.concatenate(stops),
-    )
 
 
 def blended(
@@ -53,27 +35,21 @@ def blended(
     first, second = _part(before, 0.0, leave), _part(after, enter, after.length)
     span = (before.length - leave) + enter
     ends = [
-        [path.evaluate([s], order)[0] for order in range(3)]
+        (path.evaluate([s])[0], path.evaluate([s], 1)[0], path.evaluate([s], 2)[0])
         for path, s in ((before, leave), (after, enter))
     ]
-    coefficients = _quintic(ends[0], ends[1], span)
+    coefficients = np.array(polynomial_between(ends[0], ends[1], span))
     blend = JointPath(
         before.joint_names, np.array([0.0, span]), coefficients[np.newaxis], np.empty(0)
     )
     return first, blend, second
 
 
-def joined_smoothly(parts: Sequence[JointPath], stops: Sequence[bool]) -> JointPath:
-    """Return consecutive paths as one.
-
-    Args:
-        parts: at least one.
-        stops: whether the joints stop after each part but the last one.
-    """
+def joined_smoothly(parts: Sequence[JointPath]) -> JointPath:
+    """Return consecutive paths, at least one, as one path without stops between them."""
     whole = chained(parts)
     ends = np.cumsum([part.length for part in parts])[:-1]
-    smooth = ends[~np.array(stops, bool)] if len(ends) else ends
-    kept = [s for s in whole.stops if not np.isclose(s, smooth, rtol=0.0, atol=1e-9).any()]
+    kept = [s for s in whole.stops if not np.isclose(s, ends, rtol=0.0, atol=1e-9).any()]
     return JointPath(whole.joint_names, whole.breaks, whole.coefficients, np.array(kept))
 
 
@@ -117,26 +93,3 @@ def _part(path: JointPath, begin: float, end: float) -> JointPath:
     )
     stops = path.stops[(path.stops > begin) & (path.stops < end)] - begin
     return JointPath(path.joint_names, breaks - begin, coefficients, stops)
-
-
-def _quintic(start: Sequence[Array], end: Sequence[Array], span: float) -> Array:
-    """Return the polynomial with given derivatives of order 0, 1, 2 at both ends, (6, n)."""
-    h = span
-    p0, v0, a0 = start
-    p1, v1, a1 = end
-    gap = p1 - p0
-    return np.array(
-        [
-            p0,
-            v0,
-            0.5 * a0,
-            (10.0 * gap - (6.0 * v0 + 4.0 * v1) * h - (1.5 * a0 - 0.5 * a1) * h**2) / h**3,
-            (-15.0 * gap + (8.0 * v0 + 7.0 * v1) * h + (1.5 * a0 - a1) * h**2) / h**4,
-            (6.0 * gap - 3.0 * (v0 + v1) * h - 0.5 * (a0 - a1) * h**2) / h**5,
-        ]
-    )
-
-
-def _padded(coefficients: Array) -> Array:
-    missing = _DEGREE + 1 - coefficients.shape[1]
-    return np.pad(coefficients, ((0, 0), (0, missing), (0, 0))) if missing > 0 else coefficients

@@ -190,7 +190,7 @@ def _blended_run(
         first, blend, rest = blended(rest, following, distance, item.blend_radius)
         parts += [first, blend]
     parts.append(rest)
-    return joined_smoothly(parts, [False] * (len(parts) - 1))
+    return joined_smoothly(parts)
 
 
 def _timed(

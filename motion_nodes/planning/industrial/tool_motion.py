@@ -15,6 +15,7 @@ from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.cartesian import checker_kinematics
 from motion_nodes.planning.goal_sampling import goal_configurations
+from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.planning_problem import (
     JointGoal,
     PlanRequest,
@@ -124,13 +125,14 @@ def _point_to_point(request: PlanRequest, start: Array) -> JointPath:
     found = goal_configurations(request, start)
     if found.status is not None:
         raise MotionRejected(found.status, found.reason)
-    change = found.Q - start
-    end = found.Q[int(np.argmin(np.abs(change).max(axis=1)))]
-    length = float(np.abs(end - start).max())
+    names = request.checker.joint_names
+    # Continuous joints turn in the shorter direction.
+    changes = JointSpace.of_robot(request.checker.robot, names).difference(start, found.Q)
+    change = changes[int(np.argmin(np.abs(changes).max(axis=1)))]
+    length = float(np.abs(change).max())
     if length < _SAME:
         raise InvalidCommand("the robot is at the goal already: there is nothing to move")
-    coefficients = np.array([[start, (end - start) / length]])
-    names = request.checker.joint_names
+    coefficients = np.array([[start, change / length]])
     return JointPath(names, np.array([0.0, length]), coefficients, np.empty(0))
 
 

@@ -130,12 +130,15 @@ class TrajOpt:
 
     def _warm(self, request: PlanRequest, first: _Candidate) -> list[_Candidate]:
         """Return the given path as a candidate, with the ends of the first path."""
-        points = np.array(self.settings.warm_start, dtype=np.float64)
+        try:
+            points = np.array(self.settings.warm_start, dtype=np.float64)
+        except (TypeError, ValueError):  # text, or rows of different lengths
+            points = np.empty(0)
         joints = first.path.shape[1]
-        if points.ndim != 2 or points.shape[1] != joints or len(points) < 2:
+        sound = points.ndim == 2 and points.shape[1] == joints and len(points) >= 2
+        if not sound or not np.isfinite(points).all():
             raise InvalidConfig(
-                f"warm_start has shape {points.shape}; it must be two or more waypoints of "
-                f"{joints} joints.",
+                f"warm_start must be two or more waypoints of {joints} finite joint values.",
                 field="warm_start",
             )
         points[0], points[-1] = first.path[0], first.path[-1]
