@@ -81,7 +81,7 @@ class GroupInputs:
         joints = self.group.joints
         if shape_of(value) != (len(joints),):
             raise InvalidCommand(
-                f"{what} must be {len(joints)} positions ({', '.join(joints)}), got {value!r:.200}.",
+                f"{what} must be {len(joints)} positions ({', '.join(joints)}), got {value!r:.99}.",
                 field=what,
             )
         return np.asarray(value, dtype=np.float64)
