@@ -11,18 +11,18 @@ from pathlib import Path
 from motion_nodes.errors import InvalidConfig
 
 
-def output_path(output: str, suffixes: Sequence[str]) -> Path:
+def output_path(output: str, suffixes: Sequence[str] = ()) -> Path:
     """Return the path of an output file, checked before anything is computed.
 
     Args:
         output: value of ``--output``.
-        suffixes: allowed suffixes.
+        suffixes: allowed suffixes; empty: any.
 
     Raises:
         InvalidConfig: another suffix, or the folder does not exist.
     """
-    path = Path(output)
-    if path.suffix not in suffixes:
+    path = Path(output).expanduser()
+    if suffixes and path.suffix not in suffixes:
         raise InvalidConfig(f"--output {output}: the name must end in {' or '.join(suffixes)}.")
     folder = path.absolute().parent
     if not folder.is_dir():

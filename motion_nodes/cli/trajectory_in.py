@@ -96,7 +96,8 @@ def _from_csv(path: Path) -> JointTrajectory | Waypoints:
     wrong = next((k for k, row in enumerate(rows, start=1) if len(row) != len(head)), 0)
     if wrong:
         raise InvalidDescription(
-            f"{path}: row {wrong} has {len(rows[wrong - 1])} numbers, the header {len(head)} names"
+            f"{path}: each row must have {len(head)} numbers, as the header; row {wrong} has "
+            f"{len(rows[wrong - 1])}"
         )
     try:
         table = np.array(rows, dtype=np.float64).reshape(-1, len(head))

@@ -35,7 +35,7 @@ def write_trajectory(trajectory: JointTrajectory, output: str) -> None:
     Raises:
         InvalidConfig: the file cannot be written.
     """
-    path = Path(output)
+    path = Path(output).expanduser()
     text = _csv(trajectory) if path.suffix == ".csv" else json.dumps(trajectory_data(trajectory))
     write_output(path, text)
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from motion_nodes.cli.output_files import write_output
+from motion_nodes.cli.output_files import output_path, write_output
 from motion_nodes.cli.printing import print_json
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE, read_rmpflow, rmpflow_text
@@ -57,9 +57,9 @@ def tune(
         Exit code: 0 if the result is at least as good as the initial parameters.
 
     Raises:
-        InvalidConfig: the output file exists, or ``trials`` is less than 1.
+        InvalidConfig: the output file exists, its folder does not, or ``trials`` is less than 1.
     """
-    target = Path(output).expanduser()
+    target = output_path(output) if apply else Path(output)
     if apply and target.exists():
         raise InvalidConfig(f"{target} already exists; choose another file by --output.")
     if trials < 1:

@@ -32,6 +32,8 @@ RAGGED = [1.0, [2.0]]
         lambda: ARM.ik({"panda_hand_tcp": X_BT}, locked={"panda_joint1": math.nan}),
         lambda: ARM.ik({"panda_hand_tcp": X_BT}, locked={"panda_joint1": 9.0}),
         lambda: ARM.rmpflow().step(READY, 0.0 * READY, RAGGED),
+        lambda: ARM.random(-1),
+        lambda: ARM.random(seed=-1),
         lambda: BASE.twist_from_wheels(RAGGED),
         lambda: mn.reachability_map(ARM, orientation=np.eye(2)),
         lambda: mn.reachability_map(ARM, orientation=RAGGED),

@@ -46,7 +46,7 @@ def test_poses_of_a_batch_are_in_the_base_frame_of_the_robot(motion, tmp_path):
 def test_a_table_whose_rows_do_not_fit_its_header_is_no_trajectory(tmp_path, rows):
     file = tmp_path / "motion.csv"
     file.write_text(f"time,a\n{rows}")
-    with pytest.raises(InvalidDescription, match="the header 2 names"):
+    with pytest.raises(InvalidDescription, match="each row must have 2 numbers"):
         read_motion(str(file))
 
 
@@ -99,6 +99,13 @@ def test_the_target_of_a_link_is_replaced_and_not_the_link(tmp_path):
     write_output(link, "first")
     assert link.is_symlink()
     assert file.read_text() == "first"
+
+
+def test_a_result_of_tuning_that_could_not_be_written_is_not_computed(motion, tmp_path):
+    missing = tmp_path / "none" / "rmpflow.yaml"
+    done = motion(f"tune franka --apply --output {missing}")
+    assert done.code == 2
+    assert "does not exist" in done.text
 
 
 def test_the_units_of_the_tuning_table_are_printed():
