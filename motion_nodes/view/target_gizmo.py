@@ -199,6 +199,7 @@ class TargetGizmo:
 
     async def _reset_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
         if event.client is not None:
+            self.pose.end_editing()
             self._reset_to_tool()
             self._redraw()
 

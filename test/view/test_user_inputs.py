@@ -89,6 +89,19 @@ def test_a_pose_entered_after_a_drag_moves_the_handles(viewer, monkeypatch):
     np.testing.assert_allclose(target.current(), target._tool(FRANKA.home), atol=1e-9)
 
 
+def test_a_pose_is_not_replaced_while_it_is_edited(viewer):
+    pose = live(viewer).target.pose
+    as_page(viewer, pose.position, value=(0.4, 0.1, 0.5))
+    viewer.update_joints("franka", FRANKA.home + 0.1)  # the tool, where the target would be, moves
+    viewer.flush()
+    refresh(viewer)
+    assert pose.position.value == pytest.approx((0.4, 0.1, 0.5))
+    pose._edited_until = 0.0  # after a while
+    refresh(viewer)
+    moved = live(viewer).target.current()
+    assert pose.position.value == pytest.approx(moved[:3, 3], abs=1e-4)
+
+
 def test_drive_pads_stop_even_if_the_stop_of_the_robots_fails(open_viewer, toy):
     viewer = open_viewer(ViewedRobot(toy, "rover", drive=True), stops=True)
 
