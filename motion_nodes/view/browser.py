@@ -32,6 +32,7 @@ from motion_nodes.view.scene_setup import MOBILE_RADIUS, SceneSetup
 from motion_nodes.view.simulation_panel import SimulationPanel
 from motion_nodes.view.status_text import global_line
 from motion_nodes.view.stop_panel import StopPanel
+from motion_nodes.view.ui_commands import invoke
 from motion_nodes.view.view_panel import ViewPanel
 from motion_nodes.view.viewed_robot import PLANNER, ViewedRobot
 from motion_nodes.view.viewer_updates import ViewerUpdates
@@ -236,20 +237,16 @@ class BrowserViewer(ViewerUpdates):
     def _stop_all(self) -> None:
         """Stop all drive pads and robots; the pads first, should the callback fail."""
         self._driving.stop()
-        if self.on_stop is not None:
-            self.on_stop()
+        invoke(self.on_stop)
 
     def _pause(self, paused: bool) -> None:
-        if self.on_pause is not None:
-            self.on_pause(paused)
+        invoke(self.on_pause, paused)
 
     def _reset(self) -> None:
-        if self.on_reset is not None:
-            self.on_reset()
+        invoke(self.on_reset)
 
     def _resume(self) -> None:
-        if self.on_resume is not None:
-            self.on_resume()
+        invoke(self.on_resume)
 
     def _bounding_spheres(self) -> list[tuple[Array, float]]:
         """Return the bounding sphere of each robot at its current pose."""
