@@ -131,7 +131,7 @@ def ik_parts(
         return group.ik_batch(X_BT, seeds)  # raises the error
     poses = np.asarray(X_BT, np.float64)
     starts = None if seeds is None else np.asarray(seeds, np.float64)
-    if given == (1, n):
+    if starts is not None and given == (1, n):
         starts = starts[0]
     scene = None if world is None else world.scene
     parts = [

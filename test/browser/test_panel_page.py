@@ -102,10 +102,14 @@ def test_nodes_tell_how_they_are(cell: Cell) -> None:
         Health("franka/move_group", "OK", "running"),
         Health("sim", "ERROR", "no <b>time</b>"),
     ]
-    cell.viewer.update_health(reports)
-    cell.page.wait_for_text("1 ERROR of 2 nodes")
+
+    def shown(text: str) -> bool:
+        cell.viewer.update_health(reports)  # again, as nodes do: soon they would be silent
+        return text in cell.page.text()
+
+    cell.wait(lambda: shown("1 ERROR of 2 nodes"), "the summary is shown")
     cell.page.open_folder("Nodes")
-    cell.page.wait_for_text("no <b>time</b>")
+    cell.wait(lambda: shown("no <b>time</b>"), "the status is shown")
 
 
 def test_camera_presets_and_the_dark_page(cell: Cell) -> None:
