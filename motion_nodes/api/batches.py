@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from motion_nodes.api.group_inputs import shape_of
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.ik.problem import IkBatchResult, IkSettings
 from motion_nodes.kernels.compute_clock import compute_time
@@ -124,8 +125,14 @@ def ik_parts(
     The other arguments and the errors are those of ``JointGroup.ik_batch``.
     """
     began = compute_time()
+    count, n = (*shape_of(X_BT), 0)[0], len(group.joint_names)
+    given = (n,) if seeds is None else shape_of(seeds)
+    if shape_of(X_BT) != (count, 4, 4) or given not in ((n,), (1, n), (count, n)):
+        return group.ik_batch(X_BT, seeds)  # raises the error
     poses = np.asarray(X_BT, np.float64)
     starts = None if seeds is None else np.asarray(seeds, np.float64)
+    if starts is not None and given == (1, n):
+        starts = starts[0]
     scene = None if world is None else world.scene
     parts = [
         (
@@ -181,15 +188,7 @@ def _listed(given: Any, joints: int) -> list[Any]:
     """Return one or several starts or goals as a list."""
     if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
         return [given]
-    shape = _shape(given)
+    shape = shape_of(given)
     if shape in ((joints,), (4, 4)) and not (shape == (4, 4) and joints == 4):
         return [given]
     return list(given)
-
-
-def _shape(given: ArrayLike) -> tuple[int, ...]:
-    """Return the shape of an array of numbers, else ()."""
-    try:
-        return np.asarray(given, dtype=np.float64).shape
-    except (TypeError, ValueError):
-        return ()

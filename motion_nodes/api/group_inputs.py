@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
-from motion_nodes.ik.problem import IkResult, IkSettings, IkTolerance, rigid_pose
+from motion_nodes.ik.problem import (
+    IkResult,
+    IkSettings,
+    IkTolerance,
+    as_configurations,
+    rigid_pose,
+)
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
@@ -22,6 +28,14 @@ from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.world import World
 
 _EMPTY = Scene()
+
+
+def shape_of(value: object) -> tuple[int, ...]:
+    """Return the shape of an array of numbers; () for anything else."""
+    try:
+        return np.asarray(value, dtype=np.float64).shape
+    except (TypeError, ValueError):
+        return ()
 
 
 class GroupInputs:
@@ -69,17 +83,13 @@ class GroupInputs:
         """
         if isinstance(value, str):
             return self.robot.named_state(value, self.group.name)
-        try:
-            q = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            q = np.empty(0)
         joints = self.group.joints
-        if q.shape != (len(joints),):
+        if shape_of(value) != (len(joints),):
             raise InvalidCommand(
-                f"{what} must be {len(joints)} positions ({', '.join(joints)}), got {value!r}.",
+                f"{what} must be {len(joints)} positions ({', '.join(joints)}), got {value!r:.99}.",
                 field=what,
             )
-        return q
+        return np.asarray(value, dtype=np.float64)
 
     def goals(
         self, goal: ArrayLike | str | Goal | Mapping[str, ArrayLike] | tuple[Goal, ...]
@@ -101,10 +111,8 @@ class GroupInputs:
             return goal  # type: ignore[return-value]
         if isinstance(goal, Mapping):
             return (self.poses(goal),)
-        if not isinstance(goal, str):
-            X = np.asarray(goal, dtype=np.float64)
-            if X.shape == (4, 4):
-                return (PoseGoal(self.frame(), self._in_robot_base(X)),)
+        if not isinstance(goal, str) and shape_of(goal) == (4, 4):
+            return (PoseGoal(self.frame(), self._in_robot_base(rigid_pose(goal, "goal"))),)  # type: ignore[arg-type]
         return (JointGoal(self.configuration(goal, "goal")),)  # type: ignore[arg-type]
 
     def poses(
@@ -145,14 +153,21 @@ class GroupInputs:
         limits, joints = self.group.limits, self.group.joints
         low = np.where(np.isfinite(limits.lower), limits.lower, -np.pi)
         high = np.where(np.isfinite(limits.upper), limits.upper, np.pi)
-        q = (0.5 * (low + high) if seed is None else np.array(seed)).clip(low, high)
+        start = 0.5 * (low + high) if seed is None else as_configurations(seed, joints, "seed")[0]
+        q = start.clip(low, high)
         goal = self.poses(targets, None if settings is None else settings.tolerance)
         if locked:
             held = np.zeros(len(joints), np.bool_)
             for name, value in locked.items():
                 if name not in joints:
                     raise UnknownJoint(name, joints, f"group '{self.group.name}'")
-                held[joints.index(name)], q[joints.index(name)] = True, value
+                k = joints.index(name)
+                if not limits.lower[k] <= value <= limits.upper[k]:
+                    raise InvalidCommand(
+                        f"joint '{name}' cannot be locked at {value}: its limits are "
+                        f"{limits.lower[k]:.6g} to {limits.upper[k]:.6g}."
+                    )
+                held[k], q[k] = True, value
             below, above = (np.where(held, 0.0, np.maximum(x, 0.0)) for x in (q - low, high - q))
             goal = replace(goal, joints=JointGoal(q, below, above))
         return solve_poses(self.checker(world), goal, q, settings, self.validity(world, validity))
@@ -160,11 +175,13 @@ class GroupInputs:
     def checker(self, world: World | None) -> CollisionChecker:
         """Return a collision checker in a world; None: without obstacles."""
         scene = _EMPTY if world is None else world.scene
-        if self._checker.scene is not scene:
-            changed = self._checker.snapshot()
-            changed.set_scene(scene)
-            self._checker = changed  # caches the scene's data
-        return self._checker.snapshot()
+        # One read of the attribute: threads with other worlds replace it meanwhile.
+        found = self._checker
+        if found.scene is not scene:
+            found = found.snapshot()
+            found.set_scene(scene)
+            self._checker = found  # caches the scene's data
+        return found.snapshot()
 
     def validity(
         self, world: World | None, condition: Callable[[Array], bool | str] | None

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from motion_nodes.api.group_inputs import GroupInputs
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
@@ -91,7 +92,12 @@ class GroupMembers:
 
         Returns:
             Configurations [rad or m], shape (n,) or (count, n).
+
+        Raises:
+            InvalidCommand: a negative number or seed.
         """
+        if (count or 0) < 0 or (seed or 0) < 0:
+            raise InvalidCommand(f"count is {count} and seed {seed}; both must be 0 or above.")
         low = np.nan_to_num(self.limits.lower, neginf=-np.pi)
         high = np.nan_to_num(self.limits.upper, posinf=np.pi)
         size = low.shape if count is None else (count, len(low))

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from motion_nodes.api.batches import PLANS, ik_parts, pairs_of, plan_part, run_parts, split
 from motion_nodes.api.group_members import GroupMembers
 from motion_nodes.api.reactive_policy import ReactivePolicy
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.collision_free import CollisionFree
 from motion_nodes.ik.problem import IkBatchResult, IkRequest, IkResult, IkSettings
@@ -178,11 +179,11 @@ class JointGroup(GroupMembers):
         """Return whether a configuration is collision-free; limits are not checked.
 
         Args:
-            q: configuration [rad or m], shape (n,).
+            q: configuration [rad or m], shape (n,); with NaN it is not collision-free.
             world: obstacles; None: self-collisions only.
 
         Raises:
-            InvalidCommand: not n finite numbers.
+            InvalidCommand: not n numbers.
         """
         return self.checker(world).exact.is_free(q)
 
@@ -194,10 +195,10 @@ class JointGroup(GroupMembers):
             world: obstacles; None: self-collisions only.
 
         Returns:
-            True for each collision-free configuration, shape (m,).
+            True for each collision-free configuration, shape (m,); False for those with NaN.
 
         Raises:
-            InvalidCommand: wrong shape, or numbers that are not finite.
+            InvalidCommand: wrong shape.
         """
         return self.checker(world).exact.are_free(Q)
 
@@ -263,8 +264,10 @@ class JointGroup(GroupMembers):
         Raises:
             InvalidCommand: wrong shapes or numbers that are not finite.
             UnknownState: lists the states of this group.
-            InvalidConfig: options out of range; a joint without limits.
+            InvalidConfig: timeout or options out of range; a joint without limits.
         """
+        if not timeout > 0.0:
+            raise InvalidConfig(f"timeout is {timeout} s; it must be above 0.", field="timeout")
         q, goals = self._inputs.configuration(start, "start"), self._inputs.goals(goal)
         checker, along = self.checker(world), tuple(constraints)
         request = PlanRequest(checker, q, goals, timeout, seed, constraints=along)

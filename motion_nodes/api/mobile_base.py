@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from motion_nodes.api.group_inputs import shape_of
 from motion_nodes.bases.base import Twist2, WheeledBase
 from motion_nodes.bases.base_limits import BaseLimits
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
@@ -117,8 +118,9 @@ class MobileBase:
 
 
 def _checked(values: ArrayLike, names: tuple[str, ...], what: str) -> Array:
-    array = np.asarray(values, dtype=np.float64)
-    if array.shape != (len(names),) or not np.isfinite(array).all():
+    good = shape_of(values) == (len(names),)
+    array = np.asarray(values if good else np.nan, dtype=np.float64)
+    if not np.isfinite(array).all():
         raise InvalidCommand(
             f"{what} must be {len(names)} finite numbers ({', '.join(names)}), got {values!r:.80}.",
             field=what,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from motion_nodes.api.group_inputs import shape_of
 from motion_nodes.errors import InvalidCommand, did_you_mean
 from motion_nodes.ik.problem import IkSettings, IkTolerance, rigid_pose
 from motion_nodes.model.tree import Array
@@ -112,19 +113,17 @@ def reachability_map(
         )
     a, b, across = PLANES[plane]
     places = group.fk_batch(group.random(_SAMPLES, seed=0))[:, :3, 3]
-    first, second = (_grid(places[:, k], step) for k in (a, b))
-    rotations, settings = _directions(directions), _SETTINGS
-    if orientation is not None:
-        X = np.eye(4)
-        X[:3, :3] = orientation
-        rotations, settings = rigid_pose(X, "orientation")[None, :3, :3], IkSettings(attempts=20)
-    count = len(first) * len(second) * len(rotations)
-    if count > MAX_POSES:
+    directions = directions if orientation is None else 1
+    width, height = np.ptp(places[:, (a, b)], axis=0).tolist()
+    count = directions * (width / step + 1.0) * (height / step + 1.0)
+    if count > MAX_POSES:  # before arrays of this size are created
         raise InvalidCommand(
-            f"step {step} m and {len(rotations)} directions make {count} poses; allowed are "
-            f"{MAX_POSES}: use a larger step.",
+            f"step {step} m and {directions} directions make {count:.3g} poses; allowed are "
+            f"{MAX_POSES}: use a larger step or fewer directions.",
             field="step",
         )
+    first, second = (_grid(places[:, k], step) for k in (a, b))
+    rotations, settings = _rotations(directions, orientation)
     poses = np.zeros((len(second), len(first), len(rotations), 4, 4))
     poses[..., :3, :3], poses[..., 3, 3] = rotations, 1.0
     poses[..., a, 3], poses[..., b, 3] = first[None, :, None], second[:, None, None]
@@ -138,6 +137,17 @@ def _grid(values: Array, step: float) -> Array:
     """Return multiples of a step that contain all values, at least two."""
     low, high = math.floor(values.min() / step), math.ceil(values.max() / step)
     return step * np.arange(low, max(high, low + 1) + 1)
+
+
+def _rotations(directions: int, orientation: ArrayLike | None) -> tuple[Array, IkSettings]:
+    """Return the orientations of the tip, shape (k, 3, 3), and the settings of the solver."""
+    if orientation is None:
+        return _directions(directions), _SETTINGS
+    if shape_of(orientation) != (3, 3):
+        raise InvalidCommand("orientation must be a matrix of shape (3, 3).", field="orientation")
+    X = np.eye(4)
+    X[:3, :3] = orientation
+    return rigid_pose(X, "orientation")[None, :3, :3], IkSettings(attempts=20)
 
 
 def _directions(count: int) -> Array:

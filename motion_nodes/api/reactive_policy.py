@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from motion_nodes.api.group_inputs import shape_of
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.model.robot import Robot
@@ -113,15 +114,15 @@ class ReactivePolicy:
         if target is None:
             self.rmpflow.stop()
             return
-        values = np.asarray(target, dtype=np.float64)
-        if values.shape == (3,):
-            self.rmpflow.set_end_effector_target(values)
-        elif values.shape == (4, 4):
-            X = checked_pose(values, "target")
+        shape = shape_of(target)
+        if shape == (3,):
+            self.rmpflow.set_end_effector_target(np.asarray(target, dtype=np.float64))
+        elif shape == (4, 4):
+            X = checked_pose(np.asarray(target, dtype=np.float64), "target")
             self.rmpflow.set_end_effector_target(X[:3, 3], to_quat_xyzw(X))
         else:
             raise InvalidCommand(
                 "target must be a pose of shape (4, 4) or a position of shape (3,), got shape "
-                f"{values.shape}.",
+                f"{shape}.",
                 field="target",
             )

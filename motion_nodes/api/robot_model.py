@@ -160,8 +160,8 @@ def load_robot(
 
     Args:
         name_or_path: name of a robot (:func:`available_robots`), its folder or robot.yaml; an
-            XRDF, SRDF, Lula or cuRobo file; or a URDF alone, from which a robot.yaml is derived as
-            by ``motion new``, and cached.
+            XRDF, SRDF, Lula or cuRobo file; or a URDF, xacro or MJCF alone, from which a robot.yaml
+            is derived as by ``motion new``, and cached.
         urdf: URDF of an XRDF, SRDF, Lula or cuRobo file; None: the one in the same folder.
         package_paths: folders in which ``package://`` paths of a URDF are resolved.
 

@@ -227,8 +227,8 @@ def up(
         policies=tuple(policies or ()),
         tasks=tasks,
     )
-    take: Callable[[SuiteOptions], None] = context.obj
-    take(SuiteOptions(config, composed=composed, respawn=respawn))
+    receive: Callable[[SuiteOptions], None] = context.obj
+    receive(SuiteOptions(config, composed=composed, respawn=respawn))
 
 
 @app.command()

@@ -23,7 +23,10 @@ COLUMNS = ("x", "y", "z", "qx", "qy", "qz", "qw")
 def batch(
     robot: RobotArgument,
     poses: Annotated[
-        str, typer.Argument(help="CSV file with a row x,y,z,qx,qy,qz,qw per pose of the tip.")
+        str,
+        typer.Argument(
+            help="CSV file with a row x,y,z,qx,qy,qz,qw per pose of the tip in the base frame."
+        ),
     ],
     start: Annotated[
         str | None,
@@ -42,18 +45,15 @@ def batch(
 
     Exit code 1: a pose without solution.
     """
-    import math
-
     from motion_nodes.api.joint_group import JointGroup
     from motion_nodes.cli.printing import print_json, print_table, say, waiting
-    from motion_nodes.cli.values import NO_SOLUTION, Subject, checker_of
-    from motion_nodes.errors import InvalidCommand
+    from motion_nodes.cli.values import NO_SOLUTION, Subject, checked_timeout, checker_of
     from motion_nodes.ik.problem import IkSettings
     from motion_nodes.scene.world import World
 
-    if not (math.isfinite(timeout) and timeout > 0.0):
-        raise InvalidCommand(f"--timeout is {timeout:g} s; it must be finite and above 0.")
-    X, subject = _read(poses), Subject.of(robot, group)
+    checked_timeout(timeout)
+    X_BT, subject = _read(poses), Subject.of(robot, group)
+    X = subject.in_group_base(X_BT)
     arm = JointGroup(subject.robot, subject.group.name)
     around = World(checker_of(subject, world).scene)
     if start is None:

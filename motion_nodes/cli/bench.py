@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,6 @@ from motion_nodes.cli.options import GroupOption, JsonOption, RobotArgument, See
 
 if TYPE_CHECKING:
     from motion_nodes.cli.values import Subject
-    from motion_nodes.model.tree import Array
 
 _TARGETS = 200
 """Number of random poses and configurations."""
@@ -67,6 +66,7 @@ def _jobs(subject: Subject, world: str | None, seed: int) -> dict[str, Callable[
     """Return the benchmarks by name: each runs its k-th task and returns its success."""
     import numpy as np
 
+    from motion_nodes.api.group_members import GroupMembers
     from motion_nodes.cli.values import checker_of
     from motion_nodes.ik.chain import IkChain
     from motion_nodes.ik.problem import IkRequest
@@ -79,7 +79,7 @@ def _jobs(subject: Subject, world: str | None, seed: int) -> dict[str, Callable[
     solver, kinematics, tip = make_solver(chain), chain.kinematics, chain.tip
     checker = checker_of(subject, world)
     warm_up(checker)
-    Q = _random(subject, _TARGETS, seed)
+    Q = GroupMembers(subject.robot, subject.group.name).random(_TARGETS, seed=seed)
     poses = kinematics.pose_batch(Q, tip)
     free = Q[checker.are_free(Q)]
     jobs: dict[str, Callable[[int], bool]] = {
@@ -96,16 +96,6 @@ def _jobs(subject: Subject, world: str | None, seed: int) -> dict[str, Callable[
 
         jobs["motion planning"] = planned
     return jobs
-
-
-def _random(subject: Subject, count: int, seed: int) -> Array:
-    """Return random configurations [rad or m], unlimited joints in (-pi, pi), shape (count, n)."""
-    import numpy as np
-
-    limits: Any = subject.group.limits
-    lower = np.maximum(limits.lower, -np.pi)
-    upper = np.minimum(limits.upper, np.pi)
-    return np.random.default_rng(seed).uniform(lower, upper, (count, len(lower)))
 
 
 def _measured(job: Callable[[int], bool], seconds: float) -> tuple[float, float, int, int]:

@@ -51,6 +51,7 @@ def convert(
 
     Prints every field that the target format cannot represent.
     """
+    from motion_nodes.cli.output_files import write_output
     from motion_nodes.cli.printing import say
     from motion_nodes.errors import InvalidConfig, did_you_mean
 
@@ -63,22 +64,12 @@ def convert(
     if kind == "robot":
         _write_folder(source, path, urdf_file)
     else:
-        text = _text(source, kind, urdf_file, group)
-        _write(path, text, force)
+        if path.exists() and not force:
+            raise InvalidConfig(f"{path} already exists; use --force to overwrite it.")
+        write_output(path, _text(source, kind, urdf_file, group))
     say(f"{path} written ({kind}).")
     if kind == "robot":
         say(f"Try it: motion describe {path}")
-
-
-def _write(path: Path, text: str, force: bool) -> None:
-    from motion_nodes.errors import InvalidConfig
-
-    if path.exists() and not force:
-        raise InvalidConfig(f"{path} already exists; use --force to overwrite it.")
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidConfig(f"{path} cannot be written: {error.strerror}.") from None
 
 
 def _write_folder(source: str, folder: Path, urdf: Path | None) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 
 from motion_nodes.cli.describe_data import robot_data
@@ -32,10 +33,10 @@ def list_robots() -> None:
         try:
             robot = load_description(name)
         except MotionError as error:
-            table.add_row(name, "[red]invalid[/red]", "", "", str(error))
+            table.add_row(name, "[red]invalid[/red]", "", "", escape(str(error)))
             continue
         groups = ", ".join(robot.groups)
-        table.add_row(name, robot.kind, str(len(robot.joint_names)), groups, place)
+        table.add_row(name, robot.kind, str(len(robot.joint_names)), groups, escape(place))
     Console().print(table)
 
 

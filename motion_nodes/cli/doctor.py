@@ -8,6 +8,7 @@ import platform
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
+from rich.markup import escape
 
 from motion_nodes.errors import MotionError
 from motion_nodes.kernels.cache import cache_state
@@ -25,7 +26,8 @@ def examine() -> bool:
     fine = True
     for check in _checks():
         mark = "[green]ok[/green]  " if check.ok else "[red]NO[/red]  "
-        console.print(f"{mark}{check.what}: {check.text}", highlight=False, soft_wrap=True)
+        text = escape(f"{check.what}: {check.text}")
+        console.print(f"{mark}{text}", highlight=False, soft_wrap=True)
         fine &= check.ok
     return fine
 

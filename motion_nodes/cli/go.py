@@ -54,11 +54,10 @@ def go(
     Waits for a suite that is starting, and for the end of the motion. Ctrl-C stops the motion. Exit
     code 1: the target was not reached; the reason is printed.
     """
-    import math
     import time
 
     from motion_nodes.cli.printing import say
-    from motion_nodes.cli.values import NO_SOLUTION, PoseWords
+    from motion_nodes.cli.values import NO_SOLUTION, PoseWords, checked_timeout
     from motion_nodes.errors import InvalidCommand, RobotNotFound
     from motion_nodes.model.placement import parse_placement
     from motion_nodes.nodes.clients.go import execute
@@ -67,8 +66,7 @@ def go(
     for name, factor in (("velocity", velocity), ("acceleration", acceleration)):
         if not 0.0 < factor <= 1.0:
             raise InvalidCommand(f"--{name} is {factor:g}; it must be above 0 and at most 1.")
-    if not (math.isfinite(timeout) and timeout > 0.0):
-        raise InvalidCommand(f"--timeout is {timeout:g}; it must be above 0.")
+    checked_timeout(timeout)
     place = parse_placement(robot)
     pose = PoseWords(to_position, to_rpy, to_quat)
     try:

@@ -69,24 +69,13 @@ def ik(
         chain = IkChain.of_group(subject.robot, subject.group.name)
         ik_solver = make_solver(chain, solver)
         validity = _validity(subject, world) if free or world is not None else None
-    target = _in_chain_base(subject, target)
-    request = IkRequest(target, seed=start, settings=settings, validity=validity)
+    request = IkRequest(
+        subject.in_group_base(target), seed=start, settings=settings, validity=validity
+    )
     result = ik_solver.solve(request)
     _report(subject, result, oriented, as_json)
     if not result.success:
         raise typer.Exit(NO_SOLUTION)
-
-
-def _in_chain_base(subject: Subject, X_BT: Any) -> Any:
-    """Transform a pose from the robot's base frame to that of the chain."""
-    from motion_nodes.model.kinematics import Kinematics
-    from motion_nodes.model.poses import inverse
-
-    base, model = subject.group.base, subject.robot
-    if base is None or base == model.base_frame:
-        return X_BT
-    kinematics = Kinematics(model.tree, base=model.base_frame)
-    return inverse(kinematics.pose(model.home, base)) @ X_BT
 
 
 def _validity(subject: Subject, world: str | None) -> Validity:

@@ -63,7 +63,8 @@ def state_words(ctx: typer.Context, incomplete: str) -> list[str]:
 RobotArgument = Annotated[
     str,
     typer.Argument(
-        help="Robot name, robot folder, or an XRDF, SRDF, Lula or cuRobo file.",
+        help="Robot name, robot folder, URDF, xacro or MJCF, or an XRDF, SRDF, Lula or cuRobo "
+        "file.",
         autocompletion=robot_words,
     ),
 ]

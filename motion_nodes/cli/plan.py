@@ -61,16 +61,14 @@ def plan(
     """
     from motion_nodes.cli.printing import waiting
     from motion_nodes.cli.trajectory_out import check_output, write_trajectory
-    from motion_nodes.cli.values import NO_SOLUTION, PoseWords, Subject, checker_of
-    from motion_nodes.errors import InvalidCommand
+    from motion_nodes.cli.values import NO_SOLUTION, PoseWords, Subject, checked_timeout, checker_of
     from motion_nodes.planning.pipeline import PlanOptions
     from motion_nodes.planning.pipeline import plan as plan_motion
     from motion_nodes.planning.planning_problem import PlanRequest
     from motion_nodes.planning.warm_up import warm_up
 
     check_output(output)
-    if not (math.isfinite(timeout) and timeout > 0.0):
-        raise InvalidCommand(f"--timeout is {timeout:g} s; it must be finite and above 0.")
+    checked_timeout(timeout)
     subject = Subject.of(robot, group, degrees)
     start = subject.configuration(begin, "--from")
     goal = _goal(subject, end, PoseWords(to_position, to_rpy, to_quat))

@@ -49,16 +49,14 @@ def plot(
 
     Waypoints and paths are time-parameterized first, as by the trajectory generator.
     """
+    from motion_nodes.cli.output_files import output_path, write_output
     from motion_nodes.cli.printing import say
     from motion_nodes.cli.values import Subject
-    from motion_nodes.errors import InvalidConfig
     from motion_nodes.model.kinematics import Kinematics
     from motion_nodes.trajectory.through_waypoints import WaypointOptions
     from motion_nodes.trajectory.trajectory_plot import curves_of, trajectory_svg
 
-    target = Path(output)
-    if target.suffix not in SUFFIXES:
-        raise InvalidConfig(f"--output {output}: the name must end in {' or '.join(SUFFIXES)}.")
+    target = output_path(output, SUFFIXES)
     subject = Subject.of(robot, group)
     options = WaypointOptions(method, jerk_limited, velocity, acceleration)
     motion = _motion_of(subject, file, options)
@@ -75,10 +73,7 @@ def plot(
     text = trajectory_svg(curves, limits, tool, title)
     if target.suffix == ".html":
         text = f"{_HEAD.format(escape(title))}{text}</body></html>\n"
-    try:
-        target.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidConfig(f"--output {output}: cannot be written: {error.strerror}.") from None
+    write_output(target, text)
     say(f"Duration: {motion.duration:.4g} s; written to {output}.")
 
 

@@ -69,8 +69,11 @@ def check(
 
 def _replayed(runner: PolicyRunner, recording: Path, plot: Path | None) -> dict[str, object]:
     """Return figures of a replay, and write its plot."""
+    import zipfile
+
     import numpy as np
 
+    from motion_nodes.cli.output_files import write_output
     from motion_nodes.errors import InvalidCommand
     from motion_nodes.policies.policy_check import replay_divergence
     from motion_nodes.policies.replay_plot import divergence_svg
@@ -78,15 +81,16 @@ def _replayed(runner: PolicyRunner, recording: Path, plot: Path | None) -> dict[
     try:
         with np.load(recording, allow_pickle=False) as data:
             observations, actions = data["observations"], data["actions"]
-    except (OSError, ValueError, KeyError) as error:
+    # An .npy file is an array, which is no context manager (TypeError).
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise InvalidCommand(
             f"{recording}: is not a recording (.npz with observations and actions): {error}"
         ) from None
     differences = np.abs(replay_divergence(runner, observations, actions))
     largest = differences.max(axis=1)
-    beyond = np.flatnonzero(largest > TOLERANCE)
+    beyond = np.flatnonzero(~(largest <= TOLERANCE))  # NaN diverges, too
     if plot is not None:
-        plot.write_text(divergence_svg(differences, runner.period), encoding="utf-8")
+        write_output(plot, divergence_svg(differences, runner.period))
     return {
         "steps": len(largest),
         "max difference of actions": float(largest.max()),

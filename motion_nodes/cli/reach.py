@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -42,14 +41,13 @@ def reach(
     """
     from motion_nodes.api.joint_group import JointGroup
     from motion_nodes.api.reachability import reachability_map
+    from motion_nodes.cli.output_files import output_path, write_output
     from motion_nodes.cli.printing import say, waiting
     from motion_nodes.cli.values import Subject, checker_of
-    from motion_nodes.errors import InvalidConfig
     from motion_nodes.model.poses import from_xyz_rpy
     from motion_nodes.scene.world import World
 
-    if not output.endswith(".svg"):
-        raise InvalidConfig(f"--output {output}: the name must end in .svg.")
+    file = output_path(output, (".svg",))
     subject = Subject.of(robot, group, degrees)
     arm, turn, around = JointGroup(subject.robot, subject.group.name), None, None
     if rpy is not None:
@@ -68,10 +66,7 @@ def reach(
         )
     across = next(axis for axis in "xyz" if axis not in plane)
     title = f"{subject.robot.name} {arm.name}: {arm.tip}, {across} = {offset:g} m"
-    try:
-        Path(output).write_text(found.svg(title), encoding="utf-8")
-    except OSError as error:
-        raise InvalidConfig(f"--output {output}: cannot be written: {error.strerror}.") from None
+    write_output(file, found.svg(title))
     reached = found.share > 0.0
     say(
         f"{reached.sum()} of {reached.size} points are reached, {found.share[reached].mean():.0%} "

@@ -21,19 +21,16 @@ def recover(
     No penetration depth increases along the path. Exit code 1: rejected or not completed; the
     reason is printed.
     """
-    import math
-
     from motion_nodes.cli.printing import say
-    from motion_nodes.cli.values import NO_SOLUTION
+    from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
     from motion_nodes.errors import InvalidCommand
-    from motion_nodes.model.loader import load_robot
     from motion_nodes.model.placement import parse_placement
     from motion_nodes.nodes.clients.recover import recover as call
+    from motion_nodes.robot_setup.derived_robot import load_description
 
-    if not (math.isfinite(timeout) and timeout > 0.0):
-        raise InvalidCommand(f"--timeout is {timeout:g}; it must be above 0.")
+    checked_timeout(timeout)
     place = parse_placement(robot)
-    known = load_robot(place.robot)
+    known = load_description(place.robot)
     if all(group.tip is None for group in known.groups.values()):
         raise InvalidCommand(f"'{known.name}' has no arm to recover.")
     prefix = f"/{place.namespace}" if place.namespace else ""

@@ -29,6 +29,7 @@ def spheres(
     shadows: Annotated[bool, typer.Option(help="Shadows and reflections.")] = True,
 ) -> None:
     """Edit a robot's collision spheres in the browser until Ctrl-C."""
+    from motion_nodes.model.loader import ROBOT_FILE
     from motion_nodes.robot_setup.derived_robot import load_description
     from motion_nodes.robot_setup.sphere_set import SPHERES_FILE
     from motion_nodes.view.sphere_editor import SphereEditor
@@ -36,9 +37,12 @@ def spheres(
 
     loaded = load_description(robot)
     file = output
-    if file is None and Path(robot).expanduser().exists():
+    given = Path(robot).expanduser().resolve()
+    # Not that of a name or a URDF: shipped robots and cache entries are not changed.
+    if file is None and loaded.directory.resolve() == (
+        given.parent if given.name == ROBOT_FILE else given
+    ):
         file = loaded.directory / (loaded.description.collision.spheres or SPHERES_FILE)
-    # Files of shipped robots are not changed.
     session = SphereSession(loaded, file or Path(f"{loaded.name}_{SPHERES_FILE}"))
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

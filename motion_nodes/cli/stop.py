@@ -17,10 +17,10 @@ def stop(timeout: Timeout = 10.0) -> None:
     each robot's time to rest. Exit code 1: a robot is not confirmed to be at rest.
     """
     from motion_nodes.cli.printing import say
-    from motion_nodes.cli.values import NO_SOLUTION
+    from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
     from motion_nodes.nodes.clients.stop import stop as call
 
-    if not call(_checked(timeout), say):
+    if not call(checked_timeout(timeout), say):
         raise typer.Exit(NO_SOLUTION)
 
 
@@ -30,18 +30,8 @@ def resume(timeout: Timeout = 10.0) -> None:
     Exit code 1: a node is still stopped.
     """
     from motion_nodes.cli.printing import say
-    from motion_nodes.cli.values import NO_SOLUTION
+    from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
     from motion_nodes.nodes.clients.stop import resume as call
 
-    if not call(_checked(timeout), say):
+    if not call(checked_timeout(timeout), say):
         raise typer.Exit(NO_SOLUTION)
-
-
-def _checked(timeout: float) -> float:
-    import math
-
-    from motion_nodes.errors import InvalidCommand
-
-    if not (math.isfinite(timeout) and timeout > 0.0):
-        raise InvalidCommand(f"--timeout is {timeout:g}; it must be above 0.")
-    return timeout

@@ -29,16 +29,12 @@ def task(
     English and Chinese sentences with the names of objects. Prints the plan and its steps; Ctrl-C
     cancels. Exit code 1: rejected or failed; the reason is printed.
     """
-    import math
-
     from motion_nodes.cli.printing import say
-    from motion_nodes.cli.values import NO_SOLUTION
-    from motion_nodes.errors import InvalidCommand
+    from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
     from motion_nodes.nodes.clients.task import run_task
     from motion_nodes.tasks.task_order import TaskOrder
 
-    if not (math.isfinite(timeout) and timeout > 0.0):
-        raise InvalidCommand(f"--timeout is {timeout:g}; it must be above 0.")
+    checked_timeout(timeout)
     name = namespace.strip("/")
     order = TaskOrder(" ".join(words), dry_run)
     fault = run_task(f"/{name}" if name else "", order, timeout, say)

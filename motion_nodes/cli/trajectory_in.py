@@ -87,18 +87,22 @@ def _from_csv(path: Path) -> JointTrajectory | Waypoints:
     try:
         with path.open(encoding="utf-8", newline="") as lines:
             head, *rows = [row for row in csv.reader(lines) if row]
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidDescription(f"{path}: cannot be read: {error}") from None
     except ValueError:
         raise InvalidDescription(
             f"{path}: the file is empty; it needs a header with joint names"
         ) from None
+    wrong = next((k for k, row in enumerate(rows, start=1) if len(row) != len(head)), 0)
+    if wrong:
+        raise InvalidDescription(
+            f"{path}: each row must have {len(head)} numbers, as the header; row {wrong} has "
+            f"{len(rows[wrong - 1])}"
+        )
     try:
         table = np.array(rows, dtype=np.float64).reshape(-1, len(head))
     except ValueError as error:
-        raise InvalidDescription(
-            f"{path}: each row must have {len(head)} numbers ({error})"
-        ) from None
+        raise InvalidDescription(f"{path}: the rows must consist of numbers ({error})") from None
     names = tuple(h for h in head if h != "time" and "." not in h)
     place = {word: i for i, word in enumerate(head)}
 

@@ -9,30 +9,20 @@ import json
 from pathlib import Path
 from typing import Any
 
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.cli.output_files import output_path, write_output
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 SUFFIXES = (".json", ".csv")
 
 
 def check_output(output: str | None) -> None:
-    """Check the path of an output file, before anything is computed.
-
-    Args:
-        output: the path; None for no output.
+    """Check the path of an output file; None: no output.
 
     Raises:
         InvalidConfig: an unknown suffix, or the folder does not exist.
     """
-    if output is None:
-        return
-    path = Path(output)
-    if path.suffix not in SUFFIXES:
-        raise InvalidConfig(f"--output {output}: the name must end in {' or '.join(SUFFIXES)}.")
-    if not path.absolute().parent.is_dir():
-        raise InvalidConfig(
-            f"--output {output}: the folder {path.absolute().parent} does not exist."
-        )
+    if output is not None:
+        output_path(output, SUFFIXES)
 
 
 def write_trajectory(trajectory: JointTrajectory, output: str) -> None:
@@ -45,12 +35,9 @@ def write_trajectory(trajectory: JointTrajectory, output: str) -> None:
     Raises:
         InvalidConfig: the file cannot be written.
     """
-    path = Path(output)
+    path = Path(output).expanduser()
     text = _csv(trajectory) if path.suffix == ".csv" else json.dumps(trajectory_data(trajectory))
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidConfig(f"--output {output}: cannot be written: {error.strerror}.") from None
+    write_output(path, text)
 
 
 def trajectory_data(trajectory: JointTrajectory) -> dict[str, Any]:

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
+from motion_nodes.cli.output_files import output_path, write_output
+from motion_nodes.cli.printing import print_json
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE, read_rmpflow, rmpflow_text
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
@@ -55,9 +57,9 @@ def tune(
         Exit code: 0 if the result is at least as good as the initial parameters.
 
     Raises:
-        InvalidConfig: the output file exists, or ``trials`` is less than 1.
+        InvalidConfig: the output file exists, its folder does not, or ``trials`` is less than 1.
     """
-    target = Path(output).expanduser()
+    target = output_path(output) if apply else Path(output)
     if apply and target.exists():
         raise InvalidConfig(f"{target} already exists; choose another file by --output.")
     if trials < 1:
@@ -65,7 +67,7 @@ def tune(
     robot = load_description(name)
     console = Console(quiet=as_json)
     settings, origin = _initial_settings(robot, group, start)
-    console.print(f"[bold]{robot.name}[/bold]: starts from {origin}; {trials} trials per value")
+    console.print(f"{robot.name}: starts from {origin}; {trials} trials per value", markup=False)
     console.print(_LEGEND, markup=False)
     tuner = Tuner(robot, settings, joints=group, trials=trials, seed=seed)
     reports = []
@@ -88,10 +90,10 @@ def tune(
             f"RMPflow of {robot.name}, by motion tune: started from {origin},\n"
             f"{trials} trials per value, seed {seed}. Lengths [m], velocities [rad/s]."
         )
-        target.write_text(rmpflow_text(tuner.settings, comment), encoding="utf-8")
-        console.print(f"written: {target}")
+        write_output(target, rmpflow_text(tuner.settings, comment))
+        console.print(f"written: {target}", markup=False)
     if as_json:
-        print(json.dumps(_as_json(robot, reports, before, after, tuner.settings), indent=2))
+        print_json(_as_json(robot, reports, before, after, tuner.settings))
     return 0 if better else 1
 
 
@@ -120,11 +122,12 @@ def _print_stage(console: Console, number: int, report: StageReport) -> None:
 
 
 def _table(before: Summary, after: Summary) -> Table:
-    table = Table(
+    # Texts, because markup would take units in brackets for styles.
+    heads = (
         "", "success", "[s]", "[mm]", "[deg]", "overshoot [mm]", "jerk", "obstacles [mm]",
         "links [mm]",
-        box=None,
     )  # fmt: skip
+    table = Table(*(Column(Text(head)) for head in heads), box=None)
     for name, x in (("before", before), ("after", after)):
         numbers = (
             *(x.seconds, 1e3 * x.position_error, math.degrees(x.orientation_error)),
@@ -145,20 +148,9 @@ def _as_json(
     after: Summary,
     settings: RmpflowSettings,
 ) -> dict[str, Any]:
-    data = {
+    return {
         "robot": robot.name,
         "stages": [dataclasses.asdict(report) for report in reports],
         "check": {"before": dataclasses.asdict(before), "after": dataclasses.asdict(after)},
         "parameters": settings.parameters(),
     }
-    finite: dict[str, Any] = _finite(data)
-    return finite
-
-
-def _finite(data: Any) -> Any:
-    """Return data with None in place of non-finite numbers."""
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data

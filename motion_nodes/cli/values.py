@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from motion_nodes.errors import InvalidCommand, UnknownState, did_you_mean
-from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, inverse
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.model.tree import Array, JointKind
 from motion_nodes.robot_setup.derived_robot import load_description
@@ -122,9 +123,10 @@ class Subject:
                     hint = did_you_mean(name, names)
                     raise InvalidCommand(f"{what}: joint '{name}' is not in the group.{hint}")
                 k = names.index(name)
-                q[k] = self._radians(numbers(value, 1, what))[0]
+                q[k] = self._in_si(numbers(value, 1, what), self.turns[k])[0]
         else:
-            q = self._radians(numbers(text, len(names), what, f"joints: {', '.join(names)}"))
+            q = numbers(text, len(names), what, f"joints: {', '.join(names)}")
+            q = self._in_si(q, self.turns)
         outside = self.group.limits.violations(q, tolerance=1e-6)
         if outside and inside:
             raise InvalidCommand(f"{what} is outside the limits: {'; '.join(outside)}.", field=what)
@@ -137,12 +139,9 @@ class Subject:
         name = "ready" if set(known) & set(self.group.joints) else "home"
         return self.robot.named_state(name, self.group.name).copy()
 
-    def _radians(self, values: Array) -> Array:
-        if not self.degrees:
-            return values
-        if len(values) != len(self.turns):
-            return np.radians(values)
-        return np.where(self.turns > 0.0, np.radians(values), values)
+    def _in_si(self, values: Array, turns: Array) -> Array:
+        """Return joint positions [rad or m]; ``turns`` as in :attr:`turns`."""
+        return np.where(self.degrees * turns > 0.0, np.radians(values), values)
 
     def _state(self, name: str, what: str) -> Array:
         try:
@@ -177,6 +176,14 @@ class Subject:
             return from_xyz_rpy(xyz), False
         return from_xyz_rpy(xyz, self.angles(rpy, f"{prefix}rpy")), True
 
+    def in_group_base(self, X_BT: Array) -> Array:
+        """Return poses in the robot's base frame, shape (..., 4, 4), in the base of the group."""
+        base, model = self.group.base, self.robot
+        if base in (None, model.base_frame):
+            return X_BT
+        X_BG = Kinematics(model.tree, base=model.base_frame).pose(model.home, str(base))
+        return np.asarray(inverse(X_BG) @ X_BT)
+
     def destination(self, to: str | None, pose: PoseWords) -> Array | TipPose:
         """Return the target of a motion: joint positions, shape (n,), or a pose of the tip.
 
@@ -206,6 +213,17 @@ class Subject:
         """Return three angles [rad]."""
         values = numbers(text, 3, what, "roll,pitch,yaw")
         return np.radians(values) if self.degrees else values
+
+
+def checked_timeout(timeout: float) -> float:
+    """Return the value of ``--timeout`` [s].
+
+    Raises:
+        InvalidCommand: it is not finite and above 0.
+    """
+    if not (math.isfinite(timeout) and timeout > 0.0):
+        raise InvalidCommand(f"--timeout is {timeout:g} s; it must be finite and above 0.")
+    return timeout
 
 
 def checker_of(subject: Subject, world: str | None) -> CollisionChecker:

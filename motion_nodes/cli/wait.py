@@ -24,18 +24,15 @@ def wait(
     ] = None,
 ) -> None:
     """Wait until all nodes of some robots are ready. Exit code 1: timeout."""
-    import math
-
     from motion_nodes.bringup.bringup_config import BringupConfig
     from motion_nodes.bringup.compose import nodes_for
     from motion_nodes.cli.printing import say
-    from motion_nodes.cli.values import NO_SOLUTION
+    from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
     from motion_nodes.errors import InvalidCommand, did_you_mean
     from motion_nodes.model.placement import parse_placements
     from motion_nodes.nodes.clients.wait import wait_and_report
 
-    if not (math.isfinite(timeout) and timeout > 0.0):
-        raise InvalidCommand(f"--timeout is {timeout:g}; it must be above 0.")
+    checked_timeout(timeout)
     # The robots' own nodes; simulation and page only where they run.
     config = BringupConfig(
         placements=parse_placements(robots), backend="hardware", viewer="none", namespace=namespace

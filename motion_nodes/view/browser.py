@@ -32,6 +32,7 @@ from motion_nodes.view.scene_setup import MOBILE_RADIUS, SceneSetup
 from motion_nodes.view.simulation_panel import SimulationPanel
 from motion_nodes.view.status_text import global_line
 from motion_nodes.view.stop_panel import StopPanel
+from motion_nodes.view.ui_commands import invoke
 from motion_nodes.view.view_panel import ViewPanel
 from motion_nodes.view.viewed_robot import PLANNER, ViewedRobot
 from motion_nodes.view.viewer_updates import ViewerUpdates
@@ -93,7 +94,6 @@ class BrowserViewer(ViewerUpdates):
                 f"rate is {rate} Hz; it must be above 0 and at most 240.", field="rate"
             )
         super().__init__()
-        self._message = ""
         self._closed = threading.Event()
         self._draw_lock = threading.Lock()
         hold = self.slider_hold
@@ -166,7 +166,7 @@ class BrowserViewer(ViewerUpdates):
         self, robots: Sequence[ViewedRobot], dark: bool, shadows: bool, stops: bool
     ) -> None:
         """Add robots, panels, floor and lights."""
-        self._status = self._server.gui.add_markdown(global_line(0, ""))
+        self._status = self._server.gui.add_markdown(global_line(0))
         self._stop = StopPanel(self._server.gui, self._stop_all, self._resume) if stops else None
         if any(PLANNER in robot.followers for robot in robots):
             self._scaling = ScalingPanel(self._server.gui)
@@ -214,7 +214,7 @@ class BrowserViewer(ViewerUpdates):
         for panel in (self._stop, self._simulation, self.displays):
             if panel is not None:
                 panel.refresh()
-        line = global_line(self.client_count, self._message, self._health.summary())
+        line = global_line(self.client_count, self._health.summary())
         if line != self._status.content:
             self._status.content = line
         for live in self._robots.values():
@@ -235,22 +235,18 @@ class BrowserViewer(ViewerUpdates):
             self._driving.stop()
 
     def _stop_all(self) -> None:
-        """Stop all robots and drive pads."""
-        if self.on_stop is not None:
-            self.on_stop()
+        """Stop all drive pads and robots; the pads first, should the callback fail."""
         self._driving.stop()
+        invoke(self.on_stop)
 
     def _pause(self, paused: bool) -> None:
-        if self.on_pause is not None:
-            self.on_pause(paused)
+        invoke(self.on_pause, paused)
 
     def _reset(self) -> None:
-        if self.on_reset is not None:
-            self.on_reset()
+        invoke(self.on_reset)
 
     def _resume(self) -> None:
-        if self.on_resume is not None:
-            self.on_resume()
+        invoke(self.on_resume)
 
     def _bounding_spheres(self) -> list[tuple[Array, float]]:
         """Return the bounding sphere of each robot at its current pose."""

@@ -78,8 +78,8 @@ class DisplaysPanel:
 
     def show_image(self, topic: str, pixels: NDArray[np.uint8]) -> None:
         """Show an image of a topic, shape (h, w, 3); on viser's event loop."""
-        if topic != self.selected.image:
-            return  # another topic is selected
+        if topic != self.selected.image or not pixels.size:
+            return  # another topic is selected, or the image is empty
         small = np.ascontiguousarray(pixels[:: _step(pixels), :: _step(pixels)])
         if self.picture is None:
             with self._folder:

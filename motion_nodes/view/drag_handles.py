@@ -63,11 +63,18 @@ class DragHandles:
         """Whether they are shown."""
         return self._node is not None and bool(self._node.visible)
 
-    def place(self, X: Array) -> None:
-        """Move them to a pose, shape (4, 4), unless they are held."""
-        if self.held:
+    def place(self, X: Array, *, by_user: bool = False) -> None:
+        """Move them to a pose, shape (4, 4), unless they are held.
+
+        Args:
+            X: the pose.
+            by_user: whether the user chose it, such as by a button: then it ends the hold.
+        """
+        if self.held and not by_user:
             return
         with self._lock:
+            if by_user:
+                self._held_until = 0.0
             moved = np.abs(X - self._pose).max() > MIN_MOVE
             self._pose = np.array(X)
         if moved and self._node is not None:

@@ -196,9 +196,14 @@ class DrivePanel:
         self.stop()
 
     async def _speed_moved(self, _: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
-        self._turn_rate = self.angular.value / self._unit.per_radian
+        turn_rate = self.angular.value / self._unit.per_radian
+        if not math.isfinite(self.linear.value + turn_rate):
+            return
+        self._turn_rate = float(np.clip(turn_rate, 0.0, self._max_angular))
         with self._lock:
-            self._state.set_speeds(self.linear.value, self._turn_rate)
+            self._state.set_speeds(
+                float(np.clip(self.linear.value, 0.0, self.linear.max)), self._turn_rate
+            )
 
     def _add_angular(self) -> viser.GuiSliderHandle[float]:
         """Add the slider of the turn rate."""

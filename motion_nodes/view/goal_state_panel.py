@@ -6,14 +6,13 @@ In this mode sliders command nothing: they move the ghost, and Plan and Execute 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 
 import numpy as np
 import viser
 
 from motion_nodes.model.tree import Array
-from motion_nodes.view.robot_view import RobotView
+from motion_nodes.view.robot_view import RobotView, ghost_of
 from motion_nodes.view.scaling_panel import MotionScaling
 from motion_nodes.view.shape_nodes import GHOST, Look
 from motion_nodes.view.status_text import plain
@@ -143,8 +142,8 @@ class GoalStatePanel:
             goal[row] = values.get(name, q[row])
         shown = bool(np.abs(goal - q)[self._rows].max() > REACHED)
         if shown and self.ghost is None:
-            on_base = dataclasses.replace(self._viewed, X_WR=np.eye(4))
-            self.ghost = RobotView(self._scene, on_base, f"{self._path}/goal_state", GOAL_LOOK)
+            path = f"{self._path}/goal_state"
+            self.ghost = ghost_of(self._scene, self._viewed, path, GOAL_LOOK)
         if self.ghost is not None:
             if shown:
                 self.ghost.draw_joints(goal)

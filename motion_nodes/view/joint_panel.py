@@ -105,13 +105,13 @@ class JointPanel:
         return self._goal is not None and self._goal.active
 
     def mirror(self, q: Array) -> None:
-        """Show actual positions unless the user has moved a slider.
+        """Show actual positions unless the user has moved a slider, or holds one.
 
         Args:
             q: positions of all joints [rad or m], shape (n,); NaN: unknown.
         """
         self._q = q
-        if self.sets_goal or not self.follow.value:
+        if self.sets_goal or not self.follow.value or self._events.slider_hold.held:
             return
         self._show({name: float(q[self._index[name]]) for name in self.sliders})
         if self.gripper is not None:
@@ -225,23 +225,25 @@ class JointPanel:
 
         async def moved(event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
             # Without a client, the value was set by mirror().
-            if event.client is not None:
-                # Rounded to a step, a value may be beyond the limit.
-                value = float(np.clip(event.target.value / scale, lower, upper))
-                self.values[name] = value
-                if self.sets_goal:
-                    self._events.redraw()
-                    return
-                show_value(self.follow, False)
-                self._debounced.set_input(name, value, upper - lower)
+            if event.client is None or not math.isfinite(event.target.value):
+                return
+            # Rounded to a step, a value may be beyond the limit.
+            value = float(np.clip(event.target.value / scale, lower, upper))
+            self.values[name] = value
+            if self.sets_goal:
+                self._events.redraw()
+                return
+            show_value(self.follow, False)
+            self._debounced.set_input(name, value, upper - lower)
 
         slider.on_update(moved)
 
     async def _gripper_moved(self, event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
         """Command the opening of the gripper."""
-        if event.client is not None and not self.sets_goal:
+        opening = float(event.target.value)
+        if event.client is not None and not self.sets_goal and math.isfinite(opening):
             show_value(self.follow, False)
-            self._debounced.set_input(_GRIPPER, float(event.target.value), 100.0)
+            self._debounced.set_input(_GRIPPER, float(np.clip(opening, 0.0, 100.0)), 100.0)
 
     def _commanded(self, key: str, value: float) -> None:
         """Report a commanded joint position [rad or m] or gripper opening [%]."""

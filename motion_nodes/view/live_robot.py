@@ -21,7 +21,7 @@ from motion_nodes.view.joint_history import JointHistory
 from motion_nodes.view.joint_panel import JointPanel
 from motion_nodes.view.planning_view import PlanningView
 from motion_nodes.view.plot_panel import PlotPanel
-from motion_nodes.view.robot_view import RobotView, bounding_sphere
+from motion_nodes.view.robot_view import RobotView, bounding_sphere, ghost_of
 from motion_nodes.view.shape_nodes import GHOST
 from motion_nodes.view.status_text import Freshness, robot_line
 from motion_nodes.view.suction_panel import SuctionPanel
@@ -249,9 +249,8 @@ class LiveRobot:
                 self.ghost.base.visible = False
             return
         if self.ghost is None:
-            on_base = dataclasses.replace(self.viewed, X_WR=np.eye(4))
             path = f"{self.view.base.name}/reference"
-            self.ghost = RobotView(self._scene, on_base, path, GHOST)
+            self.ghost = ghost_of(self._scene, self.viewed, path, GHOST)
         self.ghost.draw_joints(q)
         self.ghost.base.visible = True
 

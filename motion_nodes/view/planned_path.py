@@ -7,7 +7,6 @@ overwrite the user's input.
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 
@@ -19,7 +18,7 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.tree import Array
 from motion_nodes.view.joint_panel import show_value
-from motion_nodes.view.robot_view import RobotView
+from motion_nodes.view.robot_view import RobotView, ghost_of
 from motion_nodes.view.shape_nodes import GHOST, Look
 from motion_nodes.view.viewed_robot import ViewedRobot
 
@@ -86,8 +85,8 @@ class PlannedPath:
         """
         when = np.asarray(times, dtype=np.float64)
         rows = np.asarray(positions, dtype=np.float64)
-        shape = (len(when), len(self._viewed.model.joint_names))
-        if when.ndim != 1 or not len(when) or rows.shape != shape:
+        shape = (when.size, len(self._viewed.model.joint_names))
+        if when.ndim != 1 or not when.size or rows.shape != shape:
             raise InvalidCommand(
                 f"{self._viewed.name}: a plan with times of shape {when.shape} needs positions of "
                 f"shape {shape}, got {rows.shape}."
@@ -176,8 +175,7 @@ class PlannedPath:
 
     def _ghost(self) -> RobotView:
         if self.ghost is None:
-            on_base = dataclasses.replace(self._viewed, X_WR=np.eye(4))
-            self.ghost = RobotView(self._scene, on_base, f"{self._path}/plan", PLANNED)
+            self.ghost = ghost_of(self._scene, self._viewed, f"{self._path}/plan", PLANNED)
         return self.ghost
 
     def _draw_line(self, rows: Array) -> None:

@@ -100,12 +100,12 @@ class PlanningView:
                     events.plan,
                 )  # fmt: skip
             self.path = PlannedPath(server, viewed, view.base.name)
+            planned = PLANNER in viewed.followers
             self.show_tree = server.gui.add_checkbox(
-                "Search tree", False, hint="Search tree of the newest plan.",
-                visible=viewed.edits_scene,
-            )  # fmt: skip
+                "Search tree", False, hint="Search tree of the newest plan.", visible=planned
+            )
             self.recover = server.gui.add_button(
-                "Recover", color=SECONDARY, visible=viewed.edits_scene,
+                "Recover", color=SECONDARY, visible=planned,
                 hint="Move slowly out of a shallow collision or back within joint limits.",
             )  # fmt: skip
             self.recover.on_click(lambda _: events.recover())

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -18,6 +19,8 @@ DEFAULT_STEP = 1
 """Index of the initial jog step."""
 ANGLE_STEPS = 0.001, 0.1
 """Step of the rotation [rad] and [deg]."""
+EDITING_TIME = 10.0
+"""Time after an edit during which the numbers are not replaced by the pose of the target [s]."""
 BASE, TOOL = "base", "tool"
 """Frames in which a pose is jogged."""
 DIRECTIONS = ("+X", "-X", "+Y", "-Y", "+Z", "-Z")
@@ -67,8 +70,10 @@ class PosePanel:
         """Add a closed folder."""
         self._gui, self._current, self._moved, self._unit = gui, current, moved, unit
         self._shown = np.full((4, 4), np.nan)
+        self._edited_until = 0.0
         with gui.add_folder("Pose", expand_by_default=False) as self._folder:
             self.position = gui.add_vector3("Position [m]", (0.0, 0.0, 0.0), step=0.001)
+            self.position.on_update(self._edited)
             self.rotation = self._add_rotation()
             enter = gui.add_button("Move target to pose", hint="Applies the numbers above.")
             self.frame = gui.add_dropdown("Jog frame", (BASE, TOOL))
@@ -82,8 +87,9 @@ class PosePanel:
         self.rotate.on_click(self._jogged)
 
     def refresh(self, X_BT: Array) -> None:
-        """Show a pose, unless it is shown already; on viser's event loop."""
-        if np.abs(X_BT - self._shown).max() < 5e-5:
+        """Show a pose, unless it is shown already or the user edits it; on viser's event loop."""
+        editing = time.monotonic() < self._edited_until
+        if editing or np.abs(X_BT - self._shown).max() < 5e-5:
             return
         self._shown = X_BT.copy()
         # viser defines the setters where mypy does not find them.
@@ -91,11 +97,17 @@ class PosePanel:
         angles = np.round(self._unit.per_radian * to_rpy(X_BT), round(self._unit.pick(4, 2)))
         self.rotation.value = tuple(angles.tolist())  # type: ignore[misc]
 
+    def end_editing(self) -> None:
+        """Show the pose of the target again, because the user chose another one."""
+        self._edited_until = 0.0
+
     def _add_rotation(self, order: float | None = None) -> viser.GuiVector3Handle:
-        return self._gui.add_vector3(
+        rotation = self._gui.add_vector3(
             f"RPY [{self._unit.name}]", (0.0, 0.0, 0.0), step=self._unit.pick(*ANGLE_STEPS),
             hint="Roll, pitch and yaw (URDF).", order=order,
         )  # fmt: skip
+        rotation.on_update(self._edited)
+        return rotation
 
     def _step_labels(self) -> tuple[str, ...]:
         """Return the labels of the jog steps."""
@@ -117,17 +129,25 @@ class PosePanel:
         before.remove()
         with self._folder:
             self.rotation = self._add_rotation(before.order)
+        self.end_editing()
         self._shown[:] = np.inf
         self.refresh(self._current())
+
+    async def _edited(self, event: viser.GuiEvent[viser.GuiVector3Handle]) -> None:
+        # Without a client, the value was set by refresh().
+        if event.client is not None:
+            self._edited_until = time.monotonic() + EDITING_TIME
 
     async def _entered(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
         values = np.array([self.position.value, self.rotation.value])
         if event.client is not None and np.isfinite(values).all():
+            self.end_editing()
             self._moved(from_xyz_rpy(values[0], values[1] / self._unit.per_radian))
 
     async def _jogged(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
         if event.client is None:
             return
+        self.end_editing()
         turn = event.target is self.rotate
         step = STEPS[tuple(self.step.options).index(str(self.step.value))]
         frame = str(self.frame.value)

@@ -194,6 +194,7 @@ class Preview:
         self.viewer.on_twist = self._on_twist
         self.viewer.on_target = self._on_target
         self.viewer.on_object = self._on_object
+        self.viewer.on_scene_load = self._on_scene_load
         self.viewer.on_attach = self._on_attach
         self._thread = threading.Thread(target=self._run, name="preview", daemon=True)
         self._thread.start()
@@ -228,6 +229,11 @@ class Preview:
     def _on_object(self, name: str, key: str, item: WorldObject | None) -> None:
         robot = self._robots[name]
         robot.set_object(key, item)
+        self.viewer.update_scene(name, robot.world.scene)
+
+    def _on_scene_load(self, name: str, items: tuple[WorldObject, ...]) -> None:
+        robot = self._robots[name]
+        robot.world.add(*items)
         self.viewer.update_scene(name, robot.world.scene)
 
     def _on_attach(self, name: str, key: str, link: str) -> None:

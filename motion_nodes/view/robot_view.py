@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import viser
 
@@ -110,6 +112,18 @@ class RobotView:
         """Move the root link to a pose in the world, shape (4, 4)."""
         self.base.wxyz = to_quat_wxyz(X_WB[:3, :3])
         self.base.position = X_WB[:3, 3]
+
+
+def ghost_of(scene: viser.SceneApi, viewed: ViewedRobot, path: str, look: Look) -> RobotView:
+    """Return another view of a robot, relative to the node of its base.
+
+    Args:
+        scene: the viser scene.
+        viewed: the robot.
+        path: path of the new node, a child of the node of the robot's base.
+        look: appearance.
+    """
+    return RobotView(scene, dataclasses.replace(viewed, X_WR=np.eye(4)), path, look)
 
 
 def bounding_sphere(viewed: ViewedRobot, meshes: MeshFiles) -> tuple[Array, float]:

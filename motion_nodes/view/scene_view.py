@@ -218,4 +218,7 @@ def _place(node: viser.FrameHandle, X: Array) -> None:
 
 def escaped(name: str) -> str:
     """Return a name escaped for one component of a node's path; injective."""
-    return "".join(c if c.isalnum() or c in "-_." else f"%{ord(c):x}" for c in name)
+    return "".join(
+        c if c.isalnum() or c in "-_." else "".join(f"%{byte:02x}" for byte in c.encode())
+        for c in name
+    )

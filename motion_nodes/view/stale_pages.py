@@ -77,10 +77,10 @@ class PageWatch:
 
     def _responds(self, page: int) -> bool:
         """Poll one page; disconnected pages are reported by viser itself."""
-        client = self._server.get_clients().get(page)
-        if client is None:
-            return True
         try:
+            client = self._server.get_clients().get(page)
+            if client is None:
+                return True
             # Reading its local storage is the cheapest request that viser offers.
             client.local_storage.get_item(_KEY, timeout=RESPONSE_TIMEOUT)
         except TimeoutError:
@@ -88,4 +88,7 @@ class PageWatch:
         except RuntimeError:
             # It responded that its storage is not accessible, or it disconnected.
             return True
+        except Exception:  # the thread must go on, and the base must stop
+            _log.exception("A page with a latched drive could not be polled.")
+            return False
         return True

@@ -100,15 +100,12 @@ def steering_line(angles: Sequence[float], degrees: bool = False) -> str:
     )
 
 
-def global_line(clients: int, message: str, health: str = "") -> str:
+def global_line(clients: int, health: str = "") -> str:
     """Return the status line above all robots, as Markdown.
 
     Args:
         clients: number of open pages.
-        message: status message; empty: none.
         health: summary of the nodes' diagnostics; empty: none.
     """
     pages = "1 page open" if clients == 1 else f"{clients} pages open"
-    if health:
-        pages += f" · {health}"
-    return f"{pages}  \n{plain(message)}" if message else pages
+    return f"{pages} · {health}" if health else pages

@@ -125,7 +125,7 @@ class TargetGizmo:
             self._new_received = self._placed = True
             self.handles.place(received)
         elif reset:
-            self.handles.place(self._tool(q))
+            self.handles.place(self._tool(q), by_user=True)
         shown = bool(self.show.value)
         self.handles.show(shown, bool(self.turn.value))
         if shown and self._mark is None:
@@ -165,7 +165,7 @@ class TargetGizmo:
     def _pose_set(self, X_BT: Array) -> None:
         """Move the target to a pose from the panel, and command it as if it were dragged."""
         self._placed = self._was_shown = True
-        self.handles.place(X_BT)
+        self.handles.place(X_BT, by_user=True)
         show_value(self.show, True)
         self._dragged(X_BT, True)
         self._redraw()
@@ -199,6 +199,7 @@ class TargetGizmo:
 
     async def _reset_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
         if event.client is not None:
+            self.pose.end_editing()
             self._reset_to_tool()
             self._redraw()
 

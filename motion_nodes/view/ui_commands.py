@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ParamSpec
 
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import WorldObject
 from motion_nodes.view.debounced_inputs import SliderHold
 from motion_nodes.view.scaling_panel import MotionScaling, ScalingPanel
 from motion_nodes.view.ui_queue import CallbackQueue
+
+_Arguments = ParamSpec("_Arguments")
 
 PLAN_VERBS = {"Plan": "plan", "Execute": "execute", "Stop": "stop"}
 """Command of each button of the planner."""
@@ -99,6 +102,16 @@ class PanelEvents:
     """Returns the scaling factors of the page."""
 
 
+def invoke(
+    callback: Callable[_Arguments, object] | None,
+    *args: _Arguments.args,
+    **kwargs: _Arguments.kwargs,
+) -> None:
+    """Call a callback if there is one."""
+    if callback is not None:
+        callback(*args, **kwargs)
+
+
 class ViewerCallbacks:
     """Callbacks of a viewer, None initially.
 
@@ -161,8 +174,7 @@ class ViewerCallbacks:
             vy: velocity to the left [m/s].
             wz: yaw rate, counter-clockwise [rad/s].
         """
-        if self.on_twist is not None:
-            self.on_twist(name, vx, vy, wz)
+        invoke(self.on_twist, name, vx, vy, wz)
 
     def events(
         self,
@@ -181,37 +193,41 @@ class ViewerCallbacks:
         """
 
         def joint_target(joint: str, value: float) -> None:
-            callbacks.put(("joint", name, joint), lambda: self._joint_target(name, joint, value))
+            callbacks.put(
+                ("joint", name, joint), lambda: invoke(self.on_joint_target, name, joint, value)
+            )
 
         def named_state(state: str) -> None:
-            callbacks.put(("state", name), lambda: self._named_state(name, state))
+            callbacks.put(("state", name), lambda: invoke(self.on_named_state, name, state))
 
         def target(command: TargetCommand) -> None:
-            callbacks.put(("target", name, command.verb), lambda: self._target(name, command))
+            callbacks.put(
+                ("target", name, command.verb), lambda: invoke(self.on_target, name, command)
+            )
 
         def plan(command: PlanCommand) -> None:
-            callbacks.put(("plan", name, command.verb), lambda: self._plan(name, command))
+            callbacks.put(("plan", name, command.verb), lambda: invoke(self.on_plan, name, command))
 
         def scene_object(key: str, item: WorldObject | None) -> None:
-            callbacks.put(("object", name, key), lambda: self._object(name, key, item))
+            callbacks.put(("object", name, key), lambda: invoke(self.on_object, name, key, item))
 
         def attach(key: str, link: str) -> None:
-            callbacks.put(("attach", name, key), lambda: self._attach(name, key, link))
+            callbacks.put(("attach", name, key), lambda: invoke(self.on_attach, name, key, link))
 
         def scene_load(items: tuple[WorldObject, ...]) -> None:
-            callbacks.put(("load", name), lambda: self._scene_load(name, items))
+            callbacks.put(("load", name), lambda: invoke(self.on_scene_load, name, items))
 
         def go(x: float, y: float, yaw: float) -> None:
-            callbacks.put(("go", name), lambda: self._go(name, x, y, yaw))
+            callbacks.put(("go", name), lambda: invoke(self.on_go, name, x, y, yaw))
 
         def recover() -> None:
-            callbacks.put(("recover", name), lambda: self._recover(name))
+            callbacks.put(("recover", name), lambda: invoke(self.on_recover, name))
 
         def suction(closing: bool) -> None:
-            callbacks.put(("suction", name), lambda: self._suction(name, closing))
+            callbacks.put(("suction", name), lambda: invoke(self.on_suction, name, closing))
 
         def task(command: TaskCommand) -> None:
-            callbacks.put(("task", name, command.verb), lambda: self._task(name, command))
+            callbacks.put(("task", name, command.verb), lambda: invoke(self.on_task, name, command))
 
         return PanelEvents(
             joint_target,
@@ -230,47 +246,3 @@ class ViewerCallbacks:
             self.slider_hold,
             lambda: self.scaling,
         )
-
-    def _joint_target(self, name: str, joint: str, value: float) -> None:
-        if self.on_joint_target is not None:
-            self.on_joint_target(name, joint, value)
-
-    def _named_state(self, name: str, state: str) -> None:
-        if self.on_named_state is not None:
-            self.on_named_state(name, state)
-
-    def _target(self, name: str, command: TargetCommand) -> None:
-        if self.on_target is not None:
-            self.on_target(name, command)
-
-    def _plan(self, name: str, command: PlanCommand) -> None:
-        if self.on_plan is not None:
-            self.on_plan(name, command)
-
-    def _recover(self, name: str) -> None:
-        if self.on_recover is not None:
-            self.on_recover(name)
-
-    def _suction(self, name: str, closing: bool) -> None:
-        if self.on_suction is not None:
-            self.on_suction(name, closing)
-
-    def _task(self, name: str, command: TaskCommand) -> None:
-        if self.on_task is not None:
-            self.on_task(name, command)
-
-    def _object(self, name: str, key: str, item: WorldObject | None) -> None:
-        if self.on_object is not None:
-            self.on_object(name, key, item)
-
-    def _attach(self, name: str, key: str, link: str) -> None:
-        if self.on_attach is not None:
-            self.on_attach(name, key, link)
-
-    def _scene_load(self, name: str, items: tuple[WorldObject, ...]) -> None:
-        if self.on_scene_load is not None:
-            self.on_scene_load(name, items)
-
-    def _go(self, name: str, x: float, y: float, yaw: float) -> None:
-        if self.on_go is not None:
-            self.on_go(name, x, y, yaw)

@@ -31,7 +31,6 @@ class ViewerUpdates(ViewerCallbacks):
     _simulation: SimulationPanel | None
     _loop: asyncio.AbstractEventLoop
     _server: viser.ViserServer
-    _message: str
 
     def update_joints(self, name: str, q: object, v: object | None = None) -> None:
         """Show joint positions.
@@ -258,11 +257,6 @@ class ViewerUpdates(ViewerCallbacks):
         self._robot(name).set_message(text)
         self._drawing.request_if_watched()
 
-    def set_status(self, text: str) -> None:
-        """Show one line of plain text at the top of the panel."""
-        self._message = text
-        self._drawing.request_if_watched()
-
     def set_stopped(self, reason: str) -> None:
         """Show why all robots are stopped, with a button to resume; empty: not stopped."""
         if self._stop is not None and self._stop.set_reason(reason):
@@ -293,15 +287,6 @@ class ViewerUpdates(ViewerCallbacks):
         if goal is not None:
             goal.set_message(text, driving=driving)
             self._drawing.request_if_watched()
-
-    def clear_trail(self, name: str) -> None:
-        """Clear the trail of a robot.
-
-        Raises:
-            RobotNotFound: no such robot.
-        """
-        self._robot(name).request_clear_trail()
-        self._drawing.request_if_watched()
 
     def _robot(self, name: str) -> LiveRobot:
         try:

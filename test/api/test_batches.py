@@ -97,3 +97,12 @@ def test_starts_and_goals_are_one_or_equally_many(arm, free):
     for starts, goals in ((free[:2], free[:3]), ("ready", [[0.0, 1.0]])):
         with pytest.raises(InvalidCommand):
             arm.plan_batch(starts, goals)
+
+
+def test_seeds_of_an_executor_are_one_or_as_many_as_poses(arm, free):
+    X = arm.fk_batch(free[:4])
+    for seeds in (arm.state("ready"), arm.state("ready")[None], free[:4]):
+        assert arm.ik_batch(X, seeds, executor=Elsewhere()).solved.all()
+    for poses, seeds in ((X, free[:5]), (X, free[:3]), (3.0, None)):
+        with pytest.raises(InvalidCommand):
+            arm.ik_batch(poses, seeds, executor=Elsewhere())

@@ -6,12 +6,15 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 import rclpy
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from patience import wait_until
+from rcl_interfaces.msg import ParameterType, ParameterValue
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.parameter import parameter_value_to_python
 from sensor_msgs.msg import Imu, JointState
 from shape_msgs.msg import SolidPrimitive
 from std_msgs.msg import Bool, Float64, String, UInt8
@@ -21,6 +24,7 @@ from trajectory_msgs.msg import JointTrajectory
 from motion_nodes.cli.ros2 import run
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.nodes.clients.ros2.messages import interface_type, message_from, message_text
+from motion_nodes.nodes.clients.ros2.param import _typed
 
 
 @pytest.mark.parametrize(
@@ -39,6 +43,34 @@ from motion_nodes.nodes.clients.ros2.messages import interface_type, message_fro
 def test_a_printed_message_reads_as_the_same_message(message, text):
     filled = message_from(text, message)
     assert message_from(message_text(filled), type(message)()) == filled
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("1e9", "DOUBLE", 1e9),  # PyYAML alone takes it for text
+        ("-2E-3", "DOUBLE", -2e-3),
+        ("2", "DOUBLE", 2.0),
+        ("[1e3, 2, 0.5]", "DOUBLE_ARRAY", [1000.0, 2.0, 0.5]),
+        ("[]", "DOUBLE_ARRAY", []),
+        ("5", "INTEGER", 5),
+        ("1e9", "STRING", "1e9"),
+        ("['1e9', x]", "STRING_ARRAY", ["1e9", "x"]),
+        ("true", "BOOL", True),
+    ],
+)
+def test_values_of_parameters_have_the_type_of_the_parameter(text, kind, value):
+    wanted = getattr(ParameterType, f"PARAMETER_{kind}")
+    typed = _typed(text, ParameterValue(type=wanted))
+    assert typed.type == wanted
+    assert list(np.atleast_1d(parameter_value_to_python(typed))) == list(np.atleast_1d(value))
+
+
+@pytest.mark.parametrize("text", ["@x", "{", "[1", "99999999999999999999"])
+def test_values_that_no_parameter_has_are_refused(text):
+    with pytest.raises(MotionError):
+        _typed(text, ParameterValue(type=ParameterType.PARAMETER_INTEGER))
+    assert _typed("{a: b}", ParameterValue()).string_value == "{a: b}"
 
 
 @pytest.mark.parametrize("word", [".nan", "nan", "NaN"])
@@ -144,7 +176,7 @@ def test_verbs_against_a_node(listener):
     code, told = ros2_process("service", "call", "/switch", "std_srvs/srv/SetBool", "{data: true}")
     assert code == 0
     assert "success: true" in told
-    code, told = ros2_process("param", "set", "/listener", "gain", "2")
+    code, told = ros2_process("param", "set", "/listener", "gain", "2e0")
     assert code == 0, told
     assert listener.get_parameter("gain").value == 2.0
     assert ros2_process("param", "set", "/listener", "label", "6")[0] == 0

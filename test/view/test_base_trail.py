@@ -51,7 +51,7 @@ def test_trail_appears_in_the_scene_and_can_be_cleared(open_viewer, toy):
         viewer.update_base("rover", pose((x, 0.0, 0.0)))
     viewer.flush()
     assert scene.get_handle_by_name("/trails/rover").points.shape == (9, 2, 3)
-    viewer.clear_trail("rover")
+    viewer._robots["rover"].request_clear_trail()
     viewer.flush()
     assert scene.get_handle_by_name("/trails/rover") is None
     viewer.update_base("rover", pose((0.6, 0.0, 0.0)))

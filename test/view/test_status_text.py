@@ -67,8 +67,8 @@ def test_messages_cannot_format_the_page():
 
 @pytest.mark.parametrize(("clients", "text"), [(0, "0 pages"), (1, "1 page o"), (3, "3 pages")])
 def test_global_line(clients, text):
-    assert global_line(clients, "").startswith(text)
-    assert "hello" in global_line(clients, "hello")
+    assert global_line(clients).startswith(text)
+    assert "2 nodes OK" in global_line(clients, "2 nodes OK")
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from rcl_interfaces.msg import Parameter as ParameterMessage
 from rcl_interfaces.msg import ParameterDescriptor, ParameterType, ParameterValue
 from rcl_interfaces.srv import DescribeParameters, GetParameters, ListParameters, SetParameters
 from rclpy.node import Node
-from rclpy.parameter import Parameter, get_parameter_value, parameter_value_to_python
+from rclpy.parameter import Parameter, parameter_value_to_python
 
 from motion_nodes.errors import InvalidCommand, did_you_mean
-from motion_nodes.model.files.yaml_file import read_yaml, yaml_text
+from motion_nodes.model.files.yaml_file import parse_yaml, read_yaml, yaml_text
 from motion_nodes.nodes.clients.ros2.graph import (
     APPEAR_TIMEOUT,
     add_discovery,
@@ -166,22 +166,33 @@ def _set(options: argparse.Namespace) -> int:
         return 0 if parameters.set({options.name: value}) else 1
 
 
-def _typed(text: str, current: Any) -> Any:
-    """Convert a value to the type of the parameter: text for a string, number for a double."""
+def _typed(text: str, current: ParameterValue) -> ParameterValue:
+    """Convert a value to the type of the parameter: text for a string, numbers for doubles.
+
+    Numbers are those of YAML 1.2, in which 1e9 needs no decimal point.
+
+    Raises:
+        InvalidCommand: an integer of more than 64 bits.
+        InvalidDescription: not YAML.
+    """
     if current.type == ParameterType.PARAMETER_STRING:
         quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
         return _value(text[1:-1] if quoted else text)
-    value = get_parameter_value(text)
-    if current.type == ParameterType.PARAMETER_DOUBLE and value.type == (
-        ParameterType.PARAMETER_INTEGER
-    ):
-        value.type, value.double_value = current.type, float(value.integer_value)
-    if current.type == ParameterType.PARAMETER_DOUBLE_ARRAY and value.type == (
-        ParameterType.PARAMETER_INTEGER_ARRAY
-    ):
-        value.type = current.type
-        value.double_array_value = [float(number) for number in value.integer_array_value]
-    return value
+    data = parse_yaml(f"value: {text}", "the value")["value"]
+    several = isinstance(data, list)
+    numbers = data if several else [data]
+    if data == [] and current.type >= ParameterType.PARAMETER_BYTE_ARRAY:
+        return ParameterValue(type=current.type)
+    if all(type(number) in (int, float) for number in numbers):
+        if current.type in (ParameterType.PARAMETER_DOUBLE, ParameterType.PARAMETER_DOUBLE_ARRAY):
+            numbers = [float(number) for number in numbers]
+        elif not all(-(2**63) <= number < 2**63 for number in numbers if type(number) is int):
+            raise InvalidCommand(f"'{text}' has more than 64 bits")
+        data = numbers if several else numbers[0]
+    try:
+        return _value(text if data is None else data)
+    except TypeError:  # of no type of parameters, such as a mapping
+        return _value(text)
 
 
 def _describe(options: argparse.Namespace) -> None:

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Invalid arguments of the front door raise MotionErrors; threads with several worlds are apart."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import motion_nodes as mn
+from motion_nodes.api.group_inputs import GroupInputs
+from motion_nodes.errors import InvalidCommand, InvalidConfig
+
+ROBOT = mn.load_robot("franka")
+ARM = ROBOT["arm"]
+BASE = mn.load_robot("jetbot").base
+READY = ARM.state("ready")
+X_BT = ARM.fk(READY)
+RAGGED = [1.0, [2.0]]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ARM.plan("ready", RAGGED),
+        lambda: ARM.plan("ready", ["a"] * 7),
+        lambda: ARM.plan("ready", [mn.JointGoal(READY)]),
+        lambda: ARM.plan("ready", 2.0 * np.eye(4)),
+        lambda: ARM.plan_batch("ready", [RAGGED]),
+        lambda: ARM.ik({"panda_hand_tcp": X_BT}, [math.nan] * 7),
+        lambda: ARM.ik({"panda_hand_tcp": X_BT}, locked={"panda_joint1": math.nan}),
+        lambda: ARM.ik({"panda_hand_tcp": X_BT}, locked={"panda_joint1": 9.0}),
+        lambda: ARM.rmpflow().step(READY, 0.0 * READY, RAGGED),
+        lambda: ARM.random(-1),
+        lambda: ARM.random(seed=-1),
+        lambda: BASE.twist_from_wheels(RAGGED),
+        lambda: mn.reachability_map(ARM, orientation=np.eye(2)),
+        lambda: mn.reachability_map(ARM, orientation=RAGGED),
+    ],
+)
+def test_what_is_no_configuration_pose_or_orientation_is_an_invalid_command(call):
+    with pytest.raises(InvalidCommand):
+        call()
+
+
+@pytest.mark.parametrize("timeout", [math.nan, 0.0, -1.0])
+def test_a_plan_without_a_valid_timeout_is_not_begun(timeout):
+    with pytest.raises(InvalidConfig, match="timeout"):
+        ARM.plan("ready", "home", timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"step": 1e-9}, {"step": 1e-310}, {"directions": 10**12}, {"step": 1e-4}]
+)
+def test_maps_with_too_many_poses_are_rejected_before_they_are_created(fields):
+    with pytest.raises(InvalidCommand, match="allowed are 1000000"):
+        mn.reachability_map(ARM, **fields)
+
+
+def test_a_checker_is_of_the_world_that_was_given_even_if_another_thread_has_another(monkeypatch):
+    inputs, own, other = GroupInputs(ROBOT.description, "arm"), mn.World(), mn.World()
+    own.add("own", mn.Box(0.1, 0.1, 0.1))
+    other.add("other", mn.Box(0.1, 0.1, 0.1))
+    inputs.checker(own)
+    kind, interrupted = type(inputs.checker(own)), []
+    snapshot = kind.snapshot
+
+    def interrupting(checker):
+        """Let another thread have its turn before the first copy."""
+        if not interrupted:
+            interrupted.append(True)
+            inputs.checker(other)
+        return snapshot(checker)
+
+    monkeypatch.setattr(kind, "snapshot", interrupting)
+    assert list(inputs.checker(own).scene.objects) == ["own"]
