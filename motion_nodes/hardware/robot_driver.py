@@ -34,7 +34,11 @@ class LinkLost(DriverFault):
 
 @dataclass(frozen=True, eq=False)
 class RobotReading:
-    """Measured state of a driver's joints, in the order of its ``joint_names``."""
+    """Measured state of a driver's joints, in the order of its ``joint_names``.
+
+    Raises:
+        DriverFault: arrays of different shapes, or a position or velocity that is not finite.
+    """
 
     position: Array
     """[rad or m], shape (n,)."""
@@ -44,6 +48,16 @@ class RobotReading:
     """[N m or N], shape (n,); NaN if not measured."""
     faults: tuple[str, ...] = ()
     """Faults reported by the robot, in the vendor's text; empty if there are none."""
+
+    def __post_init__(self) -> None:
+        """Validate the numbers."""
+        if not self.position.shape == self.velocity.shape == self.effort.shape:
+            raise DriverFault(
+                f"the driver returned positions of shape {self.position.shape}, velocities of "
+                f"{self.velocity.shape} and efforts of {self.effort.shape}; shapes must be equal"
+            )
+        if not (np.isfinite(self.position).all() and np.isfinite(self.velocity).all()):
+            raise DriverFault("the robot sent positions or velocities that are not finite")
 
 
 @dataclass(frozen=True)

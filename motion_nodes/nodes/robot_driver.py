@@ -108,6 +108,10 @@ class RobotDriverNode(RobotNode[RobotDriverParams]):
             self._scaling.publish(SpeedScalingFactor(factor=self.params.speed))
         self._log_changes()
 
+    def time_jumped(self, before: float, after: float) -> None:
+        """Forget references with stamps of the old time; the robot brakes until the next."""
+        self.session.clock_jumped()
+
     def halt(self) -> None:
         """Hold the robot, or release it, and close the connection."""
         self.session.close(release=self.params.release_on_exit)

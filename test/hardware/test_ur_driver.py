@@ -259,6 +259,18 @@ def test_protective_stop_is_left_by_a_reset(
     assert len(controller.programs) == 2
 
 
+def test_a_reset_without_a_fault_keeps_the_program(
+    controller: FakeUrController, driver: UniversalRobotsDriver
+) -> None:
+    rig = Rig(driver)
+    rig.follow(controller)
+    rig.session.reset()
+    programs, sent = len(controller.programs), len(controller.arm.targets)
+    rig.until(lambda: len(controller.arm.targets) > sent + 400, "it follows")
+    assert (rig.session.state, rig.session.fault) == (SessionState.ENABLED, "")
+    assert len(controller.programs) == programs
+
+
 def test_emergency_stop_is_not_acknowledged_from_here(
     controller: FakeUrController, driver: UniversalRobotsDriver
 ) -> None:

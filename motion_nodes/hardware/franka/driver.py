@@ -119,8 +119,6 @@ class FrankaDriver(RobotDriver):
             position = np.append(position, [finger, finger])
             velocity = np.append(velocity, [speed, speed])
             effort = np.append(effort, [np.nan, np.nan])
-        if not (np.isfinite(position).all() and np.isfinite(velocity).all()):
-            raise DriverFault("the robot sent positions or velocities that are not finite")
         return RobotReading(position, velocity, effort, self._faults())
 
     def enable(self, position: Array) -> None:

@@ -142,8 +142,6 @@ class UniversalRobotsDriver(RobotDriver):
             silence = self._settings.link_timeout
             raise LinkLost(f"RTDE has sent no data for {silence:g} s; check cable and power")
         position, velocity = self._array("actual_q"), self._array("actual_qd")
-        if not (np.isfinite(position).all() and np.isfinite(velocity).all()):
-            raise DriverFault("RTDE sent positions or velocities that are not finite")
         return RobotReading(position, velocity, self._array(TORQUES), self._faults())
 
     def enable(self, position: Array) -> None:
