@@ -266,7 +266,7 @@ def test_a_reset_without_a_fault_keeps_the_program(
     rig.follow(controller)
     rig.session.reset()
     programs, sent = len(controller.programs), len(controller.arm.targets)
-    rig.until(lambda: len(controller.arm.targets) > sent + 400, "it follows")
+    rig.until(lambda: len(controller.arm.targets) > sent + 1500, "it follows")
     assert (rig.session.state, rig.session.fault) == (SessionState.ENABLED, "")
     assert len(controller.programs) == programs
 
