@@ -252,9 +252,9 @@ class UniversalRobotsDriver(RobotDriver):
         """
         now = time.monotonic()
         if now >= self._retry_at:
-            self._retry_at = now + RETRY_PERIOD
             remote = "" if self._dashboard is None else self._dashboard.remote_fault()
             self._not_ready = remote or self._mode_fault() or self._other_program()
+            self._retry_at = now + RETRY_PERIOD if self._not_ready else 0.0
         if self._not_ready:
             raise DriverFault(self._not_ready)
 
