@@ -11,17 +11,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.control.stream_pieces import StreamSample
-from motion_nodes.errors import MotionError
+from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.robot_yaml import DriveMode
+from motion_nodes.model.yaml_schema import decode
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 
 
 class DriverFault(MotionError):
@@ -82,6 +84,26 @@ class DriverOptions:
     """Calibration file."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The block ``hardware.settings`` of robot.yaml; each driver has its own fields."""
+
+    def decoded(self, kind: type[T], robot: Robot, *, calibrated: bool = False) -> T:
+        """Return the settings as a dataclass of the driver.
+
+        Args:
+            kind: the dataclass.
+            robot: the robot, for errors.
+            calibrated: whether the driver reads a calibration file.
+
+        Raises:
+            InvalidDescription: unusable settings.
+            InvalidConfig: a calibration file for a driver without one.
+        """
+        if self.calibration and not calibrated:
+            raise InvalidConfig(
+                f"calibration file '{self.calibration}' is given, but the driver of {robot.name} "
+                "reads none",
+                field="calibration",
+            )
+        return decode(dict(self.settings), kind, f"{robot.name}, hardware.settings")
 
 
 class RobotDriver(ABC):
