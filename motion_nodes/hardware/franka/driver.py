@@ -170,13 +170,23 @@ class FrankaDriver(RobotDriver):
             self._hand.hold()
 
     def clear_faults(self) -> None:
-        """Start the automatic error recovery, if there is an error, without waiting for its end."""
+        """Start the automatic error recovery, if there is an error, without waiting for its end.
+
+        A lost hand is connected again.
+
+        Raises:
+            LinkLost: the robot does not respond.
+            DriverFault: the hand does not respond.
+        """
         self._following, self._ended = False, ""
         if self._hand is not None:
             self._hand.hold()
         self._measure()
         if self._mode == "Reflex" or self._errors or self._arm.recovery_fault:
             self._arm.recover()
+        if self._hand is not None and self._hand.lost:
+            self._hand.close()
+            self._hand.open()
 
     def close(self) -> None:
         """Stop the arm and close the connections; the robot holds the arm."""
