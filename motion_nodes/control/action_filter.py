@@ -105,7 +105,7 @@ class ActionFilter:
         if share > 1.0 + CHANGED:
             i = int(np.argmax(np.abs(inside - last) / most))
             changes += (
-                f"{self.limits.names[i]} would need {share:.1f} times its velocity limit: slower",
+                f"{self.limits.names[i]} needs {share:.1f} times its velocity limit; slowed down",
             )
         return FilteredAction(position, velocity, self._way(last, position, velocity), changes)
 

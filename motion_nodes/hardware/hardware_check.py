@@ -28,7 +28,7 @@ def check_robot(driver: RobotDriver, limits: JointLimits) -> list[CheckResult]:
         driver.connect()
     except DriverFault as error:
         return [CheckResult("connection", False, str(error))]
-    results = [CheckResult("connection", True, f"{len(driver.joint_names)} joints answer")]
+    results = [CheckResult("connection", True, f"{len(driver.joint_names)} joints respond")]
     try:
         results += [_read_rate(driver), *_positions(driver, limits), *driver.check()]
     except DriverFault as error:
@@ -36,14 +36,14 @@ def check_robot(driver: RobotDriver, limits: JointLimits) -> list[CheckResult]:
     return results
 
 
-def show_motion(driver: RobotDriver, say: Callable[[str], None]) -> None:
+def show_motion(driver: RobotDriver, report: Callable[[str], None]) -> None:
     """Report which joint moves in which direction, for a robot that is moved by hand.
 
     Args:
         driver: connected.
-        say: called with each line; KeyboardInterrupt ends it.
+        report: called with each line; KeyboardInterrupt ends it.
     """
-    say("move one joint at a time in its positive direction; Ctrl-C ends")
+    report("move one joint at a time in its positive direction; Ctrl-C ends")
     try:
         last = driver.read().position
         while True:
@@ -51,7 +51,7 @@ def show_motion(driver: RobotDriver, say: Callable[[str], None]) -> None:
             now = driver.read().position
             for i in np.flatnonzero(np.abs(now - last) > MOVED).tolist():
                 sign = "+" if now[i] > last[i] else "-"
-                say(f"  {driver.joint_names[i]}: {sign}  {now[i]:.3f}")
+                report(f"  {driver.joint_names[i]}: {sign}  {now[i]:.3f}")
                 last[i] = now[i]
     except KeyboardInterrupt:
         return

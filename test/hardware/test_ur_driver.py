@@ -199,8 +199,8 @@ def test_check_tells_what_is_missing(
 ) -> None:
     controller.remote, controller.robot_mode = False, 5
     failed = {r.what for r in check_robot(driver, ROBOT.limits) if not r.ok}
-    assert {"programs from outside", "robot mode"} <= failed <= {
-        "programs from outside", "robot mode", "bus",
+    assert {"external programs", "robot mode"} <= failed <= {
+        "external programs", "robot mode", "bus",
     }  # fmt: skip
     assert not controller.programs
 
@@ -309,7 +309,7 @@ def test_commands_that_stay_away_brake_the_arm(
         time.sleep(0.01)
     assert controller.arm.outputs[25] == 2
     rig.reach(SessionState.HOLDING)
-    assert "stayed away" in rig.session.fault
+    assert "max_silence" in rig.session.fault
 
 
 def test_robot_that_is_not_ready_says_what_to_do(

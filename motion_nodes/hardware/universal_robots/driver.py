@@ -117,7 +117,9 @@ class UniversalRobotsDriver(RobotDriver):
         self._rtde.start(OUTPUTS, (TORQUES,), INPUTS, self.rate)
         first = self._rtde.newest(1.0)
         if first is None:
-            raise DriverFault("RTDE sends no data; restart the controller's program if this stays")
+            raise DriverFault(
+                "RTDE sends no data; restart the controller's program if this persists"
+            )
         self._outputs, self._arrived = first, time.monotonic()
 
     def read(self) -> RobotReading:
@@ -205,7 +207,7 @@ class UniversalRobotsDriver(RobotDriver):
         ]
         if self._dashboard is not None:
             reason = self._dashboard.remote_fault()
-            results.append(CheckResult("programs from outside", not reason, reason or "accepted"))
+            results.append(CheckResult("external programs", not reason, reason or "accepted"))
         return results
 
     # ---- internal
