@@ -35,6 +35,8 @@ from motion_nodes.trajectory.trajectory import TrajectorySample
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+MAX_AGE = 0.5
+"""Max difference of the stamp of a reference and its reception [s]."""
 RECONNECT_PERIOD = 1.0
 """Time between two attempts to connect [s]."""
 MAX_PERIODS = 3.0
@@ -127,7 +129,7 @@ class DriverSession:
                 f"velocity command without a position of {joint}: the driver has no velocity mode"
             )
         age = (now_ns - stamp_ns) * 1e-9
-        if not abs(age) <= 0.5:
+        if not abs(age) <= MAX_AGE:
             side = "old" if age > 0.0 else "ahead"
             raise InvalidCommand(
                 f"the stamp of a reference is {abs(age):.1f} s {side}; the clocks of controller "

@@ -102,7 +102,8 @@ def test_short_of_the_goal_after_the_goal_time(arm, robot):
     status, result = call.result()
     assert (status, result.error_code) == (ABORTED, Codes.GOAL_TOLERANCE_VIOLATED)
     assert result.error_string == (
-        f"goal tolerance violated 0.4 s after the end: position of joint {J1} is off by 0.2, tolerance 0.01"
+        f"goal tolerance violated 0.4 s after the end: position of joint {J1} is off by 0.2, "
+        "tolerance 0.01"
     )
     assert time.monotonic() - begin > 0.8
 
