@@ -175,7 +175,10 @@ class RobotDriver(ABC):
         """
 
     def hold(self) -> None:  # noqa: B027
-        """Hold the robot after a fault; called once. Default: no command is sent."""
+        """Called once at a fault, before the references that brake the robot, and at the end.
+
+        For robots that brake by themselves and ignore further references. Default: no command.
+        """
 
     @abstractmethod
     def disable(self) -> None:

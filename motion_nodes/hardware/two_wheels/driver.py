@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from dataclasses import dataclass
@@ -128,16 +129,14 @@ class TwoWheelsDriver(RobotDriver):
         left, right = (round(float(v) / self._scale) for v in reference.velocity)
         self._ask(f"W {left} {right}")
 
-    def hold(self) -> None:
-        """Stop the wheels."""
-        self._ask("W 0 0")
-
     def disable(self) -> None:
         """Disable the motors; the wheels turn freely."""
         self._ask("E 0")
 
     def close(self) -> None:
-        """Close the port; the board's watchdog stops the motors."""
+        """Stop the wheels, and close the port."""
+        with contextlib.suppress(DriverFault):  # The board's watchdog stops them, too.
+            self._ask("W 0 0")
         self._port.close()
 
     def check(self) -> list[CheckResult]:
