@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from motion_nodes.hardware.robot_driver import CheckResult, DriverFault, RobotDriver
+from motion_nodes.hardware.robot_driver import CheckResult, DriverFault, LinkLost, RobotDriver
 from motion_nodes.model.limits import JointLimits
 
 READS = 50
@@ -42,13 +42,22 @@ def show_motion(driver: RobotDriver, report: Callable[[str], None]) -> None:
     Args:
         driver: connected.
         report: called with each line; KeyboardInterrupt ends it.
+
+    Raises:
+        LinkLost: the robot does not respond any more.
+        DriverFault: the first answer is damaged; later ones are left out.
     """
     report("move one joint at a time in its positive direction; Ctrl-C ends")
     try:
-        last = driver.read().position
+        last = driver.read().position.copy()
         while True:
             time.sleep(0.1)
-            now = driver.read().position
+            try:
+                now = driver.read().position
+            except LinkLost:
+                raise
+            except DriverFault:
+                continue
             for i in np.flatnonzero(np.abs(now - last) > MOVED).tolist():
                 sign = "+" if now[i] > last[i] else "-"
                 report(f"  {driver.joint_names[i]}: {sign}  {now[i]:.3f}")

@@ -7,11 +7,13 @@ import weakref
 
 import numpy as np
 import pytest
+from hardware.scripted_driver import ScriptedDriver
 from hardware.session_rig import MS, NONE, ROBOT, N, Rig
 
 from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.hardware.driver_session import SessionState
+from motion_nodes.hardware.hardware_check import show_motion
 from motion_nodes.hardware.robot_driver import DriverFault, LinkLost, RobotReading
 from motion_nodes.hardware.session_config import SessionConfig
 
@@ -182,3 +184,23 @@ def test_efforts_alone_are_refused_by_every_driver(rig: Rig) -> None:
     rig.driver.modes = frozenset({"position", "effort"})
     with pytest.raises(InvalidCommand, match="effort"):
         rig.session.command(rig.now, rig.now, StreamSample(NONE, NONE, np.ones(N)))
+
+
+def test_one_damaged_answer_does_not_end_the_display_of_motions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver = ScriptedDriver(ROBOT.joint_names, ROBOT.home)
+    lines: list[str] = []
+    moved = ROBOT.home.copy()
+    moved[1] += 0.2
+    answers = iter([ROBOT.home, DriverFault("checksum"), moved, KeyboardInterrupt()])
+
+    def read() -> RobotReading:
+        answer = next(answers)
+        if isinstance(answer, BaseException):
+            raise answer
+        return RobotReading(answer, np.zeros(N), NONE)
+
+    monkeypatch.setattr(driver, "read", read)
+    show_motion(driver, lines.append)
+    assert ROBOT.joint_names[1] in lines[-1]
