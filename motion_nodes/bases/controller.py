@@ -104,7 +104,7 @@ class BaseController:
             self._motion.forget()
         if config.limits != before.limits or base.steering_names:
             self._ramps = self._new_ramps()
-            self._ramps.start(self.driven.twist)
+            self._ramps.start(base.nearest_twist(self.driven.twist))
 
     def command(self, twist: Twist2, given: float) -> None:
         """Accept a new command; its infeasible part is dropped.
@@ -175,7 +175,8 @@ class BaseController:
             # Expired for good: a longer timeout does not revive it.
             self.wanted, self.not_driven, self.expired = Twist2(), "", True
         wanted = self.config.limits.within_velocity(self.wanted if age >= 0.0 else Twist2())
-        wanted = self._within_wheels(wanted)[0]
+        # The limits of an axis, or a new geometry, may leave an infeasible lateral velocity.
+        wanted = self._within_wheels(self.base.nearest_twist(wanted))[0]
         if isinstance(self._ramps, SteeredLimiter):
             self.driven = self._ramps.step(wanted, self.driven.steering, dt)
             return self.driven

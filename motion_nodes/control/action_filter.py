@@ -105,7 +105,7 @@ class ActionFilter:
         if share > 1.0 + CHANGED:
             i = int(np.argmax(np.abs(inside - last) / most))
             changes += (
-                f"{self.limits.names[i]} would need {share:.1f} times its velocity limit: slower",
+                f"{self.limits.names[i]} needs {share:.1f} times its velocity limit; slowed down",
             )
         return FilteredAction(position, velocity, self._way(last, position, velocity), changes)
 
@@ -123,12 +123,13 @@ class ActionFilter:
     def _way(self, last: Array, position: Array, velocity: Array) -> Array:
         """Return configurations on the path to an action and on the stop after it."""
         speed, limits = np.abs(velocity), self.limits
-        # Stopping time: braking, acceleration ramps, and the period until a hold is sent.
-        rest = (
-            speed**2 / (2.0 * limits.acceleration)
-            + speed * limits.acceleration / limits.jerk
-            + speed * self._period
-        )
+        # Without an acceleration limit, jerk-limited braking has the peak sqrt(v J); without both
+        # limits, the stop is immediate.
+        peak = np.sqrt(speed * np.where(np.isfinite(limits.jerk), limits.jerk, 0.0))
+        braking = np.where(np.isfinite(limits.acceleration), limits.acceleration, peak)
+        # Stopping distance: braking, acceleration ramps, and the period until a hold is sent.
+        rest = speed * (braking / limits.jerk + self._period)
+        rest += np.divide(speed**2, 2.0 * braking, out=np.zeros_like(speed), where=braking > 0.0)
         end = np.clip(position + np.sign(velocity) * rest, limits.lower, limits.upper)
         corners = [last, position, end]
         parts = []

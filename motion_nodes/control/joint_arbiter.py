@@ -382,9 +382,8 @@ class JointArbiter:
     def _resync(self, dt: float, position: Array, velocity: Array) -> None:
         """Start to move references to the positions of joints that stopped away from them."""
         controller = self.controller
-        leading = (
-            (controller.reference_velocity != 0.0) | self._gripping | controller.joint_modes.led
-        )
+        leading = controller.joint_modes.not_position | self._gripping
+        leading |= controller.reference_velocity != 0.0
         for run in self.runs:
             leading[run.joints] = True
         normal: Array | float = RESYNC_TOLERANCE

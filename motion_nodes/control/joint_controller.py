@@ -331,8 +331,8 @@ class ArticulationController:
             return self.still
         limiter = self._limiter
         if measured is not None and not self.joint_modes.all_position:
-            limiter.follow(self.joint_modes.led, measured)
-        by_velocity, goals = self.joint_modes.led | self._stopping, self._moved_targets(dt)
+            limiter.follow(self.joint_modes.not_position, measured)
+        by_velocity, goals = self.joint_modes.not_position | self._stopping, self._moved_targets(dt)
         if self._tracks:
             rests = self._follow_samples(by_velocity, goals, dt)
         else:

@@ -216,9 +216,9 @@ def one_step_back(reference: JointReference, step: float) -> JointReference:
     """
     acceleration = np.nan_to_num(reference.accelerations)
     velocities = reference.velocities - acceleration * step
-    way = np.nan_to_num(reference.velocities) * step - 0.5 * acceleration * step**2
+    displacement = np.nan_to_num(reference.velocities) * step - 0.5 * acceleration * step**2
     return dataclasses.replace(
-        reference, positions=reference.positions - way, velocities=velocities
+        reference, positions=reference.positions - displacement, velocities=velocities
     )
 
 

@@ -105,11 +105,11 @@ class Blocked:
             )
         if self.by_effort:
             parts.reverse()
-        said = f"blocked: joint {name} {' and '.join(parts)}"
+        text = f"blocked: joint {name} {' and '.join(parts)}"
         if not self.pushes:
             cause = "the drive is disabled or at its effort limit, or references arrive late"
-            said += f": no contact; {cause}"
-        return f"{said}, {place}" if place else said
+            text += f": no contact; {cause}"
+        return f"{text}, {place}" if place else text
 
 
 class JointGuard:

@@ -35,7 +35,7 @@ class JointModes:
         """Joints under position control, shape (n,)."""
         self.effort: Mask
         """Joints under effort control, shape (n,)."""
-        self.led: Mask
+        self.not_position: Mask
         """Joints that are not under position control, shape (n,)."""
         self.all_position = True
         """Whether all joints are under position control."""
@@ -94,7 +94,7 @@ class JointModes:
         if self.all_position and checked.efforts is no_values(len(self._names)):
             return
         channels = (
-            (checked.positions, self.led, "a position"),
+            (checked.positions, self.not_position, "a position"),
             (checked.velocities, self.effort, "a velocity"),
             (checked.efforts, ~self.effort, "an effort"),
         )
@@ -131,5 +131,5 @@ class JointModes:
     def _set_masks(self) -> None:
         self.position = np.array([mode is ControlMode.POSITION for mode in self._modes])
         self.effort = np.array([mode is ControlMode.EFFORT for mode in self._modes])
-        self.led = ~self.position
+        self.not_position = ~self.position
         self.all_position = bool(self.position.all())

@@ -117,7 +117,7 @@ class TrajectoryFollower:
         if self._time < self.goal.trajectory.end_time:
             text = self.goal.path.violation(position_error, velocity_error, self.joint_names)
             if text is not None:
-                self.end(FollowStatus.PATH_TOLERANCE_VIOLATED, f"on the way, {text}")
+                self.end(FollowStatus.PATH_TOLERANCE_VIOLATED, f"path tolerance violated: {text}")
             return
         text = self.goal.goal.violation(position_error, velocity_error, self.joint_names)
         if text is None:
@@ -127,7 +127,7 @@ class TrajectoryFollower:
         if 0.0 < self.goal.goal_time < self._over:
             self.end(
                 FollowStatus.GOAL_TOLERANCE_VIOLATED,
-                f"{self.goal.goal_time:g} s after the end, {text}",
+                f"goal tolerance violated {self.goal.goal_time:g} s after the end: {text}",
             )
 
     def end(self, status: FollowStatus, text: str) -> None:

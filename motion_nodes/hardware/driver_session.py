@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import math
 from dataclasses import replace
@@ -23,6 +24,7 @@ from motion_nodes.control.reference_tracks import ReferenceTracks
 from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.control.stream_resampler import ResamplerSettings
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.hardware.jump_check import JumpCheck
 from motion_nodes.hardware.late_cycles import LateCycles
 from motion_nodes.hardware.robot_driver import DriverFault, LinkLost, RobotDriver, RobotReading
 from motion_nodes.hardware.session_config import SessionConfig
@@ -33,6 +35,8 @@ from motion_nodes.trajectory.trajectory import TrajectorySample
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+MAX_AGE = 0.5
+"""Max difference of the stamp of a reference and its reception [s]."""
 RECONNECT_PERIOD = 1.0
 """Time between two attempts to connect [s]."""
 MAX_PERIODS = 3.0
@@ -69,24 +73,23 @@ class DriverSession:
             UnknownJoint: the driver moves a joint without limits.
         """
         self.driver = driver
-        self.config = config or SessionConfig()
+        self.config = config = config or SessionConfig()
         limits = limits.select(driver.joint_names)
-        self.limits = replace(limits, velocity=limits.velocity * self.config.speed)
+        self.limits = replace(limits, velocity=limits.velocity * config.speed)
         self._limiter = OnlineLimiter(self.limits)
         self._n = len(driver.joint_names)
-        resampling = ResamplerSettings(latency=self.config.command_latency)
+        resampling = ResamplerSettings(latency=config.command_latency)
         position_limits = self.limits.lower, self.limits.upper
         self._tracks = ReferenceTracks(self.limits.velocity, resampling, position_limits)
-        self._wanted = self.config.auto_enable
+        self._wanted = config.auto_enable
         self._command_ns: int | None = None
         self._tried_ns: int | None = None
         period = 1.0 / driver.rate
         longest = max(MAX_PERIODS * period, driver.extrapolation)
-        self._cycles = LateCycles(self.limits, period, longest, self.config.max_delay)
+        self._cycles = LateCycles(self.limits, period, longest, config.max_delay)
         self._speed, self._acceleration = np.zeros(self._n), np.zeros(self._n)
         """Velocities and accelerations of the references in the last cycle."""
-        self._followed: tuple[int, Array] | None = None
-        """Time [ns] and positions of the reference in the previous cycle."""
+        self._jumps = JumpCheck(self.limits, config.max_jump, config.command_timeout)
         self._missed = 0
         self.state = SessionState.DISCONNECTED
         self.fault = ""
@@ -100,16 +103,6 @@ class DriverSession:
         self.max_deviation = 0.0
         """Max distance of references and measured positions since the last report [rad or m]."""
 
-    @property
-    def reference(self) -> Array:
-        """Last sent positions [rad or m], shape (n,)."""
-        return self._limiter.position.copy()
-
-    @property
-    def reference_velocity(self) -> Array:
-        """Last sent velocities [rad/s or m/s], shape (n,)."""
-        return self._limiter.velocity.copy()
-
     def command(self, now_ns: int, stamp_ns: int, sample: StreamSample) -> None:
         """Add a reference.
 
@@ -122,8 +115,13 @@ class DriverSession:
             InvalidCommand: a channel that the driver does not have, or an implausible stamp.
         """
         named = np.isfinite(sample.position) | np.isfinite(sample.velocity)
-        if np.isfinite(sample.effort[~named]).any() and "effort" not in self.driver.modes:
-            raise InvalidCommand("effort command without positions: the driver has no effort mode")
+        by_effort = np.isfinite(sample.effort) & ~named
+        if by_effort.any():
+            joint = self.driver.joint_names[int(np.argmax(by_effort))]
+            raise InvalidCommand(
+                f"effort command without a position or velocity of {joint}: drivers use efforts as "
+                "feed-forward only"
+            )
         by_velocity = named & ~np.isfinite(sample.position)
         if by_velocity.any() and "velocity" not in self.driver.modes:
             joint = self.driver.joint_names[int(np.argmax(by_velocity))]
@@ -131,7 +129,7 @@ class DriverSession:
                 f"velocity command without a position of {joint}: the driver has no velocity mode"
             )
         age = (now_ns - stamp_ns) * 1e-9
-        if not abs(age) <= 0.5:
+        if not abs(age) <= MAX_AGE:
             side = "old" if age > 0.0 else "ahead"
             raise InvalidCommand(
                 f"the stamp of a reference is {abs(age):.1f} s {side}; the clocks of controller "
@@ -151,19 +149,28 @@ class DriverSession:
         Returns:
             The measured state of this cycle; None if it could not be read.
         """
-        if self.state is SessionState.DISCONNECTED and not self._connect(now_ns):
-            return None
-        reading = self._read()
+        connected = self.state is not SessionState.DISCONNECTED or self._connect(now_ns)
+        reading = self._read() if connected else None
         try:
             if self.state in (SessionState.ENABLED, SessionState.HOLDING):
                 self._advance(now_ns)
             elif reading is not None:
                 self._try_enable(now_ns, reading)
-        except LinkLost as error:
-            self._disconnect(str(error))
+            else:
+                self._tracks.sample(now_ns)  # discards older references
         except DriverFault as error:
-            self._hold(str(error))
+            self._fail(error)
         return reading
+
+    def clock_jumped(self) -> None:
+        """Forget all references: their stamps are of another time. The robot brakes until the next.
+
+        Call it when the clock of the stamps was set.
+        """
+        self._tracks.clear()
+        self._cycles.reset()
+        self._jumps.reset()
+        self._command_ns = self._tried_ns = None
 
     def enable(self) -> None:
         """Enable the drives as soon as the references agree with the measured positions.
@@ -181,15 +188,22 @@ class DriverSession:
         """Disable the drives. An arm without brakes sinks.
 
         Raises:
-            DriverFault: the robot rejects the request.
+            DriverFault: the robot rejects the request; it is held until a reset.
         """
         self._wanted = False
-        if self.state is not SessionState.DISCONNECTED and not self.config.dry_run:
+        if self.state is SessionState.DISCONNECTED or self.config.dry_run:
+            return
+        try:
             self.driver.disable()
-            self.state, self.waiting = SessionState.MONITORING, "disabled"
+        except DriverFault as error:
+            self._fail(error)
+            raise
+        self.state, self.waiting = SessionState.MONITORING, "disabled"
 
     def reset(self) -> str:
         """Acknowledge a fault; the robot is enabled again at its current position.
+
+        Without a fault, the motion of an enabled robot continues.
 
         Returns:
             The next step, as text.
@@ -197,8 +211,11 @@ class DriverSession:
         Raises:
             DriverFault: the fault is still present.
         """
+        if self.state is SessionState.ENABLED:
+            return "there is no fault; the robot is enabled"
         if self.state is not SessionState.DISCONNECTED:
-            self.driver.clear_faults()
+            if not self.config.dry_run:
+                self.driver.clear_faults()
             reading = self.driver.read()
             if reading.faults:
                 raise DriverFault(f"the fault is still present: {', '.join(reading.faults)}")
@@ -217,15 +234,14 @@ class DriverSession:
         """
         if self.state is SessionState.DISCONNECTED:
             return
-        try:
+        # An unresponsive robot cannot be stopped by software.
+        with contextlib.suppress(DriverFault):
             if self.state is SessionState.ENABLED:
                 self.driver.hold()
+        with contextlib.suppress(DriverFault):
             if release and not self.config.dry_run:
                 self.driver.disable()
-        except DriverFault:
-            pass  # An unresponsive robot cannot be stopped by software.
-        self.driver.close()
-        self.state, self.waiting = SessionState.DISCONNECTED, "closed"
+        self._end_connection("closed")
 
     # ---- internal
 
@@ -251,10 +267,7 @@ class DriverSession:
             self.failed_reads += 1
             if self._missed > self.config.max_missed_reads:
                 self.reading = None
-                if isinstance(error, LinkLost):
-                    self._disconnect(str(error))
-                else:
-                    self._hold(str(error))
+                self._fail(error)
             return None
         self._missed, self.reading = 0, reading
         if reading.faults and self.state is SessionState.ENABLED:
@@ -272,6 +285,7 @@ class DriverSession:
             return
         self._limiter.reset(reading.position)
         self._cycles.reset()
+        self._jumps.reset()
         self._speed, self._acceleration = np.zeros(self._n), np.zeros(self._n)
         self.driver.enable(reading.position)
         self.state, self.waiting = SessionState.ENABLED, ""
@@ -307,24 +321,24 @@ class DriverSession:
         sample = self._tracks.sample(time_ns)
         by_velocity = np.ones(self._n, dtype=np.bool_)
         goal, speed = limiter.position.copy(), np.zeros(self._n)
-        last, self._followed = self._followed, None
-        if self.state is SessionState.ENABLED and sample is not None:
-            if self._fresh(now_ns):
-                self.waiting = self._jump(sample, last, now_ns, dt)
-                if self.waiting:
-                    self._hold(self.waiting)
-                else:
-                    positioned = np.isfinite(sample.position)
-                    by_velocity = ~positioned
-                    goal = np.where(positioned, sample.position, goal)
-                    speed = cycles.rate * np.nan_to_num(sample.velocity)
-            else:
+        effort = np.full(self._n, math.nan)
+        if self.state is not SessionState.ENABLED or sample is None or not self._fresh(now_ns):
+            self._jumps.reset()
+            if self.state is SessionState.ENABLED:
                 self.waiting = f"references: none for {self.config.command_timeout:g} s; braked"
+        elif jump := self._jumps.check(sample.position, limiter.position, now_ns, dt):
+            self._hold(jump)
+        else:
+            self.waiting = ""
+            positioned = np.isfinite(sample.position)
+            by_velocity = ~positioned
+            goal = np.where(positioned, sample.position, goal)
+            speed = cycles.rate * np.nan_to_num(sample.velocity)
+            effort = sample.effort
         self._move(by_velocity, goal, speed, dt)
         # Joints that are driven by velocity have no position reference.
         driven = by_velocity & ("velocity" in self.driver.modes) & self._wheels(sample)
         position = np.where(driven, math.nan, limiter.position)
-        effort = np.full(self._n, math.nan) if sample is None else sample.effort
         self.driver.write(StreamSample(position, limiter.velocity.copy(), effort))
 
     def _wheels(self, sample: StreamSample | None) -> Mask:
@@ -342,36 +356,6 @@ class DriverSession:
         if on_stream.any():
             limiter.put(on_stream, sample)
 
-    def _jump(
-        self, sample: StreamSample, last: tuple[int, Array] | None, now_ns: int, dt: float
-    ) -> str:
-        """Return a description of a jump of the references, empty if there is none.
-
-        In a late cycle the references advance further, which is not a jump.
-        """
-        longest = self.config.command_timeout
-        before, elapsed = self._limiter.position, dt
-        if last is not None:
-            before = last[1]
-            elapsed = min(max((now_ns - last[0]) * 1e-9, dt), longest)
-        self._followed = (now_ns, sample.position)
-        return self._beyond("jumped", before, sample.position, elapsed) or self._beyond(
-            "ran away", self._limiter.position, sample.position, max(longest, dt)
-        )
-
-    def _beyond(self, verb: str, before: Array, after: Array, duration: float) -> str:
-        """Return the reference that is farther than reachable within a duration [s], as text."""
-        apart = np.abs(np.nan_to_num(after - before))
-        velocity = np.where(np.isfinite(self.limits.velocity), self.limits.velocity, 0.0)
-        allowed = self.config.max_jump + velocity * duration
-        i = int(np.argmax(apart - allowed))
-        if apart[i] <= allowed[i]:
-            return ""
-        return (
-            f"the reference of {self.driver.joint_names[i]} {verb} from {before[i]:.4f} to "
-            f"{after[i]:.4f} ({apart[i]:.3f}; allowed are {allowed[i]:.3f})"
-        )
-
     def _hold(self, why: str) -> None:
         """Stop the robot until a reset; if it is not enabled, only set the waiting condition."""
         if self.state is not SessionState.ENABLED:
@@ -387,10 +371,21 @@ class DriverSession:
         except DriverFault as error:
             self.fault = f"{why}; the command to hold failed: {error}"
 
+    def _fail(self, error: DriverFault) -> None:
+        """Hold the robot, or close a lost connection."""
+        if isinstance(error, LinkLost):
+            self._disconnect(str(error))
+        else:
+            self._hold(str(error))
+
     def _disconnect(self, why: str) -> None:
         if self.state is not SessionState.MONITORING:
             self.fault = self.fault or why
-        self.waiting = why
-        self.reading = None
+        self._end_connection(why)
+
+    def _end_connection(self, why: str) -> None:
+        """Close the connection; measured state and references are not valid any more."""
         self.driver.close()
-        self.state = SessionState.DISCONNECTED
+        self._tracks.clear()
+        self.reading = self._command_ns = None
+        self.state, self.waiting = SessionState.DISCONNECTED, why

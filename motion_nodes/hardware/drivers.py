@@ -90,7 +90,7 @@ def _driver_class(name: str) -> type[RobotDriver]:
         else:
             module, _, attribute = _OWN[name].partition(":")
             found = getattr(importlib.import_module(module), attribute)
-    except ImportError as error:
+    except (ImportError, AttributeError) as error:
         raise InvalidConfig(f"driver '{name}' cannot be loaded: {error}") from None
     if not (isinstance(found, type) and issubclass(found, RobotDriver)):
         raise InvalidConfig(f"entry point '{name}' of {GROUP} is not a subclass of RobotDriver")

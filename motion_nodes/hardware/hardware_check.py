@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from motion_nodes.hardware.robot_driver import CheckResult, DriverFault, RobotDriver
+from motion_nodes.hardware.robot_driver import CheckResult, DriverFault, LinkLost, RobotDriver
 from motion_nodes.model.limits import JointLimits
 
 READS = 50
@@ -28,7 +28,7 @@ def check_robot(driver: RobotDriver, limits: JointLimits) -> list[CheckResult]:
         driver.connect()
     except DriverFault as error:
         return [CheckResult("connection", False, str(error))]
-    results = [CheckResult("connection", True, f"{len(driver.joint_names)} joints answer")]
+    results = [CheckResult("connection", True, f"{len(driver.joint_names)} joints respond")]
     try:
         results += [_read_rate(driver), *_positions(driver, limits), *driver.check()]
     except DriverFault as error:
@@ -36,22 +36,31 @@ def check_robot(driver: RobotDriver, limits: JointLimits) -> list[CheckResult]:
     return results
 
 
-def show_motion(driver: RobotDriver, say: Callable[[str], None]) -> None:
+def show_motion(driver: RobotDriver, report: Callable[[str], None]) -> None:
     """Report which joint moves in which direction, for a robot that is moved by hand.
 
     Args:
         driver: connected.
-        say: called with each line; KeyboardInterrupt ends it.
+        report: called with each line; KeyboardInterrupt ends it.
+
+    Raises:
+        LinkLost: the robot does not respond any more.
+        DriverFault: the first answer is damaged; later ones are left out.
     """
-    say("move one joint at a time in its positive direction; Ctrl-C ends")
+    report("move one joint at a time in its positive direction; Ctrl-C ends")
     try:
-        last = driver.read().position
+        last = driver.read().position.copy()
         while True:
             time.sleep(0.1)
-            now = driver.read().position
+            try:
+                now = driver.read().position
+            except LinkLost:
+                raise
+            except DriverFault:
+                continue
             for i in np.flatnonzero(np.abs(now - last) > MOVED).tolist():
                 sign = "+" if now[i] > last[i] else "-"
-                say(f"  {driver.joint_names[i]}: {sign}  {now[i]:.3f}")
+                report(f"  {driver.joint_names[i]}: {sign}  {now[i]:.3f}")
                 last[i] = now[i]
     except KeyboardInterrupt:
         return

@@ -11,17 +11,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.control.stream_pieces import StreamSample
-from motion_nodes.errors import MotionError
+from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.robot_yaml import DriveMode
+from motion_nodes.model.yaml_schema import decode
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 
 
 class DriverFault(MotionError):
@@ -34,7 +36,11 @@ class LinkLost(DriverFault):
 
 @dataclass(frozen=True, eq=False)
 class RobotReading:
-    """Measured state of a driver's joints, in the order of its ``joint_names``."""
+    """Measured state of a driver's joints, in the order of its ``joint_names``.
+
+    Raises:
+        DriverFault: arrays of different shapes, or a position or velocity that is not finite.
+    """
 
     position: Array
     """[rad or m], shape (n,)."""
@@ -44,6 +50,16 @@ class RobotReading:
     """[N m or N], shape (n,); NaN if not measured."""
     faults: tuple[str, ...] = ()
     """Faults reported by the robot, in the vendor's text; empty if there are none."""
+
+    def __post_init__(self) -> None:
+        """Validate the numbers."""
+        if not self.position.shape == self.velocity.shape == self.effort.shape:
+            raise DriverFault(
+                f"the driver returned positions of shape {self.position.shape}, velocities of "
+                f"{self.velocity.shape} and efforts of {self.effort.shape}; shapes must be equal"
+            )
+        if not (np.isfinite(self.position).all() and np.isfinite(self.velocity).all()):
+            raise DriverFault("the robot sent positions or velocities that are not finite")
 
 
 @dataclass(frozen=True)
@@ -68,6 +84,26 @@ class DriverOptions:
     """Calibration file."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The block ``hardware.settings`` of robot.yaml; each driver has its own fields."""
+
+    def decoded(self, kind: type[T], robot: Robot, *, calibrated: bool = False) -> T:
+        """Return the settings as a dataclass of the driver.
+
+        Args:
+            kind: the dataclass.
+            robot: the robot, for errors.
+            calibrated: whether the driver reads a calibration file.
+
+        Raises:
+            InvalidDescription: unusable settings.
+            InvalidConfig: a calibration file for a driver without one.
+        """
+        if self.calibration and not calibrated:
+            raise InvalidConfig(
+                f"calibration file '{self.calibration}' is given, but the driver of {robot.name} "
+                "reads none",
+                field="calibration",
+            )
+        return decode(dict(self.settings), kind, f"{robot.name}, hardware.settings")
 
 
 class RobotDriver(ABC):
@@ -139,7 +175,10 @@ class RobotDriver(ABC):
         """
 
     def hold(self) -> None:  # noqa: B027
-        """Hold the robot after a fault; called once. Default: no command is sent."""
+        """Called once at a fault, before the references that brake the robot, and at the end.
+
+        For robots that brake by themselves and ignore further references. Default: no command.
+        """
 
     @abstractmethod
     def disable(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import termios
 import time
 from typing import Any
 
@@ -47,13 +48,8 @@ class SerialPort:
         try:
             self._port = serial.Serial(self._device, self._baud_rate, timeout=0.0, exclusive=True)
             self._port.reset_input_buffer()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, termios.error) as error:
             raise DriverFault(f"{self._device} cannot be opened: {_advice(error)}") from None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the port is open."""
-        return self._port is not None
 
     def write(self, data: bytes) -> None:
         """Send bytes.

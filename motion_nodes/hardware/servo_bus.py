@@ -7,25 +7,51 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.hardware.robot_driver import CheckResult, DriverFault, LinkLost
+from motion_nodes.hardware.robot_driver import Array, CheckResult, DriverFault, LinkLost
 from motion_nodes.hardware.serial_port import SerialPort
 
 REPLY_TIMEOUT = 0.02
 """Max time to wait for the next bytes of an answer [s]; USB adapters buffer for up to 16 ms. The
 timeout of a request with all its answers is five times as long."""
 MAX_ID = 252
+MAX_FIRST_STEP = 0.05
+"""Max step of a servo to its first goal [rad of the servo]."""
 
 
 def check_servo_ids(ids: Mapping[str, int]) -> None:
     """Check the ids of servos by joint.
 
     Raises:
-        InvalidConfig: an id out of range.
+        InvalidConfig: no servo, an id out of range, or two joints with the same servo.
     """
+    if not ids or len(set(ids.values())) < len(ids):
+        raise InvalidConfig("each joint needs a servo id of its own", field="ids")
     for joint, servo in ids.items():
         if not 0 <= servo <= MAX_ID:
             raise InvalidConfig(f"the id of {joint} is {servo}; allowed are 0 to {MAX_ID}")
+
+
+def check_first_goals(joints: Sequence[str], measured: Array, goals: Array) -> None:
+    """Check that servos remain where they are when their torque is switched on.
+
+    Args:
+        joints: names.
+        measured: measured positions [rad of the servo], shape (n,).
+        goals: first goals, within the range of each servo [rad of the servo], shape (n,).
+
+    Raises:
+        DriverFault: a servo is outside its range; it would move to the end at full speed.
+    """
+    beyond = np.abs(measured - goals)
+    i = int(np.argmax(beyond))
+    if not beyond[i] <= MAX_FIRST_STEP:
+        raise DriverFault(
+            f"{joints[i]} is {beyond[i]:.2f} rad of its servo outside the servo's position range; "
+            "move it inside by hand, or calibrate it"
+        )
 
 
 def supply_results(joint: str, volts: float, celsius: float, hot: float) -> list[CheckResult]:

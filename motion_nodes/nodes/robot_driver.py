@@ -10,6 +10,7 @@ from control_msgs.msg import SpeedScalingFactor
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
+from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.hardware.driver_session import DriverSession, SessionState
 from motion_nodes.hardware.drivers import make_driver
@@ -80,8 +81,8 @@ class RobotDriverNode(RobotNode[RobotDriverParams]):
         names = self._driver.joint_names
         config = settings_from(self.params, SessionConfig)
         self.session = DriverSession(self._driver, self.robot.limits, config)
-        self._channels = JointChannels(names, self.robot.name)
-        self._columns = {name: i for i, name in enumerate(names)}
+        self._channels = JointChannels(self.robot.joint_names, self.robot.name)
+        self._indices = self.robot.indices(names)
         self._commands = self.poll(JointState, "joint_command", qos.REFERENCES)
         self._writer = JointStateWriter(self.advertise(JointState, "joint_states"), names,
                                         effort=True)  # fmt: skip
@@ -107,6 +108,10 @@ class RobotDriverNode(RobotNode[RobotDriverParams]):
             self._scaled_at = now_ns * 1e-9
             self._scaling.publish(SpeedScalingFactor(factor=self.params.speed))
         self._log_changes()
+
+    def time_jumped(self, before: float, after: float) -> None:
+        """Forget references with stamps of the old time; the robot brakes until the next."""
+        self.session.clock_jumped()
 
     def halt(self) -> None:
         """Hold the robot, or release it, and close the connection."""
@@ -138,23 +143,11 @@ class RobotDriverNode(RobotNode[RobotDriverParams]):
     def _take_commands(self, now_ns: int) -> None:
         for message in self._commands.all():
             try:
-                sample = self._channels.read(self._own(message))
-                self.session.command(now_ns, stamp_ns(message) or now_ns, sample)
+                sample = self._channels.read(message)
+                own = StreamSample(*(values[self._indices] for values in sample))
+                self.session.command(now_ns, stamp_ns(message) or now_ns, own)
             except (InvalidCommand, UnknownJoint) as error:
                 self.warn("command", f"joint_command ignored: {error}")
-
-    def _own(self, message: JointState) -> JointState:
-        """Return the part of a command for the joints that the driver moves."""
-        foreign = [n for n in message.name if n not in self._columns]
-        if not foreign or any(n not in self.robot.joint_names for n in foreign):
-            return message
-        kept = [i for i, name in enumerate(message.name) if name in self._columns]
-        part = JointState(header=message.header, name=[message.name[i] for i in kept])
-        for channel in ("position", "velocity", "effort"):
-            values = getattr(message, channel)
-            if len(values) == len(message.name):
-                setattr(part, channel, [values[i] for i in kept])
-        return part
 
     def _condition(self) -> str:
         """Return why there is no connection, or what a connected driver waits for."""

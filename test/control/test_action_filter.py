@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -83,3 +85,16 @@ def test_what_it_does_not_accept() -> None:
     for settings in ({"rate": 0.0}, {"rate": np.nan}, {"rate": 30.0, "speed": 1.5}):
         with pytest.raises(InvalidConfig):
             ActionFilter(LIMITS, **settings)
+
+
+@pytest.mark.parametrize("unlimited", [("acceleration",), ("jerk",), ("acceleration", "jerk")])
+def test_robots_without_limits_of_acceleration_or_jerk(unlimited: tuple[str, ...]) -> None:
+    limits = replace(LIMITS, **dict.fromkeys(unlimited, np.full(6, np.inf)))
+    made = ActionFilter(limits, RATE, check_step=STEP)
+    made.start(ROBOT.named_state("ready"))
+    wanted = ROBOT.named_state("ready").copy()
+    wanted[0] += 0.05
+    sent = made.propose(wanted, 1.0 / RATE)
+    assert np.isfinite(sent.way).all()
+    # One period passes until a hold is sent.
+    assert sent.way[-1, 0] >= wanted[0] + sent.velocity[0] / RATE - 1e-9

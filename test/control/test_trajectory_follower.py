@@ -74,7 +74,7 @@ def test_with_goal_time_being_late_ends_it():
     follow = follower(path=0.0, goal_time=0.5)
     status = run(follow, lambda s, t: (s.position + 0.05, s.velocity))
     assert status is FollowStatus.GOAL_TOLERANCE_VIOLATED
-    assert "0.5 s after the end, position of joint a is off by 0.05" in follow.text
+    assert "0.5 s after the end: position of joint a is off by 0.05" in follow.text
 
 
 def test_a_delay_waits_and_a_negative_one_begins_inside():

@@ -101,6 +101,8 @@ class FakeDynamixelBus(SerialFake):
         """Sent before the next answer."""
         self.echo = False
         """Sends back what it receives, as some adapters do."""
+        self.written = 0
+        """Number of packets that write to several servos."""
         self._heard = 0.0
         super().__init__()
 
@@ -126,6 +128,7 @@ class FakeDynamixelBus(SerialFake):
     def _handle(self, target: int, instruction: int, given: bytes) -> None:
         first, second = (int.from_bytes(given[i : i + 2], "little") for i in (0, 2))
         if instruction == 0x83:
+            self.written += 1
             for at in range(4, len(given), second + 1):
                 if servo := self.servos.get(given[at]):
                     servo.write(first, given[at + 1 : at + 1 + second])

@@ -27,6 +27,7 @@ class FakeServo:
     torque: bool = False
     error: int = 0
     silent: bool = False
+    mode: int = 0
     offset: int = 0
     low: int = 0
     high: int = COUNTS - 1
@@ -47,7 +48,7 @@ class FakeServo:
             word = (1 << sign | -value) if value < 0 else value
             return word & 0xFF, word >> 8
 
-        table: dict[int, int] = {40: int(self.torque), 62: 120, 63: 30}
+        table: dict[int, int] = {33: self.mode, 40: int(self.torque), 62: 120, 63: 30}
         for first, value, sign in (
             (9, self.low, 15), (11, self.high, 15), (31, self.offset, 11),
             (56, round(self.position), 15), (58, round(self.speed), 15), (60, 0, 10),

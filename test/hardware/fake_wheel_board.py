@@ -18,6 +18,8 @@ class FakeWheelBoard(SerialFake):
     def __init__(self) -> None:
         self.positions, self.velocities = [0.0, 0.0], [0.0, 0.0]
         self.flags = 0
+        self.commands: list[float] = []
+        """Velocities of the left wheel that were received [counts/s]."""
         self.enabled = self.damaged = False
         self._heard = -math.inf
         super().__init__()
@@ -27,15 +29,16 @@ class FakeWheelBoard(SerialFake):
             self.velocities = [0.0, 0.0]
             self.flags |= 1
         for i in range(2):
-            self.positions[i] += self.velocities[i] * dt
+            self.positions[i] += self.enabled * self.velocities[i] * dt
 
     def take(self, buffer: bytearray) -> None:
         while (found := take_line(buffer)) is not None:
             self._handle(found.split(b"*")[0].split())
 
     def _handle(self, words: list[bytes]) -> None:
-        if words[0] == b"W" and self.enabled:
+        if words[0] == b"W":
             self.velocities = [float(word) for word in words[1:]]
+            self.commands.append(self.velocities[0])
             self._heard = self.clock
             self.flags &= ~1
         elif words[0] == b"E":

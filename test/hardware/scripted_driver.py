@@ -28,7 +28,7 @@ class ScriptedDriver(RobotDriver):
         self.enabled = self.connected = False
         self.faults: tuple[str, ...] = ()
         self.broken: type[DriverFault] | None = None
-        self.held = 0
+        self.held = self.cleared = 0
 
     @classmethod
     def create(cls, robot: Robot, options: DriverOptions) -> ScriptedDriver:
@@ -57,6 +57,9 @@ class ScriptedDriver(RobotDriver):
 
     def disable(self) -> None:
         self.enabled = False
+
+    def clear_faults(self) -> None:
+        self.cleared += 1
 
     def close(self) -> None:
         self.connected = False

@@ -204,6 +204,35 @@ def test_silent_servo_is_named(bus: FakeDynamixelBus) -> None:
         driver_of(bus, reply_timeout=0.05).connect()
 
 
+def test_no_torque_outside_the_position_limits(
+    bus: FakeDynamixelBus, driver: DynamixelDriver
+) -> None:
+    # The servo would move to its limit at full speed.
+    servo = bus.servos[13]
+    servo.low, servo.high = 1000, 3000
+    servo.position = 3400.0
+    driver.connect()
+    with pytest.raises(DriverFault, match="elbow_flex"):
+        driver.enable(driver.read().position)
+    assert not any(servo.torque for servo in bus.servos.values())
+    servo.position = 3005.0
+    driver.enable(driver.read().position)
+    assert servo.torque
+
+
+def test_without_a_watchdog_only_goals_are_written(bus: FakeDynamixelBus) -> None:
+    driver = driver_of(bus, watchdog=0.0)
+    driver.connect()
+    driver.enable(driver.read().position)
+    driver.read()
+    written = bus.written
+    for _ in range(5):
+        driver.write(StreamSample(np.zeros(N), np.zeros(N), np.full(N, np.nan)))
+        driver.read()
+    assert bus.written == written + 5
+    driver.close()
+
+
 def test_other_operating_modes_are_refused(bus: FakeDynamixelBus, driver: DynamixelDriver) -> None:
     bus.servos[12].mode = 1
     with pytest.raises(DriverFault, match="shoulder_lift"):

@@ -74,7 +74,7 @@ def test_driver_of_the_page(device: str, tmp_path: Path, monkeypatch: pytest.Mon
     sys.modules.pop("line_driver_of_the_page", None)
 
 
-@pytest.mark.parametrize("target", ["no_such_module:X", "json:loads"])
+@pytest.mark.parametrize("target", ["no_such_module:X", "json:loads", "json:no_such_driver"])
 def test_entry_points_that_are_no_drivers(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import termios
 from collections.abc import Iterator
 
 import numpy as np
@@ -106,6 +107,39 @@ def test_torque_comes_with_the_measured_goal(bus: FakeFeetechBus, driver: RobotD
     for servo, position in zip(bus.servos.values(), before, strict=True):
         assert servo.torque
         assert abs(servo.goals[0][1] - position) <= 1
+
+
+@pytest.mark.parametrize("turned", [-400.0, 400.0])
+def test_no_torque_outside_the_calibrated_range(
+    bus: FakeFeetechBus, driver: RobotDriver, turned: float
+) -> None:
+    # The servo would move to the end of its range at full speed.
+    driver.connect()
+    servo = bus.servos[3]
+    servo.position = (servo.high if turned > 0.0 else servo.low) + turned
+    with pytest.raises(DriverFault, match="elbow_flex"):
+        driver.enable(driver.read().position)
+    assert not any(servo.torque for servo in bus.servos.values())
+    servo.position = servo.high + 5.0
+    driver.enable(driver.read().position)
+    assert servo.torque
+
+
+def test_a_servo_in_another_mode_is_refused(bus: FakeFeetechBus, driver: RobotDriver) -> None:
+    bus.servos[2].mode = 3  # goals would be relative
+    with pytest.raises(DriverFault, match="shoulder_lift"):
+        driver.connect()
+
+
+def test_a_reset_switches_torque_on_only_where_it_clears_a_fault(
+    bus: FakeFeetechBus, driver: RobotDriver
+) -> None:
+    driver.connect()
+    driver.clear_faults()
+    assert not any(servo.torque for servo in bus.servos.values())
+    bus.servos[3].error = 0x20
+    driver.clear_faults()
+    assert [servo.torque for servo in bus.servos.values()] == [i == 3 for i in bus.servos]
 
 
 def test_goals_are_clamped_to_the_calibrated_range(
@@ -211,6 +245,8 @@ def test_uncalibrated_arm_is_refused(bus: FakeFeetechBus, driver: RobotDriver) -
         ('{"a": {"id": 1, "homing_offset": 1e99, "range_min": 0, "range_max": 5}}', InvalidConfig),
         ('{"a": {"id": 2, "homing_offset": 0, "range_min": 0, "range_max": 5}}', InvalidConfig),
         ('{"a": 3}', InvalidConfig),
+        ('{"a": {"id": 1, "homing_offset": 0, "range_min": -90, "range_max": -5}}', InvalidConfig),
+        ('{"a": {"id": 1, "homing_offset": 0, "range_min": 0, "range_max": 5000}}', InvalidConfig),
     ],
 )
 def test_unusable_calibration_files(text: str, kind: type[Exception], tmp_path) -> None:
@@ -224,6 +260,7 @@ def test_unusable_calibration_files(text: str, kind: type[Exception], tmp_path) 
     ("settings", "kind"),
     [
         ({"ids": {"shoulder_pan": 1, "shoulder_lift": 1}}, InvalidDescription),
+        ({"ids": {}}, InvalidDescription),
         ({"ids": {"elbow": 1}}, UnknownJoint),
         ({"ids": {"shoulder_pan": 300}}, InvalidDescription),
         ({"ids": {"shoulder_pan": 1}, "rate": float("nan")}, InvalidDescription),
@@ -234,6 +271,27 @@ def test_unusable_settings(settings: dict[str, object], kind: type[Exception]) -
 
     with pytest.raises(kind):
         FeetechDriver.create(ROBOT, DriverOptions(settings=settings))
+
+
+@pytest.mark.parametrize("driver", sorted(set(available_drivers()) - {"feetech"}))
+def test_a_calibration_file_of_a_driver_without_calibration(driver: str) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        make_driver(ROBOT, driver, device="/dev/null", calibration="arm.json")
+    assert caught.value.field == "calibration"
+
+
+def test_a_port_that_disappears_while_it_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone:
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def reset_input_buffer(self) -> None:
+            raise termios.error(5, "Input/output error")
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr("serial.Serial", Gone)
+    with pytest.raises(DriverFault, match="cannot be opened"):
+        make_driver(ROBOT, device="/dev/ttyACM0").connect()
 
 
 def test_unknown_driver_names_the_known_ones() -> None:

@@ -4,12 +4,21 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hardware.fake_franky import READY, ControlError, FakeFranky, StopMotion, VersionError
+from hardware.fake_franky import (
+    READY,
+    ControlError,
+    FakeFranky,
+    FrankaError,
+    StopMotion,
+    VersionError,
+)
 from patience import wait_until
 from raised_errors import about
 
@@ -21,6 +30,7 @@ from motion_nodes.hardware.franka import arm as arm_module
 from motion_nodes.hardware.franka.arm_reader import ArmReader
 from motion_nodes.hardware.franka.driver import FrankaDriver
 from motion_nodes.hardware.franka.driver_settings import FrankaSettings
+from motion_nodes.hardware.franka.hand import FrankaHand
 from motion_nodes.hardware.franka.robot_faults import control_fault, errors_in
 from motion_nodes.hardware.hardware_check import check_robot
 from motion_nodes.hardware.robot_driver import DriverFault, LinkLost
@@ -359,3 +369,48 @@ def test_a_hand_that_does_not_answer_is_a_fault(
     monkeypatch.setattr("motion_nodes.hardware.franka.hand.READ_TIMEOUT", 0.1)
     rig.until(lambda: "UDP receive: Timeout" in rig.session.fault, "the fault")
     assert rig.session.state is SessionState.HOLDING
+
+
+def test_a_reset_connects_a_lost_hand_again(
+    driver: FrankaDriver, franky: FakeFranky, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(driver)
+    rig.enable()
+    monkeypatch.setattr("motion_nodes.hardware.franka.hand.READ_TIMEOUT", 0.2)
+    franky.hand_dead = True
+    rig.until(lambda: bool(rig.session.fault), "the fault")
+    with pytest.raises(DriverFault, match="Hand"):
+        rig.session.reset()
+    franky.hand_dead, franky.width = False, 0.05
+    rig.session.reset()
+    rig.until(lambda: rig.session.reading.position[7] == pytest.approx(0.025), "its width")
+
+
+def test_a_thread_blocked_by_the_hand_has_no_effect_after_a_new_connection() -> None:
+    gate, blocked = threading.Event(), threading.Event()
+
+    class First:
+        reads = 0
+
+        @property
+        def width(self) -> float:
+            self.reads += 1
+            if self.reads > 1:
+                blocked.set()
+                gate.wait(60.0)
+            return 0.01
+
+    grippers = iter([First(), SimpleNamespace(width=0.05)])
+    franky = SimpleNamespace(Exception=FrankaError, Gripper=lambda host: next(grippers))
+    hand = FrankaHand(franky, "", 20.0, 0.1)
+    before = set(threading.enumerate())
+    hand.open()
+    (thread,) = set(threading.enumerate()) - before
+    assert blocked.wait(60.0)
+    hand.close()
+    hand.open()
+    gate.set()
+    thread.join(60.0)
+    assert not thread.is_alive()
+    assert hand.width == 0.05
+    hand.close()

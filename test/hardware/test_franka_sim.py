@@ -164,7 +164,7 @@ def test_check_finds_arm_and_hand(simulator: Simulator) -> None:
     driver = FrankaDriver(ROBOT, simulator.host, settings, franky)
     results = {result.what: result for result in check_robot(driver, ROBOT.limits)}
     driver.close()
-    assert results["connection"].text == "9 joints answer"
+    assert results["connection"].text == "9 joints respond"
     assert results["model"].text == "FR3"
     assert results["robot mode"].text == "Idle"
     assert results["hand"].ok

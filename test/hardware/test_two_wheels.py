@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidDescription, UnknownJoint
+from motion_nodes.hardware.driver_session import DriverSession, SessionState
 from motion_nodes.hardware.robot_driver import DriverFault, DriverOptions, LinkLost
+from motion_nodes.hardware.serial_port import SerialPort
 from motion_nodes.hardware.two_wheels.driver import TwoWheelsDriver
 from motion_nodes.hardware.two_wheels.line_protocol import line, state_in, take_line
 from motion_nodes.model.loader import load_robot
@@ -77,6 +79,69 @@ def test_wheels_turn_and_are_measured(board: FakeWheelBoard, driver: TwoWheelsDr
     assert reading.velocity == pytest.approx([2.0, -1.0], abs=2.0 * math.pi / COUNTS)
     assert reading.position[0] / reading.position[1] == pytest.approx(-2.0, rel=0.05)
     assert not reading.faults
+
+
+def test_motors_are_enabled_at_rest(board: FakeWheelBoard, driver: TwoWheelsDriver) -> None:
+    # The board keeps the last velocity until its watchdog acts.
+    driver.enable(driver.read().position)
+    driver.write(speeds(20.0, 20.0))
+    driver.disable()
+    driver.enable(driver.read().position)
+    assert driver.read().velocity == pytest.approx([0.0, 0.0])
+
+
+def test_a_fault_brakes_the_wheels_without_a_step_and_the_end_stops_them(
+    board: FakeWheelBoard, driver: TwoWheelsDriver
+) -> None:
+    robot = load_robot("jetbot")
+    session = DriverSession(driver, robot.limits)
+    now = 10**9
+
+    def step(*, command: bool) -> None:
+        nonlocal now
+        now += 20_000_000
+        if command:
+            session.command(now, now, speeds(5.0, 5.0))
+        session.step(now)
+
+    while not board.commands or board.commands[-1] < 4.9 / (2.0 * math.pi) * COUNTS:
+        step(command=True)
+    begin = len(board.commands)
+    board.flags |= 4
+    step(command=True)
+    assert session.state is SessionState.HOLDING
+    for _ in range(50):
+        step(command=False)
+    braking = np.array(board.commands[begin:])
+    assert (np.diff(braking) <= 0.0).all()
+    assert braking[-1] == 0.0
+    board.flags &= ~4
+    session.reset()
+    while board.commands[-1] == 0.0:
+        step(command=True)
+    session.close()
+    assert board.commands[-1] == 0.0
+
+
+def test_a_lost_link_ends_the_connection_at_once(
+    driver: TwoWheelsDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def write(*_: object) -> None:
+        tried.append(1)
+        raise LinkLost("unplugged")
+
+    monkeypatch.setattr(SerialPort, "write", write)
+    with pytest.raises(LinkLost):
+        driver.connect()
+    assert len(tried) == 1
+
+
+@pytest.mark.parametrize("text", ["S " + "9" * 400 + " 0 0 0 0", "S 1 2 3 4 5" + " " * 100])
+def test_lines_that_are_too_long(text: str) -> None:
+    with pytest.raises(DriverFault):
+        state_in(line(text).strip(b"\n"))
 
 
 def test_watchdog_of_the_board_is_checked(board: FakeWheelBoard, driver: TwoWheelsDriver) -> None:

@@ -199,8 +199,8 @@ def test_check_tells_what_is_missing(
 ) -> None:
     controller.remote, controller.robot_mode = False, 5
     failed = {r.what for r in check_robot(driver, ROBOT.limits) if not r.ok}
-    assert {"programs from outside", "robot mode"} <= failed <= {
-        "programs from outside", "robot mode", "bus",
+    assert {"external programs", "robot mode"} <= failed <= {
+        "external programs", "robot mode", "bus",
     }  # fmt: skip
     assert not controller.programs
 
@@ -259,6 +259,18 @@ def test_protective_stop_is_left_by_a_reset(
     assert len(controller.programs) == 2
 
 
+def test_a_reset_without_a_fault_keeps_the_program(
+    controller: FakeUrController, driver: UniversalRobotsDriver
+) -> None:
+    rig = Rig(driver)
+    rig.follow(controller)
+    rig.session.reset()
+    programs, sent = len(controller.programs), len(controller.arm.targets)
+    rig.until(lambda: len(controller.arm.targets) > sent + 1500, "it follows")
+    assert (rig.session.state, rig.session.fault) == (SessionState.ENABLED, "")
+    assert len(controller.programs) == programs
+
+
 def test_emergency_stop_is_not_acknowledged_from_here(
     controller: FakeUrController, driver: UniversalRobotsDriver
 ) -> None:
@@ -297,7 +309,7 @@ def test_commands_that_stay_away_brake_the_arm(
         time.sleep(0.01)
     assert controller.arm.outputs[25] == 2
     rig.reach(SessionState.HOLDING)
-    assert "stayed away" in rig.session.fault
+    assert "max_silence" in rig.session.fault
 
 
 def test_robot_that_is_not_ready_says_what_to_do(

@@ -88,7 +88,7 @@ def test_stopped_on_the_way(arm, robot):
     call = arm.follow(smooth({J1: 0.6}, 1.0), path_tolerance=tolerances([J1], 0.15))
     status, result = call.result()
     assert (status, result.error_code) == (ABORTED, Codes.PATH_TOLERANCE_VIOLATED)
-    assert f"on the way, position of joint {J1} is off by" in result.error_string
+    assert f"path tolerance violated: position of joint {J1} is off by" in result.error_string
     assert "tolerance 0.15" in result.error_string
     # It gave up on the way, not at its end.
     arm.rest()
@@ -102,7 +102,8 @@ def test_short_of_the_goal_after_the_goal_time(arm, robot):
     status, result = call.result()
     assert (status, result.error_code) == (ABORTED, Codes.GOAL_TOLERANCE_VIOLATED)
     assert result.error_string == (
-        f"0.4 s after the end, position of joint {J1} is off by 0.2, tolerance 0.01"
+        f"goal tolerance violated 0.4 s after the end: position of joint {J1} is off by 0.2, "
+        "tolerance 0.01"
     )
     assert time.monotonic() - begin > 0.8
 
@@ -131,7 +132,9 @@ def test_no_goal_time_waits_as_long_as_it_takes(arm, robot):
         robot.blocked[J1] = (-0.1, 0.31)
         status, result = arm.follow(smooth({J1: 0.5}, 0.4), path_tolerance=ANY).result()
         assert (status, result.error_code) == (ABORTED, Codes.GOAL_TOLERANCE_VIOLATED)
-        assert result.error_string.startswith("0.2 s after the end, "), "0 is the default"
+        assert result.error_string.startswith("goal tolerance violated 0.2 s after the end: "), (
+            "0 is the default"
+        )
     finally:
         assert arm.client.set_parameters(CONTROLLER, constraints__goal_time=5.0).successful
 

@@ -196,7 +196,9 @@ def test_path_tolerance_violated(arm):
     call = arm.follow(smooth(by(0.8, J1, J2), 1.5), path_tolerance=tolerances([J2], 1e-4))
     status, result = call.result()
     assert (status, result.error_code) == (ABORTED, Codes.PATH_TOLERANCE_VIOLATED)
-    assert result.error_string.startswith(f"on the way, position of joint {J2} is off by ")
+    assert result.error_string.startswith(
+        f"path tolerance violated: position of joint {J2} is off by "
+    )
     assert "tolerance 0.0001" in result.error_string
     rested = arm.rest()
     assert rested[J1] < HOME[J1] + 0.7, "all joints of the goal stop"

@@ -56,8 +56,6 @@ class ImpedanceStatus:
     """Estimated wrench of the environment on the tool [N, N m], shape (6,)."""
     energy: float
     """Energy that spring and damper have dissipated [J]; negative: generated."""
-    saturated: bool
-    """Whether a limit of force, torque, effort or effort rate is active."""
 
 
 class _Spring(NamedTuple):
@@ -254,17 +252,13 @@ class CartesianImpedance:
         D = axes @ self._damping(axes.T @ state.inertia @ axes) @ axes.T
         damper = (D + extra * np.eye(6)) @ (self._filter.twist - state.twist)
         self._passivity.note(spring.wrench - D @ state.twist, spring.stored or 0.0, state.twist)
-        push, push_limited = self._push(external, axes, dt)
-        wrench = spring.wrench + damper + push
+        wrench = spring.wrench + damper + self._push(external, axes, dt)
         wanted = state.J.T @ wrench + state.nullspace @ self._posture_efforts(state)
         wanted += self._limit_efforts(state) + state.bias
-        tau = self._limited_efforts(wanted, dt)
-        saturated = spring.stored is None or push_limited or not np.array_equal(tau, wanted)
         self.status = ImpedanceStatus(
-            self._filter.pose, state.X_BT, spring.error, wrench, external,
-            self._passivity.energy, saturated,
-        )  # fmt: skip
-        return tau
+            self._filter.pose, state.X_BT, spring.error, wrench, external, self._passivity.energy
+        )
+        return self._limited_efforts(wanted, dt)
 
     # ---- internals
 
@@ -336,12 +330,12 @@ class CartesianImpedance:
         damping = 2.0 * np.sqrt(LIMIT_STIFFNESS * np.diag(state.M)) * (beyond != 0.0)
         return np.asarray(LIMIT_STIFFNESS * beyond - damping * state.v)
 
-    def _push(self, external: Array, axes: Array, dt: float) -> tuple[Array, bool]:
+    def _push(self, external: Array, axes: Array, dt: float) -> Array:
         """Return the desired wrench, corrected along the axes of force control."""
         s = self.settings
         forced = self._forced
         if not forced.any():  # the settings may have changed
-            return _limited(self._wrench, s.max_force, s.max_torque)
+            return _limited(self._wrench, s.max_force, s.max_torque)[0]
         wanted, exerted = axes.T @ self._wrench, -(axes.T @ external)
         touching = forced & (np.abs(exerted) > IN_CONTACT * np.abs(wanted)) & (wanted != 0.0)
         # Without contact the integral decays; otherwise it could prevent a new contact.
@@ -349,8 +343,7 @@ class CartesianImpedance:
         bound = np.abs(wanted)
         self._pushed = (self._pushed + s.force_gain * dt * error).clip(-bound, bound)
         self._pushed[~forced] = 0.0
-        push, limited = _limited(axes @ (wanted + self._pushed), s.max_force, s.max_torque)
-        return push, limited
+        return _limited(axes @ (wanted + self._pushed), s.max_force, s.max_torque)[0]
 
     def _limited_efforts(self, wanted: Array, dt: float) -> Array:
         bound = self.limits.effort

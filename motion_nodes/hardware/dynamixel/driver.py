@@ -13,9 +13,9 @@ import time
 import numpy as np
 
 from motion_nodes.control.stream_pieces import StreamSample
-from motion_nodes.errors import InvalidDescription, UnknownJoint
 from motion_nodes.hardware.dynamixel import packets
 from motion_nodes.hardware.dynamixel.servo_settings import COUNTS, DynamixelSettings
+from motion_nodes.hardware.joint_selection import require_joints
 from motion_nodes.hardware.robot_driver import (
     Array,
     CheckResult,
@@ -25,9 +25,13 @@ from motion_nodes.hardware.robot_driver import (
     RobotReading,
 )
 from motion_nodes.hardware.serial_port import SerialPort
-from motion_nodes.hardware.servo_bus import ServoAnswer, ServoBus, supply_results
+from motion_nodes.hardware.servo_bus import (
+    ServoAnswer,
+    ServoBus,
+    check_first_goals,
+    supply_results,
+)
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.yaml_schema import decode
 
 OPERATING_MODE, MAX_POSITION, TORQUE_ENABLE, HARDWARE_ERROR = 11, 48, 64, 70
 BUS_WATCHDOG, PROFILE, GOAL_POSITION = 98, 108, 116
@@ -67,13 +71,8 @@ class DynamixelDriver(RobotDriver):
 
         Raises:
             UnknownJoint: the settings name a joint that the robot does not have.
-            InvalidDescription: two joints with the same servo, or no servo.
         """
-        for joint in settings.named_joints:
-            if joint not in robot.joint_names:
-                raise UnknownJoint(joint, robot.joint_names, f"hardware of {robot.name}")
-        if not settings.ids or len(set(settings.ids.values())) < len(settings.ids):
-            raise InvalidDescription(f"{robot.name}: servo ids must be unique")
+        require_joints(robot, settings.named_joints)
         self.joint_names = tuple(name for name in robot.joint_names if name in settings.ids)
         self.rate = settings.rate
         self._bus, self._settings = bus, settings
@@ -89,8 +88,7 @@ class DynamixelDriver(RobotDriver):
     @classmethod
     def create(cls, robot: Robot, options: DriverOptions) -> DynamixelDriver:
         """Return a driver; see :meth:`RobotDriver.create`."""
-        where = f"{robot.name}, hardware.settings"
-        settings = decode(dict(options.settings), DynamixelSettings, where)
+        settings = options.decoded(DynamixelSettings, robot)
         port = SerialPort(options.device, settings.baud_rate)
         return cls(robot, ServoBus(port, packets, settings.reply_timeout), settings)
 
@@ -127,7 +125,9 @@ class DynamixelDriver(RobotDriver):
         )
 
     def enable(self, position: Array) -> None:
-        """Set the goals to a position [rad], then switch the torque on."""
+        """Set the goals to a position [rad or m], then switch the torque on."""
+        wanted = self._counts(position)
+        check_first_goals(self.joint_names, RADIANS * wanted, RADIANS * self._clipped(wanted))
         self._bus.write_all(BUS_WATCHDOG, dict.fromkeys(self._servos, b"\x00"))
         self._bus.write_all(PROFILE, dict.fromkeys(self._servos, bytes(8)))
         self._write_goals(position)
@@ -141,7 +141,8 @@ class DynamixelDriver(RobotDriver):
 
     def write(self, reference: StreamSample) -> None:
         """Send goal positions."""
-        if time.monotonic() - self._wrote_at > REARM_SHARE * self._settings.watchdog:
+        watchdog = self._settings.watchdog
+        if watchdog > 0.0 and time.monotonic() - self._wrote_at > REARM_SHARE * watchdog:
             self._set_watchdog()
         self._write_goals(reference.position)
 
@@ -196,9 +197,16 @@ class DynamixelDriver(RobotDriver):
         watchdog = bytes([math.ceil(self._settings.watchdog / WATCHDOG_UNIT)])
         self._bus.write_all(BUS_WATCHDOG, dict.fromkeys(self._servos, watchdog))
 
+    def _counts(self, position: Array) -> Array:
+        """Return positions [rad or m] as positions of the servos [counts], shape (n,)."""
+        return np.asarray(np.round(self._zero + position / (RADIANS * self._scale)))
+
+    def _clipped(self, counts: Array) -> Array:
+        """Return positions within the limits of the servos [counts], shape (n,)."""
+        return np.clip(counts, self._lower, self._upper)
+
     def _write_goals(self, position: Array) -> None:
-        counts = np.round(self._zero + position / (RADIANS * self._scale))
-        counts = np.clip(counts, self._lower, self._upper)
+        counts = self._clipped(self._counts(position))
         goals = {
             servo: int(value).to_bytes(4, "little", signed=True)
             for servo, value in zip(self._servos, counts, strict=True)

@@ -104,9 +104,10 @@ def _entry(where: str, joint: str, entry: object, zero_at_min: frozenset[str]) -
         if not isinstance(value, int) or isinstance(value, bool) or not abs(value) < 1 << 16:
             raise InvalidConfig(f"calibration '{where}': {joint}.{name} is not a number of counts")
     servo, offset, low, high = (int(value) for value in values if isinstance(value, int))
-    if not low < high:
+    if not 0 <= low < high < COUNTS:
         raise InvalidConfig(
-            f"calibration '{where}': {joint} has range_min {low}, not below range_max {high}"
+            f"calibration '{where}': {joint} has the range {low} to {high}; needed is 0 <= "
+            f"range_min < range_max < {COUNTS}"
         )
     reverse = bool(given.get("drive_mode", 0))
     return ServoCalibration(servo, offset, low, high, reverse, joint in zero_at_min)

@@ -8,18 +8,19 @@ applies. Registers: memory table of the STS3215 by Feetech.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from motion_nodes.control.stream_pieces import StreamSample
-from motion_nodes.errors import InvalidDescription, UnknownJoint
 from motion_nodes.hardware.feetech import packets
 from motion_nodes.hardware.feetech.calibration import (
     RADIANS,
     ServoCalibration,
     read_calibration,
 )
+from motion_nodes.hardware.joint_selection import require_joints
 from motion_nodes.hardware.robot_driver import (
     Array,
     CheckResult,
@@ -33,15 +34,16 @@ from motion_nodes.hardware.servo_bus import (
     REPLY_TIMEOUT,
     ServoAnswer,
     ServoBus,
+    check_first_goals,
     check_servo_ids,
     supply_results,
 )
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.yaml_schema import decode
 
 MIN_POSITION, HOMING_OFFSET = 9, 31
-TORQUE_ENABLE, ACCELERATION, GOAL_POSITION, PRESENT_POSITION = 40, 41, 42, 56
+POSITION_MODE = 0
+OPERATING_MODE, TORQUE_ENABLE, ACCELERATION, GOAL_POSITION, PRESENT_POSITION = 33, 40, 41, 42, 56
 OFFSET_SIGN, VALUE_SIGN, LOAD_SIGN = 11, 15, 10
 STATE_LENGTH = 8
 """Position, velocity, load (two bytes each), voltage, temperature."""
@@ -89,14 +91,9 @@ class FeetechDriver(RobotDriver):
 
         Raises:
             UnknownJoint: the settings name a joint that the robot does not have.
-            InvalidDescription: two joints have the same servo.
             InvalidConfig: an unusable calibration file.
         """
-        for joint in (*settings.ids, *settings.zero_at_min):
-            if joint not in robot.joint_names:
-                raise UnknownJoint(joint, robot.joint_names, f"hardware of {robot.name}")
-        if len(set(settings.ids.values())) < len(settings.ids):
-            raise InvalidDescription(f"{robot.name}: two joints have the same servo id")
+        require_joints(robot, (*settings.ids, *settings.zero_at_min))
         self.joint_names = tuple(name for name in robot.joint_names if name in settings.ids)
         self.rate = settings.rate
         self._robot, self._bus, self._settings = robot, bus, settings
@@ -108,8 +105,7 @@ class FeetechDriver(RobotDriver):
     @classmethod
     def create(cls, robot: Robot, options: DriverOptions) -> FeetechDriver:
         """Return a driver; see :meth:`RobotDriver.create`."""
-        where = f"{robot.name}, hardware.settings"
-        settings = decode(dict(options.settings), FeetechSettings, where)
+        settings = options.decoded(FeetechSettings, robot, calibrated=True)
         port = SerialPort(options.device, settings.baud_rate)
         bus = ServoBus(port, packets, settings.reply_timeout)
         return cls(robot, bus, settings, options.calibration)
@@ -118,10 +114,12 @@ class FeetechDriver(RobotDriver):
         """Open the port, find all servos, and read or compare their calibration.
 
         Raises:
-            DriverFault: a servo is missing or not calibrated, or the file is of another arm.
+            DriverFault: a servo is missing, not calibrated, or not in position mode, or the file is
+                of another arm.
         """
         self._bus.open()
         self._bus.require(self._pairs(), "check power, cables and ids of the servos")
+        self._require_position_mode()
         stored = self._stored()
         if not self._file:
             self._require_calibrated(stored)
@@ -148,6 +146,7 @@ class FeetechDriver(RobotDriver):
 
     def enable(self, position: Array) -> None:
         """Set the goals to a position [rad], then switch the torque on."""
+        self._check_first_goals(position)
         self._bus.write_all(ACCELERATION, dict.fromkeys(self._servos, b"\x00"))
         self._write_goals(position)
         for name, servo in self._pairs():
@@ -164,8 +163,17 @@ class FeetechDriver(RobotDriver):
         self._bus.write_all(TORQUE_ENABLE, dict.fromkeys(self._servos, b"\x00"))
 
     def clear_faults(self) -> None:
-        """Hold the present position with torque again, which clears an overload of the servos."""
-        self.enable(self.read().position)
+        """Hold servos with a fault at their positions, which clears an overload."""
+        answers = self._bus.read_all(self._servos, PRESENT_POSITION, STATE_LENGTH)
+        failed = [servo for servo in self._servos if answers[servo].error]
+        if not failed:
+            return
+        rows = [self._state(name, answers[servo]) for name, servo in self._pairs()]
+        position = np.array(rows, dtype=np.float64)[:, 0]
+        self._check_first_goals(position)
+        self._write_goals(position, failed)
+        for servo in failed:
+            self._bus.write(servo, TORQUE_ENABLE, b"\x01")
 
     def close(self) -> None:
         """Close the port; servos hold their goals."""
@@ -227,9 +235,34 @@ class FeetechDriver(RobotDriver):
         load = packets.signed(answer.number(4), LOAD_SIGN)
         return mine.angle(counts), sign * speed * RADIANS, sign * load / 1000.0
 
-    def _write_goals(self, position: Array) -> None:
+    def _require_position_mode(self) -> None:
+        for name, servo in self._pairs():
+            mode = self._bus.read(servo, OPERATING_MODE, 1).number(0, 1)
+            if mode != POSITION_MODE:
+                raise DriverFault(
+                    f"{name} has the operating mode {mode}; needed is {POSITION_MODE} (position). "
+                    "Calibrate the arm (lerobot-calibrate), which sets it"
+                )
+
+    def _goals(self, position: Array) -> list[int]:
+        """Return positions [rad] as goals within the calibrated ranges [counts], shape (n,)."""
+        return [
+            self._calibration[name].counts(float(value))
+            for name, value in zip(self.joint_names, position, strict=True)
+        ]
+
+    def _check_first_goals(self, position: Array) -> None:
+        goals = [
+            self._calibration[name].angle(goal)
+            for name, goal in zip(self.joint_names, self._goals(position), strict=True)
+        ]
+        check_first_goals(self.joint_names, position, np.array(goals))
+
+    def _write_goals(self, position: Array, servos: Sequence[int] | None = None) -> None:
+        """Write goals [rad] of all servos, or of some of them."""
         goals = {
-            servo: self._calibration[name].counts(float(value)).to_bytes(2, "little")
-            for (name, servo), value in zip(self._pairs(), position, strict=True)
+            servo: goal.to_bytes(2, "little")
+            for servo, goal in zip(self._servos, self._goals(position), strict=True)
+            if servos is None or servo in servos
         }
         self._bus.write_all(GOAL_POSITION, goals)

@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 
 from motion_nodes.control.stream_pieces import StreamSample
-from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.hardware.franka import robot_faults as words
 from motion_nodes.hardware.franka.arm import FrankaArm
 from motion_nodes.hardware.franka.driver_settings import FrankaSettings
 from motion_nodes.hardware.franka.hand import FrankaHand
+from motion_nodes.hardware.joint_selection import (
+    require_joints,
+    revolute_arm_joints,
+    select_joints,
+)
 from motion_nodes.hardware.robot_driver import (
     Array,
     CheckResult,
@@ -25,7 +30,6 @@ from motion_nodes.hardware.robot_driver import (
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import JointKind
-from motion_nodes.model.yaml_schema import decode
 
 JOINTS = 7
 GRIPPER = "gripper"
@@ -84,8 +88,7 @@ class FrankaDriver(RobotDriver):
         Raises:
             InvalidConfig: franky is not installed.
         """
-        where = f"{robot.name}, hardware.settings"
-        settings = decode(dict(options.settings), FrankaSettings, where)
+        settings = options.decoded(FrankaSettings, robot)
         try:
             franky = importlib.import_module("franky")
         except ImportError as error:
@@ -119,8 +122,6 @@ class FrankaDriver(RobotDriver):
             position = np.append(position, [finger, finger])
             velocity = np.append(velocity, [speed, speed])
             effort = np.append(effort, [np.nan, np.nan])
-        if not (np.isfinite(position).all() and np.isfinite(velocity).all()):
-            raise DriverFault("the robot sent positions or velocities that are not finite")
         return RobotReading(position, velocity, effort, self._faults())
 
     def enable(self, position: Array) -> None:
@@ -169,13 +170,23 @@ class FrankaDriver(RobotDriver):
             self._hand.hold()
 
     def clear_faults(self) -> None:
-        """Start the automatic error recovery, if there is an error, without waiting for its end."""
+        """Start the automatic error recovery, if there is an error, without waiting for its end.
+
+        A lost hand is connected again.
+
+        Raises:
+            LinkLost: the robot does not respond.
+            DriverFault: the hand does not respond.
+        """
         self._following, self._ended = False, ""
         if self._hand is not None:
             self._hand.hold()
         self._measure()
         if self._mode == "Reflex" or self._errors or self._arm.recovery_fault:
             self._arm.recover()
+        if self._hand is not None and self._hand.lost:
+            self._hand.close()
+            self._hand.open()
 
     def close(self) -> None:
         """Stop the arm and close the connections; the robot holds the arm."""
@@ -247,27 +258,13 @@ def _joints(robot: Robot, settings: FrankaSettings) -> tuple[tuple[str, ...], tu
         InvalidDescription: wrong numbers of joints.
     """
     tree, gripper = robot.tree, robot.groups.get(GRIPPER)
-    for name in (*settings.joints, *settings.fingers):
-        if name not in robot.joint_names:
-            raise UnknownJoint(name, robot.joint_names, f"hardware of {robot.name}")
-    revolute = [j for j in robot.arm_joints if tree.joint(j).kind is not JointKind.PRISMATIC]
-    joints = settings.joints or tuple(revolute)
-    if len(set(joints)) != JOINTS or len(joints) != JOINTS:
-        raise InvalidDescription(
-            f"{robot.name}: a Franka arm has {JOINTS} joints, not {len(set(joints))}; name them "
-            "in hardware.settings.joints",
-            field="hardware.settings.joints",
-        )
-    found = () if gripper is None else gripper.joints
+    found, rule = settings.joints or revolute_arm_joints(robot), f"a Franka arm has {JOINTS} joints"
+    joints = select_joints(robot, found, (JOINTS,), rule)
+    require_joints(robot, settings.fingers)
+    members = () if gripper is None else gripper.joints
     fingers = settings.fingers or tuple(
-        j for j in found if tree.joint(j).kind is JointKind.PRISMATIC
+        j for j in members if tree.joint(j).kind is JointKind.PRISMATIC
     )
     if not settings.hand or (len(fingers) != 2 and not settings.fingers):
         return joints, ()
-    if len(set(fingers)) != 2 or len(fingers) != 2:
-        raise InvalidDescription(
-            f"{robot.name}: the Franka Hand has two joints, not {len(set(fingers))}; name them in "
-            "hardware.settings.fingers",
-            field="hardware.settings.fingers",
-        )
-    return joints, fingers
+    return joints, select_joints(robot, fingers, (2,), "the Franka Hand has two joints", "fingers")

@@ -40,7 +40,6 @@ class FrankaHand:
             max_speed: of the width [m/s].
         """
         self._franky, self._host, self._force, self._max_speed = franky, host, force, max_speed
-        self._gripper: Any = None
         self._lock = threading.Lock()
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
@@ -62,23 +61,26 @@ class FrankaHand:
             DriverFault: there is no hand, or it is used by another program.
         """
         try:
-            self._gripper = self._franky.Gripper(self._host)
-            self.width = float(self._gripper.width)
+            gripper = self._franky.Gripper(self._host)
+            self.width = float(gripper.width)
         except (self._franky.Exception, RuntimeError) as error:
             raise DriverFault(
                 f"the Franka Hand does not answer ({str(error).strip()}); is it attached and "
                 "initialized in Desk? Without a hand: hardware.settings.hand: false"
             ) from None
-        self._end.clear()
-        self._commanded = self._sent = None
+        # A thread of the last connection may still be blocked in a call; it keeps its own event.
+        self._end = threading.Event()
+        self._commanded = self._sent = self._motion = None
         self._read_at, self.problem = time.monotonic(), ""
-        self._thread = threading.Thread(target=self._run, name="franka_hand", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(gripper, self._end), name="franka_hand", daemon=True
+        )
         self._thread.start()
 
     @property
     def lost(self) -> bool:
-        """Whether readings of the width have timed out."""
-        return self._thread is not None and time.monotonic() - self._read_at > READ_TIMEOUT
+        """Whether the hand is not connected, or readings of the width have timed out."""
+        return self._thread is None or time.monotonic() - self._read_at > READ_TIMEOUT
 
     def command(self, width: float, speed: float) -> None:
         """Set the commanded distance of the fingers.
@@ -105,18 +107,19 @@ class FrankaHand:
         self._end.set()
         if thread is not None:
             thread.join(1.0)
-        self._gripper = None
 
     # ---- internal
 
-    def _run(self) -> None:
-        gripper = self._gripper
+    def _run(self, gripper: Any, end: threading.Event) -> None:
         last, stamp = self.width, time.monotonic()
-        while not self._end.wait(PERIOD):
+        while not end.wait(PERIOD):
             try:
                 width = float(gripper.width)
             except (self._franky.Exception, RuntimeError) as error:
-                self.problem = f"the Franka Hand: {str(error).strip()}"
+                if not end.is_set():
+                    self.problem = f"the Franka Hand: {str(error).strip()}"
+                return
+            if end.is_set():
                 return
             now = time.monotonic()
             self.velocity = (width - last) / max(now - stamp, PERIOD)

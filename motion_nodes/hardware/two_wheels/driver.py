@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from dataclasses import dataclass
@@ -10,12 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.control.stream_pieces import StreamSample
-from motion_nodes.errors import InvalidDescription, UnknownJoint
+from motion_nodes.errors import InvalidDescription
+from motion_nodes.hardware.joint_selection import require_joints
 from motion_nodes.hardware.robot_driver import (
     Array,
     CheckResult,
     DriverFault,
     DriverOptions,
+    LinkLost,
     RobotDriver,
     RobotReading,
 )
@@ -31,7 +34,6 @@ from motion_nodes.hardware.two_wheels.line_protocol import (
 from motion_nodes.model.base_description import Name
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.yaml_schema import decode
 
 BOOT_TIME = 2.5
 """Timeout for the first answer of a board; opening the port resets many boards [s]."""
@@ -75,9 +77,7 @@ class TwoWheelsDriver(RobotDriver):
             InvalidDescription: both wheels are the same joint.
         """
         wheels = (settings.left, settings.right)
-        for joint in wheels:
-            if joint not in robot.joint_names:
-                raise UnknownJoint(joint, robot.joint_names, f"hardware of {robot.name}")
+        require_joints(robot, wheels)
         if len(set(wheels)) < 2:
             raise InvalidDescription(f"{robot.name}: the left and the right wheel are one joint")
         self.joint_names, self.rate = wheels, settings.rate
@@ -88,8 +88,7 @@ class TwoWheelsDriver(RobotDriver):
     @classmethod
     def create(cls, robot: Robot, options: DriverOptions) -> TwoWheelsDriver:
         """Return a driver; see :meth:`RobotDriver.create`."""
-        where = f"{robot.name}, hardware.settings"
-        settings = decode(dict(options.settings), TwoWheelsSettings, where)
+        settings = options.decoded(TwoWheelsSettings, robot)
         return cls(robot, SerialPort(options.device, settings.baud_rate), settings)
 
     def connect(self) -> None:
@@ -104,8 +103,10 @@ class TwoWheelsDriver(RobotDriver):
             try:
                 self._ask("Q")
                 return
+            except LinkLost:
+                raise
             except DriverFault:
-                if time.monotonic() > end or not self._port.is_open:
+                if time.monotonic() > end:
                     raise
 
     def read(self) -> RobotReading:
@@ -119,7 +120,8 @@ class TwoWheelsDriver(RobotDriver):
         )
 
     def enable(self, position: Array) -> None:
-        """Enable the motors, at rest."""
+        """Enable the motors, at rest: the board may still have the last velocities."""
+        self._ask("W 0 0")
         self._ask("E 1")
 
     def write(self, reference: StreamSample) -> None:
@@ -127,16 +129,14 @@ class TwoWheelsDriver(RobotDriver):
         left, right = (round(float(v) / self._scale) for v in reference.velocity)
         self._ask(f"W {left} {right}")
 
-    def hold(self) -> None:
-        """Stop the wheels."""
-        self._ask("W 0 0")
-
     def disable(self) -> None:
         """Disable the motors; the wheels turn freely."""
         self._ask("E 0")
 
     def close(self) -> None:
-        """Close the port; the board's watchdog stops the motors."""
+        """Stop the wheels, and close the port."""
+        with contextlib.suppress(DriverFault):  # The board's watchdog stops them, too.
+            self._ask("W 0 0")
         self._port.close()
 
     def check(self) -> list[CheckResult]:

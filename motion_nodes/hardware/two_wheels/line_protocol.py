@@ -58,6 +58,8 @@ def state_in(data: bytes) -> WheelState:
     Raises:
         DriverFault: a damaged line, or one without a state.
     """
+    if len(data) > MAX_LINE:
+        raise DriverFault(f"the board sent a line of {len(data)} bytes; allowed are {MAX_LINE}")
     text, star, given = data.strip().rpartition(b"*")
     if not star or b"%02x" % reduce(xor, text, 0) != given.lower():
         raise DriverFault("a line of the board has a wrong checksum")

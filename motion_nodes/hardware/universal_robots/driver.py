@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from motion_nodes.control.stream_pieces import StreamSample
-from motion_nodes.errors import InvalidDescription, UnknownJoint
+from motion_nodes.hardware.joint_selection import select_joints
 from motion_nodes.hardware.robot_driver import (
     Array,
     CheckResult,
@@ -35,7 +35,6 @@ from motion_nodes.hardware.universal_robots.servo_program import (
     servo_program,
 )
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.yaml_schema import decode
 
 OUTPUTS = ("actual_q", "actual_qd", "robot_mode", "safety_status", "runtime_state", TAKEN, ENDED)
 TORQUES = "actual_current_as_torque"
@@ -67,16 +66,8 @@ class UniversalRobotsDriver(RobotDriver):
             UnknownJoint: the settings name a joint that the robot does not have.
             InvalidDescription: not six joints.
         """
-        joints = settings.joints or tuple(robot.arm_joints)
-        for joint in joints:
-            if joint not in robot.joint_names:
-                raise UnknownJoint(joint, robot.joint_names, f"hardware of {robot.name}")
-        if len(joints) != JOINTS or len(set(joints)) != JOINTS:
-            raise InvalidDescription(
-                f"{robot.name}: an arm of Universal Robots has {JOINTS} joints, not "
-                f"{len(set(joints))}; name them in hardware.settings.joints",
-                field="hardware.settings.joints",
-            )
+        rule = f"an arm of Universal Robots has {JOINTS} joints"
+        joints = select_joints(robot, settings.joints or robot.arm_joints, (JOINTS,), rule)
         self.joint_names, self.rate = joints, settings.rate
         self.extrapolation = settings.max_silence
         self._settings = settings
@@ -104,8 +95,7 @@ class UniversalRobotsDriver(RobotDriver):
     @classmethod
     def create(cls, robot: Robot, options: DriverOptions) -> UniversalRobotsDriver:
         """Return a driver; see :meth:`RobotDriver.create`."""
-        where = f"{robot.name}, hardware.settings"
-        settings = decode(dict(options.settings), UniversalRobotsSettings, where)
+        settings = options.decoded(UniversalRobotsSettings, robot)
         return cls(robot, options.device, settings)
 
     def connect(self) -> None:
@@ -127,7 +117,9 @@ class UniversalRobotsDriver(RobotDriver):
         self._rtde.start(OUTPUTS, (TORQUES,), INPUTS, self.rate)
         first = self._rtde.newest(1.0)
         if first is None:
-            raise DriverFault("RTDE sends no data; restart the controller's program if this stays")
+            raise DriverFault(
+                "RTDE sends no data; restart the controller's program if this persists"
+            )
         self._outputs, self._arrived = first, time.monotonic()
 
     def read(self) -> RobotReading:
@@ -142,8 +134,6 @@ class UniversalRobotsDriver(RobotDriver):
             silence = self._settings.link_timeout
             raise LinkLost(f"RTDE has sent no data for {silence:g} s; check cable and power")
         position, velocity = self._array("actual_q"), self._array("actual_qd")
-        if not (np.isfinite(position).all() and np.isfinite(velocity).all()):
-            raise DriverFault("RTDE sent positions or velocities that are not finite")
         return RobotReading(position, velocity, self._array(TORQUES), self._faults())
 
     def enable(self, position: Array) -> None:
@@ -217,7 +207,7 @@ class UniversalRobotsDriver(RobotDriver):
         ]
         if self._dashboard is not None:
             reason = self._dashboard.remote_fault()
-            results.append(CheckResult("programs from outside", not reason, reason or "accepted"))
+            results.append(CheckResult("external programs", not reason, reason or "accepted"))
         return results
 
     # ---- internal
@@ -254,9 +244,9 @@ class UniversalRobotsDriver(RobotDriver):
         """
         now = time.monotonic()
         if now >= self._retry_at:
-            self._retry_at = now + RETRY_PERIOD
             remote = "" if self._dashboard is None else self._dashboard.remote_fault()
             self._not_ready = remote or self._mode_fault() or self._other_program()
+            self._retry_at = now + RETRY_PERIOD if self._not_ready else 0.0
         if self._not_ready:
             raise DriverFault(self._not_ready)
 

@@ -39,7 +39,7 @@ ALIGNMENT = 0.005
 """Fraction of the clock offset that is corrected per command."""
 FOLLOW, STOP = 1, 0
 ENDS = {
-    2: "commands stayed away for longer than max_silence",
+    2: "no command for longer than max_silence",
     3: "a command jumped",
     4: "no command arrived after the start",
 }

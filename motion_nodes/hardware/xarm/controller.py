@@ -115,10 +115,11 @@ class XArmController:
         """
         code, states = self._opened().get_joint_states(is_radian=True, num=3)
         self._require(code, "does not report its joint states")
-        found = np.array(states, dtype=np.float64)
-        if found.shape != (3, 7) or not np.isfinite(found[:2]).all():
-            raise DriverFault("the xArm sent positions or velocities that are not finite")
-        return found[0], found[1], found[2]
+        try:
+            position, velocity, effort = np.array(states, dtype=np.float64).reshape(3, MAX_AXES)
+        except (TypeError, ValueError):
+            raise DriverFault(f"the xArm sent unusable joint states: {states}") from None
+        return position, velocity, effort
 
     def error_code(self) -> int:
         """Return the error code, 0 if there is none.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from motion_nodes.control.stream_pieces import StreamSample
-from motion_nodes.errors import InvalidDescription, UnknownJoint
+from motion_nodes.hardware.joint_selection import revolute_arm_joints, select_joints
 from motion_nodes.hardware.robot_driver import (
     Array,
     CheckResult,
@@ -20,8 +20,6 @@ from motion_nodes.hardware.xarm.controller import XArmController
 from motion_nodes.hardware.xarm.driver_settings import XArmSettings
 from motion_nodes.hardware.xarm.vendor_sdk import VendorSdk, load_sdk
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import JointKind
-from motion_nodes.model.yaml_schema import decode
 
 AXES = (5, 6, 7)
 OTHER_MODELS = {9: "a Lite 6", 12: "a UFACTORY 850"}
@@ -46,19 +44,8 @@ class XArmDriver(RobotDriver):
             UnknownJoint: the settings name a joint that the robot does not have.
             InvalidDescription: a number of joints that no xArm has.
         """
-        revolute = [
-            j for j in robot.arm_joints if robot.tree.joint(j).kind is not JointKind.PRISMATIC
-        ]
-        joints = settings.joints or tuple(revolute)
-        for joint in joints:
-            if joint not in robot.joint_names:
-                raise UnknownJoint(joint, robot.joint_names, f"hardware of {robot.name}")
-        if len(joints) not in AXES or len(set(joints)) != len(joints):
-            raise InvalidDescription(
-                f"{robot.name}: an xArm has 5, 6 or 7 joints, not {len(set(joints))}; name them in "
-                "hardware.settings.joints",
-                field="hardware.settings.joints",
-            )
+        found, rule = settings.joints or revolute_arm_joints(robot), "an xArm has 5, 6 or 7 joints"
+        joints = select_joints(robot, found, AXES, rule)
         self.joint_names, self.rate = joints, settings.rate
         self._is_xarm = robot.name.startswith("xarm")
         self._controller = XArmController(sdk, host, settings.port, settings.link_timeout)
@@ -74,8 +61,7 @@ class XArmDriver(RobotDriver):
         Raises:
             InvalidConfig: the vendor's SDK is not installed.
         """
-        where = f"{robot.name}, hardware.settings"
-        settings = decode(dict(options.settings), XArmSettings, where)
+        settings = options.decoded(XArmSettings, robot)
         return cls(robot, options.device, settings, load_sdk())
 
     def connect(self) -> None:
