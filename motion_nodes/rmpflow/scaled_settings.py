@@ -50,6 +50,7 @@ _POWERS = {
 _PANDA = RmpflowSettings().with_parameters(
     {
         "cspace_target_rmp.damping_gain": 25.0,
+        "cspace_target_rmp.inertia": 200.0,
         "target_rmp.accel_p_gain": 60.0,
         "target_rmp.accel_d_gain": 60.0,
         "target_rmp.accel_norm_eps": 0.0375,
@@ -58,7 +59,11 @@ _PANDA = RmpflowSettings().with_parameters(
         "self_collision_rmp.metric_scalar": 1000.0,
     }
 )
-"""The source's, with the changes that the shipped Panda and UR10e share, see docs/rmpflow.md."""
+"""The source's, with the changes that the shipped Panda and UR10e share, and the UR10e's inertia.
+
+See docs/rmpflow.md. With the source's inertia of 1, joints of low max acceleration swing about
+targets that only a singular configuration reaches.
+"""
 
 
 def starting_settings(robot: Robot, joints: Sequence[str] | str = "arm") -> RmpflowSettings:
