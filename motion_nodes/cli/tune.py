@@ -18,7 +18,8 @@ from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE, read_rmpflow, rmpflow_text
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
-from motion_nodes.rmpflow.tuning import StageReport, Summary, Tuner, starting_settings
+from motion_nodes.rmpflow.scaled_settings import starting_settings
+from motion_nodes.rmpflow.tuning import StageReport, Summary, Tuner
 from motion_nodes.robot_setup.derived_robot import load_description
 
 _MAX_RMPS = 4

@@ -26,7 +26,6 @@ from motion_nodes.rmpflow.targets import (
     PoseCommand,
     PostureCommand,
     TwistCommand,
-    apart,
 )
 from motion_nodes.rmpflow.validation import finite_numbers, joint_numbers
 from motion_nodes.scene.scene import checked_pose
@@ -34,7 +33,7 @@ from motion_nodes.scene.scene import checked_pose
 _LONGEST_STOP = 2.0
 """Max duration of a stop [s]."""
 _NEW_TARGET = 0.05
-"""Distance by which a target must move to allow another plan [m]."""
+"""Distance by which a target must move to allow another plan [m]; 1 rad counts as 0.1 m."""
 
 
 class Follower:
@@ -81,7 +80,7 @@ class Follower:
             return
         tried = self._escape_attempts.X_WT
         # Relative to the target of the last plan: small steps accumulate.
-        if apart(X, self.command.X_WT if tried is None else tried) > _NEW_TARGET:
+        if self.command.distance(X, oriented=oriented, tried=tried) > _NEW_TARGET:
             self._escape_attempts.forget()
             self.command.posture = self._posture
             if self.phase is Phase.ESCAPING:

@@ -6,13 +6,12 @@ Poses and velocities are in the policy's world frame, times [s] are those of one
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
-import numpy as np
-
-from motion_nodes.model.rotation_vectors import turned
+from motion_nodes.model.rotation_vectors import rotation_vector, turned
 from motion_nodes.model.tree import Array
-from motion_nodes.rmpflow.numpy_policy import Goal
+from motion_nodes.rmpflow.numpy_policy import ANGLE_WEIGHT, Goal
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.servo import JogServo, TwistServo
 from motion_nodes.rmpflow.target_motion import TargetMotion
@@ -48,6 +47,20 @@ class PoseCommand:
         """Update the target's pose at a later time."""
         self.X_WT, self.at, self.oriented = X_WT, at, oriented
         self._motion.see(X_WT, at)
+
+    def distance(self, X_WT: Array, *, oriented: bool, tried: Array | None) -> float:
+        """Return how far a target is from the last one, or from a tried one [m].
+
+        Args:
+            X_WT: pose of the target, shape (4, 4).
+            oriented: whether its orientation is constrained; then 1 rad counts as 0.1 m.
+            tried: pose of the tried target, shape (4, 4); None: the last one.
+        """
+        if oriented != self.oriented:
+            return math.inf
+        X = self.X_WT if tried is None else tried
+        turn = rotation_vector(X_WT[:3, :3] @ X[:3, :3].T) if oriented else ()
+        return math.dist(X_WT[:3, 3], X[:3, 3]) + ANGLE_WEIGHT * math.hypot(*turn)
 
     def goal_at(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
         """Return the current estimate of the target, with a lead that compensates its motion."""
@@ -118,8 +131,3 @@ class JogCommand:
 
     def place(self) -> None:
         """Return None: a velocity has no place."""
-
-
-def apart(X: Array, Y: Array) -> float:
-    """Return the distance between two poses' origins [m]."""
-    return float(np.linalg.norm(X[:3, 3] - Y[:3, 3]))

@@ -22,28 +22,6 @@ from motion_nodes.scene.checker import CollisionChecker
 
 CLEARLY = 0.03
 """Min relative reduction of the cost for a change to be kept."""
-_FRANKA_SIZE = 1.4227
-"""Sum of the lengths between the Panda's joints, base to tool [m]: lengths in settings scale with
-it."""
-_LENGTHS = {
-    "target_rmp": (
-        *("accel_norm_eps", "metric_alpha_length_scale", "proximity_metric_boost_length_scale"),
-    ),
-    "axis_target_rmp": ("proximity_metric_boost_length_scale",),
-    "collision_rmp": (
-        *("damping_std_dev", "repulsion_std_dev", "metric_exploder_std_dev"),
-        "metric_modulation_radius",
-    ),
-}
-_FASTER = {
-    "cspace_target_rmp.damping_gain": 25.0,
-    "target_rmp.accel_p_gain": 60.0,
-    "target_rmp.accel_d_gain": 60.0,
-    "target_rmp.accel_norm_eps": 0.0375,
-}
-"""Parameters in which the shipped Panda and UR10e both differ from the source's gains, see
-docs/rmpflow.md.
-"""
 _COLLISION = ("collision_rmp", "self_collision_rmp")
 _ISOTROPIC = {"target_rmp.min_metric_alpha": 1.0, "target_rmp.proximity_metric_boost_scalar": 1.0}
 
@@ -312,40 +290,3 @@ def _off(settings: RmpflowSettings, on: Sequence[str]) -> dict[str, float]:
 
 def _forced(stage: TuningStage) -> dict[str, float]:
     return _ISOTROPIC if stage.isotropic else {}
-
-
-def starting_settings(robot: Robot, joints: Sequence[str] | str = "arm") -> RmpflowSettings:
-    """Return initial settings for a robot without any: the Panda's, scaled.
-
-    Lengths scale with the robot, velocities are limited by its URDF, and self-collision avoidance
-    uses its spheres.
-
-    Args:
-        robot: the robot.
-        joints: names of the active joints, or a group's name.
-    """
-    names = robot.group(joints).joints if isinstance(joints, str) else tuple(joints)
-    plain = RmpflowSettings().with_parameters(_FASTER)
-    known = plain.parameters()
-    scale = _size(robot, names) / _FRANKA_SIZE
-    values = {
-        f"{leaf}.{name}": scale * known[f"{leaf}.{name}"]
-        for leaf, lengths in _LENGTHS.items()
-        for name in lengths
-    }
-    fastest = robot.limits.select(names).velocity
-    finite = fastest[np.isfinite(fastest)]
-    cap = float(finite.max()) if len(finite) else known["joint_velocity_cap_rmp.max_velocity"]
-    values["joint_velocity_cap_rmp.max_velocity"] = cap
-    values["joint_velocity_cap_rmp.velocity_damping_region"] = 0.375 * cap
-    values["axis_target_rmp.metric_scalar"] = 200.0
-    values["axis_target_rmp.proximity_metric_boost_scalar"] = 150.0
-    values["self_collision_rmp.metric_scalar"] = 1000.0
-    return plain.with_parameters(values)
-
-
-def _size(robot: Robot, joints: Sequence[str]) -> float:
-    """Return the sum of the lengths between joints, from the base to the tool [m]."""
-    tip = robot.tool_frame or robot.tree.joints[joints[-1]].child
-    chain = robot.chain(robot.base_frame, tip)
-    return max(0.05, float(sum(np.linalg.norm(joint.X_PJ[:3, 3]) for joint in chain)))

@@ -17,6 +17,7 @@ from motion_nodes.scene.checker import CollisionChecker
 _FROM_THE_ENDS = 0.05  # min distance of home from the limits, as a fraction of the range
 _NEAREST = 500  # candidates for a home that the drives can hold
 _BEST = 50  # candidates that are tested with the additional condition
+_NEARLY = 0.9  # product of manipulability and distance from limits, as a fraction of the best
 _HELD = 0.8  # max gravity effort, as a fraction of the effort limit
 
 
@@ -106,7 +107,8 @@ def ready_state(
 
     Among random collision-free configurations, the one with the max product of manipulability
     (Yoshikawa, Manipulability of robotic mechanisms, IJRR 4, 1985) and distance from the joint
-    limits; the other joints are at home.
+    limits, and from there each joint closer to home while the product hardly decreases: the joints
+    at both ends of an arm have no influence on it. The other joints are at home.
 
     Args:
         robot: the robot.
@@ -130,17 +132,30 @@ def ready_state(
     if not len(tried):
         return {}
     kinematics = Kinematics(robot.tree, base=robot.base_frame, generic=True)
-    jacobians = kinematics.jacobian_batch(tried, tip)[:, :, columns]
-    size = np.linalg.norm(jacobians[:, :3], axis=(1, 2)).max()
-    jacobians[:, :3] /= max(float(size), 1e-9)  # lengths relative to the reach
-    singular = np.linalg.svd(jacobians, compute_uv=False)
-    rank = min(6, len(joints))
-    measure = np.prod(singular[:, :rank], axis=1)
     lower, upper = robot.limits.lower[columns], robot.limits.upper[columns]
     bounded = np.isfinite(upper - lower)
-    share = (tried[:, columns] - lower)[:, bounded] / (upper - lower)[bounded]
-    middle = np.prod(4.0 * share * (1.0 - share), axis=1) if bounded.any() else 1.0
-    order = np.argsort(-measure * np.power(middle, 0.25))[:_BEST]
-    held = order[gravity_check(robot)(tried[order])]
+    reach = 0.0
+
+    def scores(Q: Array) -> Array:
+        nonlocal reach
+        jacobians = kinematics.jacobian_batch(Q, tip)[:, :, columns]
+        reach = reach or max(float(np.linalg.norm(jacobians[:, :3], axis=(1, 2)).max()), 1e-9)
+        jacobians[:, :3] /= reach
+        singular = np.linalg.svd(jacobians, compute_uv=False)
+        share = (Q[:, columns] - lower)[:, bounded] / (upper - lower)[bounded]
+        middle = np.prod(4.0 * share * (1.0 - share), axis=1)
+        measure = np.prod(singular[:, : min(6, len(joints))], axis=1)
+        return np.asarray(measure * np.power(middle, 0.25))
+
+    are_held, found = gravity_check(robot), scores(tried)
+    order = np.argsort(-found)[:_BEST]
+    held = order[are_held(tried[order])]
     best = next((int(k) for k in held if allowed(tried[k])), int(order[0]))
-    return dict(zip(joints, tried[best, columns].tolist(), strict=True))
+    least = _NEARLY * found[best]
+
+    def as_good(q: Array) -> bool:
+        good = checker.is_free(q) and bool(are_held(q[None])[0]) and scores(q[None])[0] >= least
+        return good and allowed(q)
+
+    ready = nearer_home(as_good, tried[best], robot.home)
+    return dict(zip(joints, ready[columns].tolist(), strict=True))

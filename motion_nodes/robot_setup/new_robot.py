@@ -13,7 +13,7 @@ import numpy as np
 from lxml import etree  # type: ignore[import-untyped]
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
-from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
+from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE, rmpflow_text
 from motion_nodes.model.files.yaml_file import yaml_text
 from motion_nodes.model.loader import ROBOT_FILE, load_robot
 from motion_nodes.model.robot import Robot
@@ -331,9 +331,8 @@ class _Making:
             )
         main = self._groups.main
         if self._ready and main is not None:
-            limits = self._robot.limits.select(main.joints)
-            texts[RMPFLOW_FILE] = yaml_text(
-                rmpflow_settings(self._tree, main, limits, links, findings),
+            texts[RMPFLOW_FILE] = rmpflow_text(
+                rmpflow_settings(self._robot, main, links, findings),
                 f"{_LICENCE}RMPflow: docs/rmpflow.md describes the parameters.",
             )
         if links and picture:

@@ -432,6 +432,17 @@ def test_a_target_out_of_reach_is_reported_and_not_tried_again():
     escaping(robot)
 
 
+def test_a_target_out_of_reach_is_tried_again_with_another_orientation():
+    robot = Robot(escape=True)
+    trapped(robot)
+    for pitch in (None, 0.0, 0.6):  # unconstrained, constrained, turned in place
+        if pitch is not None:
+            X = from_xyz_rpy((0.7, 0.0, 0.5), (0.0, pitch, 0.0))
+            robot.follower.follow_pose(X, robot.now)
+        escaping(robot)
+        robot.follower.hand_back(robot.now, "the target is not reachable", impossible=True)
+
+
 @pytest.mark.parametrize("end", ["clear", "twist", "far target"])
 def test_another_input_ends_the_hand_over(end):
     robot = Robot(escape=True)

@@ -424,3 +424,17 @@ def test_report_tells_what_each_leaf_asks_for():
     assert by_name["target_rmp"].weight > by_name["damping_inertia"].weight > 0.0
     assert np.sum([leaf.M for leaf in report.leaves], axis=0) == pytest.approx(report.M)
     assert np.isfinite(by_name["target_rmp"].acceleration).all()
+
+
+@pytest.mark.parametrize(
+    "goal", [(2.1, -2.2, -0.1, -2.1, 1.2, -1.2), (0.8, -0.6, -0.9, 0.9, 0.5, 1.2)]
+)
+def test_an_almost_straight_elbow_comes_to_rest_at_its_target(goal):
+    policy = RmpflowPolicy(load_robot("ur3e"))
+    X = policy.tool_pose(goal)
+    policy.set_end_effector_target(X[:3, 3], to_quat_xyzw(X))
+    q, qd = policy.robot.home, np.zeros(6)
+    for _ in range(400):
+        q, qd = policy.compute_joint_targets(q, qd, frame_duration=0.02)
+    assert np.abs(qd).max() < 1e-3  # it swung through straight by 1.3 rad/s, endlessly
+    assert policy.status.position_error < 1e-3

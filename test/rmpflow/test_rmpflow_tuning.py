@@ -2,9 +2,11 @@
 """Trials, and the tuning order on few tasks."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
+from rmpflow.rmp_cases import packed
 from typer.testing import CliRunner
 
 from motion_nodes.cli.app import app
@@ -14,10 +16,18 @@ from motion_nodes.ik.problem import IkRequest, IkSettings
 from motion_nodes.ik.solver import LeastSquaresIk
 from motion_nodes.model.files.rmpflow_file import read_rmpflow, rmpflow_text
 from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.robot_builder import assemble
+from motion_nodes.model.tree import Sphere
+from motion_nodes.model.urdf.urdf import read_urdf
+from motion_nodes.rmpflow.compiled_policy import Evaluator
+from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.policy_trials import TaskDrawer, run_trial
-from motion_nodes.rmpflow.tuning import STAGES, Knob, Tuner, starting_settings
+from motion_nodes.rmpflow.scaled_settings import starting_settings
+from motion_nodes.rmpflow.tuning import STAGES, Knob, Tuner
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import world_object
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +155,37 @@ def test_the_command_writes_over_no_file(tmp_path):
             app, ["tune", "franka", "--apply", "--output", str(file)], catch_exceptions=False
         )
     assert file.read_text() == "mine"
+
+
+def test_joints_move_alike_whatever_the_size(franka):
+    scale = 0.5
+
+    def resized(match: re.Match[str]) -> str:
+        return " ".join([match[1], *(str(scale * float(x)) for x in match[2].split())])
+
+    text = re.sub(r'(<origin xyz=")([^"]*)', resized, franka.urdf)
+    spheres = {
+        link: tuple(tuple(scale * x for x in sphere) for sphere in row)
+        for link, row in franka.spheres.items()
+    }
+    file = franka.directory / "robot.yaml"
+    robot = assemble(file, franka.description, read_urdf(text, "small"), text, spheres)
+    found = []
+    for size, each in ((1.0, franka), (scale, robot)):
+        rng = np.random.default_rng(4)
+        joints, home = each.group("arm").joints, each.home
+        evaluator = Evaluator(each, joints, each.tool_frame, starting_settings(each))
+        evaluator.set_obstacles(packed([_ball(size)], np.eye(4), {}))
+        position = size * np.array([0.4, 0.2, 0.5])
+        evaluator.set_goal(Goal(home[:7], position, np.diag([1.0, -1.0, -1.0])))
+        fingers = np.full(2, 0.02 * size)
+        for _ in range(5):
+            q, qd = home[:7] + rng.uniform(-0.4, 0.4, 7), rng.uniform(-0.5, 0.5, 7)
+            state = np.concatenate((q, fingers)), np.concatenate((qd, 0.0 * fingers))
+            found.append(evaluator.acceleration(*state))
+    assert np.abs(found[:5]).max() > 5.0
+    np.testing.assert_allclose(found[5:], found[:5], rtol=1e-3, atol=1e-3)
+
+
+def _ball(size):
+    return world_object("ball", Sphere(0.1 * size), from_xyz_rpy((0.45 * size, 0.0, 0.5 * size)))

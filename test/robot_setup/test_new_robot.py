@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.planning.pipeline import plan
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.rmpflow.policy import RmpflowPolicy
@@ -94,6 +95,21 @@ def test_its_policy_goes_to_a_target(made: NewRobot) -> None:
     full = made.robot.home.copy()
     full[made.robot.indices(made.robot.group("arm").joints)] = q
     assert np.linalg.norm(kinematics.pose(full, "tool0")[:3, 3] - target) < 0.01
+
+
+def test_its_policy_leaves_the_stretched_home_for_the_pose_of_its_posture(made: NewRobot) -> None:
+    policy = RmpflowPolicy(made.robot)
+    ready = policy.default_cspace_target
+    np.testing.assert_array_equal(ready, made.robot.named_state("ready", "arm"))
+    assert ready[0] == ready[5] == 0.0  # joints at the ends do not change the manipulability
+    assert policy.settings.self_collision_rmp.metric_scalar > 0.0
+    q, v = made.robot.named_state("home", "arm"), np.zeros(6)
+    X = policy.tool_pose(ready)
+    policy.set_end_effector_target(X[:3, 3], to_quat_xyzw(X))
+    for _ in range(300):
+        q, v = policy.compute_joint_targets(q, v)
+    assert policy.status.position_error < 0.002
+    assert policy.status.orientation_error < 0.01
 
 
 def test_equal_seeds_make_equal_robots(made: NewRobot, tmp_path: Path) -> None:
