@@ -143,11 +143,11 @@ def drives(
     return block
 
 
-def weak_joints(tree: KinematicTree, loads: Array, findings: Notes) -> None:
-    """Report joints whose effort limit [N m] cannot hold their gravity load."""
+def weak_joints(tree: KinematicTree, loads: Mapping[str, float], findings: Notes) -> None:
+    """Report joints whose effort limit cannot hold their gravity load [N m or N]."""
     weak = [
         f"{name} ({tree.joints[name].effort:.3g} of {load:.3g})"
-        for name, load in zip(tree.joint_names, loads, strict=True)
+        for name, load in loads.items()
         if load > tree.joints[name].effort
     ]
     if weak:

@@ -23,11 +23,11 @@ _TIPS = [
             r"end_?effector|^ee_|_ee(_|$)",
             r"flange|_tip$|tool|attachment",
             r"hand|gripper",
-            r"wrist",
+            r"wrist|foot|sole(?![a-z])",
         ),
     )
 ]
-"""Names of frames at the end of an arm, in order of preference."""
+"""Names of frames at the end of an arm or a leg, in order of preference."""
 _CERTAIN = 3
 """Number of patterns for tool centre points; the other patterns also match parts."""
 _SENSOR = re.compile(
@@ -35,7 +35,9 @@ _SENSOR = re.compile(
     re.IGNORECASE,
 )
 """Names of frames that are not tools."""
-_NOT_IN_NAMES = {"joint", "link", "motor", "servo", "fwd", "axis", "j", "a"}
+_NOT_IN_NAMES = {"joint", "link", "motor", "servo", "fwd", "axis"}
+_SIDES = {"l", "r", "f", "b", "h"}
+"""Left, right, front, back, hind: the single letters that are kept in names."""
 
 
 @dataclass
@@ -94,8 +96,11 @@ def guess_groups(
     actuated = [chain for chain in actuated if chain]
     longest = max(actuated, key=len, default=None)
     many = sum(len(chain) > 2 for chain in actuated) > 1
+    longer = sum(len(chain) == len(longest or ()) for chain in actuated) == 1
     for k, chain in enumerate(actuated):
-        name = "arm" if chain is longest and not many else _name(chain, f"chain_{k + 1}")
+        main = chain is longest
+        default = "arm" if main and longer else f"chain_{k + 1}"
+        name = "arm" if main and not many else _name(chain, default)
         group = _chain(tree, _unique(name, result.groups), chain, base or tree.root, ask)
         result.groups.append(group)
         if chain is longest:
@@ -245,7 +250,7 @@ def _tip_question(tree: KinematicTree, group: str, link: str) -> Question:
         frames = [name for name in fitting if _is_frame(tree, name)]
         if fitting:
             sure = rank < _CERTAIN and len(frames or fitting) == 1
-            what = "a tool centre point" if rank < _CERTAIN else "the end of an arm"
+            what = "a tool centre point" if rank < _CERTAIN else "the end of a chain"
             text = f"the tip is named like {what}"
             return question((frames or fitting)[-1], "high" if sure else "medium", text)
     flanges = [name for name in found if _is_frame(tree, name)]
@@ -271,8 +276,8 @@ def _name(joints: Sequence[Joint], default: str) -> str:
         shared = [word for word in words[0] if all(word in other for other in words[1:])]
     else:
         shared = _words(joints[0].name)
-    name = "_".join(word for word in shared if word not in _NOT_IN_NAMES)
-    return name if re.search("[a-z]", name) else default
+    kept = [w for w in shared if w not in _NOT_IN_NAMES and (len(w) > 1 or w in _SIDES)]
+    return "_".join(kept) or default
 
 
 def _words(name: str) -> list[str]:

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.rmpflow_settings import GROUPS, RmpflowSettings
-from motion_nodes.model.tree import Array, KinematicTree
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, JointKind, KinematicTree
 from motion_nodes.robot_setup.groups import GroupGuess
 from motion_nodes.robot_setup.notes import Notes
+from motion_nodes.robot_setup.wheels import link_poses
 from motion_nodes.scene.robot_spheres import rigid_links
 
 PANDA_REACH = 0.855
@@ -36,16 +37,16 @@ _ORIENTATION = {"metric_scalar": 200.0, "proximity_metric_boost_scalar": 150.0}
 
 def reach_of(tree: KinematicTree, group: GroupGuess) -> float:
     """Return the length of a chain from its first moving joint to its tip [m]."""
-    joints = [joint for joint in tree.path(group.base or tree.root, group.tip or tree.root)]
+    joints = tree.path(group.base or tree.root, group.tip or tree.root)
     while joints and not joints[0].movable:
         joints = joints[1:]
     length = sum(float(np.linalg.norm(joint.X_PJ[:3, 3])) for joint in joints[1:])
-    sliding = sum(j.upper - j.lower for j in joints if j.kind == 2 and np.isfinite(j.upper))
+    sliding = sum(j.upper - j.lower for j in joints if j.kind is JointKind.PRISMATIC)
     return float(length + sliding)
 
 
 def rmpflow_settings(
-    tree: KinematicTree,
+    robot: Robot,
     group: GroupGuess,
     limits: JointLimits,
     spheres: Mapping[str, Array],
@@ -54,12 +55,13 @@ def rmpflow_settings(
     """Return the content of rmpflow.yaml.
 
     Args:
-        tree: the robot.
+        robot: the robot, with its home.
         group: the active chain, with base and tip.
         limits: limits of its joints.
         spheres: spheres by link [m], shape (s, 4).
         findings: notes are added.
     """
+    tree = robot.tree
     reach = max(reach_of(tree, group), 0.05)
     scale = float(np.clip(reach / PANDA_REACH, 0.1, 2.0))
     ranges = np.where(np.isfinite(limits.upper - limits.lower), limits.upper - limits.lower, 6.28)
@@ -91,18 +93,17 @@ def rmpflow_settings(
         "joint_limit_buffers": [_round(min(0.01, 0.002 * float(r))) for r in ranges],
         "rmp_params": params,
         "canonical_resolve": resolve,
-        "body_cylinders": [_pillar(tree, group, spheres)],
+        "body_cylinders": [_pillar(robot, group, spheres)],
         "body_collision_controllers": _controllers(tree, group, spheres),
     }
 
 
-def _pillar(tree: KinematicTree, group: GroupGuess, spheres: Mapping[str, Array]) -> dict[str, Any]:
-    """Return a capsule from the base of the chain to its second joint, in the root frame."""
-    kinematics = Kinematics(tree, generic=True)
-    poses = kinematics.frames(np.zeros(len(tree.joint_names)))
-    place = {name: X[:3, 3] for name, X in zip(kinematics.frame_names, poses, strict=True)}
-    foot = place[group.base or tree.root]
-    head = place[tree.joints[group.joints[0]].child]
+def _pillar(robot: Robot, group: GroupGuess, spheres: Mapping[str, Array]) -> dict[str, Any]:
+    """Return a capsule from the base of the chain to its second joint, in the base frame."""
+    tree = robot.tree
+    poses = link_poses(tree, robot.base_frame, robot.home)
+    foot = poses[group.base or tree.root][:3, 3]
+    head = poses[tree.joints[group.joints[0]].child][:3, 3]
     radii = spheres.get(group.base or tree.root)
     width = float(np.median(radii[:, 3])) if radii is not None and len(radii) else 0.05
     return {

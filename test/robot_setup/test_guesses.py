@@ -114,6 +114,32 @@ def test_a_flange_without_a_body_is_the_tip_and_a_sensor_is_not() -> None:
     assert groups.main.tip == "link8"
 
 
+def chain(names: str, count: int, *ends: str) -> list[str]:
+    """Return a chain of joints below the link ``base``, and frames at its end."""
+    parts, above = [], "base"
+    for k in range(1, count + 1):
+        own = names.format(k)
+        parts += [link(f"{own}_link"), joint(own, above, f"{own}_link")]
+        above = f"{own}_link"
+    for end in ends:
+        parts += [link(end), joint(f"to_{end}", above, end, kind="fixed", inside="")]
+    return parts
+
+
+@pytest.mark.parametrize("names", ["j2s6s200_joint_{}", "joint{}"])
+def test_the_longest_chain_without_words_of_its_own_is_the_arm(names: str) -> None:
+    legs = [f"{side}_{k}" for side in ("LF", "RH") for k in ("{}",)]
+    parts = [part for leg in legs for part in chain(leg, 3, leg.format("FOOT"))]
+    groups = guess_groups(read_urdf(robot(link("base"), *parts, *chain(names, 6))), (), Notes())
+    assert [g.name for g in groups.groups] == ["arm", "lf", "rh"]
+    assert groups.groups[0].aliases == ("manipulator",)
+    assert [g.tip for g in groups.groups[1:]] == ["LF_FOOT", "RH_FOOT"]
+    same = guess_groups(
+        read_urdf(robot(link("base"), *chain("q{}", 3), *chain("m{}", 3))), (), Notes()
+    )
+    assert [g.name for g in same.groups] == ["chain_1", "chain_2"]
+
+
 def three_links(*ends: str) -> KinematicTree:
     """Return an arm whose last link carries frames without geometry."""
     parts = [link(f"link_{k}") for k in range(4)]
