@@ -35,6 +35,8 @@ _SENSOR = re.compile(
     re.IGNORECASE,
 )
 """Names of frames that are not tools."""
+_ARM = 3
+"""Min number of joints of an arm that is named like a finger."""
 _NOT_IN_NAMES = {"joint", "link", "motor", "servo", "fwd", "axis"}
 _SIDES = {"l", "r", "f", "b", "h"}
 """Left, right, front, back, hind: the single letters that are kept in names."""
@@ -90,6 +92,8 @@ def guess_groups(
     moving = [joint for joints in (*chains, *hands) for joint in joints]
     if _is_lone_hand(moving):
         chains, hands = [], [moving]
+    elif not chains and _is_serial(branches, moving):
+        chains, hands = [moving], []
     chains, hands = _confirmed(tree, chains, hands, ask)
     result = Groups()
     actuated = [[j for j in chain if j.mimic is None] for chain in chains]
@@ -98,9 +102,8 @@ def guess_groups(
     many = sum(len(chain) > 2 for chain in actuated) > 1
     longer = sum(len(chain) == len(longest or ()) for chain in actuated) == 1
     for k, chain in enumerate(actuated):
-        main = chain is longest
-        default = "arm" if main and longer else f"chain_{k + 1}"
-        name = "arm" if main and not many else _name(chain, default)
+        only = chain is longest and longer
+        name = _name(chain, "arm" if only else f"chain_{k + 1}") if many or not only else "arm"
         group = _chain(tree, _unique(name, result.groups), chain, base or tree.root, ask)
         result.groups.append(group)
         if chain is longest:
@@ -159,6 +162,12 @@ def _is_lone_hand(moving: Sequence[Joint]) -> bool:
     driven = [joint.name for joint in moving if joint.mimic is None]
     leaders = {joint.mimic.joint for joint in moving if joint.mimic is not None}
     return len(driven) == 1 and leaders == set(driven)
+
+
+def _is_serial(branches: Branches, moving: Sequence[Joint]) -> bool:
+    """Return whether the robot is one chain of driven joints, and long enough for an arm."""
+    driven = all(joint.mimic is None for joint in moving)
+    return driven and len(moving) >= _ARM and max(map(len, branches.below.values())) == 1
 
 
 def _confirmed(

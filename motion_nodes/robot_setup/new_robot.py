@@ -168,16 +168,16 @@ class _Making:
         self._say("reading meshes")
         sort_out(root, self._search, findings, allow_missing=allow_missing_meshes, file=file)
         self._tree = _tree(root, file)
+        if not self._tree.joint_names:
+            raise InvalidDescription(
+                f"{file}: no joint of this robot moves; there is nothing to control."
+            )
         self._geometries = link_geometries(self._tree, self._search, findings)
         # The physics of an MJCF is kept unchanged.
         if mjcf is None:
             if add_missing_collisions(root, self._tree, self._geometries, findings):
                 self._tree = _tree(root, file)
             self._round_wheels()
-        if not self._tree.joint_names:
-            raise InvalidDescription(
-                f"{file}: no joint of this robot moves; there is nothing to control."
-            )
 
     def _round_wheels(self) -> None:
         """Use the visual geometry of wheels whose collision geometry is not round."""

@@ -247,6 +247,30 @@ def test_fingers_are_the_gripper_beside_something_else_that_slides() -> None:
     assert hands == {"bellows": ("bellows_joint",), "gripper": ("left_slide", "right_slide")}
 
 
+@pytest.mark.parametrize(("count", "name"), [(3, "arm"), (2, "gripper")])
+def test_a_robot_that_is_one_long_finger_is_an_arm(count: int, name: str) -> None:
+    parts = [link("base"), *chain("finger_{}", count)]
+    groups = guess_groups(read_urdf(robot(*parts)), (), Notes())
+    assert [(g.name, len(g.joints), g.tip is None) for g in groups.groups] == [
+        (name, count, name == "gripper")
+    ]
+    hand = [link("palm")]
+    for k in (1, 2):
+        mount = joint(f"mount_{k}", "palm", f"base_{k}", kind="fixed", inside="")
+        finger = [part.replace('"base"', f'"base_{k}"') for part in chain(f"finger_{k}_{{}}", 2)]
+        hand += [link(f"base_{k}"), mount, *finger]
+    groups = guess_groups(read_urdf(robot(*hand)), (), Notes())
+    assert [g.name for g in groups.groups] == ["gripper"]
+
+
+def test_rotors_are_no_arms() -> None:
+    parts = [link("body")]
+    for k in range(4):
+        parts += [link(f"rotor_{k}"), joint(f"rotor_{k}_joint", "body", f"rotor_{k}")]
+    groups = guess_groups(read_urdf(robot(*parts)), (), Notes())
+    assert [g.name for g in groups.groups] == ["rotor", "rotor_2", "rotor_3", "rotor_4"]
+
+
 def test_one_joint_that_others_mimic_is_a_gripper() -> None:
     parts = [link("base"), link("left"), link("right"), joint("left_driver", "base", "left")]
     parts += [joint("right_driver", "base", "right", inside=LIMIT + '<mimic joint="left_driver"/>')]
