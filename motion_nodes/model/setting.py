@@ -56,7 +56,7 @@ class Setting:
         # Lists of ROS parameters are array.array, neither tuple nor list.
         single = isinstance(value, str) or not isinstance(value, Iterable)
         for number in (value,) if single else value:
-            if isinstance(number, bool) or not isinstance(number, Real):
+            if not _is_number(number):
                 continue
             if (math.isnan(number) and self.nan) or (math.isinf(number) and self.inf):
                 continue
@@ -85,6 +85,10 @@ class Setting:
     def field(self, default: Any = dataclasses.MISSING) -> Any:
         """Return a dataclass field with this setting."""
         return dataclasses.field(default=default, metadata={KEY: self})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def setting(default: Any = dataclasses.MISSING, **attributes: Any) -> Any:

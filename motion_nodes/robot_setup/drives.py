@@ -45,7 +45,7 @@ def masses_of(tree: KinematicTree, volumes: Mapping[str, float], findings: Notes
     stated = [tree.links[name].inertial for name in tree.frame_names]
     if any(stated):
         return np.array([inertial.mass if inertial else 0.0 for inertial in stated])
-    findings.add("guessed", "drives", f"no link has a mass; {DENSITY:g} kg/m^3 are taken")
+    findings.add("guessed", "drives", f"no link has a mass; density {DENSITY:g} kg/m^3")
     return DENSITY * np.array([volumes.get(name, 0.0) for name in tree.frame_names])
 
 
@@ -151,7 +151,7 @@ def weak_joints(tree: KinematicTree, loads: Mapping[str, float], findings: Notes
         if load > tree.joints[name].effort
     ]
     if weak:
-        text = f"too small to hold the outstretched robot up [N m or N]: {listed(weak)}"
+        text = f"below the gravity load of the outstretched robot [N m or N]: {listed(weak)}"
         findings.add("missing", "limits.effort", text)
 
 

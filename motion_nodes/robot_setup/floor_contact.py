@@ -83,7 +83,9 @@ def floor_contact(
     if skids:
         block.setdefault("contact", {}).update({link: dict(_SKID) for link in skids})
         findings.add(
-            "guessed", "simulation.contact", f"{listed(skids)} reaches the floor; taken as sliding"
+            "guessed",
+            "simulation.contact",
+            f"{listed(skids)} touch the floor; they slide without friction",
         )
     return block
 

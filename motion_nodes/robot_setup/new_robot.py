@@ -381,8 +381,8 @@ def _turn_round(root: Any, joints: Sequence[str], findings: Notes) -> None:
     findings.add(
         "changed",
         "joints",
-        f"axes turned round, so that forward (or left) is positive: {listed(joints)}. A driver of "
-        "the real robot has to turn its signs, too",
+        f"axes inverted, so that forward (or left) is positive: {listed(joints)}. A driver of the "
+        "real robot has to invert its signs, too",
     )
 
 

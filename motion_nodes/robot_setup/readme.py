@@ -28,9 +28,9 @@ _HEADINGS = {
 }
 _REASONS = {
     "always": "touch in all configurations",
-    "often": "are next but one and touch in most configurations",
+    "often": "are second neighbours and touch in most configurations",
     "gripper": "are fingers of one gripper",
-    "never": "never come near each other",
+    "never": "never come closer than 1 cm",
     "spheres only": "spheres overlap, the geometry does not touch",
     "default": "touch in the home state",
 }
@@ -92,8 +92,8 @@ def _spheres(coverage: Mapping[str, Coverage]) -> list[str]:
     lines = [
         "## Collision spheres",
         "",
-        "Surface and volume of the geometry that are in spheres; volume of the spheres outside it "
-        "as a part of its volume; how far they reach beyond it at most.",
+        "Fractions of the geometry's surface and volume inside the spheres; volume of the spheres "
+        "outside it, relative to its volume; max excess of the spheres beyond it.",
         "",
         "| link | spheres | surface | volume | excess | reach [mm] |",
         "|---|---|---|---|---|---|",
@@ -110,11 +110,11 @@ def _pairs(found: SelfCollisions, free_share: float) -> list[str]:
     lines = [
         "## Self-collisions",
         "",
-        f"Sorted by {found.samples} random configurations; neighbours in the tree are never "
+        f"From {found.samples} random configurations; adjacent links are never "
         f"checked. {len(found.checked)} pairs are checked. {free_share:.0%} of random "
         "configurations are free.",
         "",
-        "| not checked, for they | pairs |",
+        "| not checked: they | pairs |",
         "|---|---|",
     ]
     for reason, words in _REASONS.items():

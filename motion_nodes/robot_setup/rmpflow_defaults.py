@@ -87,7 +87,7 @@ def rmpflow_settings(
         "guessed",
         "rmpflow.yaml",
         f"the Panda's settings, lengths times {scale:.2g} (reach {reach:.2g} m); the last links "
-        "are kept off a pillar that stands for the base",
+        "avoid a pillar in place of the base",
     )
     return {
         "joint_limit_buffers": [_round(min(0.01, 0.002 * float(r))) for r in ranges],
