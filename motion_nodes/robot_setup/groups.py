@@ -102,8 +102,9 @@ def guess_groups(
     many = sum(len(chain) > 2 for chain in actuated) > 1
     longer = sum(len(chain) == len(longest or ()) for chain in actuated) == 1
     for k, chain in enumerate(actuated):
-        only = chain is longest and longer
-        name = _name(chain, "arm" if only else f"chain_{k + 1}") if many or not only else "arm"
+        is_arm = chain is longest and longer
+        name = "arm" if is_arm else f"chain_{k + 1}"
+        name = name if is_arm and not many else _name(chain, name)
         group = _chain(tree, _unique(name, result.groups), chain, base or tree.root, ask)
         result.groups.append(group)
         if chain is longest:
