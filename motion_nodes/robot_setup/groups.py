@@ -281,11 +281,8 @@ def _is_frame(tree: KinematicTree, name: str) -> bool:
 
 def _name(joints: Sequence[Joint], default: str) -> str:
     """Return the words common to the names of joints."""
-    if len(joints) > 1:
-        words = [_words(joint.name) for joint in joints]
-        shared = [word for word in words[0] if all(word in other for other in words[1:])]
-    else:
-        shared = _words(joints[0].name)
+    words = [_words(joint.name) for joint in joints]
+    shared = [word for word in dict.fromkeys(words[0]) if all(word in other for other in words)]
     kept = [w for w in shared if w not in _NOT_IN_NAMES and (len(w) > 1 or w in _SIDES)]
     return "_".join(kept) or default
 

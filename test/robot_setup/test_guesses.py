@@ -140,6 +140,19 @@ def test_the_longest_chain_without_words_of_its_own_is_the_arm(names: str) -> No
     assert [g.name for g in same.groups] == ["chain_1", "chain_2"]
 
 
+def test_two_hands_are_named_alike() -> None:
+    parts = [link("base")]
+    for side in "rl":
+        parts += chain(f"{side}_arm_{{}}", 3)
+        for finger in "lr":
+            name = f"{side}_gripper_{finger}_finger"
+            inside = LIMIT + (f'<mimic joint="{side}_gripper_l_finger"/>' * (finger == "r"))
+            above = f"{side}_arm_3_link"
+            parts += [link(f"{name}_link"), joint(name, above, f"{name}_link", inside=inside)]
+    grippers = guess_groups(read_urdf(robot(*parts)), (), Notes()).grippers
+    assert [g.name for g in grippers] == ["r_gripper_finger", "l_gripper_finger"]
+
+
 def three_links(*ends: str) -> KinematicTree:
     """Return an arm whose last link carries frames without geometry."""
     parts = [link(f"link_{k}") for k in range(4)]
