@@ -40,6 +40,8 @@ _ARM = 3
 _NOT_IN_NAMES = {"joint", "link", "motor", "servo", "fwd", "axis"}
 _SIDES = {"l", "r", "f", "b", "h"}
 """Left, right, front, back, hind: the single letters that are kept in names."""
+_PARTS = {"arm": {"shoulder", "elbow"}, "leg": {"hip", "knee"}}
+"""Words in the names of joints by part of a body, for chains named by their side alone."""
 
 
 @dataclass
@@ -284,11 +286,14 @@ def _name(joints: Sequence[Joint], default: str) -> str:
     words = [_words(joint.name) for joint in joints]
     shared = [word for word in dict.fromkeys(words[0]) if all(word in other for other in words)]
     kept = [w for w in shared if w not in _NOT_IN_NAMES and (len(w) > 1 or w in _SIDES)]
+    if kept in (["l"], ["r"], ["left"], ["right"]):
+        parts = [part for part, own in _PARTS.items() if any(own.intersection(w) for w in words)]
+        kept += parts or [default] * (default in ("arm", "gripper"))
     return "_".join(kept) or default
 
 
 def _words(name: str) -> list[str]:
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z0-9])", "_", name)
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
     return [word for word in re.split(r"[^a-z]+", spaced.lower()) if word]
 
 

@@ -140,17 +140,41 @@ def test_the_longest_chain_without_words_of_its_own_is_the_arm(names: str) -> No
     assert [g.name for g in same.groups] == ["chain_1", "chain_2"]
 
 
-def test_two_hands_are_named_alike() -> None:
+@pytest.mark.parametrize("names", [("l_", "r_"), ("left_", "right_"), ("L", "R")])
+def test_limbs_named_by_their_side_are_arms_and_legs(names: tuple[str, str]) -> None:
+    limbs = [["ShoulderPitch", "ElbowYaw", "WristRoll"], ["HipPitch", "KneePitch", "AnkleRoll"]]
+    parts = [link("base")]
+    for side in names:
+        for limb in limbs:
+            above = "base"
+            for own in (side + word for word in limb):
+                parts += [link(f"{own}_link"), joint(own, above, f"{own}_link")]
+                above = f"{own}_link"
+    groups = guess_groups(read_urdf(robot(*parts)), (), Notes()).groups
+    sides = [side.lower().rstrip("_") for side in names]
+    assert sorted(g.name for g in groups) == sorted(
+        f"{s}_{p}" for s in sides for p in ("arm", "leg")
+    )
+
+
+@pytest.mark.parametrize(
+    ("leader", "follower", "names"),
+    [
+        ("{}_gripper_l_finger", "{}_gripper_r_finger", ["r_gripper_finger", "l_gripper_finger"]),
+        ("{}_hand", "{}_finger", ["r_gripper", "l_gripper"]),
+    ],
+)
+def test_two_hands_are_named_alike(leader: str, follower: str, names: list[str]) -> None:
     parts = [link("base")]
     for side in "rl":
         parts += chain(f"{side}_arm_{{}}", 3)
-        for finger in "lr":
-            name = f"{side}_gripper_{finger}_finger"
-            inside = LIMIT + (f'<mimic joint="{side}_gripper_l_finger"/>' * (finger == "r"))
+        follows = f'<mimic joint="{leader.format(side)}"/>'
+        for name, more in ((leader.format(side), ""), (follower.format(side), follows)):
             above = f"{side}_arm_3_link"
+            inside = LIMIT + more
             parts += [link(f"{name}_link"), joint(name, above, f"{name}_link", inside=inside)]
     grippers = guess_groups(read_urdf(robot(*parts)), (), Notes()).grippers
-    assert [g.name for g in grippers] == ["r_gripper_finger", "l_gripper_finger"]
+    assert [g.name for g in grippers] == names
 
 
 def three_links(*ends: str) -> KinematicTree:
