@@ -108,10 +108,10 @@ def load_policy(file: Path, task: str | None = None) -> Policy:
                 raise InvalidCheckpoint(
                     f"checkpoint {file}: '{name}' has a wrong shape or values that are not finite."
                 )
-        if arrays["norm_variance"].min() < 0.0:
-            raise InvalidCheckpoint(f"checkpoint {file}: variances are below zero.")
         norm = RunningNorm(size)
         norm.count = float(arrays["norm_count"])
+        if arrays["norm_variance"].min() < 0.0 or not 0.0 <= norm.count < np.inf:
+            raise InvalidCheckpoint(f"checkpoint {file}: variances or their count are invalid.")
         norm.mean, norm.variance = arrays["norm_mean"], arrays["norm_variance"]
     return Policy(net, arrays["flat"], norm)
 
@@ -165,7 +165,9 @@ def _usable(file: Path) -> Iterator[None]:
     """Convert the errors of a damaged checkpoint to InvalidCheckpoint."""
     try:
         yield
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
+    except InvalidCheckpoint:
+        raise
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         raise InvalidCheckpoint(
             f"checkpoint {file} is damaged ({type(error).__name__}: {error})."
         ) from None

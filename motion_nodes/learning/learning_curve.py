@@ -18,24 +18,42 @@ _FIELDS = [field.name for field in dataclasses.fields(TrainingProgress)]
 _WIDTH, _HEIGHT = 760.0, 260.0
 
 
-def append_csv(file: Path, progress: TrainingProgress) -> None:
-    """Append a row; a new file gets a header."""
+def append_csv(file: Path, *rows: TrainingProgress) -> None:
+    """Append rows; a new file gets a header."""
     new = not file.exists()
     with file.open("a", newline="", encoding="utf-8") as out:
         writer = csv.writer(out)
         if new:
             writer.writerow(_FIELDS)
-        writer.writerow(f"{value:.7g}" for value in dataclasses.astuple(progress))
+        for row in rows:
+            values = dataclasses.astuple(row)
+            writer.writerow(v if isinstance(v, int) else f"{v:.7g}" for v in values)
 
 
 def read_csv(file: Path) -> list[TrainingProgress]:
-    """Return the rows of a file of :func:`append_csv`."""
+    """Return the rows of a file of :func:`append_csv`, without an incomplete last one."""
     fields = dataclasses.fields(TrainingProgress)
     with file.open(newline="", encoding="utf-8") as rows:
         return [
             TrainingProgress(*(_number(field.type, row[field.name]) for field in fields))
             for row in csv.DictReader(rows)
+            if None not in row.values()
         ]
+
+
+def rewind_csv(file: Path, iteration: int) -> None:
+    """Remove the rows after an update, which a resumed run writes again; atomic.
+
+    Args:
+        file: a file of :func:`append_csv`; there need not be one.
+        iteration: number of the last update that is kept.
+    """
+    if not file.exists():
+        return
+    part = file.with_name(f".{file.name}.part")
+    part.unlink(missing_ok=True)
+    append_csv(part, *(row for row in read_csv(file) if row.iteration <= iteration))
+    part.replace(file)
 
 
 def curve_svg(rows: Sequence[TrainingProgress], title: str) -> str:

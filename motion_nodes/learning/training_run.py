@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.learning.checkpoint import load_policy, load_trainer, save_checkpoint
-from motion_nodes.learning.learning_curve import append_csv, curve_svg, read_csv
+from motion_nodes.learning.learning_curve import append_csv, curve_svg, read_csv, rewind_csv
 from motion_nodes.learning.policy import Policy
 from motion_nodes.learning.trainer import (
     Evaluation,
@@ -85,7 +85,9 @@ def open_run(
     """
     file = directory / CHECKPOINT
     if resume:
-        return load_trainer(file, make_env, task)
+        trainer = load_trainer(file, make_env, task)
+        rewind_csv(directory / CURVE, trainer.iteration)
+        return trainer
     if file.exists() or (directory / CURVE).exists():
         raise InvalidConfig(
             f"{directory} contains a training run; resume it, or choose another directory."

@@ -45,15 +45,12 @@ class JointLimits:
             tree: kinematic tree of the robot.
         """
         joints = [tree.joints[name] for name in tree.joint_names]
-        return cls(
-            names=tree.joint_names,
-            lower=frozen([joint.lower for joint in joints]),
-            upper=frozen([joint.upper for joint in joints]),
-            velocity=frozen([joint.velocity for joint in joints]),
-            effort=frozen([joint.effort for joint in joints]),
-            acceleration=frozen(np.full(len(joints), np.inf)),
-            jerk=frozen(np.full(len(joints), np.inf)),
-        )
+        stated = {
+            field: frozen([getattr(joint, field) for joint in joints])
+            for field in ("lower", "upper", "velocity", "effort")
+        }
+        endless = np.full(len(joints), np.inf)
+        return cls(names=tree.joint_names, acceleration=endless, jerk=endless, **stated)
 
     def clip(self, q: ArrayLike) -> Array:
         """Return positions clamped to their limits; NaN stays NaN.

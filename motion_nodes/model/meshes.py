@@ -25,7 +25,7 @@ def resolve_mesh(filename: str, directory: Path) -> Path:
     """
     tried = _places(filename, directory)
     for path in tried:
-        if path.is_file():
+        if os.path.isfile(path):  # False also for a name that is too long
             return path
     looked = ", ".join(map(str, tried)) or "nowhere (no folder of that package is known)"
     hint = ""

@@ -85,8 +85,8 @@ class PayloadDynamics(InverseDynamics):
         self.tool, self.payload_mass = tool, 0.0
         self.payload_center: Array = np.zeros(3)
         """Center of mass in the tool frame [m], shape (3,)."""
-        self._known: tuple[Array, Array] | None = None
-        """Last configuration and its Jacobian."""
+        self._known: tuple[Array, Array, Array] | None = None
+        """Last configuration, center, and their Jacobian."""
 
     def set_payload(self, mass: float, center: ArrayLike = (0.0, 0.0, 0.0)) -> None:
         """Set the payload.
@@ -99,7 +99,7 @@ class PayloadDynamics(InverseDynamics):
             InvalidConfig: a negative mass, or a value that is not finite.
         """
         c = np.array(center, dtype=np.float64)
-        self.payload_mass, self.payload_center, self._known = _checked(mass, center), c, None
+        self.payload_mass, self.payload_center = _checked(mass, center), c
 
     def efforts(self, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> Array:
         """Return the efforts of a motion with the payload [N m or N], shape (n,).
@@ -112,6 +112,16 @@ class PayloadDynamics(InverseDynamics):
             acceleration = J @ np.asarray(a, np.float64) + drift - _GRAVITY
             tau += self.payload_mass * (J.T @ acceleration)
         return tau
+
+    def efforts_batch(self, Q: Array, V: Array, A: Array) -> Array:
+        """Return the efforts of k states with the payload [N m or N], shape (k, n).
+
+        Arguments and errors are those of :meth:`InverseDynamics.efforts_batch`.
+        """
+        x, y, z = self.payload_center.tolist()
+        payload = Payload(self.tool, self.payload_mass, (x, y, z))
+        tau = super().efforts_batch(Q, V, A)
+        return tau + payload.efforts_batch(self._kinematics, Q, V, A)
 
     def terms(self, q: ArrayLike, v: ArrayLike) -> DynamicsTerms:
         """Return inertia [kg m^2 or kg], bias and gravity [N m or N] with the payload.
@@ -138,9 +148,11 @@ class PayloadDynamics(InverseDynamics):
 
     def _jacobian(self, q: Array) -> Array:
         """Return the linear Jacobian of the payload's center, shape (3, n)."""
-        if self._known is None or not np.array_equal(self._known[0], q):
-            self._known = (q.copy(), self._jacobian_at(q))
-        return self._known[1]
+        # Another thread may set the payload meanwhile.
+        known, center = self._known, self.payload_center
+        if known is None or known[1] is not center or not np.array_equal(known[0], q):
+            known = self._known = (q.copy(), center, self._jacobian_at(q))
+        return known[2]
 
     def _jacobian_at(self, q: Array) -> Array:
         X, J = self._kinematics.pose_and_jacobian(q, self.tool)

@@ -108,13 +108,8 @@ def _limits(check: Agreement) -> JointLimits:
     given = check.description.limits
     check.joints(given.acceleration, "limits.acceleration")
     check.joints(given.jerk, "limits.jerk")
-    joints = [check.tree.joints[name] for name in names]
-    return JointLimits(
-        names=names,
-        lower=frozen([joint.lower for joint in joints]),
-        upper=frozen([joint.upper for joint in joints]),
-        velocity=frozen([joint.velocity for joint in joints]),
-        effort=frozen([joint.effort for joint in joints]),
+    return replace(
+        JointLimits.of_tree(check.tree),
         acceleration=frozen([given.acceleration.get(name, np.inf) for name in names]),
         jerk=frozen([given.jerk.get(name, np.inf) for name in names]),
     )

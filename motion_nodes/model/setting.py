@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -53,8 +54,9 @@ class Setting:
         if self.one_of is not None and value not in self.one_of:
             return f"{name} is '{value}'; allowed: {', '.join(self.one_of)}"
         # Lists of ROS parameters are array.array, neither tuple nor list.
-        for number in (value,) if isinstance(value, str | int | float) else value:
-            if isinstance(number, bool) or not isinstance(number, int | float):
+        single = isinstance(value, str) or not isinstance(value, Iterable)
+        for number in (value,) if single else value:
+            if not _is_number(number):
                 continue
             if (math.isnan(number) and self.nan) or (math.isinf(number) and self.inf):
                 continue
@@ -83,6 +85,10 @@ class Setting:
     def field(self, default: Any = dataclasses.MISSING) -> Any:
         """Return a dataclass field with this setting."""
         return dataclasses.field(default=default, metadata={KEY: self})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def setting(default: Any = dataclasses.MISSING, **attributes: Any) -> Any:

@@ -29,11 +29,13 @@ from motion_nodes.policies.spec_values import (
     INF,
     NAN,
     array_in,
+    block_in,
     bounds_of,
     clip_of,
     finite_in,
     names_in,
     number_in,
+    optional_block,
     per_joint,
     scale_of,
     whole_in,
@@ -65,18 +67,16 @@ def read_descriptor(file: str | Path, group: str = "policy") -> PolicySpec:
     path = Path(file)
     data = read_yaml(path, tagged=True)
     where = str(path)
-    joints = _joints(_block(data, "articulations", where), where)
-    scene = _block(data, "scene", where)
-    groups = _block(data, "observations", where)
+    joints = _joints(block_in(data, "articulations", where), where)
+    scene = block_in(data, "scene", where)
+    groups = block_in(data, "observations", where)
     if len(groups) == 1:
         group = next(iter(groups))
     if group not in groups:
         raise InvalidDescription(
             f"{where}: observations has no group '{group}'.{did_you_mean(group, map(str, groups))}"
         )
-    own = data.get("motion_nodes") or {}
-    if not isinstance(own, dict):
-        raise InvalidDescription(f"{where}: motion_nodes: a block of fields is needed.")
+    own = optional_block(data, "motion_nodes", where)
     return PolicySpec(
         source=where,
         joints=joints,
@@ -125,9 +125,7 @@ def _joints(articulations: Mapping[Any, Any], where: str) -> TrainedJoints:
         )
     key = "robot" if "robot" in articulations else next(iter(articulations))
     place = f"{where}: articulations.{key}"
-    data = articulations[key]
-    if not isinstance(data, dict):
-        raise InvalidDescription(f"{place}: a block of fields is needed.")
+    data = block_in(articulations, key, f"{where}: articulations")
     names = names_in(data.get("joint_names"), f"{place}.joint_names")
 
     def values(field: str, default: float) -> Array:
@@ -185,9 +183,9 @@ def _observation(entry: Mapping[str, Any], joints: TrainedJoints, where: str) ->
         joints.columns(names, where)
         if len(names) != width:
             raise InvalidDescription(f"{where}: has {len(names)} joints, but its shape is {width}.")
-    if (entry.get("extras") or {}).get("modifiers"):
+    if optional_block(entry, "extras", where).get("modifiers"):
         raise InvalidDescription(f"{where}: modifiers of observations are not supported.")
-    overloads = entry.get("overloads") or {}
+    overloads = optional_block(entry, "overloads", where)
     offset = entry.get("joint_pos_offsets", entry.get("joint_vel_offsets"))
     history = whole_in(
         overloads.get("history_length") or 0, f"{where}.overloads.history_length", 0, MAX_HISTORY
@@ -234,13 +232,6 @@ def _bound(own: Mapping[str, Any], field: str, where: str) -> float:
 def _optional_array(own: Mapping[str, Any], field: str, where: str) -> Array | None:
     value = own.get(field)
     return None if value is None else array_in(value, f"{where}: motion_nodes.{field}")
-
-
-def _block(data: Mapping[str, Any], field: str, where: str) -> dict[Any, Any]:
-    value = data.get(field)
-    if not isinstance(value, dict) or not value:
-        raise InvalidDescription(f"{where}: {field}: a block of fields is needed.")
-    return value
 
 
 def _entries(value: Any, where: str) -> list[dict[str, Any]]:

@@ -31,10 +31,12 @@ from motion_nodes.policies.policy_spec import (
 from motion_nodes.policies.spec_values import (
     INF,
     NAN,
+    block_in,
     bounds_of,
     clip_of,
     finite_in,
     matching,
+    optional_block,
     per_joint,
     scale_of,
     whole_in,
@@ -90,14 +92,14 @@ def read_env(
     path = Path(file)
     data = read_yaml(path, tagged=True)
     where, names = str(path), tuple(joint_names)
-    robot = _block(_block(data, "scene", where), "robot", f"{where}: scene")
+    robot = block_in(block_in(data, "scene", where), "robot", f"{where}: scene")
     joints = _joints(robot, names, f"{where}: scene.robot")
-    sim = _block(data, "sim", where)
-    terms = _block(_block(data, "observations", where), group, f"{where}: observations")
+    sim = block_in(data, "sim", where)
+    terms = block_in(block_in(data, "observations", where), group, f"{where}: observations")
     known = {**_VECTORS, **dict.fromkeys(TERMS, 3), **(widths or {})}
     actions = tuple(
         _action(entry, joints, f"{where}: actions.{key}")
-        for key, entry in _block(data, "actions", where).items()
+        for key, entry in block_in(data, "actions", where).items()
         if isinstance(entry, dict)
     )
     n_actions = sum(term.width for term in actions)
@@ -121,15 +123,15 @@ def read_env(
 
 
 def _joints(robot: Mapping[str, Any], names: tuple[str, ...], where: str) -> TrainedJoints:
-    state = _block(robot, "init_state", where)
+    state = block_in(robot, "init_state", where)
     values = {
         word: np.full(len(names), NAN)
         for word in ("stiffness", "damping", "armature", "effort_limit", "velocity_limit")
     }
-    for key, actuator in _block(robot, "actuators", where).items():
+    actuators = block_in(robot, "actuators", where)
+    for key in actuators:
         place = f"{where}.actuators.{key}"
-        if not isinstance(actuator, dict):
-            raise InvalidDescription(f"{place}: a block of fields is needed.")
+        actuator = block_in(actuators, key, f"{where}.actuators")
         patterns = actuator.get("joint_names_expr")
         listed = patterns if isinstance(patterns, list) else [patterns]
         found = sorted({i for p in listed for i in matching(p, names, place)})
@@ -192,7 +194,9 @@ def _observation(
     source = source_of(name)
     own: tuple[str, ...] = ()
     if source == "joints":
-        patterns = ((entry.get("params") or {}).get("asset_cfg") or {}).get("joint_names") or ".*"
+        params = optional_block(entry, "params", where)
+        asset = optional_block(params, "asset_cfg", f"{where}.params")
+        patterns = asset.get("joint_names") or ".*"
         listed = patterns if isinstance(patterns, list) else [patterns]
         found = sorted({i for p in listed for i in matching(p, joints.names, where)})
         own = tuple(joints.names[i] for i in found)
@@ -212,10 +216,3 @@ def _observation(
         clip=bounds_of(entry.get("clip"), f"{where}.clip"),
         history=whole_in(history or 0, f"{where}.history_length", 0, MAX_HISTORY),
     )
-
-
-def _block(data: Mapping[str, Any], field: str, where: str) -> dict[str, Any]:
-    value = data.get(field)
-    if not isinstance(value, dict) or not value:
-        raise InvalidDescription(f"{where}: {field}: a block of fields is needed.")
-    return value

@@ -78,6 +78,8 @@ class OnnxModel:
         except Exception as error:  # its errors have no common base class
             raise InvalidDescription(f"{file}: unusable ONNX model: {_line(error)}") from None
         inputs, outputs = list(self._session.get_inputs()), list(self._session.get_outputs())
+        if not inputs:
+            raise InvalidDescription(f"{file}: has no input for the observation.")
         chosen = next((i for i in inputs if i.name in OBSERVATION_NAMES), inputs[0])
         inputs.remove(chosen)
         for value in (chosen, *inputs, *outputs):
@@ -155,10 +157,10 @@ class TorchScriptNetwork:
         x = self._torch.from_numpy(observation.astype(np.float32))[None, :]
         try:
             with self._torch.no_grad():
-                out = self._module(x)
+                out = self._module(x).numpy()
         except Exception as error:
             raise NetworkFault(f"the network failed: {_line(error)}") from None
-        return np.asarray(out.numpy(), dtype=np.float64).reshape(-1)
+        return np.asarray(out, dtype=np.float64).reshape(-1)
 
     def reset(self) -> None:
         """Reset the state, where the module has one."""

@@ -135,19 +135,18 @@ class BoundTerm:
         """Clear the history; it is filled with the next value."""
         self._past.clear()
 
-    def values(self, inputs: PolicyInputs, previous: Array) -> Array:
-        """Return the values with their history, shape (full_width,), and extend the history.
-
-        Raises:
-            InvalidCommand: the value is not given, has another width, or is not finite.
-        """
-        now = self.current(inputs, previous)
+    def extended(self, now: Array) -> Array:
+        """Extend the history by the values of :meth:`current`; return it, shape (full_width,)."""
         missing = self._past.maxlen or 1
         self._past.extend([now] * (1 if self._past else missing))
         return now if missing == 1 else np.concatenate(self._past)
 
     def current(self, inputs: PolicyInputs, previous: Array) -> Array:
-        """Return the current values, clipped and scaled, shape (width,)."""
+        """Return the current values, clipped and scaled, shape (width,).
+
+        Raises:
+            InvalidCommand: the value is not given, has another width, or is not finite.
+        """
         term = self.term
         raw = self._read(inputs, previous)
         if raw is None:

@@ -74,7 +74,8 @@ class SequenceSettings:
     )
     fault_hold: float = setting(
         0.2,
-        doc="Time for which the last targets are held at a fault, before the motors are damped.",
+        doc="Time for which the last position and velocity targets are held at a fault, before the "
+        "motors are damped; efforts are not held.",
         unit="s",
         ge=0.0,
         le=10.0,
@@ -346,13 +347,11 @@ class PolicySequence:
         return out
 
     def _hold_fault(self, fault: str) -> None:
-        """Hold the last targets, and damp the motors if the fault lasts."""
+        """Hold the last targets, and damp the motors if the fault lasts; efforts are not held."""
         self.reason = fault
         self._faulty += self._dt
         if self._faulty > self.settings.fault_hold or not np.isfinite(self._targets[:2]).any():
             self.damp(fault)
-        elif self._actuators is not None:
-            self._targets.effort[:] = 0.0
 
     def _follow(self, motion: _Motion) -> None:
         position, ended = motion.at(self._now)

@@ -92,12 +92,19 @@ def published_files(name: str, *, download: bool = True) -> tuple[Path, Path] | 
     if not network.is_file() or _hash(network.read_bytes()) != policy.sha256:
         if not download:
             return None
-        content = _download(policy)
-        folder.mkdir(parents=True, exist_ok=True)
-        part = network.with_suffix(f".{id(content)}.part")
-        part.write_bytes(content)
-        part.replace(network)
+        _store(network, _download(policy))
     return network, description
+
+
+def _store(file: Path, content: bytes) -> None:
+    """Write a file atomically."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as part:
+            part.write(content)
+        Path(part.name).replace(file)
+    except OSError as error:
+        raise MotionError(f"{file} cannot be written: {error.strerror}.") from None
 
 
 def _download(policy: PublishedPolicy) -> bytes:

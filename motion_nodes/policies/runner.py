@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from collections.abc import Sequence
@@ -133,15 +134,19 @@ class PolicyRunner:
             The observation, shape (observation_width,).
 
         Raises:
-            InvalidCommand: an observed value is missing, has another width or is not finite.
+            InvalidCommand: an observed value is missing, has another width or is not finite;
+                histories and gait are unchanged.
         """
         self._check_inputs(inputs)
         if self.spec.command_gain is not None:
             command = self.spec.command_gain * np.asarray(inputs.command, dtype=np.float64)
             inputs = dataclasses.replace(inputs, command=command)
-        if self._gait is not None:
-            inputs = dataclasses.replace(inputs, phase=self._gait.advance(inputs.command))
-        parts = [term.values(inputs, self._previous) for term in self._terms]
+        gait = copy.copy(self._gait)
+        if gait is not None:
+            inputs = dataclasses.replace(inputs, phase=gait.advance(inputs.command))
+        values = [term.current(inputs, self._previous) for term in self._terms]
+        self._gait = gait
+        parts = [term.extended(now) for term, now in zip(self._terms, values, strict=True)]
         bound = self.spec.observation_clip
         return np.concatenate(parts).clip(-bound, bound)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,30 @@ def array_in(values: Any, where: str, length: int | None = None) -> Array:
     if length is not None and len(values) != length:
         raise InvalidDescription(f"{where}: has {len(values)} values, {length} are needed.")
     return np.array([finite_in(value, f"{where}[{i}]") for i, value in enumerate(values)])
+
+
+def block_in(data: Mapping[Any, Any], field: str, where: str) -> dict[Any, Any]:
+    """Return a field that is a block of fields, not empty.
+
+    Raises:
+        InvalidDescription: names the place.
+    """
+    value = optional_block(data, field, where)
+    if not value:
+        raise InvalidDescription(f"{where}: {field}: a block of fields is needed.")
+    return value
+
+
+def optional_block(data: Mapping[Any, Any], field: str, where: str) -> dict[Any, Any]:
+    """Return a field that is a block of fields; empty if it is missing.
+
+    Raises:
+        InvalidDescription: names the place.
+    """
+    value = data.get(field) or {}
+    if not isinstance(value, dict):
+        raise InvalidDescription(f"{where}: {field}: a block of fields is needed.")
+    return value
 
 
 def matching(pattern: Any, joints: Sequence[str], where: str) -> list[int]:

@@ -10,21 +10,23 @@ is a hash of the URDF, of its referenced files, and of the code that derives the
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+import itertools
 import logging
 import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.kernels.cache import preferred_folder
 from motion_nodes.kernels.private_files import lock, open_private
 from motion_nodes.model.loader import ROBOT_FILE, load_robot
 from motion_nodes.model.robot import Robot
+from motion_nodes.robot_setup.package_search import PackageSearch
 from motion_nodes.robot_setup.robot_source import search_from
 from motion_nodes.robot_setup.xacro_expansion import expand, split_arguments
 
@@ -33,6 +35,10 @@ Progress = Callable[[str], None]
 _LOG = logging.getLogger(__name__)
 _URDF_SUFFIXES = (".urdf", ".xacro", ".xml", ".mjcf")
 _FILENAME = re.compile(rb"file(?:name)?\s*=\s*[\"']([^\"']+)[\"']")
+_FOLDER = re.compile(rb"(?:asset|mesh|texture)dir\s*=\s*[\"']([^\"']+)[\"']")
+"""Folders of an MJCF's files."""
+_ROOMS = ("model", "robot_setup", "scene")
+"""Packages whose code derives a robot."""
 
 
 def load_description(
@@ -173,33 +179,59 @@ def _digest(urdf: Path, package_paths: Sequence[str | Path], arguments: Mapping[
         text = urdf.read_bytes()
     except OSError as error:
         raise InvalidConfig(f"{urdf} cannot be read: {error.strerror}.") from None
+    search = search_from(urdf, package_paths)
     if ".xacro" in urdf.suffixes:  # it also depends on included files
-        text = expand(urdf, search_from(urdf, package_paths), arguments).urdf.encode()
+        text = expand(urdf, search, arguments).urdf.encode()
     sha = hashlib.sha256(_code_digest())
     sha.update(str(urdf).encode())
     sha.update(text)
-    for name in sorted(set(_FILENAME.findall(text))):
-        path = urdf.parent / os.fsdecode(name)
-        if path.is_file():
-            sha.update(name + str(path.stat().st_mtime_ns).encode())
+    for path in sorted(_referenced(text, search)):
+        sha.update(str(path).encode() + str(path.stat().st_mtime_ns).encode())
     for folder in package_paths:
         sha.update(str(Path(folder).absolute()).encode())
     return sha.hexdigest()[:32]
 
 
+def _referenced(text: bytes, search: PackageSearch) -> set[Path]:
+    """Return the existing files that a robot's file names, and those that included files name."""
+    found: set[Path] = set()
+    texts, folders = [text], [""]
+    while texts:
+        text = texts.pop()
+        folders += [f"{os.fsdecode(folder)}/" for folder in _FOLDER.findall(text)]
+        for name, folder in itertools.product(_FILENAME.findall(text), folders):
+            with contextlib.suppress(InvalidDescription):
+                file = search.find(folder + os.fsdecode(name))
+                if file not in found and file.suffix in _URDF_SUFFIXES:
+                    texts.append(file.read_bytes())
+                found.add(file)
+    return found
+
+
 @functools.cache
 def _code_digest() -> bytes:
-    """Return a hash of the source files of this package."""
+    """Return a hash of the source files that derive robots."""
     sha = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        sha.update(file.read_bytes())
+    for room in _ROOMS:
+        for file in sorted((Path(__file__).parents[1] / room).rglob("*.py")):
+            sha.update(file.read_bytes())
     return sha.digest()
 
 
-@contextmanager
+@contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock file, so that only one of several processes derives a robot."""
-    descriptor = open_private(path)
+    """Hold a lock file, so that only one of several processes derives a robot.
+
+    Raises:
+        InvalidConfig: the file cannot be created.
+    """
+    try:
+        descriptor = open_private(path)
+    except OSError as error:
+        raise InvalidConfig(
+            f"{path} cannot be created ({error.strerror}); set MOTION_NODES_CACHE_DIR to a "
+            "writable folder."
+        ) from None
     try:
         lock(descriptor, math.inf)
         yield

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from motion_nodes.model.tree import Array, JointKind, KinematicTree
+from motion_nodes.model.tree import JointKind, KinematicTree
 from motion_nodes.robot_setup import drives as drive_guess
 from motion_nodes.robot_setup.groups import Groups
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
@@ -29,14 +29,54 @@ _STUCK_DISTANCE, _STUCK_ANGLE = 5e-4, 2e-3
 """Max position error of a position drive held by friction [m, rad]."""
 
 
+class MovedMasses(NamedTuple):
+    """What the drives of a robot move."""
+
+    total: float
+    """Mass of the robot [kg]."""
+    inertia: dict[str, float]
+    """Max inertia by joint [kg m^2 or kg]."""
+    load: dict[str, float]
+    """Max gravity effort by joint [N m or N]."""
+
+
+def moved_masses(
+    tree: KinematicTree,
+    geometries: Mapping[str, LinkGeometry],
+    findings: Notes,
+    rng: np.random.Generator,
+) -> MovedMasses:
+    """Return the inertia and load of the joints over random configurations.
+
+    Args:
+        tree: the robot.
+        geometries: geometries of its links.
+        findings: notes are added.
+        rng: random generator of the configurations.
+    """
+    volumes = {link: geometry.volume for link, geometry in geometries.items()}
+    masses = drive_guess.masses_of(tree, volumes, findings)
+    lower = np.array([tree.joints[name].lower for name in tree.joint_names])
+    upper = np.array([tree.joints[name].upper for name in tree.joint_names])
+    bounded = np.isfinite(upper - lower)
+    low, high = np.where(bounded, lower, -np.pi), np.where(bounded, upper, np.pi)
+    inertia, load = drive_guess.joint_inertias(
+        tree, masses, rng.uniform(low, high, (64, len(lower)))
+    )
+    return MovedMasses(
+        float(masses.sum()),
+        dict(zip(tree.joint_names, inertia.tolist(), strict=True)),
+        dict(zip(tree.joint_names, load.tolist(), strict=True)),
+    )
+
+
 def drive_block(
     tree: KinematicTree,
     base: BaseGuess,
     groups: Groups,
-    geometries: Mapping[str, LinkGeometry],
+    moved: MovedMasses,
     stated: Mapping[str, MjcfDrive],
     findings: Notes,
-    rng: np.random.Generator,
 ) -> list[dict[str, Any]]:
     """Return the block ``drives``.
 
@@ -44,20 +84,18 @@ def drive_block(
         tree: the robot.
         base: its mobile base, if any.
         groups: its groups.
-        geometries: geometries of its links.
+        moved: what its drives move.
         stated: drives from its file, by joint.
         findings: notes are added.
-        rng: random generator of the configurations in which inertias are computed.
     """
-    masses, inertia, load = _felt(tree, geometries, findings, rng)
-    drive_guess.weak_joints(tree, load, findings)
-    felt = dict(zip(tree.joint_names, inertia.tolist(), strict=True))
+    drive_guess.weak_joints(tree, moved.load, findings)
+    felt = dict(moved.inertia)
     radius = float(np.mean([wheel.radius for wheel in base.wheels])) if base.wheels else 0.0
-    share = float(masses.sum()) * radius**2 / max(1, len(base.driven))
+    share = moved.total * radius**2 / max(1, len(base.driven))
     for joint in base.steering:
         felt[joint] = max(felt[joint], share)
     if base.kind == "floating":
-        _add_body(tree, groups, float(masses.sum()), felt)
+        _add_body(tree, groups, moved.total, felt)
     together = [group.joints for group in groups.groups]
     if base.steering:
         together.append(base.steering)
@@ -66,19 +104,19 @@ def drive_block(
     )
     # The dry friction of a light link can exceed the effort of a drive tuned for its inertia.
     for name in felt:
-        moved = tree.joints[name]
-        within = _STUCK_DISTANCE if moved.kind is JointKind.PRISMATIC else _STUCK_ANGLE
-        felt[name] = max(felt[name], moved.friction / (within * drive_guess.STIFF**2))
+        own = tree.joints[name]
+        within = _STUCK_DISTANCE if own.kind is JointKind.PRISMATIC else _STUCK_ANGLE
+        felt[name] = max(felt[name], own.friction / (within * drive_guess.STIFF**2))
     wheel_inertia = max(share + max((felt[j] for j in base.driven), default=0.0), 1e-5)
     block = drive_guess.drives(tree, together, felt, base.driven, wheel_inertia)
-    carried = dict(zip(tree.joint_names, load.tolist(), strict=True))
-    _take_stated(block, stated, felt, carried, findings)
+    _take_stated(block, stated, felt, moved.load, findings)
     return block
 
 
 def sufficient_efforts(
     tree: KinematicTree,
-    geometries: Mapping[str, LinkGeometry],
+    shaped: Collection[str],
+    loads: Mapping[str, float],
     guessed: Collection[str],
     findings: Notes,
 ) -> dict[str, float]:
@@ -89,15 +127,14 @@ def sufficient_efforts(
 
     Args:
         tree: the robot.
-        geometries: geometries of its links.
+        shaped: its links with a geometry.
+        loads: max gravity effort by joint [N m or N].
         guessed: joints with estimated effort limits.
         findings: notes are added.
     """
-    load = _felt(tree, geometries, Notes(), np.random.default_rng(0))[2]
-    loads = dict(zip(tree.joint_names, load.tolist(), strict=True))
     limits = {name: tree.joints[name].effort for name in loads}
     low = [n for n in loads if n in guessed and limits[n] < _RESERVE * loads[n]]
-    certain = drive_guess.joints_of_known_masses(tree, geometries)
+    certain = drive_guess.joints_of_known_masses(tree, shaped)
     balanced = [n for n in loads if n not in guessed and n in certain and limits[n] < loads[n]]
     raised = {name: float(f"{_RESERVE * loads[name]:.3g}") for name in low}
     raised |= {name: float(f"{limits[name] + loads[name]:.3g}") for name in balanced}
@@ -110,23 +147,6 @@ def sufficient_efforts(
         text = f"raised by the load, which springs or weights of the robot must balance: {listing}"
         findings.add("guessed", "limits.effort", text)
     return raised
-
-
-def _felt(
-    tree: KinematicTree,
-    geometries: Mapping[str, LinkGeometry],
-    findings: Notes,
-    rng: np.random.Generator,
-) -> tuple[Array, Array, Array]:
-    """Return the masses of links, and the inertia and load of joints over random configurations."""
-    volumes = {link: geometry.volume for link, geometry in geometries.items()}
-    masses = drive_guess.masses_of(tree, volumes, findings)
-    lower = np.array([tree.joints[name].lower for name in tree.joint_names])
-    upper = np.array([tree.joints[name].upper for name in tree.joint_names])
-    bounded = np.isfinite(upper - lower)
-    low, high = np.where(bounded, lower, -np.pi), np.where(bounded, upper, np.pi)
-    Q = rng.uniform(low, high, (64, len(lower)))
-    return masses, *drive_guess.joint_inertias(tree, masses, Q)
 
 
 def _add_body(tree: KinematicTree, groups: Groups, mass: float, felt: dict[str, float]) -> None:

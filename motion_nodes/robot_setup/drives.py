@@ -45,7 +45,7 @@ def masses_of(tree: KinematicTree, volumes: Mapping[str, float], findings: Notes
     stated = [tree.links[name].inertial for name in tree.frame_names]
     if any(stated):
         return np.array([inertial.mass if inertial else 0.0 for inertial in stated])
-    findings.add("guessed", "drives", f"no link has a mass; {DENSITY:g} kg/m^3 are taken")
+    findings.add("guessed", "drives", f"no link has a mass; density {DENSITY:g} kg/m^3")
     return DENSITY * np.array([volumes.get(name, 0.0) for name in tree.frame_names])
 
 
@@ -143,15 +143,15 @@ def drives(
     return block
 
 
-def weak_joints(tree: KinematicTree, loads: Array, findings: Notes) -> None:
-    """Report joints whose effort limit [N m] cannot hold their gravity load."""
+def weak_joints(tree: KinematicTree, loads: Mapping[str, float], findings: Notes) -> None:
+    """Report joints whose effort limit cannot hold their gravity load [N m or N]."""
     weak = [
         f"{name} ({tree.joints[name].effort:.3g} of {load:.3g})"
-        for name, load in zip(tree.joint_names, loads, strict=True)
+        for name, load in loads.items()
         if load > tree.joints[name].effort
     ]
     if weak:
-        text = f"too small to hold the outstretched robot up [N m or N]: {listed(weak)}"
+        text = f"below the gravity load of the outstretched robot [N m or N]: {listed(weak)}"
         findings.add("missing", "limits.effort", text)
 
 

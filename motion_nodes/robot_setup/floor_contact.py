@@ -82,9 +82,8 @@ def floor_contact(
     skids = _skids(base, tree, geometries, base_frame)
     if skids:
         block.setdefault("contact", {}).update({link: dict(_SKID) for link in skids})
-        findings.add(
-            "guessed", "simulation.contact", f"{listed(skids)} reaches the floor; taken as sliding"
-        )
+        text = f"{listed(skids)} touch the floor; they slide without friction"
+        findings.add("guessed", "simulation.contact", text)
     return block
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from lxml import etree  # type: ignore[import-untyped]
 
-from motion_nodes.errors import InvalidConfig, MotionError
+from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.model.loader import ROBOT_FILE, available_robots, load_robot
 from motion_nodes.model.robot import Robot
 from motion_nodes.robot_setup.mesh_copies import copy_meshes
@@ -104,8 +104,9 @@ def write_folder(
         draft.rename(target)
     except OSError as error:
         raise InvalidConfig(f"{target}: cannot be written: {error.strerror or error}.") from None
-    except MotionError as error:
-        raise type(error)(str(error).replace(str(draft), str(target))) from None
+    except (InvalidConfig, InvalidDescription) as error:
+        text = str(error).replace(str(draft), str(target))
+        raise type(error)(text, field=error.field) from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return kept

@@ -23,11 +23,11 @@ _TIPS = [
             r"end_?effector|^ee_|_ee(_|$)",
             r"flange|_tip$|tool|attachment",
             r"hand|gripper",
-            r"wrist",
+            r"wrist|foot|sole(?![a-z])",
         ),
     )
 ]
-"""Names of frames at the end of an arm, in order of preference."""
+"""Names of frames at the end of an arm or a leg, in order of preference."""
 _CERTAIN = 3
 """Number of patterns for tool centre points; the other patterns also match parts."""
 _SENSOR = re.compile(
@@ -35,7 +35,13 @@ _SENSOR = re.compile(
     re.IGNORECASE,
 )
 """Names of frames that are not tools."""
-_NOT_IN_NAMES = {"joint", "link", "motor", "servo", "fwd", "axis", "j", "a"}
+_ARM = 3
+"""Min number of joints of an arm that is named like a finger."""
+_NOT_IN_NAMES = {"joint", "link", "motor", "servo", "fwd", "axis"}
+_SIDES = {"l", "r", "f", "b", "h"}
+"""Left, right, front, back, hind: the single letters that are kept in names."""
+_PARTS = {"arm": {"shoulder", "elbow"}, "leg": {"hip", "knee"}}
+"""Words in the names of joints by part of a body, for chains named by their side alone."""
 
 
 @dataclass
@@ -88,14 +94,19 @@ def guess_groups(
     moving = [joint for joints in (*chains, *hands) for joint in joints]
     if _is_lone_hand(moving):
         chains, hands = [], [moving]
+    elif not chains and _is_serial(branches, moving):
+        chains, hands = [moving], []
     chains, hands = _confirmed(tree, chains, hands, ask)
     result = Groups()
     actuated = [[j for j in chain if j.mimic is None] for chain in chains]
     actuated = [chain for chain in actuated if chain]
     longest = max(actuated, key=len, default=None)
     many = sum(len(chain) > 2 for chain in actuated) > 1
+    longer = sum(len(chain) == len(longest or ()) for chain in actuated) == 1
     for k, chain in enumerate(actuated):
-        name = "arm" if chain is longest and not many else _name(chain, f"chain_{k + 1}")
+        is_arm = chain is longest and longer
+        name = "arm" if is_arm else f"chain_{k + 1}"
+        name = name if is_arm and not many else _name(chain, name)
         group = _chain(tree, _unique(name, result.groups), chain, base or tree.root, ask)
         result.groups.append(group)
         if chain is longest:
@@ -154,6 +165,12 @@ def _is_lone_hand(moving: Sequence[Joint]) -> bool:
     driven = [joint.name for joint in moving if joint.mimic is None]
     leaders = {joint.mimic.joint for joint in moving if joint.mimic is not None}
     return len(driven) == 1 and leaders == set(driven)
+
+
+def _is_serial(branches: Branches, moving: Sequence[Joint]) -> bool:
+    """Return whether the robot is one chain of driven joints, and long enough for an arm."""
+    driven = all(joint.mimic is None for joint in moving)
+    return driven and len(moving) >= _ARM and max(map(len, branches.below.values())) == 1
 
 
 def _confirmed(
@@ -245,7 +262,7 @@ def _tip_question(tree: KinematicTree, group: str, link: str) -> Question:
         frames = [name for name in fitting if _is_frame(tree, name)]
         if fitting:
             sure = rank < _CERTAIN and len(frames or fitting) == 1
-            what = "a tool centre point" if rank < _CERTAIN else "the end of an arm"
+            what = "a tool centre point" if rank < _CERTAIN else "the end of a chain"
             text = f"the tip is named like {what}"
             return question((frames or fitting)[-1], "high" if sure else "medium", text)
     flanges = [name for name in found if _is_frame(tree, name)]
@@ -266,17 +283,17 @@ def _is_frame(tree: KinematicTree, name: str) -> bool:
 
 def _name(joints: Sequence[Joint], default: str) -> str:
     """Return the words common to the names of joints."""
-    if len(joints) > 1:
-        words = [_words(joint.name) for joint in joints]
-        shared = [word for word in words[0] if all(word in other for other in words[1:])]
-    else:
-        shared = _words(joints[0].name)
-    name = "_".join(word for word in shared if word not in _NOT_IN_NAMES)
-    return name if re.search("[a-z]", name) else default
+    words = [_words(joint.name) for joint in joints]
+    shared = [word for word in dict.fromkeys(words[0]) if all(word in other for other in words)]
+    kept = [w for w in shared if w not in _NOT_IN_NAMES and (len(w) > 1 or w in _SIDES)]
+    if kept in (["l"], ["r"], ["left"], ["right"]):
+        parts = [part for part, own in _PARTS.items() if any(own.intersection(w) for w in words)]
+        kept += parts or [default] * (default in ("arm", "gripper"))
+    return "_".join(kept) or default
 
 
 def _words(name: str) -> list[str]:
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z0-9])", "_", name)
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
     return [word for word in re.split(r"[^a-z]+", spaced.lower()) if word]
 
 

@@ -44,7 +44,7 @@ def repair_joint_types(joints: Iterable[Any], file: Path, findings: Notes) -> bo
             at_root = joint.find("parent").get("link") not in children
             if kind == "floating" and at_root:
                 floating = True
-                text = f"{joint.get('name')} is taken as the free base of a floating robot"
+                text = f"{joint.get('name')} is the floating base of the robot"
                 findings.add("changed", "joints", text)
                 continue
             free.append(f"{joint.get('name')} ({kind})")

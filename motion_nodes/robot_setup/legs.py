@@ -81,7 +81,8 @@ def find_legs(
             if len(group.joints) >= _WITH_ANKLE:
                 foot = away[away[:, 2] < away[:, 2].min() + _SOLE].mean(axis=0)
             legs.append(Leg(group, link, poses[link][:3, :3].T @ foot))
-    alike = [leg for leg in legs if len(leg.group.joints) == len(legs[0].group.joints)]
+    counts = [len(leg.group.joints) for leg in legs]
+    alike = [leg for leg in legs if len(leg.group.joints) == max(counts, key=counts.count)]
     return tuple(alike) if len(alike) > 1 else ()
 
 

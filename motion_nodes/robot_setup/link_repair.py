@@ -41,7 +41,7 @@ def repair_inertial(link: Any, file: Path, findings: Notes) -> None:
     mass = number_in(mass_element, "value", 0.0, file) if mass_element is not None else 0.0
     if not mass >= _LEAST_MASS or not math.isfinite(mass):
         link.remove(inertial)
-        findings.add("changed", "masses", f"{name}: mass {mass:g} kg, taken as without a mass")
+        findings.add("changed", "masses", f"{name}: mass {mass:g} kg, a frame without a body")
         return
     if inertia is not None and _physical(inertia, file):
         return
@@ -92,7 +92,7 @@ def repair_shapes(link: Any, file: Path, findings: Notes) -> None:
                 if not sizes or min(sizes) <= 0.0:
                     reason = f"its {solid.tag} has {key} '{solid.get(key)}'"
                 elif max(sizes) < TOO_SMALL:
-                    reason = f"its {solid.tag} has {key} '{solid.get(key)}' m, which is nothing"
+                    reason = f"its {solid.tag} has {key} '{solid.get(key)}' m, which is negligible"
                 elif max(sizes) > TOO_LARGE:
                     raise InvalidDescription(
                         f"{file}, line {solid.sourceline}: link '{link.get('name')}': {key} of its "
@@ -124,7 +124,7 @@ def repair_colours(root: Any, findings: Notes) -> None:
             colour.set("rgba", " ".join(f"{value:g}" for value in clipped))
             changed += 1
     if changed:
-        findings.add("changed", "colours", f"{changed} colours brought into 0 to 1")
+        findings.add("changed", "colours", f"{changed} colours scaled to 0 to 1")
 
 
 def number_in(element: Any, key: str, default: float, file: Path) -> float:

@@ -47,7 +47,7 @@ def mecanum_evidence(
     if not wheels:
         return ""
     links = [tree.joints[wheel.joint].child for wheel in wheels]
-    if all(link in _slippery(root) for link in links):
+    if _slippery(root).issuperset(links):
         return "their friction in Gazebo is diagonal"
     angles = [_angle_on_mesh(tree, wheel, find_mesh) for wheel in wheels]
     if None not in angles:

@@ -85,7 +85,7 @@ def sort_out(
         text = f"not checked, their meshes cannot be read: {listed(dict.fromkeys(links), 20)}"
         findings.add("missing", "spheres.yaml", text)
     if unseen:
-        text = f"meshes to look at were not found: {listed(dict.fromkeys(unseen))}"
+        text = f"visual meshes were not found: {listed(dict.fromkeys(unseen))}"
         findings.add("missing", "meshes", text)
 
 

@@ -29,6 +29,8 @@ from motion_nodes.robot_setup.notes import Notes, listed
 
 _FREE_RANGE = 10.0
 """Range of a sliding joint without limits [m]."""
+_NO_NAME = "MuJoCo Model"
+"""MuJoCo's name of a model without one."""
 _PLAIN = re.compile(r"[^A-Za-z0-9_.-]+")
 _TOOL_SITE = re.compile(r"tcp|tool|grip|grasp|pinch|attach|flange|end_?eff|(^|_)ee", re.IGNORECASE)
 _JOINT = mujoco.mjtJoint
@@ -72,19 +74,20 @@ def read_mjcf(file: Path, mesh_folder: Path, findings: Notes) -> MjcfSource:
     except (ValueError, OSError) as error:
         words = " ".join(str(error).split())
         raise InvalidDescription(f"{file}: MuJoCo cannot read it: {words}.") from None
-    return _Conversion(model, file, mesh_folder, findings).result()
+    name = file.stem if spec.modelname in ("", _NO_NAME) else spec.modelname
+    return _Conversion(model, file, name, mesh_folder, findings).result()
 
 
 class _Conversion:
     """Conversion of one model."""
 
     def __init__(
-        self, model: mujoco.MjModel, file: Path, mesh_folder: Path, findings: Notes
+        self, model: mujoco.MjModel, file: Path, name: str, mesh_folder: Path, findings: Notes
     ) -> None:
         self._model, self._file, self._findings = model, file, findings
         self._bodies = [_plain(model.body(b).name) or f"body_{b}" for b in range(model.nbody)]
         self._joints = [_plain(model.joint(j).name) or self._unnamed(j) for j in range(model.njnt)]
-        self._root = etree.Element("robot", name=_plain(Path(file).stem) or "robot")
+        self._root = etree.Element("robot", name=_plain(name))
         self._shapes = ShapeWriter(model, mesh_folder)
         self._drives = joint_drives(model, self._joints)
         self._moving: list[str] = []
@@ -204,7 +207,7 @@ class _Conversion:
         at, address = model.jnt_pos[j].copy(), int(model.jnt_qposadr[j])
         if model.jnt_type[j] == _JOINT.mjJNT_BALL:
             most = math.pi if bounds is None else float(bounds[1])
-            text = f"{name}, a ball joint, is taken as three revolute joints about x, y and z"
+            text = f"{name}, a ball joint, becomes three revolute joints about x, y and z"
             self._findings.add("changed", "joints", text)
             for letter, axis in zip("xyz", _AXES, strict=True):
                 self._moving.append(f"{name}_{letter}")

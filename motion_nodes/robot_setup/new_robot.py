@@ -22,7 +22,7 @@ from motion_nodes.model.robot_yaml import RobotDescription
 from motion_nodes.model.tree import Array, KinematicTree
 from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.model.yaml_schema import decode
-from motion_nodes.robot_setup.drive_setup import drive_block, sufficient_efforts
+from motion_nodes.robot_setup.drive_setup import drive_block, moved_masses, sufficient_efforts
 from motion_nodes.robot_setup.drives import motion_limits
 from motion_nodes.robot_setup.excess_pairs import add_excess_pairs
 from motion_nodes.robot_setup.floor_contact import floor_contact
@@ -168,16 +168,16 @@ class _Making:
         self._say("reading meshes")
         sort_out(root, self._search, findings, allow_missing=allow_missing_meshes, file=file)
         self._tree = _tree(root, file)
+        if not self._tree.joint_names:
+            raise InvalidDescription(
+                f"{file}: no joint of this robot moves; there is nothing to control."
+            )
         self._geometries = link_geometries(self._tree, self._search, findings)
         # The physics of an MJCF is kept unchanged.
         if mjcf is None:
             if add_missing_collisions(root, self._tree, self._geometries, findings):
                 self._tree = _tree(root, file)
             self._round_wheels()
-        if not self._tree.joint_names:
-            raise InvalidDescription(
-                f"{file}: no joint of this robot moves; there is nothing to control."
-            )
 
     def _round_wheels(self) -> None:
         """Use the visual geometry of wheels whose collision geometry is not round."""
@@ -200,17 +200,18 @@ class _Making:
         signs = mecanum_evidence(root, self._tree, wheels, self._search.find, file.name)
         base = guess_base(wheels, self._tree, findings, frame, self._unstated, self._ask, signs)
         if base.turned:
-            _turn_round(self._source.root, base.turned, findings)
+            _turn_round(root, base.turned, findings)
         if base.wheel_velocity is not None:
             _set_limits(root, "velocity", dict.fromkeys(base.driven, base.wheel_velocity))
             for joint in root.findall("joint"):
                 if joint.get("name") in self._weak.intersection(base.driven):
                     repair_friction(joint, file, findings, at_speed=True)
+        moved = moved_masses(self._tree, self._geometries, findings, rng)
         weak = self._weak - set(base.driven)
-        efforts = sufficient_efforts(self._tree, self._geometries, weak, findings)
+        efforts = sufficient_efforts(self._tree, self._geometries, moved.load, weak, findings)
         _set_limits(root, "effort", efforts)
         if base.turned or base.wheel_velocity is not None or efforts:
-            self._tree = _tree(self._source.root, self._source.file)
+            self._tree = _tree(root, file)
         tree = self._tree
         if mjcf is not None:
             base.passive += tuple(n for n in mjcf.passive if n not in base.passive)
@@ -228,7 +229,7 @@ class _Making:
         self._say("working out drives")
         limits = motion_limits(tree, findings)
         stated = {} if mjcf is None else mjcf.drives
-        drives = drive_block(tree, base, self._groups, self._geometries, stated, findings, rng)
+        drives = drive_block(tree, base, self._groups, moved, stated, findings)
         data = robot_data(
             self._name,
             tree,
@@ -307,11 +308,10 @@ class _Making:
         return {ROBOT_FILE: self._robot_text()}
 
     def _robot_text(self) -> str:
-        source = self._source.file.name
-        return yaml_text(
-            self._data,
-            f"{_LICENCE}{self._name}: made from {source}; README.md lists what was guessed.",
+        text = (
+            f"{self._name}: made from {self._source.file.name}; README.md lists what was guessed."
         )
+        return yaml_text(self._data, _LICENCE + text)
 
     def _with_home(self, robot: Robot, home: Array) -> Robot:
         """Return the preliminary robot with a new home configuration, shape (n,)."""
@@ -344,7 +344,7 @@ class _Making:
         def last(robot: Robot) -> dict[str, str | bytes]:
             changed = self._excess_pairs(robot)
             text = report(
-                name, file, self._robot, findings, self._coverage, self._found, self._free
+                name, file, self._robot, findings, self._coverage, self._found, self._free, texts
             )
             return {**changed, "README.md": text}
 
@@ -380,8 +380,8 @@ def _turn_round(root: Any, joints: Sequence[str], findings: Notes) -> None:
     findings.add(
         "changed",
         "joints",
-        f"axes turned round, so that forward (or left) is positive: {listed(joints)}. A driver of "
-        "the real robot has to turn its signs, too",
+        f"axes inverted, so that forward (or left) is positive: {listed(joints)}. A driver of the "
+        "real robot has to invert its signs, too",
     )
 
 

@@ -41,7 +41,7 @@ class PackageSearch:
         """
         tried: list[Path] = []
         for path in self._places(filename.replace("\\", "/")):
-            if path.is_file():
+            if os.path.isfile(path):  # False also for a name that is too long
                 return path
             if (other := _other_case(path)) is not None:
                 return other

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from motion_nodes.model.robot import Robot
 from motion_nodes.robot_setup.notes import Finding, Notes
+from motion_nodes.robot_setup.picture import PICTURE_FILE
+from motion_nodes.robot_setup.robot_yaml_text import URDF_FILE
 from motion_nodes.robot_setup.self_collisions import SelfCollisions
 from motion_nodes.robot_setup.sphere_measure import Coverage
 
@@ -26,9 +28,9 @@ _HEADINGS = {
 }
 _REASONS = {
     "always": "touch in all configurations",
-    "often": "are next but one and touch in most configurations",
+    "often": "are second neighbours and touch in most configurations",
     "gripper": "are fingers of one gripper",
-    "never": "never come near each other",
+    "never": "never come closer than 1 cm",
     "spheres only": "spheres overlap, the geometry does not touch",
     "default": "touch in the home state",
 }
@@ -42,6 +44,7 @@ def report(
     coverage: Mapping[str, Coverage],
     found: SelfCollisions,
     free_share: float,
+    files: Collection[str],
 ) -> str:
     """Return the text of README.md.
 
@@ -53,10 +56,9 @@ def report(
         coverage: coverage of the spheres, by link.
         found: result of the search for self-collisions.
         free_share: fraction of random configurations that are collision-free.
+        files: names of the folder's files besides the URDF.
     """
-    has = {"robot.yaml", "robot.urdf"}
-    has |= {"spheres.yaml", "robot.png"} if coverage else set()
-    has |= {"rmpflow.yaml"} if any(item.topic == "rmpflow.yaml" for item in findings) else set()
+    has = {URDF_FILE, *files}
     lines = [
         f"# {name}",
         "",
@@ -69,7 +71,8 @@ def report(
         *(f"| `{file_name}` | {what} |" for file_name, what in _FILES.items() if file_name in has),
         "",
     ]
-    lines += ["![The robot and its collision spheres](robot.png)", ""] if coverage else []
+    if PICTURE_FILE in has:
+        lines += [f"![The robot and its collision spheres]({PICTURE_FILE})", ""]
     for kind, (heading, words) in _HEADINGS.items():
         items = [item for item in findings if item.kind == kind]
         if items or kind == "guessed":
@@ -89,8 +92,8 @@ def _spheres(coverage: Mapping[str, Coverage]) -> list[str]:
     lines = [
         "## Collision spheres",
         "",
-        "Surface and volume of the geometry that are in spheres; volume of the spheres outside it "
-        "as a part of its volume; how far they reach beyond it at most.",
+        "Fractions of the geometry's surface and volume inside the spheres; volume of the spheres "
+        "outside it, relative to its volume; max excess of the spheres beyond it.",
         "",
         "| link | spheres | surface | volume | excess | reach [mm] |",
         "|---|---|---|---|---|---|",
@@ -107,11 +110,11 @@ def _pairs(found: SelfCollisions, free_share: float) -> list[str]:
     lines = [
         "## Self-collisions",
         "",
-        f"Sorted by {found.samples} random configurations; neighbours in the tree are never "
+        f"From {found.samples} random configurations; adjacent links are never "
         f"checked. {len(found.checked)} pairs are checked. {free_share:.0%} of random "
         "configurations are free.",
         "",
-        "| not checked, for they | pairs |",
+        "| not checked: they | pairs |",
         "|---|---|",
     ]
     for reason, words in _REASONS.items():

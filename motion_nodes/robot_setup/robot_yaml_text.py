@@ -103,7 +103,7 @@ def robot_data(
         data["passive_joints"] = list(base.passive)
     if has_spheres:
         data["collision"] = {"spheres": "spheres.yaml", "ignore": []}
-    source = "README.md#what-was-guessed"
+    source = "README.md#guesses"
     data["sources"] = {"limits": source, "drives": source} if moved else {}
     if base.block:
         data["sources"]["base"] = source

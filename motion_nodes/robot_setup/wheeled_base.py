@@ -100,17 +100,17 @@ def guess_base(
         guess.passive = (*dict.fromkeys((*suspension, *guess.passive)),)
         if suspension:
             findings.add("guessed", "passive_joints", f"suspension: {listed(suspension)}")
-        text = f"up to {guess.speed:.3g} m/s and {_TURN:g} rad/s; look at it"
+        text = f"up to {guess.speed:.3g} m/s and {_TURN:g} rad/s"
         if guess.wheel_velocity is not None:
-            text += f" (the URDF gives the wheels no speed; taken as {guess.wheel_velocity} rad/s)"
+            text += f" (wheel velocity without a limit in the URDF: {guess.wheel_velocity} rad/s)"
         findings.add("guessed", "base.linear, base.angular", text)
     elif wheels:
         names = listed(wheel.joint for wheel in wheels)
         findings.add(
             "missing",
             "base",
-            f"wheels {names} make no base that is known here (two sides, car, omni or mecanum "
-            f"wheels, x of {base} forward); they are taken as rolling freely",
+            f"wheels {names} form no supported base (differential, Ackermann, omni or mecanum, "
+            f"with x of {base} forward); they roll freely",
         )
         guess.passive = _passive(swivels) + tuple(
             wheel.joint for wheel in wheels if wheel.swivel is None

@@ -115,14 +115,14 @@ def _geometry(geometry: Any, by_id: dict[str, Any]) -> Triangles:
 
 def _positions(primitive: Any, by_id: dict[str, Any]) -> Array:
     """Return the positions of a primitive's VERTEX input, shape (v, 3)."""
-    vertex = next(i for i in primitive.findall("input") if i.get("semantic") == "VERTEX")
-    inputs = _target(vertex, "source", by_id).findall("input")
-    position = next(i for i in inputs if i.get("semantic") == "POSITION")
-    source = _target(position, "source", by_id)
+    vertices = _target(_input(primitive, "VERTEX"), "source", by_id)
+    source = _target(_input(vertices, "POSITION"), "source", by_id)
     values = _floats(source.find("float_array"))
     accessor = source.find("technique_common/accessor")
     stride = int(accessor.get("stride", 3)) if accessor is not None else 3
     offset = int(accessor.get("offset", 0)) if accessor is not None else 0
+    if stride < 3 or offset < 0:
+        raise ValueError(f"has positions of stride {stride} and offset {offset}")
     count = (len(values) - offset) // stride
     return values[offset : offset + count * stride].reshape(count, stride)[:, :3]
 
@@ -131,7 +131,7 @@ def _faces(primitive: Any) -> NDArray[np.int64]:
     """Return the corners of a primitive's triangles, shape (t, 3); polygons become fans."""
     inputs = primitive.findall("input")
     stride = 1 + max(int(i.get("offset", 0)) for i in inputs)
-    offset = next(int(i.get("offset", 0)) for i in inputs if i.get("semantic") == "VERTEX")
+    offset = int(_input(primitive, "VERTEX").get("offset", 0))
     runs = [
         np.array((p.text or "").split(), np.int64)[offset::stride] for p in primitive.findall("p")
     ]
@@ -156,6 +156,14 @@ def _faces(primitive: Any) -> NDArray[np.int64]:
                 np.stack((np.full(len(k), run[0] if len(run) else 0), run[k], run[k + 1]), 1)
             )
     return np.concatenate([np.empty((0, 3), np.int64), *faces])
+
+
+def _input(element: Any, semantic: str) -> Any:
+    """Return the input with a semantic."""
+    found = next((i for i in element.findall("input") if i.get("semantic") == semantic), None)
+    if found is None:
+        raise ValueError(f"<{element.tag}> has no input {semantic}")
+    return found
 
 
 def _target(element: Any, key: str, by_id: dict[str, Any]) -> Any:

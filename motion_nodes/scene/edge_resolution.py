@@ -57,8 +57,8 @@ def joint_steps(
 ) -> Array:
     """Return the step of each joint that moves no sphere farther than ``travel`` [m].
 
-    The distances of spheres from a joint's axis are sampled over the joint limits
-    (deterministically).
+    The distances of spheres from a joint's axis are sampled over the joint limits, those of
+    revolute joints up to pi (deterministically).
 
     Returns:
         Steps [rad or m], shape (n,); pi for a joint that moves no sphere.
@@ -66,8 +66,12 @@ def joint_steps(
     tree = robot.tree
     kinematics = Kinematics(tree)
     rng = np.random.default_rng(0)
-    low = np.maximum(robot.limits.lower, -math.pi)
-    high = np.minimum(robot.limits.upper, math.pi)
+    lower, upper = robot.limits.lower, robot.limits.upper
+    low, high = np.maximum(lower, -math.pi), np.minimum(upper, math.pi)
+    kinds = [tree.joints[name].kind for name in robot.joint_names]
+    sliding = np.array([kind is JointKind.PRISMATIC for kind in kinds], np.bool_)
+    whole = (low > high) | (sliding & np.isfinite(upper - lower))
+    low, high = np.where(whole, lower, low), np.where(whole, upper, high)
     Q = np.concatenate((rng.uniform(low, high, (_SAMPLES, len(low))), robot.home[None]))
     X = kinematics.frames_batch(Q)
     row = {name: i for i, name in enumerate(kinematics.frame_names)}

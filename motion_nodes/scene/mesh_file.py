@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from motion_nodes.errors import InvalidCommand, InvalidDescription
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.scene.dae_file import read_dae
 from motion_nodes.scene.shapes import TriangleMesh, triangle_mesh
 
@@ -49,18 +49,21 @@ def read_mesh(
             )
         vertices, triangles = reader(path) if start else (np.empty((0, 3)), np.empty((0, 3), int))
         if len(triangles) == 0:
-            raise EmptyMesh(f"{path} has no triangles")
+            raise EmptyMesh(f"{path} has no triangles.")
         return triangle_mesh(vertices * np.asarray(scale), triangles, convex)
-    except (OSError, ValueError, IndexError) as error:
+    except InvalidDescription:
+        raise
+    except (OSError, ValueError, IndexError, OverflowError) as error:
         raise InvalidDescription(f"{path} cannot be read as a mesh: {error}") from error
-    except InvalidCommand as error:
-        raise InvalidDescription(f"{path}: {error}") from error
 
 
 def _by_trimesh(path: Path) -> tuple[np.ndarray, np.ndarray]:
     import trimesh  # on demand, because the import is slow
 
-    mesh = trimesh.load(path, force="mesh")
+    try:
+        mesh = trimesh.load(path, force="mesh")
+    except Exception as error:  # its errors have no common base class
+        raise ValueError(f"{type(error).__name__}: {error}") from error
     return np.asarray(mesh.vertices, np.float64), np.asarray(mesh.faces, np.int64)
 
 

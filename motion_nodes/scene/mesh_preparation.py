@@ -100,14 +100,14 @@ class MeshPreparation:
 
     def _begin(self, missing: dict[bytes, TriangleMesh]) -> None:
         self._working = set(missing)
-        with tempfile.TemporaryFile() as file:
-            write_meshes(file, missing.values())
-            file.seek(0)
-            command = [sys.executable, "-m", "motion_nodes.scene.mesh_preparation"]
-            try:
+        command = [sys.executable, "-m", "motion_nodes.scene.mesh_preparation"]
+        try:
+            with tempfile.TemporaryFile() as file:
+                write_meshes(file, missing.values())
+                file.seek(0)
                 self._process = subprocess.Popen(command, stdin=file)
-            except OSError:
-                self._ready |= self._working
+        except OSError:
+            self._ready |= self._working
 
 
 def _is_prepared(mesh: TriangleMesh) -> bool:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 import numpy as np
 
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.bounds import EARTH_LENGTH, check_numbers
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.shapes import HalfSpace, Solid, check_solid
@@ -229,13 +230,15 @@ def checked_pose(X: Array, where: str) -> Array:
     """Return a pose as a read-only matrix.
 
     Raises:
-        InvalidCommand: wrong shape, not finite, or its rotation is not orthonormal.
+        InvalidCommand: wrong shape, not finite, implausibly far away, or its rotation is not
+            orthonormal.
     """
     matrix = np.asarray(X, dtype=np.float64)
     if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
         raise InvalidCommand(
             f"{where}: its pose must be a matrix (4, 4) of finite numbers.", field=where
         )
+    check_numbers(matrix[:3, 3], EARTH_LENGTH, f"{where}: position")
     R = matrix[:3, :3]
     if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0.0:
         raise InvalidCommand(f"{where}: the rotation of its pose is not orthonormal.", field=where)

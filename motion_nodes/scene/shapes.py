@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.bounds import EARTH_LENGTH, SIZE
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
 from motion_nodes.scene.voxels import Voxels
@@ -81,8 +82,10 @@ def triangle_mesh(vertices: ArrayLike, triangles: ArrayLike, convex: bool = Fals
         raise InvalidCommand(
             "a mesh needs vertices of shape (v, 3), triangles of (t, 3)."
         ) from error
-    if not np.isfinite(corners).all():
-        raise InvalidCommand("a mesh has vertices that are not finite numbers.")
+    if not (np.abs(corners) <= EARTH_LENGTH.max).all():
+        raise InvalidCommand(
+            f"a mesh has vertices that are not finite numbers of at most {EARTH_LENGTH.max:g} m."
+        )
     if faces.size and (faces.min() < 0 or faces.max() >= len(corners)):
         bad = int(faces.max() if faces.max() >= len(corners) else faces.min())
         raise InvalidCommand(
@@ -134,16 +137,17 @@ def as_primitives(solid: Solid) -> tuple[tuple[Solid, Array], ...]:
 
 
 def check_solid(solid: Solid, where: str = "a shape") -> None:
-    """Raise an error for a shape whose sizes are not positive, finite numbers.
+    """Raise an error for a shape whose sizes are not positive, or implausibly large.
 
     Raises:
         InvalidCommand: names the shape, the size and its value.
     """
     for name, value in _sizes(solid):
-        if not (math.isfinite(value) and value > 0.0):
+        if not 0.0 < value <= SIZE.max:
             kind = type(solid).__name__.lower()
             raise InvalidCommand(
-                f"{where}: {name} of a {kind} is {value} m; it must be above 0 and finite."
+                f"{where}: {name} of a {kind} is {value} m; it must be above 0, at most "
+                f"{SIZE.max:g}."
             )
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training on a closed-form environment: learning, seeds, resuming, invalid values."""
 
+import dataclasses
 import pickle
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
@@ -15,9 +16,11 @@ from motion_nodes.learning.checkpoint import (
     load_trainer,
     save_checkpoint,
 )
+from motion_nodes.learning.learning_curve import append_csv, read_csv
 from motion_nodes.learning.ppo import PpoConfig, PpoLearner, TrainingDiverged
 from motion_nodes.learning.trainer import Evaluation, Trainer, TrainingConfig, evaluate
 from motion_nodes.learning.training_run import (
+    CURVE,
     BestPolicy,
     Budget,
     open_run,
@@ -31,6 +34,9 @@ CONFIG = TrainingConfig(
     hidden=(16, 16),
     ppo=PpoConfig(learning_rate=3e-3, target_kl=0.02, gamma=0.9),
 )
+
+STEPS = 256
+"""Steps of all environments per update."""
 
 
 @pytest.fixture
@@ -83,6 +89,20 @@ def test_run_writes_checkpoint_and_curve(threads, tmp_path):
     with pytest.raises(InvalidConfig):
         open_run(tmp_path / "run", PointEnv, "point", CONFIG, resume=False)
     assert open_run(tmp_path / "run", PointEnv, "point", CONFIG, resume=True).iteration == 3
+
+
+def test_the_curve_of_a_resumed_run_continues_at_its_checkpoint(threads, tmp_path):
+    trainer = open_run(tmp_path / "run", PointEnv, "point", CONFIG, resume=False)
+    run(trainer, tmp_path / "run", Budget(steps=3 * STEPS), threads)
+    curve = tmp_path / "run" / CURVE
+    later = dataclasses.replace(read_csv(curve)[-1], iteration=4, steps=123_456_789)
+    append_csv(curve, later)
+    assert read_csv(curve)[-1].steps == later.steps
+    curve.write_text(curve.read_text() + "5,20")  # the process was killed
+    resumed = open_run(tmp_path / "run", PointEnv, "point", CONFIG, resume=True)
+    assert [row.iteration for row in read_csv(curve)] == [1, 2, 3]
+    run(resumed, tmp_path / "run", Budget(steps=4 * STEPS), threads)
+    assert [row.iteration for row in read_csv(curve)] == [1, 2, 3, 4]
 
 
 def test_the_best_policy_is_kept_also_over_a_resume(threads, tmp_path):
@@ -189,6 +209,7 @@ def test_pickles_are_never_loaded(tmp_path):
         lambda a: a.update(flat=a["flat"][:-1]),
         lambda a: a.update(norm_variance=-a["norm_variance"]),
         lambda a: a.update(norm_mean=np.zeros(3)),
+        lambda a: a.update(norm_count=np.array(np.nan)),
         lambda a: a.update(about=np.array('{"format": 1, "task": "point"}')),
         lambda a: a.update(about=np.array("[]")),
         lambda a: a.update(about=np.array('{"format": 99, "task": "point"}')),

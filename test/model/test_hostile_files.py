@@ -36,6 +36,7 @@ ENTITIES = (
         ("a: &a [*a]", "contains itself"),
         ("a: &a {b: *a}", "contains itself"),
         ("a: *b", "undefined alias"),
+        ("a: " + "9" * 400, "out of range"),
     ],
 )
 def test_yaml_that_would_not_end(text, reason):

@@ -42,6 +42,8 @@ def test_efforts_and_inertia_are_those_of_pinocchio():
         expected = pinocchio.rnea(model, data, q, v, a)[columns] + armature * a[columns]
         damping = np.array([ROBOT.tree.joint(joint).damping for joint in JOINTS])
         found = dynamics.efforts(q[columns], v[columns], a[columns])
+        batch = dynamics.efforts_batch(*(x[None, columns] for x in (q, v, a)))
+        np.testing.assert_allclose(batch[0], found, atol=1e-6)
         np.testing.assert_allclose(found - damping * v[columns], expected, atol=2e-3)
         M = pinocchio.crba(model, data, q)
         M = np.triu(M) + np.triu(M, 1).T

@@ -87,6 +87,14 @@ def test_what_has_no_counterpart_is_told(tmp_path, caplog):
     assert robot.states["ready"]["slew"] == 0.5
 
 
+def test_an_alias_of_an_alias_is_an_alias(tmp_path):
+    more = '<group name="all"><group name="manipulator"/></group></robot>'
+    text = xrdf_samples.SRDF.replace("</robot>", more)
+    robot = load_robot(xrdf_samples.write_pair(tmp_path, "crane.srdf", text))
+    assert robot.group("all") is robot.group("arm")
+    assert robot.group("arm").aliases == ("manipulator", "all")
+
+
 def test_a_state_outside_the_limits_is_refused(tmp_path):
     text = xrdf_samples.SRDF.replace('value="-0.7"', 'value="-7"')
     with pytest.raises(InvalidDescription):

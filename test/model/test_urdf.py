@@ -180,6 +180,10 @@ BAD: dict[str, tuple[str, str]] = {
     ),
     "effort nan": (urdf(AB, joint(inside=_limit(effort="nan"))), r"limit effort is nan"),
     "limit text": (urdf(AB, joint(inside=_limit("low"))), r"'low'\. A number is needed"),
+    "axis too long": (
+        urdf(AB, joint(inside='<axis xyz="1e200 0 0"/>' + LIMIT)),
+        r"axis xyz is too long",
+    ),
     "axis zero": (urdf(AB, joint(inside='<axis xyz="0 0 0"/>' + LIMIT)), r"axis xyz is zero"),
     "axis nan": (urdf(AB, joint(inside='<axis xyz="nan 0 1"/>' + LIMIT)), r"axis xyz is \[nan"),
     "axis of two": (

@@ -59,6 +59,10 @@ CHANGES = {
     "unknown width": ("observations:base_lin_vel", "observations:image"),
     "text for a number": ("dt: 0.005", "dt: fast"),
     "infinite step": ("dt: 0.005", "dt: .inf"),
+    "term of joints with a list of parameters": (
+        "scale: 2.0",
+        "scale: 2.0\n      params: [1]",
+    ),
     "not YAML": ("decimation: 4", "decimation: [4"),
 }
 

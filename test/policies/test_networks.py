@@ -111,6 +111,15 @@ def test_files_that_are_no_networks_are_rejected(tmp_path, write, ending):
         load_network(file)
 
 
+def test_a_model_without_inputs_is_rejected(tmp_path):
+    graph = OnnxGraph()
+    graph.add_node("Identity", [graph.add_constant("c", np.zeros((1, 3)))], ["actions"])
+    graph.add_output("actions", (1, 3))
+    (tmp_path / "constant.onnx").write_bytes(graph.to_bytes())
+    with pytest.raises(InvalidDescription, match="no input"):
+        load_network(tmp_path / "constant.onnx")
+
+
 def test_writer_rejects_what_is_no_network(tmp_path):
     rng = np.random.default_rng(0)
     for parts, options in (

@@ -206,6 +206,25 @@ def test_bad_inputs_are_rejected_and_change_nothing(tmp_path, bad):
     np.testing.assert_array_equal(runner.previous_action, before)
 
 
+def test_a_rejected_input_extends_no_history_and_advances_no_gait(tmp_path):
+    terms = [
+        {"name": "joint_pos", "shape": [12], "overloads": {"history_length": 2}},
+        {"name": "sin_phase", "shape": [2]},
+        {"name": "generated_commands", "shape": [3]},
+    ]
+    runner, other = (
+        runner_of(tmp_path, np.zeros((12, 29)), terms=terms, motion_nodes={"gait_period": 1.0})
+        for _ in range(2)
+    )
+    still = np.zeros(12)
+    for k in range(3):
+        seen = runner.observe(PolicyInputs(Q0 + k, still, command=[0.5, 0.0, 0.0]))
+        expected = other.observe(PolicyInputs(Q0 + k, still, command=[0.5, 0.0, 0.0]))
+        np.testing.assert_array_equal(seen, expected)
+        with pytest.raises(InvalidCommand):
+            runner.observe(PolicyInputs(Q0 - 9.0, still, command=[0.5, np.nan, 0.0]))
+
+
 def test_outputs_that_are_not_finite_are_faults(tmp_path):
     graph = OnnxGraph()
     graph.add_input("obs", (1, 3))

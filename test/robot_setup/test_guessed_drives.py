@@ -10,8 +10,14 @@ from robot_setup.urdf_samples import BAR, INERTIAL, LIMIT, arm, joint, link, rob
 
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.loader import load_robot
+from motion_nodes.model.tree import KinematicTree
 from motion_nodes.model.urdf.urdf import read_urdf
-from motion_nodes.robot_setup.drive_setup import drive_block, sufficient_efforts
+from motion_nodes.robot_setup.drive_setup import (
+    MovedMasses,
+    drive_block,
+    moved_masses,
+    sufficient_efforts,
+)
 from motion_nodes.robot_setup.drives import joint_inertias, masses_of
 from motion_nodes.robot_setup.groups import guess_groups
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
@@ -21,6 +27,10 @@ from motion_nodes.robot_setup.notes import Notes
 from motion_nodes.robot_setup.self_collisions import find_self_collisions
 from motion_nodes.robot_setup.wheeled_base import guess_base
 from motion_nodes.sim.robot_trial import try_robot
+
+
+def moved_by(tree: KinematicTree) -> MovedMasses:
+    return moved_masses(tree, {}, Notes(), np.random.default_rng(0))
 
 
 def test_inertia_and_load_of_one_bar() -> None:
@@ -41,7 +51,7 @@ def test_drives_overcome_the_dry_friction_of_light_links() -> None:
     tree = read_urdf(text.replace(INERTIAL, light))
     base = guess_base((), tree, Notes(), tree.root)
     groups = guess_groups(tree, (), Notes())
-    block = drive_block(tree, base, groups, {}, {}, Notes(), np.random.default_rng(0))
+    block = drive_block(tree, base, groups, moved_by(tree), {}, Notes())
     assert 1.5 / min(block[0]["stiffness"]) < 2.1e-3
 
 
@@ -49,15 +59,15 @@ def test_guessed_efforts_hold_what_joints_carry_and_stated_drives_that_sag_are_n
     """Two bars of 2 kg and 0.25 m, outstretched: 2 kg at 0.1 m and 2 kg at 0.35 m."""
     tree = read_urdf(arm(3).replace(' effort="80"', ' effort="5"'))
     load = 2.0 * 9.80665 * (0.1 + 0.35)
-    raised = sufficient_efforts(tree, {}, {"joint_2"}, Notes())
+    moved = moved_by(tree)
+    raised = sufficient_efforts(tree, {}, moved.load, {"joint_2"}, Notes())
     assert set(raised) == {"joint_2"}
     assert 2.0 * load < raised["joint_2"] <= 3.01 * load
-    assert not sufficient_efforts(read_urdf(arm(3)), {}, {"joint_2"}, Notes())
+    assert not sufficient_efforts(read_urdf(arm(3)), {}, moved.load, {"joint_2"}, Notes())
     base, groups = guess_base((), tree, Notes(), tree.root), guess_groups(tree, (), Notes())
     for stiffness in (80.0, 8000.0):
         stated = {"joint_2": MjcfDrive(stiffness, 500.0, 0.1, None)}
-        rng = np.random.default_rng(0)
-        block = drive_block(tree, base, groups, {}, stated, Notes(), rng)
+        block = drive_block(tree, base, groups, moved, stated, Notes())
         assert (block[0]["stiffness"][1] == stiffness) == (stiffness > 1000.0)
 
 

@@ -114,6 +114,69 @@ def test_a_flange_without_a_body_is_the_tip_and_a_sensor_is_not() -> None:
     assert groups.main.tip == "link8"
 
 
+def chain(names: str, count: int, *ends: str) -> list[str]:
+    """Return a chain of joints below the link ``base``, and frames at its end."""
+    parts, above = [], "base"
+    for k in range(1, count + 1):
+        own = names.format(k)
+        parts += [link(f"{own}_link"), joint(own, above, f"{own}_link")]
+        above = f"{own}_link"
+    for end in ends:
+        parts += [link(end), joint(f"to_{end}", above, end, kind="fixed", inside="")]
+    return parts
+
+
+@pytest.mark.parametrize("names", ["j2s6s200_joint_{}", "joint{}"])
+def test_the_longest_chain_without_words_of_its_own_is_the_arm(names: str) -> None:
+    legs = [f"{side}_{k}" for side in ("LF", "RH") for k in ("{}",)]
+    parts = [part for leg in legs for part in chain(leg, 3, leg.format("FOOT"))]
+    groups = guess_groups(read_urdf(robot(link("base"), *parts, *chain(names, 6))), (), Notes())
+    assert [g.name for g in groups.groups] == ["arm", "lf", "rh"]
+    assert groups.groups[0].aliases == ("manipulator",)
+    assert [g.tip for g in groups.groups[1:]] == ["LF_FOOT", "RH_FOOT"]
+    same = guess_groups(
+        read_urdf(robot(link("base"), *chain("q{}", 3), *chain("m{}", 3))), (), Notes()
+    )
+    assert [g.name for g in same.groups] == ["chain_1", "chain_2"]
+
+
+@pytest.mark.parametrize("names", [("l_", "r_"), ("left_", "right_"), ("L", "R")])
+def test_limbs_named_by_their_side_are_arms_and_legs(names: tuple[str, str]) -> None:
+    limbs = [["ShoulderPitch", "ElbowYaw", "WristRoll"], ["HipPitch", "KneePitch", "AnkleRoll"]]
+    parts = [link("base")]
+    for side in names:
+        for limb in limbs:
+            above = "base"
+            for own in (side + word for word in limb):
+                parts += [link(f"{own}_link"), joint(own, above, f"{own}_link")]
+                above = f"{own}_link"
+    groups = guess_groups(read_urdf(robot(*parts)), (), Notes()).groups
+    sides = [side.lower().rstrip("_") for side in names]
+    assert sorted(g.name for g in groups) == sorted(
+        f"{s}_{p}" for s in sides for p in ("arm", "leg")
+    )
+
+
+@pytest.mark.parametrize(
+    ("leader", "follower", "names"),
+    [
+        ("{}_gripper_l_finger", "{}_gripper_r_finger", ["r_gripper_finger", "l_gripper_finger"]),
+        ("{}_hand", "{}_finger", ["r_gripper", "l_gripper"]),
+    ],
+)
+def test_two_hands_are_named_alike(leader: str, follower: str, names: list[str]) -> None:
+    parts = [link("base")]
+    for side in "rl":
+        parts += chain(f"{side}_arm_{{}}", 3)
+        follows = f'<mimic joint="{leader.format(side)}"/>'
+        for name, more in ((leader.format(side), ""), (follower.format(side), follows)):
+            above = f"{side}_arm_3_link"
+            inside = LIMIT + more
+            parts += [link(f"{name}_link"), joint(name, above, f"{name}_link", inside=inside)]
+    grippers = guess_groups(read_urdf(robot(*parts)), (), Notes()).grippers
+    assert [g.name for g in grippers] == names
+
+
 def three_links(*ends: str) -> KinematicTree:
     """Return an arm whose last link carries frames without geometry."""
     parts = [link(f"link_{k}") for k in range(4)]
@@ -219,6 +282,30 @@ def test_fingers_are_the_gripper_beside_something_else_that_slides() -> None:
     groups = guess_groups(read_urdf(arm(6, *more)), (), Notes())
     hands = {group.name: group.joints for group in groups.grippers}
     assert hands == {"bellows": ("bellows_joint",), "gripper": ("left_slide", "right_slide")}
+
+
+@pytest.mark.parametrize(("count", "name"), [(3, "arm"), (2, "gripper")])
+def test_a_robot_that_is_one_long_finger_is_an_arm(count: int, name: str) -> None:
+    parts = [link("base"), *chain("finger_{}", count)]
+    groups = guess_groups(read_urdf(robot(*parts)), (), Notes())
+    assert [(g.name, len(g.joints), g.tip is None) for g in groups.groups] == [
+        (name, count, name == "gripper")
+    ]
+    hand = [link("palm")]
+    for k in (1, 2):
+        mount = joint(f"mount_{k}", "palm", f"base_{k}", kind="fixed", inside="")
+        finger = [part.replace('"base"', f'"base_{k}"') for part in chain(f"finger_{k}_{{}}", 2)]
+        hand += [link(f"base_{k}"), mount, *finger]
+    groups = guess_groups(read_urdf(robot(*hand)), (), Notes())
+    assert [g.name for g in groups.groups] == ["gripper"]
+
+
+def test_rotors_are_no_arms() -> None:
+    parts = [link("body")]
+    for k in range(4):
+        parts += [link(f"rotor_{k}"), joint(f"rotor_{k}_joint", "body", f"rotor_{k}")]
+    groups = guess_groups(read_urdf(robot(*parts)), (), Notes())
+    assert [g.name for g in groups.groups] == ["rotor", "rotor_2", "rotor_3", "rotor_4"]
 
 
 def test_one_joint_that_others_mimic_is_a_gripper() -> None:

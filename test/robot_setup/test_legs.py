@@ -52,6 +52,25 @@ def test_a_body_on_four_legs_floats_and_stands(tmp_path: Path) -> None:
     assert failed == []
 
 
+def test_an_arm_that_hangs_to_the_floor_is_no_leg_among_others() -> None:
+    above, parts = "trunk", []
+    for k in range(4):
+        z = "0" if k == 0 else "-0.1"
+        hanging = BAR.replace("0 0 0.1", "0 0 -0.05").replace("0.24", "0.1")
+        parts += [link(f"arm_{k}", INERTIAL + hanging)]
+        parts += [joint(f"arm_joint_{k}", above, f"arm_{k}", xyz=f"0 0 {z}")]
+        above = f"arm_{k}"
+    tree, findings = (
+        read_urdf(quadruped().replace("</robot>", "".join(parts) + "</robot>")),
+        Notes(),
+    )
+    geometries = link_geometries(tree, search_from(Path("x.urdf")), findings)
+    groups = guess_groups(tree, (), findings)
+    assert groups.groups[0].name == "arm"
+    names = [leg.group.name for leg in find_legs(tree, geometries, groups, "trunk")]
+    assert sorted(names) == ["fl", "fr", "hl", "hr"]
+
+
 @pytest.mark.parametrize(("hands", "count"), [(False, 2), (True, 0)])
 def test_chains_that_carry_hands_are_no_legs(hands: bool, count: int) -> None:
     finger = '<limit lower="0" upper="0.04" velocity="0.2" effort="10"/>'

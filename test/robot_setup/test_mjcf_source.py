@@ -174,6 +174,7 @@ FLOATING = """
 
 def test_a_free_root_floats_and_a_ball_joint_is_three(tmp_path: Path) -> None:
     found, notes, _ = converted(FLOATING, tmp_path)
+    assert found.root.get("name") == "hopper"
     assert found.floating
     names = [j.get("name") for j in found.root.iter("joint")]
     assert names == ["hip_x", "hip_y", "hip_z"]

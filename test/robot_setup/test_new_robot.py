@@ -12,6 +12,7 @@ from robot_setup.urdf_samples import INERTIAL, arm, joint, link, robot
 from typer.testing import CliRunner
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
+from motion_nodes.model.files.rmpflow_file import read_rmpflow
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import to_quat_xyzw
@@ -42,6 +43,20 @@ def test_the_folder_is_whole(made: NewRobot) -> None:
         "my_robot",
         "sample.urdf",
     ]
+
+
+def test_the_reactive_policy_keeps_off_a_base_above_the_root(tmp_path: Path) -> None:
+    """The picture is left out, as for robots that are derived on demand."""
+    mount = joint("mount", "base_footprint", "base_link", kind="fixed", xyz="0 0 0.5", inside="")
+    text = arm(4, '<link name="base_footprint"/>', mount).replace('"link_0"', '"base_link"')
+    (tmp_path / "sample.urdf").write_text(text)
+    made = new_robot(
+        tmp_path / "sample.urdf", output=tmp_path / "above", picture=False, spheres_accuracy=0.03
+    )
+    assert made.robot.base_frame == "base_link"
+    (pillar,) = read_rmpflow(made.directory).body_cylinders
+    assert (pillar.pt1, pillar.pt2) == ((0.0, 0.0, 0.0), (0.0, 0.0, 0.25))
+    assert "robot.png" not in (made.directory / "README.md").read_text()
 
 
 def test_states_are_free_and_within_limits(made: NewRobot) -> None:

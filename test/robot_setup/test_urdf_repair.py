@@ -255,6 +255,14 @@ def test_missing_meshes_may_be_left_out_and_are_told(tmp_path: Path) -> None:
     assert [f.kind for f in findings] == ["missing"]
 
 
+def test_a_shape_with_an_empty_mesh_is_left_out_and_told(tmp_path: Path) -> None:
+    (tmp_path / "m.stl").write_bytes(bytes(84))
+    root, findings = etree.fromstring(with_mesh("m.stl")), Notes()
+    sort_out(root, PackageSearch(tmp_path), findings, allow_missing=False, file=FILE)
+    assert root.find("link[@name='b']/collision") is None
+    assert [f.kind for f in findings] == ["changed"]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -276,7 +284,7 @@ def test_a_shape_of_a_nanometre_is_left_out_and_one_of_a_kilometre_refused() -> 
         robot(link("a", INERTIAL + box.format(1e-9)), link("b"), joint("j", "a", "b"))
     )
     assert not tree.links["a"].collisions
-    assert "which is nothing" in told[0]
+    assert "negligible" in told[0]
     with pytest.raises(InvalidDescription):
         mended(robot(link("a", INERTIAL + box.format(1e3)), link("b"), joint("j", "a", "b")))
 

@@ -6,6 +6,7 @@ import math
 import typing
 
 import msgspec
+import numpy as np
 import pytest
 
 from motion_nodes.bases.ackermann import AckermannConfig
@@ -135,3 +136,16 @@ def test_a_parameter_may_replace_what_the_setting_says():
         core_param(Core, "width")
     with pytest.raises(InvalidConfig):
         check_settings(Core(6.0), "box: ")
+
+
+def test_numbers_of_numpy_are_checked_like_others():
+    @dataclasses.dataclass(frozen=True)
+    class Core:
+        length: float = setting(2.0, doc="Length.", gt=0.0, le=5.0)
+        count: int = setting(1, doc="Count.", ge=1)
+        flag: bool = setting(False, doc="Flag.")
+
+    check_settings(Core(np.float32(0.5), np.int64(2), np.bool_(True)))
+    for wrong in (Core(np.float32(6.0)), Core(np.float32("nan")), Core(count=np.int64(0))):
+        with pytest.raises(InvalidConfig):
+            check_settings(wrong)

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scene.checkers import NEAR, configurations, pair
 from scene.random_scenes import random_pose, random_scene
+from scene.slider_robot import sliding_robot
 
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
@@ -18,7 +21,7 @@ from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
-from motion_nodes.scene.shapes import HalfSpace
+from motion_nodes.scene.shapes import HalfSpace, triangle_mesh
 from motion_nodes.scene.world import World
 
 
@@ -244,3 +247,32 @@ def test_limits_of_other_checks_do_not_count(franka: Robot) -> None:
     for checker in pair(franka):
         assert checker.is_free(q)
         assert checker.problems(q)
+
+
+def test_steps_of_joints_whose_range_is_beyond_half_a_turn_or_metres_away(tmp_path: Path) -> None:
+    """A rail from 4 to 9 m on a turntable from 4 to 5 rad."""
+    limits = '<limit lower="4" upper="{}" velocity="1" effort="1"/>'
+    ball = '<collision><geometry><sphere radius="0.1"/></geometry></collision>'
+    urdf = (
+        '<robot name="slider"><link name="base"/><link name="table"/>'
+        f'<link name="cart">{ball}</link>'
+        '<joint name="turn" type="revolute"><parent link="base"/><child link="table"/>'
+        f'<axis xyz="0 0 1"/>{limits.format(5)}</joint>'
+        '<joint name="slide" type="prismatic"><parent link="table"/><child link="cart"/>'
+        f'<axis xyz="1 0 0"/>{limits.format(9)}</joint></robot>'
+    )
+    robot = sliding_robot(tmp_path, urdf, {"turn": 4.5, "slide": 4.5}, ("base", "cart"))
+    turn, slide = CollisionChecker(robot, resolution=0.02).resolution
+    assert slide == pytest.approx(0.02)
+    assert 0.02 / 9.0 <= turn < 0.02 / 8.5
+
+
+@pytest.mark.parametrize(
+    ("solid", "x"),
+    [(Sphere(1e300), 0.0), (Box((1.0, 1e5, 1.0)), 0.0), (Sphere(0.1), 1e300)],
+)
+def test_numbers_beyond_what_is_plausible_are_no_objects(solid: Sphere | Box, x: float) -> None:
+    with pytest.raises(InvalidCommand):
+        world_object("far", solid, from_xyz_rpy((x, 0.0, 0.0)))
+    with pytest.raises(InvalidCommand):
+        triangle_mesh(1e155 * np.eye(3), [(0, 1, 2)])

@@ -11,7 +11,7 @@ import trimesh
 from patience import wait_until
 
 from motion_nodes.kernels import cache
-from motion_nodes.scene import body_spheres, convex_decomposition
+from motion_nodes.scene import body_spheres, convex_decomposition, mesh_preparation
 from motion_nodes.scene.body_spheres import cover
 from motion_nodes.scene.convex_decomposition import convex_parts
 from motion_nodes.scene.mesh_cache import shared_mesh
@@ -69,6 +69,18 @@ def test_a_mesh_counts_as_prepared_where_nothing_can_be_stored(
 ) -> None:
     monkeypatch.setattr(cache, "writable_folder", lambda: None)
     assert MeshPreparation().ready([ring()])
+
+
+def test_a_mesh_counts_as_prepared_where_no_process_can_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(mesh_preparation, "write_meshes", full)
+    preparation = MeshPreparation()
+    preparation.ready([ring()])
+    assert preparation.ready([ring()])
 
 
 def test_meshes_and_compiled_code_do_not_displace_each_other(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 
 from motion_nodes.model import default_drives
-from motion_nodes.model.files.srdf_file import Srdf
+from motion_nodes.model.files.srdf_file import Srdf, SrdfGroup
 from motion_nodes.model.files.xrdf_robot import SPHERES_FILE, DescribedRobot
 from motion_nodes.model.robot_yaml import (
     CollisionDescription,
@@ -67,11 +67,15 @@ def _groups(
     srdf: Srdf, tree: KinematicTree, passive: tuple[str, ...], where: str
 ) -> dict[str, GroupDescription]:
     found: dict[str, GroupDescription] = {}
+    same = {group.name: group.groups[0] for group in srdf.groups if _is_alias(group)}
     aliases: dict[str, tuple[str, ...]] = {}
+    for name in same:
+        other = name
+        while other in same:  # also an alias of an alias
+            other = same[other]
+        aliases[other] = (*aliases.get(other, ()), name)
     for group in srdf.groups:
-        if len(group.groups) == 1 and not (group.chains or group.joints or group.links):
-            other = group.groups[0]
-            aliases[other] = (*aliases.get(other, ()), group.name)
+        if group.name in same:
             continue
         moving = srdf.group_joints(group.name, tree)
         joints = tuple(n for n in moving if n in tree.joint_names and n not in passive)
@@ -86,6 +90,11 @@ def _groups(
         name: GroupDescription(group.joints, group.base, group.tip, aliases.get(name, ()))
         for name, group in found.items()
     }
+
+
+def _is_alias(group: SrdfGroup) -> bool:
+    """Return whether a group consists of one other group."""
+    return len(group.groups) == 1 and not (group.chains or group.joints or group.links)
 
 
 def _tool(groups: dict[str, GroupDescription]) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,17 @@ class _Loader(*_BASES):  # type: ignore[misc]
         return mapping
 
 
+def _bounded_int(loader: _Loader, node: Any) -> int:
+    """Return a whole number that can be converted to a float."""
+    number: int = loader.construct_yaml_int(node)
+    if abs(number) > sys.float_info.max:
+        raise yaml.constructor.ConstructorError(
+            None, None, "a number is out of range", node.start_mark
+        )
+    return number
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _bounded_int)
 # YAML 1.1 (PyYAML) requires a decimal point in floats, YAML 1.2 does not.
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")

@@ -121,8 +121,9 @@ def _axis(joint: Any, kind: JointKind, where: str) -> Array:
         return frozen(np.zeros(3))
     axis = np.array(finite_vector(joint.axis or (1.0, 0.0, 0.0), 3, f"{where}: axis xyz"))
     length = float(np.linalg.norm(axis))
-    if length < 1e-9:
-        raise InvalidDescription(f"{where}: axis xyz is zero; give a direction such as '0 0 1'.")
+    if not 1e-9 <= length < np.inf:
+        size = "zero" if length < 1.0 else "too long"
+        raise InvalidDescription(f"{where}: axis xyz is {size}; give a direction such as '0 0 1'.")
     return frozen(axis / length)
 
 

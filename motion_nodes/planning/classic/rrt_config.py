@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from motion_nodes.errors import InvalidConfig, did_you_mean
-from motion_nodes.model.files.planner_file import read_planner_file
+from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.planning.tree_search import MAX_COUNT
 
 _Range = tuple[float, float]
@@ -163,7 +163,7 @@ def read_rrt_config(file: str | Path) -> tuple[RrtConfig, tuple[str, ...]]:
         InvalidDescription: the file cannot be read, or is not YAML.
         InvalidConfig: an invalid value; names file and setting.
     """
-    return rrt_config(read_planner_file(file), str(file))
+    return rrt_config(read_yaml(Path(file)), str(file))
 
 
 def rrt_config(data: Mapping[str, Any], where: str) -> tuple[RrtConfig, tuple[str, ...]]:
