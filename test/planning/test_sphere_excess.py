@@ -202,7 +202,8 @@ def test_spheres_of_a_base_beside_a_wall_are_no_obstacle(tmp_path: Path) -> None
         '</geometry></collision></link><link name="arm"><collision><origin xyz="0 0.5 0.3"/>'
         f'<geometry><sphere radius="{RADIUS}"/></geometry></collision></link>'
         '<joint name="turn" type="revolute"><parent link="post"/><child link="arm"/>'
-        '<axis xyz="0 0 1"/><limit lower="-3.5" upper="3.5" velocity="1" effort="1"/></joint></robot>'
+        '<axis xyz="0 0 1"/><limit lower="-3.5" upper="3.5" velocity="1" effort="1"/></joint>'
+        "</robot>"
     )
     robot = sliding_robot(tmp_path, urdf, {"turn": 0.0}, ("post", "arm"))
     spheres = {"post": ((0.0, 0.0, 0.0, 0.18),), "arm": ((0.0, 0.5, 0.3, RADIUS),)}
