@@ -64,7 +64,6 @@ def base(cell: SimpleNamespace) -> ScriptedBase:
     base = cell.base
     cell.client.wait(lambda: base.stands, "the base to stand")
     base.silent = base.broken = base.stuck = False
-    base.ahead = 0.0
     base.map_to_odom = None
     base.put(cell.client, 0.0, 0.0, 0.0)
     cell.navigator.wait_for()
@@ -209,15 +208,6 @@ class TestEnds:
         cell.navigator.wait_for(news=True)
         status, result = cell.navigator.go((base.pose.x + 0.2, 0.0, 0.0)).result(30.0)
         assert status == SUCCEEDED, result.error_msg
-
-    def test_odometry_of_the_future_is_none(self, cell, base):
-        call = under_way(cell)
-        base.ahead = 10.0
-        status, result = call.result()
-        assert (status, result.error_code) == (ABORTED, Codes.TF_ERROR)
-        assert "s in the future" in result.error_msg
-        cell.client.wait(lambda: base.stands, "the base to stand")
-        assert "in the future" in cell.navigator.go((1.0, 0.0, 0.0)).result()[1].error_msg
 
     def test_odometry_that_is_not_finite_is_none(self, cell, base):
         call = under_way(cell)

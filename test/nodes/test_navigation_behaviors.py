@@ -57,7 +57,7 @@ def navigator(
 def base(navigator: NavigationClient, moved: ScriptedBase) -> ScriptedBase:
     """The base at the origin of its odometry, standing."""
     navigator.client.wait(lambda: moved.stands, "the base to stand")
-    moved.silent = False
+    moved.silent, moved.ahead = False, 0.0
     moved.put(navigator.client, 0.0, 0.0, 0.0)
     navigator.wait_for()
     moved.told.clear()
@@ -167,6 +167,19 @@ def test_cancel_preemption_and_lost_odometry(base, navigator):
     base.silent = True
     status, result = last.result()
     assert (status, result.error_code) == (ABORTED, DriveOnHeading.Result.TF_ERROR)
+
+
+def test_odometry_of_the_future_is_none(base, navigator):
+    """Its loss would be detected late."""
+    call = ahead(navigator, 3.0, 0.2)
+    assert call.accepted()
+    navigator.client.wait(lambda: base.told and base.told[-1][1].vx > 0.1, "motion")
+    base.ahead = 10.0
+    status, result = call.result()
+    assert (status, result.error_code) == (ABORTED, DriveOnHeading.Result.TF_ERROR)
+    assert "s in the future" in result.error_msg
+    navigator.client.wait(lambda: base.stands, "the base to stand")
+    assert "in the future" in navigator.go((1.0, 0.0, 0.0)).result()[1].error_msg
 
 
 def test_poses_are_passed_without_a_stop(base, navigator):

@@ -18,7 +18,7 @@ from motion_nodes.errors import MotionError
 from motion_nodes.model.tree import Box
 from motion_nodes.nodes.cell.camera_topics import CameraTopics
 from motion_nodes.nodes.clients import go
-from motion_nodes.nodes.clients.ros2 import topic
+from motion_nodes.nodes.clients.ros2 import action, graph, topic
 from motion_nodes.nodes.object_detector import ObjectDetectorNode
 from motion_nodes.nodes.occupancy_mapper import OccupancyMapperNode
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
@@ -151,4 +151,25 @@ def test_a_goal_that_is_accepted_after_ctrl_c_is_canceled(
     )
     client._on_feedback = lambda _: None
     assert client.accepted_goal(go.time.monotonic() + 60.0) == "stopped"
+    assert canceled == [True] * accepted
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_ros2_action_send_goal_cancels_a_goal_that_is_accepted_after_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch, accepted: bool
+) -> None:
+    stop = threading.Event()
+    stop.set()
+    monkeypatch.setattr(graph.signals, "STOP", stop)
+    canceled: list[bool] = []
+    answer: Future[Any] = Future()
+    confirmed: Future[Any] = Future()
+    confirmed.set_result(None)
+    handle = SimpleNamespace(
+        accepted=accepted, cancel_goal_async=lambda: (canceled.append(True), confirmed)[1]
+    )
+    monkeypatch.setattr(graph.rclpy, "spin_once", lambda *_, **__: answer.set_result(handle))
+    sent: Any = answer
+    node: Any = None
+    action.cancel_late(node, sent)
     assert canceled == [True] * accepted

@@ -12,6 +12,7 @@ from rclpy.action import (
     get_action_server_names_and_types_by_node,
 )
 from rclpy.node import Node
+from rclpy.task import Future
 
 from motion_nodes.nodes.clients.ros2.graph import (
     add_discovery,
@@ -101,6 +102,14 @@ def _info(options: argparse.Namespace) -> None:
             print(f"    {entry}")
 
 
+def cancel_late(node: Node, sent: Future) -> None:
+    """Cancel a goal that is accepted after a stop signal."""
+    signals.STOP.clear()
+    handle = complete(node, sent, CANCEL_TIMEOUT)
+    if handle is not None and handle.accepted:
+        complete(node, handle.cancel_goal_async(), CANCEL_TIMEOUT)
+
+
 def _send_goal(options: argparse.Namespace) -> int:
     kind = interface_type(options.type, "action")
     with participant() as node:
@@ -120,9 +129,10 @@ def _send_goal(options: argparse.Namespace) -> int:
             text = message_text(message.feedback, indent="  ")  # type: ignore[attr-defined]
             print(f"feedback:\n{text}", flush=True)
 
-        handle = complete(
-            node, client.send_goal_async(goal, feedback if options.feedback else None)
-        )
+        sent = client.send_goal_async(goal, feedback if options.feedback else None)
+        handle = complete(node, sent)
+        if handle is None:  # Ctrl-C: it may still be accepted
+            cancel_late(node, sent)
         if handle is None or not handle.accepted:
             print("goal was rejected" if handle else "stopped before the goal was accepted")
             return 1
