@@ -97,7 +97,7 @@ def rest_times(world: MujocoWorld, step: Callable[[], tuple[bool, bool]]) -> tup
     end = world.time + LONGEST
     while world.time < end and any(timer.waiting for timer in timers):
         for timer, still in zip(timers, step(), strict=True):
-            timer.look(world.time, still=still)
+            timer.update(world.time, still=still)
     first, second = (float("nan") if t.seconds is None else t.seconds for t in timers)
     return first, second
 

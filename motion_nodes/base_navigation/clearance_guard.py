@@ -80,30 +80,30 @@ class ClearanceGuard:
         self._kind = kind
 
     def limit(
-        self, wanted: Twist2, before: Twist2, points: Array, measured: Twist2, dt: float
+        self, desired: Twist2, before: Twist2, points: Array, measured: Twist2, dt: float
     ) -> Twist2:
         """Return the twist that is commanded instead of another.
 
         Args:
-            wanted: the next twist, within the limits of acceleration.
+            desired: the next twist, within the limits of acceleration.
             before: the previous limited twist.
             points: obstacles in the base frame [m], shape (n, 2).
             measured: velocity of the base.
             dt: time since the last twist [s].
         """
         self.blockage = None
-        if wanted == Twist2():
-            return wanted
-        scale, blockage = self._scale(wanted, points)
-        if self._kind == "ackermann" and wanted.vx * measured.vx > 0.0:
+        if desired == Twist2():
+            return desired
+        scale, blockage = self._scale(desired, points)
+        if self._kind == "ackermann" and desired.vx * measured.vx > 0.0:
             # The steering has not changed yet.
-            steered = Twist2(wanted.vx, 0.0, wanted.vx * measured.wz / measured.vx)
+            steered = Twist2(desired.vx, 0.0, desired.vx * measured.wz / measured.vx)
             other = self._scale(steered, points)
             scale, blockage = min((scale, blockage), other, key=lambda found: found[0])
         if scale >= 1.0:
-            return wanted
+            return desired
         self.blockage = blockage
-        limited = wanted.scaled(scale)
+        limited = desired.scaled(scale)
         lim, braking = self.limits, self._rate(before) * dt
         excess = math.hypot(before.vx, before.vy) - math.hypot(limited.vx, limited.vy)
         if excess > lim.max_deceleration * dt and braking < 1.0:

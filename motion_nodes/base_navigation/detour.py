@@ -125,9 +125,9 @@ class DetourMotion:
         """Return the commanded twist; see BaseMotion."""
         if not self.done:
             line = self._lines[self._line]
-            wanted = line.step(pose, twist, dt)
+            desired = line.step(pose, twist, dt)
             if line.outcome is MotionOutcome.MOVING:
-                return wanted
+                return desired
             self._line += 1
             return Twist2()
         return self.then.step(pose, twist, dt)

@@ -41,8 +41,8 @@ class PoseGrid:
         """
         size = high - low
         width = float(np.ptp(footprint.corners, axis=0).min())
-        wanted = min(max(0.15 * width, 0.02), 0.1)
-        self.cell = max(wanted, math.sqrt(float(size.prod()) / MOST_CELLS))
+        desired = min(max(0.15 * width, 0.02), 0.1)
+        self.cell = max(desired, math.sqrt(float(size.prod()) / MOST_CELLS))
         """Edge of a cell [m]."""
         # The start is at the centre of a cell.
         self._origin = np.floor(low / self.cell).astype(int)

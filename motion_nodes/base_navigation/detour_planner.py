@@ -86,13 +86,13 @@ class DetourPlanner:
         """Discard the result of the active search."""
         self._pending = None
 
-    def begin(self, motion: BaseMotion, pose: Pose2, wanted: Twist2, points: Array) -> None:
+    def begin(self, motion: BaseMotion, pose: Pose2, desired: Twist2, points: Array) -> None:
         """Start a search.
 
         Args:
             motion: the blocked motion.
             pose: pose of the base, at rest.
-            wanted: twist of the motion; the base backs off in the opposite direction.
+            desired: twist of the motion; the base backs off in the opposite direction.
             points: obstacles in the base frame [m], shape (n, 2).
 
         Raises:
@@ -107,9 +107,9 @@ class DetourPlanner:
         rows = motion.route(pose)
         route = np.column_stack((into_base(rows[:, :2], pose), rows[:, 2] - pose.yaw))
         back = math.pi
-        if self._kind == "holonomic" and math.hypot(wanted.vx, wanted.vy) > 0.0:
-            back = math.atan2(-wanted.vy, -wanted.vx)
-        elif wanted.vx < 0.0:
+        if self._kind == "holonomic" and math.hypot(desired.vx, desired.vy) > 0.0:
+            back = math.atan2(-desired.vy, -desired.vx)
+        elif desired.vx < 0.0:
             back = 0.0
         future = self._submit(lambda: self._search(points, route, back))
         self._pending = _Pending(future, motion, pose, back)

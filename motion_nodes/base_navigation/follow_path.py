@@ -240,9 +240,9 @@ class FollowPath:
         return self._fail(f"the path has ended {config.tolerance.miss(pose, self.goal)}")
 
     def _finish(self, last_bit: GoToPose, pose: Pose2, twist: Twist2, dt: float) -> Twist2:
-        wanted = last_bit.step(pose, twist, dt)
+        desired = last_bit.step(pose, twist, dt)
         self.outcome, self.remaining = last_bit.outcome, last_bit.remaining
-        return wanted
+        return desired
 
     def _fail(self, text: str) -> Twist2:
         self.outcome, self.text = MotionOutcome.FAILED, text

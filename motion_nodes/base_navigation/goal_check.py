@@ -81,7 +81,7 @@ class StoppedCheck:
         """Validate the numbers."""
         check_settings(self, "standstill: ")
 
-    def stands(self, twist: Twist2) -> bool:
+    def at_rest(self, twist: Twist2) -> bool:
         """Return whether all velocities are below their thresholds."""
         return math.hypot(twist.vx, twist.vy) <= self.linear and abs(twist.wz) <= self.angular
 

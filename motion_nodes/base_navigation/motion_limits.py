@@ -109,30 +109,30 @@ class TwistRamp:
         """True when the twist is zero."""
         return self.twist == Twist2()
 
-    def step(self, wanted: Twist2, dt: float) -> Twist2:
-        """Return the twist closest to ``wanted`` that is reachable in ``dt`` [s]."""
+    def step(self, desired: Twist2, dt: float) -> Twist2:
+        """Return the twist closest to ``desired`` that is reachable in ``dt`` [s]."""
         if dt > 0.0:
             lim, now = self.limits, self.twist
             if self._kind == "holonomic":
                 c, s = math.cos(now.wz * dt), math.sin(now.wz * dt)
                 now = Twist2(c * now.vx + s * now.vy, c * now.vy - s * now.vx, now.wz)
-            vx, vy = _within(wanted.vx, wanted.vy, lim.max_velocity)
+            vx, vy = _within(desired.vx, desired.vy, lim.max_velocity)
             vx, vy = _toward(
                 (now.vx, now.vy),
                 (vx, vy),
                 lim.max_acceleration * dt,
                 lim.max_deceleration * dt,
             )
-            self.twist = Twist2(vx, vy, self._yaw_rate(wanted, now.wz, vx, dt))
+            self.twist = Twist2(vx, vy, self._yaw_rate(desired, now.wz, vx, dt))
         return self.twist
 
-    def _yaw_rate(self, wanted: Twist2, before: float, vx: float, dt: float) -> float:
+    def _yaw_rate(self, desired: Twist2, before: float, vx: float, dt: float) -> float:
         lim = self.limits
         if self._kind == "ackermann":
-            if wanted.vx != 0.0:
-                self._curvature = wanted.wz / wanted.vx
+            if desired.vx != 0.0:
+                self._curvature = desired.wz / desired.vx
             return self._curvature * vx
-        wz, _ = _within(wanted.wz, 0.0, lim.max_yaw_velocity)
+        wz, _ = _within(desired.wz, 0.0, lim.max_yaw_velocity)
         rise, fall = lim.max_yaw_acceleration * dt, lim.max_yaw_deceleration * dt
         return _toward((before, 0.0), (wz, 0.0), rise, fall)[0]
 
@@ -143,18 +143,18 @@ def _within(x: float, y: float, bound: float) -> tuple[float, float]:
 
 
 def _toward(
-    now: tuple[float, float], wanted: tuple[float, float], rise: float, fall: float
+    now: tuple[float, float], desired: tuple[float, float], rise: float, fall: float
 ) -> tuple[float, float]:
-    """Return the vector closest to ``wanted`` that one step can reach."""
-    dx, dy = wanted[0] - now[0], wanted[1] - now[1]
+    """Return the vector closest to ``desired`` that one step can reach."""
+    dx, dy = desired[0] - now[0], desired[1] - now[1]
     change, before = math.hypot(dx, dy), math.hypot(*now)
-    against = now[0] * wanted[0] + now[1] * wanted[1] <= 0.0 < before
+    against = now[0] * desired[0] + now[1] * desired[1] <= 0.0 < before
     if against and before > fall:
         return _within(now[0], now[1], before - fall)
     if against:
         # Reversal: after the stop, the rest of the step accelerates.
-        return _within(wanted[0], wanted[1], rise * (1.0 - before / fall))
-    step = fall if math.hypot(*wanted) < before else rise
+        return _within(desired[0], desired[1], rise * (1.0 - before / fall))
+    step = fall if math.hypot(*desired) < before else rise
     if change <= step:
-        return wanted
+        return desired
     return now[0] + dx * step / change, now[1] + dy * step / change

@@ -189,21 +189,21 @@ class Navigator:
         if task is None:
             return None
         task.time += dt
-        wanted = Twist2()
+        desired = Twist2()
         if self._stopping is None:
-            wanted = task.motion.step(pose, twist, dt)
+            desired = task.motion.step(pose, twist, dt)
             self._look(task, pose, dt)
         before = self._ramp.twist
         waits = self._stopping is not None
         if self.avoidance is not None and seen is not None:
             self.avoidance.look_ahead(task.motion, pose, seen, dt)
             waits |= self.avoidance.outdated
-        driven = self._ramp.step(Twist2() if waits else wanted, dt)
+        driven = self._ramp.step(Twist2() if waits else desired, dt)
         if self.avoidance is not None and seen is not None:
             driven = self._ramp.twist = self.avoidance.limit(driven, before, twist, seen, dt)
             if self._stopping is None:
-                self.avoidance.update(wanted, driven, pose, seen, dt)
-                self._get_around(task, pose, twist, wanted, seen)
+                self.avoidance.update(desired, driven, pose, seen, dt)
+                self._get_around(task, pose, twist, desired, seen)
         if self._stopping is not None and self._rests(twist, dt):
             self._come_to_rest(task, pose, *self._stopping)
         return driven
@@ -217,7 +217,7 @@ class Navigator:
         return self.task.motion.remaining / max(speed, usual)
 
     def _get_around(
-        self, task: NavigationTask, pose: Pose2, twist: Twist2, wanted: Twist2, seen: SeenObstacles
+        self, task: NavigationTask, pose: Pose2, twist: Twist2, desired: Twist2, seen: SeenObstacles
     ) -> None:
         """Start a detour around obstacles, or abort the task."""
         avoidance = self.avoidance
@@ -230,8 +230,8 @@ class Navigator:
         # Waiting does not count as a lack of progress.
         self._progress.reset()
         motion = None
-        if self._stopped.stands(twist) and task.detours < MOST_DETOURS:
-            motion = avoidance.detour(task.motion, pose, wanted, seen)
+        if self._stopped.at_rest(twist) and task.detours < MOST_DETOURS:
+            motion = avoidance.detour(task.motion, pose, desired, seen)
         if motion is not None:
             task.motion, task.detours = motion, task.detours + 1
             avoidance.reset()
@@ -276,7 +276,7 @@ class Navigator:
         if not self._ramp.resting:
             return False
         self._standing += dt
-        return self._stopped.stands(twist) or self._standing > REST_WITHIN
+        return self._stopped.at_rest(twist) or self._standing > REST_WITHIN
 
     def _end(self, ending: MotionResult, text: str) -> None:
         if self.task is not None:

@@ -152,19 +152,19 @@ class ObstacleAvoidance:
         return self._guard.limit(driven, before, seen.points, measured, dt)
 
     def update(
-        self, wanted: Twist2, commanded: Twist2, pose: Pose2, seen: SeenObstacles, dt: float
+        self, desired: Twist2, commanded: Twist2, pose: Pose2, seen: SeenObstacles, dt: float
     ) -> None:
         """Update the time for which the base is blocked.
 
         Args:
-            wanted: twist of the motion.
+            desired: twist of the motion.
             commanded: twist that was commanded instead.
             pose: pose of the base.
             seen: obstacles.
             dt: time since the last update [s].
         """
         anchor = self._anchor
-        if wanted != Twist2() and commanded == Twist2():
+        if desired != Twist2() and commanded == Twist2():
             if anchor is None:
                 self._anchor = pose
             self.waited += dt
@@ -194,14 +194,14 @@ class ObstacleAvoidance:
             self.outdated = not motion.is_clear(pose, self.footprint, points, clearance)
 
     def detour(
-        self, motion: BaseMotion, pose: Pose2, wanted: Twist2, seen: SeenObstacles
+        self, motion: BaseMotion, pose: Pose2, desired: Twist2, seen: SeenObstacles
     ) -> BaseMotion | None:
         """Return a motion around the obstacles if a detour is due and found.
 
         Args:
             motion: the blocked motion.
             pose: pose of the base, at rest.
-            wanted: twist of the motion; the base backs off in the opposite direction.
+            desired: twist of the motion; the base backs off in the opposite direction.
             seen: obstacles.
         """
         timeout = self.config.blocked_timeout
@@ -214,7 +214,7 @@ class ObstacleAvoidance:
                 if not (self.outdated or self.waited - self._tried >= timeout):
                     return None
                 self._tried = self.waited
-                self._planner.begin(motion, pose, wanted, seen.points)
+                self._planner.begin(motion, pose, desired, seen.points)
             return self._planner.take(pose)
         except NoDetour as error:
             self._failure = str(error)

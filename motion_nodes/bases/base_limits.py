@@ -119,13 +119,13 @@ class BodyAxisLimits:
         """True if all accelerations are equal."""
         return min(*self._rise, *self._fall) == self.steepest
 
-    def velocity(self, wanted: float) -> float:
+    def velocity(self, desired: float) -> float:
         """Return a velocity clamped to the limits.
 
         Args:
-            wanted: velocity [m/s or rad/s].
+            desired: velocity [m/s or rad/s].
         """
-        return min(max(wanted, -self.backward), self.forward)
+        return min(max(desired, -self.backward), self.forward)
 
     def rise(self, direction: float) -> float:
         """Return the max acceleration while the magnitude increases [m/s^2 or rad/s^2].
@@ -221,16 +221,18 @@ class BaseLimits:
         """Max acceleration of a wheel [rad/s^2], or infinity."""
         return bound(self.max_wheel_acceleration)
 
-    def within_velocity(self, wanted: Twist2) -> Twist2:
+    def within_velocity(self, desired: Twist2) -> Twist2:
         """Return a twist within the velocity limits of the body, scaled as a whole.
 
         Args:
-            wanted: twist in the base frame.
+            desired: twist in the base frame.
         """
         x, y, yaw = self.axes
-        clipped = Twist2(x.velocity(wanted.vx), y.velocity(wanted.vy), yaw.velocity(wanted.wz))
-        if self.clip_axes or clipped == wanted:
+        clipped = Twist2(x.velocity(desired.vx), y.velocity(desired.vy), yaw.velocity(desired.wz))
+        if self.clip_axes or clipped == desired:
             return clipped
-        scaled = wanted.scaled(min(c / v for c, v in zip(clipped, wanted, strict=True) if v != 0.0))
+        scaled = desired.scaled(
+            min(c / v for c, v in zip(clipped, desired, strict=True) if v != 0.0)
+        )
         # Rounding of the scaling may exceed a limit.
         return Twist2(x.velocity(scaled.vx), y.velocity(scaled.vy), yaw.velocity(scaled.wz))

@@ -74,13 +74,13 @@ class BaseController:
         """Pose and velocity from wheel measurements; from commands with ``open_loop``."""
         self.slip = SlipWatch(base)
         """Detection of wheel slip from redundant measurements."""
-        self.wanted = Twist2()
+        self.desired = Twist2()
         """The feasible part of the newest command."""
         self.not_driven = ""
         """The infeasible part of the newest command, as text."""
         self.expired = False
         """Whether the newest command has exceeded its timeout."""
-        self._wanted_at = -float("inf")
+        self._desired_at = -float("inf")
         self.driven = BaseCommand(
             Twist2(), np.zeros(len(base.wheel_names)), np.zeros(len(base.steering_names))
         )
@@ -125,12 +125,12 @@ class BaseController:
                 f"twist (vx, vy, wz) = {tuple(twist)} is beyond {ABSURD_SPEED:g} m/s or rad/s",
                 field="twist",
             )
-        if given < self._wanted_at:
+        if given < self._desired_at:
             return
         twist = self.config.shape.shaped(twist)
-        self.wanted, self._wanted_at = self.base.nearest_twist(twist), given
+        self.desired, self._desired_at = self.base.nearest_twist(twist), given
         self.expired = False
-        self.not_driven = _difference(twist, self.wanted)
+        self.not_driven = _difference(twist, self.desired)
 
     def command_age(self, now: float) -> float:
         """Return the age of the last command [s]; infinite without a command.
@@ -138,11 +138,11 @@ class BaseController:
         Args:
             now: current time on the clock of :meth:`command` [s].
         """
-        return now - self._wanted_at
+        return now - self._desired_at
 
     def brake(self) -> None:
         """Clear the command: the next steps brake the base within its limits."""
-        self.wanted, self._wanted_at, self.not_driven = Twist2(), -float("inf"), ""
+        self.desired, self._desired_at, self.not_driven = Twist2(), -float("inf"), ""
 
     def halt(self) -> BaseCommand:
         """Return the command that stops the base immediately; steering angles are kept."""
@@ -173,14 +173,14 @@ class BaseController:
         age = self.command_age(now)
         if age > self.config.cmd_vel_timeout:
             # Expired for good: a longer timeout does not revive it.
-            self.wanted, self.not_driven, self.expired = Twist2(), "", True
-        wanted = self.config.limits.within_velocity(self.wanted if age >= 0.0 else Twist2())
+            self.desired, self.not_driven, self.expired = Twist2(), "", True
+        desired = self.config.limits.within_velocity(self.desired if age >= 0.0 else Twist2())
         # The limits of an axis, or a new geometry, may leave an infeasible lateral velocity.
-        wanted = self._within_wheels(self.base.nearest_twist(wanted))[0]
+        desired = self._within_wheels(self.base.nearest_twist(desired))[0]
         if isinstance(self._ramps, SteeredLimiter):
-            self.driven = self._ramps.step(wanted, self.driven.steering, dt)
+            self.driven = self._ramps.step(desired, self.driven.steering, dt)
             return self.driven
-        twist, wheels = self._within_wheels(self._ramps.step(wanted, dt), dt)
+        twist, wheels = self._within_wheels(self._ramps.step(desired, dt), dt)
         if twist != self._ramps.before:
             self._ramps.start(twist)
         self.driven = BaseCommand(twist, wheels, NO_STEERING)

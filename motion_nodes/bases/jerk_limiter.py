@@ -71,7 +71,7 @@ class Smoother:
             lower, upper = max(lower, past - self._change), min(upper, past + self._change)
         return lower, upper
 
-    def go(self, velocity: float, time: float) -> None:
+    def advance(self, velocity: float, time: float) -> None:
         """Continue the ramp linearly to ``velocity`` in a time [s]; 0 is a jump."""
         last = self._ramp[-1]
         if velocity == last.velocity and time == 0.0:

@@ -38,11 +38,11 @@ class SteeredLimiter:
         """Result of the last step."""
         self._speed.start(Twist2(twist.vx))
 
-    def step(self, wanted: Twist2, steering: Array, dt: float) -> BaseCommand:
+    def step(self, desired: Twist2, steering: Array, dt: float) -> BaseCommand:
         """Return the current references.
 
         Args:
-            wanted: the commanded twist, as returned by ``nearest_twist`` of the base.
+            desired: the commanded twist, as returned by ``nearest_twist`` of the base.
             steering: current angles [rad], shape (steering joints,).
             dt: time since the last step [s]; unless it is above 0 nothing changes.
         """
@@ -52,10 +52,10 @@ class SteeredLimiter:
         before = self.before
         wheels_before = base.wheels_from_twist(before)
         slowest, fastest = lim.x.reach(before.vx, dt)
-        ramped = self._speed.step(Twist2(wanted.vx), dt).vx
+        ramped = self._speed.step(Twist2(desired.vx), dt).vx
         # Reverse along the current curve: earlier steering would yaw in the wrong direction.
-        for share in SHARES if before.vx * wanted.vx >= 0.0 else (0.0,):
-            angles = base.steer(wanted, steering, share * dt) if share > 0.0 else steering
+        for share in SHARES if before.vx * desired.vx >= 0.0 else (0.0,):
+            angles = base.steer(desired, steering, share * dt) if share > 0.0 else steering
             unit = base.twist_along(Twist2(1.0), angles)
             low, high = self._speeds(unit, base.wheels_from_twist(unit), wheels_before, dt)
             low, high = max(low, slowest), min(high, fastest)

@@ -10,7 +10,7 @@ from motion_nodes.bases.base import Array, Twist2
 from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
 from motion_nodes.bases.jerk_limiter import Smoother
 
-Way = list[tuple[float, list[float]]]
+Profile = list[tuple[float, list[float]]]
 """Segments of a ramp: duration of each [s], and the velocities (x, y, yaw) at its end."""
 
 
@@ -105,46 +105,46 @@ class TwistLimiter:
         )
         self._pauses = (_Pause(), _Pause(), _Pause())
 
-    def step(self, wanted: Twist2, dt: float) -> Twist2:
+    def step(self, desired: Twist2, dt: float) -> Twist2:
         """Return the current twist.
 
         Args:
-            wanted: the commanded twist, finite.
+            desired: the commanded twist, finite.
             dt: time since the last step [s]; unless it is above 0 nothing changes.
         """
         if not dt > 0.0:
             return self.before
-        wanted = self.limits.within_velocity(wanted)
+        desired = self.limits.within_velocity(desired)
         for pause in self._pauses:
             pause.left = max(0.0, pause.left - dt)
         if self.limits.clip_axes:
-            self._axes_apart(wanted, dt)
+            self._axes_apart(desired, dt)
         else:
-            self._go(self._along(wanted, dt, (0, 1, 2)), (0, 1, 2))
+            self._advance(self._along(desired, dt, (0, 1, 2)), (0, 1, 2))
         self.before = Twist2(*(smoother.mean for smoother in self._smoothers))
         return self.before
 
-    def _axes_apart(self, wanted: Twist2, dt: float) -> None:
+    def _axes_apart(self, desired: Twist2, dt: float) -> None:
         """Move each axis separately; the wheels' accelerations still apply to all of them."""
-        now, ways = self._ramp, [self._along(wanted, dt, (axis,)) for axis in range(3)]
-        goal = [way[-1][1][axis] for axis, way in enumerate(ways)]
+        now, profiles = self._ramp, [self._along(desired, dt, (axis,)) for axis in range(3)]
+        goal = [profile[-1][1][axis] for axis, profile in enumerate(profiles)]
         if self._wheel_rates is not None:
             change = [g - v for v, g in zip(now, goal, strict=True)]
             share = min(1.0, self._wheels_share_rate(change) * dt)
             short = [
                 g if share == 1.0 else v + share * (g - v) for v, g in zip(now, goal, strict=True)
             ]
-            ways = [[(dt, short)]] * 3
-        for axis, way in enumerate(ways):
-            self._go(way, (axis,))
+            profiles = [[(dt, short)]] * 3
+        for axis, profile in enumerate(profiles):
+            self._advance(profile, (axis,))
 
-    def _go(self, way: Way, axes: Sequence[int]) -> None:
+    def _advance(self, profile: Profile, axes: Sequence[int]) -> None:
         """Advance the ramps of some axes."""
         ramp = list(self._ramp)
         for axis in axes:
-            for time, velocities in way:
-                self._smoothers[axis].go(velocities[axis], time)
-            ramp[axis] = way[-1][1][axis]
+            for time, velocities in profile:
+                self._smoothers[axis].advance(velocities[axis], time)
+            ramp[axis] = profile[-1][1][axis]
         self._ramp = Twist2(*ramp)
 
     def _wheels_share_rate(self, change: Sequence[float]) -> float:
@@ -164,17 +164,17 @@ class TwistLimiter:
             change[move.axis] = move.change
         return min(rate, self._wheels_share_rate(change))
 
-    def _along(self, wanted: Twist2, dt: float, axes: Sequence[int]) -> Way:
-        """Return the common motion of some axes towards ``wanted`` in ``dt`` [s].
+    def _along(self, desired: Twist2, dt: float, axes: Sequence[int]) -> Profile:
+        """Return the common motion of some axes towards ``desired`` in ``dt`` [s].
 
         The rate is that of the slowest axis. It changes where an axis passes through zero: there
         braking ends and acceleration begins.
         """
-        now, way = list(self._ramp), []
+        now, profile = list(self._ramp), []
         moves = [
-            _AxisMove(i, now[i], wanted[i], self.limits.axes[i], self._smoothers[i].rates(dt))
+            _AxisMove(i, now[i], desired[i], self.limits.axes[i], self._smoothers[i].rates(dt))
             for i in axes
-            if now[i] != wanted[i] and not self._pauses[i].holds(now[i], wanted[i])
+            if now[i] != desired[i] and not self._pauses[i].holds(now[i], desired[i])
         ]
         done, left = 0.0, dt
         while moves and done < 1.0 and left > 0.0:
@@ -190,10 +190,10 @@ class TwistLimiter:
                 if done >= move.rest:
                     move.pass_rest()
                     self._stood(move.axis)
-            way.append((time, now.copy()))
+            profile.append((time, now.copy()))
             moves = [m for m in moves if not self._pauses[m.axis].holds(now[m.axis], m.goal)]
-        way.append((max(left, 0.0), now))
-        return way
+        profile.append((max(left, 0.0), now))
+        return profile
 
     def _stood(self, axis: int) -> None:
         """Record that an axis came to rest."""

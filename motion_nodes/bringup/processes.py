@@ -60,7 +60,7 @@ class ProcessGroup:
     def __init__(
         self,
         commands: Mapping[str, list[str]],
-        say: Callable[[str], None],
+        print_line: Callable[[str], None],
         *,
         environment: Mapping[str, str] | None = None,
         on_report: Callable[[str, Report], None] | None = None,
@@ -72,7 +72,7 @@ class ProcessGroup:
 
         Args:
             commands: a name for each process, and its command line.
-            say: prints one line.
+            print_line: prints one line.
             environment: of the processes; None: that of this process.
             on_report: called by :meth:`watch` with the name of a process and its report.
             on_end: called by :meth:`watch` with the name and the exit code of a process that ended
@@ -83,7 +83,7 @@ class ProcessGroup:
         """
         self._drivers = frozenset(drivers)
         self._commands = dict(commands)
-        self._say = say
+        self._print_line = print_line
         self._environment = dict(os.environ if environment is None else environment)
         # A restarted viewer keeps the address of its page.
         self._environment.setdefault(TOKEN_VARIABLE, page_token())
@@ -222,17 +222,17 @@ class ProcessGroup:
             try:
                 running.process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                self._say(f"{name} did not stop within {STOP_GRACE:.0f} s and was killed")
+                self._print_line(f"{name} did not stop within {STOP_GRACE:.0f} s and was killed")
                 if self.kill(name):
                     continue
-                self._say(f"{name} cannot be killed: blocked in the kernel")
+                self._print_line(f"{name} cannot be killed: blocked in the kernel")
             self._forget(name)
 
     def _forget(self, name: str) -> None:
         os.close(self._running.pop(name).control)
 
     def _note_end(self, name: str, code: int) -> None:
-        self._say(f"{name} {how_it_ended(code)}")
+        self._print_line(f"{name} {how_it_ended(code)}")
         self.failed[name] = code
 
     def _read_reports(self) -> None:

@@ -25,18 +25,18 @@ class Startup:
     def __init__(
         self,
         nodes: Iterable[str],
-        say: Callable[[str], None],
+        print_line: Callable[[str], None],
         then: Callable[[], str] = lambda: "",
     ) -> None:
         """Start the monitoring.
 
         Args:
             nodes: full names.
-            say: prints one line.
+            print_line: prints one line.
             then: returns the next step for the user, as text.
         """
         self._states: dict[str, News | None] = {name: None for name in nodes}
-        self._say = say
+        self._print_line = print_line
         self._then = then
         self._began = time.monotonic()
         self._remind_at = self._began + REMIND[0]
@@ -74,7 +74,7 @@ class Startup:
             for name in process:
                 self._states[name] = News(FAILED, name)
             where = news.node or next(iter(process), "a process")
-            self._say(f"{where.strip('/')} cannot start: {news.text}")
+            self._print_line(f"{where.strip('/')} cannot start: {news.text}")
             return
         if news.node not in self._states:
             return
@@ -82,14 +82,14 @@ class Startup:
         name = news.node.strip("/")
         if news.state == READY:
             note = f"; {news.text}" if news.text else ""
-            self._say(f"{name} is ready ({max(0.0, news.at - self._began):.1f} s){note}")
+            self._print_line(f"{name} is ready ({max(0.0, news.at - self._began):.1f} s){note}")
         elif news.state == FAULT:
-            self._say(f"{name} has a fault: {news.text}")
+            self._print_line(f"{name} has a fault: {news.text}")
         elif news.state == ASLEEP:
-            self._say(f"{name} is {news.text} and waits to be configured and activated")
+            self._print_line(f"{name} is {news.text} and waits to be configured and activated")
         if not self.complete and not self.missing:
             self.complete = True
-            self._say(self._summary())
+            self._print_line(self._summary())
 
     def remind(self) -> None:
         """Print the nodes that are not up, if due."""
@@ -97,7 +97,7 @@ class Startup:
             return
         self._remind_at = time.monotonic() + REMIND[1]
         cause = DECOMPOSING if in_progress(MESHES) else ""
-        self._say(f"not ready after {self.seconds:.0f} s: {self.missing_text()}{cause}")
+        self._print_line(f"not ready after {self.seconds:.0f} s: {self.missing_text()}{cause}")
 
     def missing_text(self) -> str:
         """Return the nodes that are not up, grouped by the reason."""

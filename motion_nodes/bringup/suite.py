@@ -49,7 +49,7 @@ class _Composition:
     respawn: bool
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line at once."""
     print(f"motion: {text}", flush=True)
 
@@ -75,12 +75,12 @@ def run_suite(
     names = [spec.full_name for spec in specs]
     signals.stop_quietly()
     signals.nodes_exist()
-    say(f"starting {', '.join(names)}; Ctrl-C stops")
-    startup = Startup(names, say, lambda: made.next_steps)
+    print_line(f"starting {', '.join(names)}; Ctrl-C stops")
+    startup = Startup(names, print_line, lambda: made.next_steps)
     supervisor = Supervisor(
         processes_for(specs, composed=composed),
         commands_for(specs, composed=composed),
-        say,
+        print_line,
         respawn=respawn,
         on_report=lambda process, news: startup.report(news, supervisor.nodes_of(process)),
         template=template,
@@ -93,7 +93,7 @@ def run_suite(
             startup.remind()
             missing = _did_not_come_up(supervisor, startup, respawn=respawn)
             if missing:
-                say(f"stopping all nodes; failed to start: {', '.join(missing)}")
+                print_line(f"stopping all nodes; failed to start: {', '.join(missing)}")
                 break
         return 1 if any(supervisor.failed.values()) else 0
 

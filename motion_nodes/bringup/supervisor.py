@@ -86,7 +86,7 @@ class Supervisor:
         self,
         processes: Mapping[str, Sequence[NodeSpec]],
         commands: Mapping[str, list[str]],
-        say: Callable[[str], None],
+        print_line: Callable[[str], None],
         *,
         respawn: bool = True,
         on_report: Callable[[str, News], None] = lambda _name, _news: None,
@@ -101,7 +101,7 @@ class Supervisor:
         Args:
             processes: the nodes of each process by its name.
             commands: their command lines.
-            say: prints one line.
+            print_line: prints one line.
             respawn: replace processes; False: only report.
             on_report: called with the name of a process and the report of one of its nodes.
             health: timeouts.
@@ -110,7 +110,7 @@ class Supervisor:
             clock: returns the time [s].
             template: forks the processes.
         """
-        self._respawn, self._say, self._on_report = respawn, say, on_report
+        self._respawn, self._print_line, self._on_report = respawn, print_line, on_report
         self._limits = health or HealthLimits()
         self._activity, self._clock = activity, clock
         budget = budget or RestartLimits()
@@ -124,7 +124,7 @@ class Supervisor:
         environment = {**os.environ, ECHO_VARIABLE: f"s{secrets.token_hex(4)}"}
         self.group = ProcessGroup(
             commands,
-            say,
+            print_line,
             environment=environment,
             on_report=self._read,
             on_end=self._ended,
@@ -207,13 +207,13 @@ class Supervisor:
     def _note_ready(self, name: str, watched: Watched, node: str) -> None:
         watched.unready.discard(node)
         if not watched.unready:
-            self._say(f"{name} is back after {self._now - watched.lost_at:.1f} s")
+            self._print_line(f"{name} is back after {self._now - watched.lost_at:.1f} s")
 
     def _ended(self, name: str, code: int) -> None:
         watched = self._everyone()[name]
         if watched.failed_start and not watched.budget.total:
             # Configuration error: a restart would fail again.
-            self._say(f"{name} {how_it_ended(code)}")
+            self._print_line(f"{name} {how_it_ended(code)}")
             watched.health = None
             self.group.failed[name] = code
             return
@@ -234,12 +234,14 @@ class Supervisor:
         before, watched.finding = watched.finding, finding
         if finding is None:
             if before is not None:
-                self._say(f"{name} responds again")
+                self._print_line(f"{name} responds again")
             return
         if finding.replace and self._respawn:
             self._replace(name, finding)
         elif before is None:
-            self._say(f"{name}: {finding.condition.value}, {finding.text}{self._outlook(finding)}")
+            self._print_line(
+                f"{name}: {finding.condition.value}, {finding.text}{self._outlook(finding)}"
+            )
             # The process itself holds its robots when it continues.
             self._hold(name, f"{name} is {finding.condition.value}", itself=True)
 
@@ -253,10 +255,10 @@ class Supervisor:
     def _replace(self, name: str, finding: HealthFinding) -> None:
         why = f"{finding.condition.value}, {finding.text}"
         if finding.condition is not Condition.STOPPED:
-            self._say(f"{name}: {why}; stacks of its threads:")
+            self._print_line(f"{name}: {why}; stacks of its threads:")
             self.group.print_stacks(name)
         if not self.group.kill(name):
-            self._say(f"{name}: {why}; it cannot be killed: blocked in the kernel")
+            self._print_line(f"{name}: {why}; it cannot be killed: blocked in the kernel")
             return
         self._lost(name, f"{why}; killed", -9)
 
@@ -275,21 +277,23 @@ class Supervisor:
         if delay is not None:
             watched.due = self._now + delay
             used = watched.budget.used(self._now)
-            self._say(f"{name} {why}; restart {used} of {limits.burst} within {limits.window:g} s")
+            self._print_line(
+                f"{name} {why}; restart {used} of {limits.burst} within {limits.window:g} s"
+            )
             return
         watched.down = why
         if name == PROBE:
-            self._say(f"{name} {why}; reachability over DDS is no longer supervised")
+            self._print_line(f"{name} {why}; reachability over DDS is no longer supervised")
             return
         self.group.failed[name] = code
         if self._respawn:
             nodes = ", ".join(node.strip("/") for node in self.nodes_of(name))
-            self._say(
+            self._print_line(
                 f"{name} {why}; it stays down after {limits.burst} restarts within "
                 f"{limits.window:g} s. Not available: {nodes}"
             )
         else:
-            self._say(f"{name} {why}")
+            self._print_line(f"{name} {why}")
 
     def _hold(self, name: str, why: str, *, itself: bool = False) -> None:
         """Make nodes of the same robots in other processes stop these robots."""

@@ -46,7 +46,7 @@ def batch(
     Exit code 1: a pose without solution.
     """
     from motion_nodes.api.joint_group import JointGroup
-    from motion_nodes.cli.printing import print_json, print_table, say, waiting
+    from motion_nodes.cli.printing import print_json, print_line, print_table, waiting
     from motion_nodes.cli.values import NO_SOLUTION, Subject, checked_timeout, checker_of
     from motion_nodes.ik.problem import IkSettings
     from motion_nodes.scene.world import World
@@ -71,7 +71,7 @@ def batch(
     else:
         shown = [(k, row["result"], _short(row)) for k, row in enumerate(rows)]
         print_table(["pose", "result", head], shown)
-        say(f"{solved} of {len(rows)} poses solved.")
+        print_line(f"{solved} of {len(rows)} poses solved.")
     if solved < len(rows):
         raise typer.Exit(NO_SOLUTION)
 

@@ -30,7 +30,7 @@ def bench(
 
     Poses and configurations are random; times are those of calls from Python.
     """
-    from motion_nodes.cli.printing import print_json, print_table, say, waiting
+    from motion_nodes.cli.printing import print_json, print_line, print_table, waiting
     from motion_nodes.cli.values import Subject
     from motion_nodes.errors import InvalidCommand
 
@@ -59,7 +59,7 @@ def bench(
         ["", "median [us]", "95 % [us]", "calls", "found"],
         [(n, 1e6 * m, 1e6 * p, c, f"{100.0 * s / c:.4g} %") for n, m, p, c, s in rows],
     )
-    say(f"{subject.robot.name}, group {subject.group.name}; times of calls from Python.")
+    print_line(f"{subject.robot.name}, group {subject.group.name}; times of calls from Python.")
 
 
 def _jobs(subject: Subject, world: str | None, seed: int) -> dict[str, Callable[[int], bool]]:

@@ -139,7 +139,7 @@ def _report(
     output: str | None,
     as_json: bool,
 ) -> None:
-    from motion_nodes.cli.printing import print_json, print_table, say
+    from motion_nodes.cli.printing import print_json, print_line, print_table
     from motion_nodes.cli.trajectory_out import trajectory_data
 
     if as_json:
@@ -160,9 +160,9 @@ def _report(
     print_table(
         ["joint", "end position", ""], zip(subject.group.joints, last, subject.units, strict=True)
     )
-    say(f"{100.0 * found.fraction:.4g} % of the path, {len(found.path)} waypoints.")
+    print_line(f"{100.0 * found.fraction:.4g} % of the path, {len(found.path)} waypoints.")
     if not found.success:
-        say(f"The path is incomplete: {found.reason}")
+        print_line(f"The path is incomplete: {found.reason}")
     if motion is not None:
         saved = f", written to {output}" if output is not None else ""
-        say(f"Duration: {motion.times[-1]:.4g} s{saved}.")
+        print_line(f"Duration: {motion.times[-1]:.4g} s{saved}.")

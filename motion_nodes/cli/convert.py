@@ -52,7 +52,7 @@ def convert(
     Prints every field that the target format cannot represent.
     """
     from motion_nodes.cli.output_files import write_output
-    from motion_nodes.cli.printing import say
+    from motion_nodes.cli.printing import print_line
     from motion_nodes.errors import InvalidConfig, did_you_mean
 
     path = Path(target)
@@ -67,9 +67,9 @@ def convert(
         if path.exists() and not force:
             raise InvalidConfig(f"{path} already exists; use --force to overwrite it.")
         write_output(path, _text(source, kind, urdf_file, group))
-    say(f"{path} written ({kind}).")
+    print_line(f"{path} written ({kind}).")
     if kind == "robot":
-        say(f"Try it: motion describe {path}")
+        print_line(f"Try it: motion describe {path}")
 
 
 def _write_folder(source: str, folder: Path, urdf: Path | None) -> None:

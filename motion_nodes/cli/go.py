@@ -56,7 +56,7 @@ def go(
     """
     import time
 
-    from motion_nodes.cli.printing import say
+    from motion_nodes.cli.printing import print_line
     from motion_nodes.cli.values import NO_SOLUTION, PoseWords, checked_timeout
     from motion_nodes.errors import InvalidCommand, RobotNotFound
     from motion_nodes.model.placement import parse_placement
@@ -86,14 +86,16 @@ def go(
         request.goal.request.max_velocity_scaling_factor = velocity
         request.goal.request.max_acceleration_scaling_factor = acceleration
     begin = time.monotonic()
-    failure = execute(request, timeout, say)
+    failure = execute(request, timeout, print_line)
     if failure:
         end = "" if failure.endswith((".", "?")) else "."
-        say(f"target not reached: {failure}{end}")
+        print_line(f"target not reached: {failure}{end}")
         if time.monotonic() - begin > timeout:
-            say("Is `motion up` running, with this robot and the same ROS_DOMAIN_ID and namespace?")
+            print_line(
+                "Is `motion up` running, with this robot and the same ROS_DOMAIN_ID and namespace?"
+            )
         raise typer.Exit(NO_SOLUTION)
-    say(f"target reached after {time.monotonic() - begin:.1f} s.")
+    print_line(f"target reached after {time.monotonic() - begin:.1f} s.")
 
 
 def _for_its_arm(robot: Robot, to: str | None, pose: PoseWords) -> bool:

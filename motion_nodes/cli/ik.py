@@ -91,7 +91,7 @@ def _validity(subject: Subject, world: str | None) -> Validity:
 
 
 def _report(subject: Subject, result: IkResult, oriented: bool, as_json: bool) -> None:
-    from motion_nodes.cli.printing import print_json, print_table, say
+    from motion_nodes.cli.printing import print_json, print_line, print_table
 
     names = subject.group.joints
     if as_json:
@@ -110,9 +110,11 @@ def _report(subject: Subject, result: IkResult, oriented: bool, as_json: bool) -
         )
         return
     if not result.success:
-        say(f"No solution. {result.reason}")
-        say("Closest configuration:")
+        print_line(f"No solution. {result.reason}")
+        print_line("Closest configuration:")
     rows = zip(names, subject.shown(result.q).tolist(), subject.units, strict=True)
     print_table(["joint", "position", ""], rows)
     angle = f"{result.orientation_error:.2g} rad" if oriented else "orientation free"
-    say(f"error {1000.0 * result.position_error:.4g} mm, {angle}; {1e3 * result.time:.2g} ms")
+    print_line(
+        f"error {1000.0 * result.position_error:.4g} mm, {angle}; {1e3 * result.time:.2g} ms"
+    )

@@ -191,7 +191,7 @@ def _evaluate(task: str, policy: Callable[[Any], Any], episodes: int, as_json: b
     """Print the result of deterministic episodes."""
     from dataclasses import asdict
 
-    from motion_nodes.cli.printing import print_json, say
+    from motion_nodes.cli.printing import print_json, print_line
     from motion_nodes.learning.mujoco_env import MujocoEnv
     from motion_nodes.learning.tasks.registry import make_task
     from motion_nodes.learning.trainer import evaluate
@@ -202,7 +202,7 @@ def _evaluate(task: str, policy: Callable[[Any], Any], episodes: int, as_json: b
     if as_json:
         print_json({"task": task, **asdict(result)})
     else:
-        say(
+        print_line(
             f"{task}: {result.episodes} episodes without exploration: success "
             f"{100.0 * result.success:.0f} %, mean return {result.mean_return:.3f}."
         )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from motion_nodes.cli.printing import say
+from motion_nodes.cli.printing import print_line
 
 
 def mount(
@@ -46,10 +46,10 @@ def mount(
     roll, pitch, yaw = numbers(rpy, 3, "--rpy").tolist()
     place = ArmMount((x, y, z), (roll, pitch, yaw), link)
     robot = mount_arm(base, arm, place, name=name, output=output, force=force)
-    say(f"written: {robot.directory} (details in README.md)")
+    print_line(f"written: {robot.directory} (details in README.md)")
     steps = try_robot(robot) if trial else ()
     for step in steps:
-        say(f"{'passed' if step.passed else 'FAILED'}: {step.name}: {step.text}")
-    say(f"next: motion up {robot.directory} --tasks")
+        print_line(f"{'passed' if step.passed else 'FAILED'}: {step.name}: {step.text}")
+    print_line(f"next: motion up {robot.directory} --tasks")
     if not all(step.passed for step in steps):
         raise typer.Exit(1)

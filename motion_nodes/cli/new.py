@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from motion_nodes.cli.options import JsonOption, SeedOption
-from motion_nodes.cli.printing import print_json, print_table, say
+from motion_nodes.cli.printing import print_json, print_line, print_table
 from motion_nodes.errors import InvalidConfig
 
 if TYPE_CHECKING:
@@ -138,10 +138,10 @@ def _without_warnings() -> Iterator[None]:
 
 def _ask_user(question: Question) -> str:
     """Prompt on the terminal; Enter accepts the guess."""
-    say(f"{question.topic}: {question.text}")
+    print_line(f"{question.topic}: {question.text}")
     for number, choice in enumerate(question.choices, start=1):
         mark = f"  [{question.confidence}: {question.reason}]" if choice == question.guess else ""
-        say(f"  {number}  {choice}{mark}")
+        print_line(f"  {number}  {choice}{mark}")
     default, count = question.choices.index(question.guess) + 1, len(question.choices)
     while True:
         try:
@@ -150,7 +150,7 @@ def _ask_user(question: Question) -> str:
             raise InvalidConfig(f"{question.topic}: no answer; nothing is written.") from None
         if answer.isdecimal() and 1 <= int(answer) <= count:
             return question.choices[int(answer) - 1]
-        say(f"a number from 1 to {count}")
+        print_line(f"a number from 1 to {count}")
 
 
 @contextlib.contextmanager
@@ -166,7 +166,7 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 def _report(made: NewRobot, steps: Sequence[TrialStep], seconds: float) -> None:
     robot = made.robot
-    say(f"{robot.name}: {robot.kind}, {len(robot.joint_names)} joints, {seconds:.1f} s")
+    print_line(f"{robot.name}: {robot.kind}, {len(robot.joint_names)} joints, {seconds:.1f} s")
     rows = [
         (group.name, len(group.joints), group.base or "", group.tip or "")
         for group in robot.groups.values()
@@ -176,12 +176,12 @@ def _report(made: NewRobot, steps: Sequence[TrialStep], seconds: float) -> None:
         count = sum(c.count for c in made.coverage.values())
         surface = min(c.surface for c in made.coverage.values())
         reach = max(c.reach for c in made.coverage.values())
-        say(
+        print_line(
             f"spheres: {count} on {len(made.coverage)} links; they cover at least {surface:.1%} of "
             f"each link's surface and exceed it by at most {1000.0 * reach:.0f} mm"
         )
         found = made.self_collisions
-        say(
+        print_line(
             f"self-collisions: {len(found.checked)} pairs of links are checked, "
             f"{len(found.ignored)} are excluded; {made.free_share:.0%} of random configurations "
             "are collision-free"
@@ -189,15 +189,15 @@ def _report(made: NewRobot, steps: Sequence[TrialStep], seconds: float) -> None:
     for kind, words in _WORDS.items():
         items = made.findings.of(kind)  # type: ignore[arg-type]
         if items:
-            say(f"{words}:")
+            print_line(f"{words}:")
             for item in items:
-                say(f"  {item.topic}: {item.sentence}")
+                print_line(f"  {item.topic}: {item.sentence}")
     for step in steps:
-        say(f"{'passed' if step.passed else 'FAILED'}: {step.name}: {step.text}")
+        print_line(f"{'passed' if step.passed else 'FAILED'}: {step.name}: {step.text}")
     if made.kept is not None:
-        say(f"existing folder renamed to {made.kept}")
-    say(f"written: {made.directory} (details in README.md)")
-    say(f"next: motion up {_relative(made.directory)}")
+        print_line(f"existing folder renamed to {made.kept}")
+    print_line(f"written: {made.directory} (details in README.md)")
+    print_line(f"next: motion up {_relative(made.directory)}")
 
 
 def _relative(directory: Path) -> str:

@@ -114,7 +114,7 @@ def _goal(subject: Subject, end: str | None, pose: PoseWords) -> Goal:
 
 
 def _report(subject: Subject, found: MotionPlan, output: str | None, as_json: bool) -> None:
-    from motion_nodes.cli.printing import print_json, print_table, say
+    from motion_nodes.cli.printing import print_json, print_line, print_table
     from motion_nodes.cli.trajectory_out import trajectory_data
 
     stages = [
@@ -140,14 +140,14 @@ def _report(subject: Subject, found: MotionPlan, output: str | None, as_json: bo
         [(stage["name"], 1000.0 * float(str(stage["time"])), stage["result"]) for stage in stages],
     )
     for note in found.notes:
-        say(f"note: {note}")
+        print_line(f"note: {note}")
     if found.trajectory is None or found.path is None:
-        say(f"No motion: {found.status.value}. {found.reason}")
+        print_line(f"No motion: {found.status.value}. {found.reason}")
         return
     _print_waypoints(subject, found.path)
     saved = f", written to {output}" if output is not None else ""
     points = len(found.trajectory.times)
-    say(f"Duration: {found.trajectory.times[-1]:.4g} s, {points} points{saved}.")
+    print_line(f"Duration: {found.trajectory.times[-1]:.4g} s, {points} points{saved}.")
 
 
 def _print_waypoints(subject: Subject, path: Array) -> None:

@@ -50,7 +50,7 @@ def plot(
     Waypoints and paths are time-parameterized first, as by the trajectory generator.
     """
     from motion_nodes.cli.output_files import output_path, write_output
-    from motion_nodes.cli.printing import say
+    from motion_nodes.cli.printing import print_line
     from motion_nodes.cli.values import Subject
     from motion_nodes.model.kinematics import Kinematics
     from motion_nodes.trajectory.through_waypoints import WaypointOptions
@@ -74,7 +74,7 @@ def plot(
     if target.suffix == ".html":
         text = f"{_HEAD.format(escape(title))}{text}</body></html>\n"
     write_output(target, text)
-    say(f"Duration: {motion.duration:.4g} s; written to {output}.")
+    print_line(f"Duration: {motion.duration:.4g} s; written to {output}.")
 
 
 def _motion_of(subject: Subject, file: str, options: WaypointOptions) -> Trajectory:

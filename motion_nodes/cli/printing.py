@@ -56,7 +56,7 @@ def _cell(value: object) -> tuple[str, bool]:
     return str(value), isinstance(value, int) and not isinstance(value, bool)
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line of text, without wrapping."""
     Console(highlight=False).print(text, soft_wrap=True, markup=False)
 

@@ -42,7 +42,7 @@ def reach(
     from motion_nodes.api.joint_group import JointGroup
     from motion_nodes.api.reachability import reachability_map
     from motion_nodes.cli.output_files import output_path, write_output
-    from motion_nodes.cli.printing import say, waiting
+    from motion_nodes.cli.printing import print_line, waiting
     from motion_nodes.cli.values import Subject, checker_of
     from motion_nodes.model.poses import from_xyz_rpy
     from motion_nodes.scene.world import World
@@ -68,7 +68,7 @@ def reach(
     title = f"{subject.robot.name} {arm.name}: {arm.tip}, {across} = {offset:g} m"
     write_output(file, found.svg(title))
     reached = found.share > 0.0
-    say(
+    print_line(
         f"{reached.sum()} of {reached.size} points are reached, {found.share[reached].mean():.0%} "
         f"of the orientations there; written to {output}."
         if reached.any()

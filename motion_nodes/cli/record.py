@@ -31,7 +31,7 @@ def record(
     import sys
     from pathlib import Path
 
-    from motion_nodes.cli.printing import print_table, say
+    from motion_nodes.cli.printing import print_line, print_table
     from motion_nodes.cli.values import NO_SOLUTION
     from motion_nodes.errors import InvalidCommand
     from motion_nodes.nodes.clients.record import record as record_topics
@@ -45,6 +45,6 @@ def record(
     counts = record_topics(Path(output), seconds, topic or [], progress)
     print_table(["topic", "messages"], sorted(counts.items()))
     if not sum(counts.values()):
-        say("No messages received. Is a suite running, with the same ROS_DOMAIN_ID?")
+        print_line("No messages received. Is a suite running, with the same ROS_DOMAIN_ID?")
         raise typer.Exit(NO_SOLUTION)
-    say(f"{sum(counts.values())} messages in {output}.")
+    print_line(f"{sum(counts.values())} messages in {output}.")

@@ -21,7 +21,7 @@ def recover(
     No penetration depth increases along the path. Exit code 1: rejected or not completed; the
     reason is printed.
     """
-    from motion_nodes.cli.printing import say
+    from motion_nodes.cli.printing import print_line
     from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
     from motion_nodes.errors import InvalidCommand
     from motion_nodes.model.placement import parse_placement
@@ -34,7 +34,7 @@ def recover(
     if all(group.tip is None for group in known.groups.values()):
         raise InvalidCommand(f"'{known.name}' has no arm to recover.")
     prefix = f"/{place.namespace}" if place.namespace else ""
-    success, message = call(prefix, timeout, say)
-    say(f"{message.rstrip('.')}.")
+    success, message = call(prefix, timeout, print_line)
+    print_line(f"{message.rstrip('.')}.")
     if not success:
         raise typer.Exit(NO_SOLUTION)

@@ -28,7 +28,7 @@ sys.exit(main())
 """
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line of progress on stderr at once."""
     print(f"motion: {text}", file=sys.stderr, flush=True)
 
@@ -52,8 +52,8 @@ def ensure_ros() -> None:
     outdated = outdated_packages()
     if outdated:
         names = ", ".join(outdated)
-        say(f"preparing {len(outdated)} message packages that are not on PyPI: {names}")
-        say("once per environment; compiling them takes 1 to 2 minutes")
+        print_line(f"preparing {len(outdated)} message packages that are not on PyPI: {names}")
+        print_line("once per environment; compiling them takes 1 to 2 minutes")
         _install_messages(force=False)
     _install_ros2()
 
@@ -66,12 +66,12 @@ def setup(force: bool) -> None:
     """
     ensure_ros()
     if any(sourced_ros(os.environ)):
-        say("a ROS 2 installation is sourced; its message packages and its ros2 are used")
+        print_line("a ROS 2 installation is sourced; its message packages and its ros2 are used")
         return
     if force:
         _install_messages(force=True)
-    say(f"message packages: {', '.join(sorted(_names()))}")
-    say(f"ros2: {shutil.which('ros2') or _own_ros2()}")
+    print_line(f"message packages: {', '.join(sorted(_names()))}")
+    print_line(f"ros2: {shutil.which('ros2') or _own_ros2()}")
 
 
 def _names() -> set[str]:
@@ -82,7 +82,7 @@ def _install_messages(*, force: bool) -> None:
     began = time.monotonic()
 
     def report(text: str) -> None:
-        say(f"[{time.monotonic() - began:3.0f} s] {text}")
+        print_line(f"[{time.monotonic() - began:3.0f} s] {text}")
 
     install(PACKAGES, provide(PACKAGES, force, report), force, report)
 
@@ -100,4 +100,6 @@ def _install_ros2() -> None:
         script.write_text(ROS2_SCRIPT.format(python=sys.executable), "utf-8")
         script.chmod(0o755)
     except OSError as error:
-        say(f"{script} cannot be written ({error.strerror}); use `motion ros` instead of `ros2`")
+        print_line(
+            f"{script} cannot be written ({error.strerror}); use `motion ros` instead of `ros2`"
+        )

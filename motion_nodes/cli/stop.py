@@ -16,11 +16,11 @@ def stop(timeout: Timeout = 10.0) -> None:
     A software stop, which depends on this computer and the network: not an emergency stop. Prints
     each robot's time to rest. Exit code 1: a robot is not confirmed to be at rest.
     """
-    from motion_nodes.cli.printing import say
+    from motion_nodes.cli.printing import print_line
     from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
     from motion_nodes.nodes.clients.stop import stop as call
 
-    if not call(checked_timeout(timeout), say):
+    if not call(checked_timeout(timeout), print_line):
         raise typer.Exit(NO_SOLUTION)
 
 
@@ -29,9 +29,9 @@ def resume(timeout: Timeout = 10.0) -> None:
 
     Exit code 1: a node is still stopped.
     """
-    from motion_nodes.cli.printing import say
+    from motion_nodes.cli.printing import print_line
     from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
     from motion_nodes.nodes.clients.stop import resume as call
 
-    if not call(checked_timeout(timeout), say):
+    if not call(checked_timeout(timeout), print_line):
         raise typer.Exit(NO_SOLUTION)

@@ -29,7 +29,7 @@ def task(
     English and Chinese sentences with the names of objects. Prints the plan and its steps; Ctrl-C
     cancels. Exit code 1: rejected or failed; the reason is printed.
     """
-    from motion_nodes.cli.printing import say
+    from motion_nodes.cli.printing import print_line
     from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
     from motion_nodes.nodes.clients.task import run_task
     from motion_nodes.tasks.task_order import TaskOrder
@@ -37,7 +37,7 @@ def task(
     checked_timeout(timeout)
     name = namespace.strip("/")
     order = TaskOrder(" ".join(words), dry_run)
-    fault = run_task(f"/{name}" if name else "", order, timeout, say)
+    fault = run_task(f"/{name}" if name else "", order, timeout, print_line)
     if fault:
-        say(f"not done: {fault}")
+        print_line(f"not done: {fault}")
         raise typer.Exit(NO_SOLUTION)

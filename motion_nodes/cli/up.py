@@ -12,7 +12,7 @@ from motion_nodes.bringup.libraries import check_libraries
 from motion_nodes.bringup.node_specs import commands_by_robot, commands_for
 from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.processes import ProcessGroup
-from motion_nodes.bringup.suite import say
+from motion_nodes.bringup.suite import print_line
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.ros import signals
 from motion_nodes.ros.names import under
@@ -68,7 +68,7 @@ def run_show(show: Show, *, headless: bool, port: int = 8080) -> int:
     check_libraries(config)
     signals.stop_quietly()
     signals.nodes_exist()
-    say(f"starting {show.robots_text} in MuJoCo" + ("" if headless else "; Ctrl-C stops"))
+    print_line(f"starting {show.robots_text} in MuJoCo" + ("" if headless else "; Ctrl-C stops"))
     nodes = [
         node for node in nodes_for(config)
         if show.without.isdisjoint({node.executable, under(node.namespace, node.executable)})
@@ -76,7 +76,7 @@ def run_show(show: Show, *, headless: bool, port: int = 8080) -> int:
     commands = commands_by_robot(nodes) if crowded else commands_for(nodes, composed=True)
     with (
         ProcessTemplate() as template,
-        ProcessGroup(commands, say, template=template) as group,
+        ProcessGroup(commands, print_line, template=template) as group,
     ):
         return run_demo(show, headless=headless, watch=lambda: group.watch() and not group.failed)
 
@@ -96,5 +96,5 @@ def run_demo_wipe(*, headless: bool, port: int, output: Path) -> int:
 
     signals.stop_quietly()
     signals.nodes_exist()
-    say("wiping an uneven table in MuJoCo")
+    print_line("wiping an uneven table in MuJoCo")
     return run_wipe(headless=headless, port=port, output=output)

@@ -26,7 +26,7 @@ def wait(
     """Wait until all nodes of some robots are ready. Exit code 1: timeout."""
     from motion_nodes.bringup.bringup_config import BringupConfig
     from motion_nodes.bringup.compose import nodes_for
-    from motion_nodes.cli.printing import say
+    from motion_nodes.cli.printing import print_line
     from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
     from motion_nodes.errors import InvalidCommand, did_you_mean
     from motion_nodes.model.placement import parse_placements
@@ -46,6 +46,6 @@ def wait(
                 f"{did_you_mean(word, [spec.name for spec in specs])}"
             )
     names = [spec.full_name for spec in specs if not node or spec.name in node]
-    if not wait_and_report(names, timeout, say, others=others):
-        say("Is `motion up` running, with the same ROS_DOMAIN_ID?")
+    if not wait_and_report(names, timeout, print_line, others=others):
+        print_line("Is `motion up` running, with the same ROS_DOMAIN_ID?")
         raise typer.Exit(NO_SOLUTION)

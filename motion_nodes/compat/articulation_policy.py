@@ -206,6 +206,6 @@ def _with_none(values: Array) -> list[float | None]:
 __all__ = [
     "Articulation",
     "ArticulationMotionPolicy",
-    "PolicyJointTargets",
     "MotionPolicyController",
+    "PolicyJointTargets",
 ]

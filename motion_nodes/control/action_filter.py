@@ -87,9 +87,9 @@ class ActionFilter:
         Raises:
             InvalidCommand: not finite, another number of joints, or the filter was not started.
         """
-        wanted, last = self._finite(action, "an action"), self._started()
+        desired, last = self._finite(action, "an action"), self._started()
         dt = min(max(elapsed, self._period), MAX_PERIODS * self._period)
-        inside = np.clip(wanted, self.limits.lower, self.limits.upper)
+        inside = np.clip(desired, self.limits.lower, self.limits.upper)
         most = self._velocity * dt
         # All joints are scaled alike, which preserves the direction of the motion.
         share = float(np.max(np.abs(inside - last) / most, initial=1.0))
@@ -98,7 +98,12 @@ class ActionFilter:
         changes = tuple(
             f"{name} {value:.4f}: its limits are {low:.4f} to {high:.4f}"
             for name, value, low, high, clipped in zip(
-                self.limits.names, wanted, self.limits.lower, self.limits.upper, inside, strict=True
+                self.limits.names,
+                desired,
+                self.limits.lower,
+                self.limits.upper,
+                inside,
+                strict=True,
             )
             if abs(value - clipped) > CHANGED
         )

@@ -23,7 +23,7 @@ class TrajectoryProgress(NamedTuple):
 
     time: float
     """Time within the trajectory [s]."""
-    wanted: TrajectorySample
+    desired: TrajectorySample
     """Current reference."""
     position: Array
     """Measured positions at that time [rad or m]."""

@@ -118,7 +118,7 @@ class ActiveTrajectories:
             if run.sample is not None:
                 q, v = position[run.joints], velocity[run.joints]
                 run.progress = TrajectoryProgress(run.follower.time, run.sample, q, v)
-                run.follower.judge(run.sample, q, v, dt)
+                run.follower.evaluate(run.sample, q, v, dt)
             if run.follower.status is FollowStatus.SUCCEEDED:
                 self.runs.remove(run)
             elif run.follower.status.ended:

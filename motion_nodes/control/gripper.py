@@ -91,7 +91,7 @@ class GripperMove:
         """Count a time without measurements [s] towards the timeout."""
         self._elapsed += dt
 
-    def judge(
+    def evaluate(
         self,
         position: float,
         velocity: float,

@@ -178,7 +178,7 @@ class ArticulationController:
         self.limits = limits
         self._limiter = OnlineLimiter(limits)
         self._limiter.reset(present.position)
-        self._limiter.put(np.ones(len(everything), dtype=np.bool_), present)
+        self._limiter.set_state(np.ones(len(everything), dtype=np.bool_), present)
         np.copyto(self._positions, self._positions.clip(limits.lower, limits.upper))
 
     def track(self, joints: NDArray[np.intp], sample: TrajectorySample) -> None:
@@ -253,7 +253,7 @@ class ArticulationController:
         if not self._compliant[joints].all():
             self._compliant[joints] = True
             still = np.zeros(len(position))
-            self._limiter.put(self._compliant, TrajectorySample(position, still, still))
+            self._limiter.set_state(self._compliant, TrajectorySample(position, still, still))
         else:
             self._limiter.follow(self._compliant, position)
         self._positions[joints] = position[joints]
@@ -269,7 +269,7 @@ class ArticulationController:
         chosen[joints] = self._compliant[joints]
         speed = self._moved.clip(-limits.velocity, limits.velocity)
         here = self._limiter.position.copy()
-        self._limiter.put(chosen, TrajectorySample(here, speed, np.zeros(len(here))))
+        self._limiter.set_state(chosen, TrajectorySample(here, speed, np.zeros(len(here))))
         self._compliant[joints] = False
         self._efforts[joints] = 0.0
 
@@ -314,10 +314,10 @@ class ArticulationController:
         Raises:
             MotionError: before the first :meth:`reset`.
         """
-        wanted = self.advance(dt, measured)
-        if wanted is not self.still:
-            return wanted
-        return JointReference(*(channel.copy() for channel in wanted.channels))
+        desired = self.advance(dt, measured)
+        if desired is not self.still:
+            return desired
+        return JointReference(*(channel.copy() for channel in desired.channels))
 
     def advance(self, dt: float, measured: Array | None = None) -> JointReference:
         """Step as :meth:`step`, but return the same read-only reference while all joints rest.
@@ -341,14 +341,14 @@ class ArticulationController:
                 limiter.step(by_velocity, goals, self._velocities, dt)
         if np.count_nonzero(self._stopping):
             self._end_stops()
-        wanted = self._reference()
+        desired = self._reference()
         if np.count_nonzero(self._compliant):
-            return self._with_efforts(wanted)
+            return self._with_efforts(desired)
         if rests and not np.count_nonzero(by_velocity):
-            for channel in wanted.channels:
+            for channel in desired.channels:
                 channel.setflags(write=False)
-            self.still = wanted
-        return wanted
+            self.still = desired
+        return desired
 
     def _follow_samples(self, by_velocity: Mask, goals: Array, dt: float) -> bool:
         """Advance joints to their samples where they can; others approach their targets.
@@ -363,7 +363,7 @@ class ArticulationController:
             # All joints approach their targets; those on a trajectory are overwritten below.
             limiter.step(by_velocity, goals, self._velocities, dt)
         if on_way.any():
-            limiter.put(on_way, self._tracked)
+            limiter.set_state(on_way, self._tracked)
         self._tracking[:] = False
         return bool(resting.all()) and not on_way.any()
 
@@ -391,10 +391,10 @@ class ArticulationController:
         position, velocity = now.position.copy(), now.velocity.copy()
         return modes.reference(position, velocity, efforts, now.acceleration.copy())
 
-    def _with_efforts(self, wanted: JointReference) -> JointReference:
+    def _with_efforts(self, desired: JointReference) -> JointReference:
         """Return a reference with nothing but the efforts of compliant joints."""
         joints, limit = self._compliant, self.limits.effort
-        for channel in (wanted.positions, wanted.velocities, wanted.accelerations):
+        for channel in (desired.positions, desired.velocities, desired.accelerations):
             channel[joints] = np.nan
-        np.copyto(wanted.efforts, self._efforts.clip(-limit, limit), where=joints)
-        return wanted
+        np.copyto(desired.efforts, self._efforts.clip(-limit, limit), where=joints)
+        return desired

@@ -180,11 +180,11 @@ class DriveLaw:
                 joints in effort mode.
         """
         scale = np.where([m == "acceleration" for m in self._effort_modes], inertia, 1.0)
-        wanted = np.where(np.isnan(reference.positions), position, reference.positions)
+        desired = np.where(np.isnan(reference.positions), position, reference.positions)
         forward = np.nan_to_num(reference.efforts) * scale
         forward += np.asarray(self._pid.config.kd) * np.nan_to_num(reference.velocities)
         forward += np.where([m is ControlMode.EFFORT for m in self._modes], 0.0, load)
-        return self._pid.step(wanted, position, dt, forward, velocity)
+        return self._pid.step(desired, position, dt, forward, velocity)
 
     def _acting(self) -> PidConfig:
         position = np.array([mode is ControlMode.POSITION for mode in self._modes])

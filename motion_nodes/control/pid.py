@@ -183,10 +183,10 @@ class Pid:
             self._derivative = -kd * v
         self._measured = y.copy()
         error = r - y
-        wanted = np.asarray(gains.kp) * error + self._integral + self._derivative + ff
+        desired = np.asarray(gains.kp) * error + self._integral + self._derivative + ff
         limit = np.asarray(gains.limit)
-        output = wanted.clip(-limit, limit)
+        output = desired.clip(-limit, limit)
         ki = np.asarray(gains.ki)
-        back = np.where(ki > 0.0, (output - wanted) / self._tt, 0.0)
+        back = np.where(ki > 0.0, (output - desired) / self._tt, 0.0)
         self._integral = self._integral + (ki * error + back) * dt
         return np.asarray(output)

@@ -138,7 +138,7 @@ class FrozenStates:
         if len(self.joints) and not equal[self.joints].all():
             self.joints = np.empty(0, np.intp)
         if np.count_nonzero(self._elapsed):
-            self._judge()
+            self._evaluate()
 
     def command(self, position: Array, velocity: Array, dt: float) -> None:
         """Process a reference.
@@ -168,7 +168,7 @@ class FrozenStates:
         self._elapsed += self._time * (self._travel > MOVED)
         self._steps[:] = self._time = 0.0
 
-    def _judge(self) -> None:
+    def _evaluate(self) -> None:
         suspicious = (self._travel > SLACK) & (self._elapsed > self._lag + CONFIRMED)
         suspicious &= (self._repeats >= REPEATS) & ~self._exempt
         if not np.count_nonzero(suspicious):

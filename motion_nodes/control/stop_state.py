@@ -96,7 +96,7 @@ class RestTimer:
         """Record a stop; ``now`` is the robot's time [s]."""
         self._begin, self._still, self.seconds, self.fault = now, None, None, ""
 
-    def look(self, now: float, *, still: bool, fault: str = "") -> None:
+    def update(self, now: float, *, still: bool, fault: str = "") -> None:
         """Update whether the robot is at rest.
 
         Args:

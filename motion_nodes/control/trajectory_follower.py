@@ -101,7 +101,9 @@ class TrajectoryFollower:
         sample = self.goal.trajectory.sample(self._time + duration * rate)
         return sample if rate == 1.0 else sample.at_rate(rate)
 
-    def judge(self, sample: TrajectorySample, position: Array, velocity: Array, dt: float) -> None:
+    def evaluate(
+        self, sample: TrajectorySample, position: Array, velocity: Array, dt: float
+    ) -> None:
         """Compare the reference with a measurement; may end the goal.
 
         Args:

@@ -81,7 +81,7 @@ class DriverSession:
         resampling = ResamplerSettings(latency=config.command_latency)
         position_limits = self.limits.lower, self.limits.upper
         self._tracks = ReferenceTracks(self.limits.velocity, resampling, position_limits)
-        self._wanted = config.auto_enable
+        self._desired = config.auto_enable
         self._command_ns: int | None = None
         self._tried_ns: int | None = None
         period = 1.0 / driver.rate
@@ -182,7 +182,7 @@ class DriverSession:
             raise InvalidCommand("this is a dry run: the drives are never enabled")
         if self.fault:
             raise InvalidCommand(f"reset the fault first: {self.fault}")
-        self._wanted = True
+        self._desired = True
 
     def disable(self) -> None:
         """Disable the drives. An arm without brakes sinks.
@@ -190,7 +190,7 @@ class DriverSession:
         Raises:
             DriverFault: the robot rejects the request; it is held until a reset.
         """
-        self._wanted = False
+        self._desired = False
         if self.state is SessionState.DISCONNECTED or self.config.dry_run:
             return
         try:
@@ -221,7 +221,7 @@ class DriverSession:
                 raise DriverFault(f"the fault is still present: {', '.join(reading.faults)}")
             self.state = SessionState.MONITORING
         self.fault, self._missed, self._tried_ns = "", 0, None
-        self._wanted = self._wanted or self.config.auto_enable
+        self._desired = self._desired or self.config.auto_enable
         self._tracks.clear()
         self._command_ns = None
         return "reset; motion resumes when the references agree with the measured positions"
@@ -308,7 +308,7 @@ class DriverSession:
             )
         if self.config.dry_run:
             return "nothing: dry run, read only"
-        return "" if self._wanted else "a request to enable the drives"
+        return "" if self._desired else "a request to enable the drives"
 
     def _fresh(self, now_ns: int) -> bool:
         received = self._command_ns
@@ -354,7 +354,7 @@ class DriverSession:
         if not (on_stream | limiter.resting(by_velocity, goal, speed)).all():
             limiter.step(by_velocity, goal, speed, dt, self._acceleration)
         if on_stream.any():
-            limiter.put(on_stream, sample)
+            limiter.set_state(on_stream, sample)
 
     def _hold(self, why: str) -> None:
         """Stop the robot until a reset; if it is not enabled, only set the waiting condition."""

@@ -100,10 +100,10 @@ class LateCycles:
         room = (np.abs(velocity) <= CATCH_UP_LIMITS * self._velocity) & (
             np.abs(acceleration) <= CATCH_UP_LIMITS * self._acceleration
         )
-        wanted = 1.0
+        desired = 1.0
         if room.all():
-            wanted += min(CATCH_UP, math.sqrt(2.0 * ramp * self.delay))
-        self.rate += min(max(wanted - self.rate, -ramp * dt), ramp * dt)
+            desired += min(CATCH_UP, math.sqrt(2.0 * ramp * self.delay))
+        self.rate += min(max(desired - self.rate, -ramp * dt), ramp * dt)
         self.delay -= min((self.rate - 1.0) * dt, self.delay)
         if self.delay <= 0.0:
             self.rate = 1.0

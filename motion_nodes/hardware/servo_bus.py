@@ -143,7 +143,7 @@ class ServoBus:
             LinkLost: the port is disconnected.
         """
         try:
-            self._ask(self._packets.ping(servo), [servo], None)
+            self._request(self._packets.ping(servo), [servo], None)
         except LinkLost:
             raise
         except DriverFault:
@@ -171,7 +171,7 @@ class ServoBus:
             LinkLost: the port is disconnected.
             DriverFault: no answer, or a damaged one.
         """
-        return self._ask(self._packets.read(servo, address, length), [servo], length)[servo]
+        return self._request(self._packets.read(servo, address, length), [servo], length)[servo]
 
     def read_all(self, servos: Sequence[int], address: int, length: int) -> dict[int, ServoAnswer]:
         """Read the same registers of several servos by one request.
@@ -180,7 +180,7 @@ class ServoBus:
             LinkLost: the port is disconnected.
             DriverFault: a servo does not answer, or its answer is damaged.
         """
-        return self._ask(self._packets.sync_read(address, length, servos), servos, length)
+        return self._request(self._packets.sync_read(address, length, servos), servos, length)
 
     def write(self, servo: int, address: int, data: bytes) -> int:
         """Write registers of a servo; return its error byte.
@@ -189,7 +189,7 @@ class ServoBus:
             LinkLost: the port is disconnected.
             DriverFault: no answer, or a damaged one.
         """
-        return self._ask(self._packets.write(servo, address, data), [servo])[servo].error
+        return self._request(self._packets.write(servo, address, data), [servo])[servo].error
 
     def write_all(self, address: int, values: Mapping[int, bytes]) -> None:
         """Write registers of several servos by one packet, which is not acknowledged.
@@ -207,7 +207,7 @@ class ServoBus:
         """
         self._port.write(packet)
 
-    def _ask(
+    def _request(
         self, request: bytes, servos: Sequence[int], length: int | None = 0
     ) -> dict[int, ServoAnswer]:
         self._port.discard_input()

@@ -167,11 +167,11 @@ def _run(work: Callable[[], None], threads: int) -> None:
         raise failures[0]
 
 
-def _thread_count(wanted: int | None, poses: int) -> int:
-    if wanted is not None and wanted < 1:
-        raise InvalidConfig(f"threads is {wanted}; it must be at least 1.")
+def _thread_count(requested: int | None, poses: int) -> int:
+    if requested is not None and requested < 1:
+        raise InvalidConfig(f"threads is {requested}; it must be at least 1.")
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(wanted or available or 1, -(-poses // _LEAST_CHUNK)))
+    return max(1, min(requested or available or 1, -(-poses // _LEAST_CHUNK)))
 
 
 def _as_poses(targets: ArrayLike) -> Array:

@@ -157,17 +157,17 @@ class IkChain:
             self.turn(q, q.tolist(), to.tolist())
         return q
 
-    def turn(self, q: Array, values: list[float], wanted: list[float]) -> None:
+    def turn(self, q: Array, values: list[float], desired: list[float]) -> None:
         """Shift joints by full turns.
 
         Args:
             q: joint positions [rad or m], shape (n,); changed in place.
             values: the same as a list; further elements are ignored.
-            wanted: reference joint positions.
+            desired: reference joint positions.
         """
         for k in self.turning:
             # Of a reference outside the limits, the limit is closest: the turns are bounded.
-            away = values[k] - min(max(wanted[k], self._lower[k]), self._upper[k])
+            away = values[k] - min(max(desired[k], self._lower[k]), self._upper[k])
             if -_HALF_TURN <= away <= _HALF_TURN:
                 continue  # the usual case
             turns = round(away / _TURN)
@@ -182,8 +182,8 @@ class IkChain:
             return
         k = list(self.turning)
         values, lower, upper = Q[:, k], self.lower[k], self.upper[k]
-        wanted = np.clip(np.broadcast_to(to, Q.shape)[:, k], lower, upper)
-        turns = np.round((values - wanted) / _TURN)
+        desired = np.clip(np.broadcast_to(to, Q.shape)[:, k], lower, upper)
+        turns = np.round((values - desired) / _TURN)
         moved = values - turns * _TURN
         # One turn too far at most, because the reference is within the limits.
         turns -= np.where((moved < lower) | (moved > upper), np.sign(turns), 0.0)

@@ -159,21 +159,21 @@ def bounded_least_squares(
     x = np.clip(x_0, low, high)
     free = (low < x) & (x < high)
     for _ in range(10 * n):
-        wanted = x.copy()
+        desired = x.copy()
         if free.any():
             rest = g[free] - H[np.ix_(free, ~free)] @ x[~free]
-            wanted[free] = np.linalg.solve(H[np.ix_(free, free)], rest)
-        beyond = free & ((wanted < low) | (wanted > high))
+            desired[free] = np.linalg.solve(H[np.ix_(free, free)], rest)
+        beyond = free & ((desired < low) | (desired > high))
         if beyond.any():
             # Move to the first active bound, and fix that variable there.
-            ends = np.where(wanted > high, high, low)
+            ends = np.where(desired > high, high, low)
             with np.errstate(divide="ignore", invalid="ignore"):
-                shares = np.where(beyond, (ends - x) / (wanted - x), np.inf)
+                shares = np.where(beyond, (ends - x) / (desired - x), np.inf)
             first = int(np.argmin(shares))
-            x = x + max(0.0, float(shares[first])) * (wanted - x)
+            x = x + max(0.0, float(shares[first])) * (desired - x)
             x[first], free[first] = ends[first], False
             continue
-        x = wanted
+        x = desired
         slope = g - H @ x
         gain = np.where(x <= low, slope, np.where(x >= high, -slope, 0.0))
         gain[free | (low == high)] = 0.0

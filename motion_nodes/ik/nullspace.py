@@ -214,11 +214,11 @@ class TipKeeper:
         q = np.clip(q, self._lower, self._upper)
         for _ in range(steps):
             errors = self._errors(q)
-            wanted = self._beyond(errors)
-            if not wanted.any():
+            desired = self._beyond(errors)
+            if not desired.any():
                 return q
-            J = self._jacobian(q, wanted != 0.0)
-            r = (self._scale * wanted)[wanted != 0.0]
+            J = self._jacobian(q, desired != 0.0)
+            r = (self._scale * desired)[desired != 0.0]
             free = ~((q <= self._lower) & (J.T @ r > 0.0) | (q >= self._upper) & (J.T @ r < 0.0))
             J = J * free
             gram = J @ J.T + 1e-10 * np.eye(len(r))

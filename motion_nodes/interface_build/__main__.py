@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     source = options.source.resolve()
     begin = time.monotonic()
 
-    def say(text: str) -> None:
+    def progress(text: str) -> None:
         print(f"interfaces [{time.monotonic() - begin:5.1f} s] {text}", file=sys.stderr, flush=True)
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
@@ -46,12 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     signal.signal(signal.SIGTERM, interrupt)  # so that temporary folders go in any case
     try:
-        built = provide(source, options.force, say)
+        built = provide(source, options.force, progress)
         if options.out:
             options.out.mkdir(parents=True, exist_ok=True)
             shutil.copy2(built, options.out)
         if options.install:
-            install(source, built, options.force, say)
+            install(source, built, options.force, progress)
         if options.print_path:
             print(built)
     except (BuildError, OSError) as error:

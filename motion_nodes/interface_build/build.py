@@ -14,21 +14,21 @@ from motion_nodes.interface_build import checks, wheel
 from motion_nodes.interface_build.checks import BuildError
 from motion_nodes.interface_build.compilation import compile_and_link
 from motion_nodes.interface_build.declarations import declared_files, package_names, read_packages
-from motion_nodes.interface_build.generation import Say, Workplace, generate
+from motion_nodes.interface_build.generation import Progress, Workplace, generate
 
 PACKAGES = Path(__file__).resolve().parent / "packages"
 """Declarations of the suite's own packages."""
 TOOLS = sorted(Path(__file__).resolve().parent.glob("*.py"))
 
 
-def build(source: Path, version: str, target: Path, say: Say) -> None:
+def build(source: Path, version: str, target: Path, progress: Progress) -> None:
     """Build the packages below source into the wheel target.
 
     Args:
         source: folder of the declarations.
         version: of the wheel.
         target: path of the wheel; it appears whole or not at all.
-        say: takes one line of progress.
+        progress: called with a line of progress.
 
     Raises:
         BuildError: names what is missing or invalid.
@@ -36,26 +36,26 @@ def build(source: Path, version: str, target: Path, say: Say) -> None:
     cc, cxx = checks.compilers(os.environ)
     checks.check_python_headers()
     prefix = Path(sys.prefix)
-    say(f"reading {source}")
+    progress(f"reading {source}")
     packages = read_packages(source, prefix / "share")
     with tempfile.TemporaryDirectory(prefix="motion_nodes_interfaces_") as folder:
         work, data, platlib = (Path(folder) / name for name in ("work", "data", "platlib"))
         for path in (work, data, platlib):
             path.mkdir()
         place = Workplace(work, data, platlib, prefix, cc, cxx)
-        generate(packages, place, say)
-        compile_and_link(packages, place, say)
-        say("packing the wheel")
+        generate(packages, place, progress)
+        compile_and_link(packages, place, progress)
+        progress("packing the wheel")
         wheel.pack(data, platlib, version, target)
 
 
-def provide(source: Path, force: bool, say: Say) -> Path:
+def provide(source: Path, force: bool, progress: Progress) -> Path:
     """Return the wheel for the declarations, from the cache or newly built.
 
     Args:
         source: folder of the declarations.
         force: build even if the cache has it.
-        say: takes one line of progress.
+        progress: called with a line of progress.
 
     Raises:
         BuildError: it cannot be built; contains the reason.
@@ -67,35 +67,35 @@ def provide(source: Path, force: bool, say: Say) -> Path:
     version = wheel.wheel_version(source, key)
     folder = wheel.cache_folder(os.environ)
     target = folder / wheel.wheel_name(wheel.distribution_name(source), version)
-    with wheel.locked(folder, say):
+    with wheel.locked(folder, progress):
         if not force and wheel.is_whole(target):
-            say(f"found in the cache: {target.name}")
+            progress(f"found in the cache: {target.name}")
             target.touch()
         else:
             begin = time.monotonic()
-            build(source, version, target, say)
+            build(source, version, target, progress)
             if wheel.build_key(source, TOOLS, facts) != key:
                 target.unlink()
                 raise BuildError(f"{source} or the tool changed during the build; run it again.")
-            say(f"built {target.name} in {time.monotonic() - begin:.0f} s")
+            progress(f"built {target.name} in {time.monotonic() - begin:.0f} s")
         wheel.prune(folder)
     return target
 
 
-def install(source: Path, built: Path, force: bool, say: Say) -> None:
+def install(source: Path, built: Path, force: bool, progress: Progress) -> None:
     """Install a wheel of declarations in this interpreter, unless it is there already.
 
     Raises:
         BuildError: another distribution has one of its packages, or pip refuses.
     """
     if wheel.is_installed(built) and not force:
-        say("this build is already installed")
+        progress("this build is already installed")
         return
     wheel.check_no_other_owner(wheel.distribution_name(source), package_names(source))
-    with wheel.locked(wheel.cache_folder(os.environ), say):
+    with wheel.locked(wheel.cache_folder(os.environ), progress):
         wheel.install(built)
     importlib.invalidate_caches()
-    say(f"installed in {sys.prefix}")
+    progress(f"installed in {sys.prefix}")
 
 
 def outdated_packages(source: Path = PACKAGES) -> list[str]:

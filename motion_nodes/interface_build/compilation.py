@@ -16,7 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from motion_nodes.interface_build.declarations import Package
-from motion_nodes.interface_build.generation import FAST, INTROSPECTION, LAYERS, Say, Workplace, run
+from motion_nodes.interface_build.generation import (
+    FAST,
+    INTROSPECTION,
+    LAYERS,
+    Progress,
+    Workplace,
+    run,
+)
 from motion_nodes.interface_build.wheel import library_path
 
 _RUNTIME = [
@@ -44,13 +51,13 @@ def _units(package: Package, layer: str, place: Workplace) -> list[Path]:
     return [unit, *alone]
 
 
-def compile_and_link(packages: list[Package], place: Workplace, say: Say) -> None:
+def compile_and_link(packages: list[Package], place: Workplace, progress: Progress) -> None:
     """Compile all packages side by side and link each one when it is complete.
 
     Args:
         packages: in build order, their code generated.
         place: folders and compilers; fills data/lib and platlib.
-        say: takes one line of progress.
+        progress: called with a line of progress.
 
     Raises:
         BuildError: the compiler or the linker failed.
@@ -76,7 +83,7 @@ def compile_and_link(packages: list[Package], place: Workplace, say: Say) -> Non
         }
         try:
             for number, package in enumerate(packages, 1):
-                say(f"compiling {package.name} ({number} of {len(packages)})")
+                progress(f"compiling {package.name} ({number} of {len(packages)})")
                 of_package = tasks[package.name].items()
                 objects = {layer: [t.result() for t in units] for layer, units in of_package}
                 _link(package, objects, place)

@@ -22,7 +22,7 @@ from motion_nodes.interface_build.checks import BuildError
 from motion_nodes.interface_build.declarations import Package
 from motion_nodes.interface_build.templates import cache_templates
 
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 
 FAST, INTROSPECTION = "rosidl_typesupport_fastrtps_c", "rosidl_typesupport_introspection_c"
 # The libraries of a package, each linked to the ones before: module and function of the generator
@@ -52,25 +52,25 @@ class Workplace:
     cxx: str
 
 
-def generate(packages: list[Package], place: Workplace, say: Say) -> None:
+def generate(packages: list[Package], place: Workplace, progress: Progress) -> None:
     """Write share/<package> of all packages below place.data and their code below place.work.
 
     Args:
         packages: in build order.
         place: folders of the build.
-        say: takes one line of progress.
+        progress: called with a line of progress.
 
     Raises:
         BuildError: a generator failed.
     """
-    say("describing the types")
+    progress("describing the types")
     _cache_parsed_files()
     cache_templates()
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         _all(threads.submit(_write_idl, p, place) for p in packages)
     for package in packages:
         _describe(package, place)
-    say("generating the code")
+    progress("generating the code")
     # Forked only now, so that the workers inherit the parsed files.
     fork = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(mp_context=fork, initializer=_leave_signals_to_parent) as pool:

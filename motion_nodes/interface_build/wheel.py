@@ -132,14 +132,14 @@ def is_whole(wheel: Path) -> bool:
 
 
 @contextlib.contextmanager
-def locked(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+def locked(folder: Path, progress: Callable[[str], None]) -> Iterator[None]:
     """Let one process at a time build into a cache folder; others wait and find the result."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("another build is under way; waiting for it")
+            progress("another build is under way; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -85,13 +85,13 @@ def _writable_folder(preferred: Path | None, temporary: tuple[Path, ...]) -> Pat
         problem = "other users can write to it and could inject code"
     if preferred is not None and problem is None:
         return preferred
-    wanted = preferred or "~/.cache"
+    desired = preferred or "~/.cache"
     advice = "set MOTION_NODES_CACHE_DIR to a writable folder"
     for folder in temporary:
         if _problem(folder) is None and is_private(folder):
             _LOG.warning(
                 "no cache of compiled code in %s (%s): using %s; %s",
-                wanted,
+                desired,
                 problem,
                 folder,
                 advice,
@@ -99,7 +99,7 @@ def _writable_folder(preferred: Path | None, temporary: tuple[Path, ...]) -> Pat
             return folder
     _LOG.warning(
         "no cache of compiled code in %s (%s): each start compiles anew; %s",
-        wanted,
+        desired,
         problem,
         advice,
     )

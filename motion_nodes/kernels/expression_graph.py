@@ -216,10 +216,10 @@ class Program:
 
     def live(self) -> list[int]:
         """Return the indices of the operations that any output depends on, in ascending order."""
-        wanted = {v.index for values in self.outputs for v in values if isinstance(v, Symbol)}
+        desired = {v.index for values in self.outputs for v in values if isinstance(v, Symbol)}
         for index in range(len(self.tape.operations) - 1, -1, -1):
             operation = self.tape.operations[index]
-            if index in wanted and operation.name != "input":
+            if index in desired and operation.name != "input":
                 operands = (operation.left, operation.right, operation.condition)
-                wanted.update(x for x in operands if isinstance(x, int))
-        return sorted(wanted)
+                desired.update(x for x in operands if isinstance(x, int))
+        return sorted(desired)

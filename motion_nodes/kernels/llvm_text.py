@@ -172,7 +172,7 @@ def module_text(
         for name, program in programs.items()
         for form in forms[name]
     ]
-    if any("python" in wanted for wanted in forms.values()):
+    if any("python" in required for required in forms.values()):
         parts.append(DECLARATIONS)
     return "\n".join([*parts, *declarations(lanes)])
 

@@ -86,15 +86,15 @@ def read_foreign(
         described = describe_srdf(semantics, tree, name=name, urdf=urdf_file.name, where=str(file))
         return ForeignRobot(kind, urdf_file, text, tree, described)
     data = read_yaml(file)
-    wanted = ""
+    requested = ""
     if kind == "curobo":
         found = curobo.parse_curobo(data, file)
-        xrdf, wanted = found.xrdf, found.urdf_path
+        xrdf, requested = found.xrdf, found.urdf_path
     elif kind == "lula":
         xrdf = lula.parse_lula(data, str(file))
     else:
         xrdf = parse_xrdf(data, str(file))
-    urdf_file = _urdf_beside(file, wanted) if urdf is None else urdf
+    urdf_file = _urdf_beside(file, requested) if urdf is None else urdf
     names = {"lula": lula.NAMES, "curobo": curobo.NAMES}.get(kind)
     text = modified_urdf(read_text(urdf_file), xrdf.modifiers, str(file), names)
     tree = read_urdf(text, str(urdf_file))
@@ -125,12 +125,12 @@ def robot_name(text: str) -> str:
     return name if name[:1].isalpha() else f"robot_{name}".rstrip("_")
 
 
-def _urdf_beside(file: Path, wanted: str = "") -> Path:
+def _urdf_beside(file: Path, requested: str = "") -> Path:
     """Return the URDF named by a file or in its folder."""
     folder = file.parent
-    candidates = [folder / wanted, folder / Path(wanted).name] if wanted else []
+    candidates = [folder / requested, folder / Path(requested).name] if requested else []
     # In cuRobo's sources, configs/robot and assets are siblings.
-    candidates += [above / "assets" / wanted for above in folder.parents if wanted]
+    candidates += [above / "assets" / requested for above in folder.parents if requested]
     candidates.append(file.with_suffix(".urdf"))
     for candidate in candidates:
         if candidate.is_file():
@@ -139,7 +139,7 @@ def _urdf_beside(file: Path, wanted: str = "") -> Path:
     if len(beside) == 1:
         return beside[0]
     found = f"there are {len(beside)}: {', '.join(p.name for p in beside)}" if beside else "none"
-    named = f"the URDF '{wanted}'" if wanted else "its URDF"
+    named = f"the URDF '{requested}'" if requested else "its URDF"
     raise InvalidDescription(
         f"{file}: {named} is not found: {file.with_suffix('.urdf').name} or a single URDF must lie "
         f"beside it ({found} there), or it must be named (motion convert has --urdf)."

@@ -229,18 +229,18 @@ class Kinematics:
         except (TypeError, ValueError):
             array = np.empty(0)
         if array.ndim != 2 or array.shape[1] != self._n:
-            wanted = f"an array of shape (m, {self._n})"
-            raise InvalidCommand(self._complaint("batch of configurations", Q, wanted))
+            required = f"an array of shape (m, {self._n})"
+            raise InvalidCommand(self._complaint("batch of configurations", Q, required))
         return array
 
-    def _complaint(self, what: str, given: ArrayLike, wanted: str) -> str:
+    def _complaint(self, what: str, given: ArrayLike, required: str) -> str:
         try:
             array = np.asarray(given)
             shape = f"shape {array.shape} of {array.dtype}"
         except ValueError:
             shape = "rows of different lengths"
         joints = ", ".join(self.joint_names) or "none"
-        return f"{self._robot}: a {what} is {wanted} (joints: {joints}), got {shape}."
+        return f"{self._robot}: a {what} is {required} (joints: {joints}), got {shape}."
 
     def _find(self, known: dict[str, Run], frame: str) -> Run:
         """Return the compiled code for a frame; compile or load it if necessary."""

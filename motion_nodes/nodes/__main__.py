@@ -20,16 +20,16 @@ def run(executable: str) -> None:
         return
     from motion_nodes.errors import MotionError
     from motion_nodes.nodes.registry import node_class
-    from motion_nodes.ros.readiness import FAILED, tell
+    from motion_nodes.ros.readiness import FAILED, report_state
 
     try:
         node = node_class(executable)
     except MotionError as error:
         print(error, file=sys.stderr)
-        tell(FAILED, text=str(error))
+        report_state(FAILED, text=str(error))
         sys.exit(2)
     except Exception as error:
-        tell(FAILED, text=f"{type(error).__name__}: {error}")
+        report_state(FAILED, text=f"{type(error).__name__}: {error}")
         raise
     from motion_nodes.ros.run import run_node
 

@@ -257,8 +257,10 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         if message is None:
             return
         self._inputs.senders.received(self._drives.topic, self._drives.number, now)
-        goes_on = self._inputs.goes_on(self._drives, self._drives.sent, self.params.cmd_vel_timeout)
-        if refused := fault or goes_on:
+        continues = self._inputs.continues(
+            self._drives, self._drives.sent, self.params.cmd_vel_timeout
+        )
+        if refused := fault or continues:
             self.warn("refused", f"command refused: {refused}")
             return
         stamp = stamp_ns(message) * 1e-9

@@ -270,7 +270,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             return
         speeds = np.abs(np.nan_to_num(self._state.velocity))
         still = not self.controller.moving and bool((speeds < REST_SPEED).all())
-        self.rest.look(self.now(), still=still, fault=self.state_fault() or "")
+        self.rest.update(self.now(), still=still, fault=self.state_fault() or "")
 
     def _before_jump(self, now: float) -> bool:
         """Return whether the newest state is from before a jump of time."""
@@ -371,12 +371,12 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
 
     def _update_actions(self, dt: float) -> None:
         if self._follow is not None:
-            self._follow.look()
+            self._follow.poll()
         if self._gripper is not None:
             state, gripper = self._state, self._gripper
             at = state.measured_at(gripper.indices)
             gripper.update(state.position, state.velocity, state.effort, dt, at)
-            self._gripper.look()
+            self._gripper.poll()
 
     def _reset(self) -> str:
         """Discard all commands and hold the measured positions."""

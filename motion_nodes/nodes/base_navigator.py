@@ -146,7 +146,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         else:
             self._step(now_ns, dt)
         if self._server is not None:
-            self._server.look()
+            self._server.poll()
 
     def halt(self) -> None:
         """Stop the base and abort its task."""
@@ -158,7 +158,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self._quiet_until = time.monotonic() + QUIET_TIME
         self.navigator.abort(MotionResult.ABORTED, why)
         if self._server is not None:
-            self._server.look()
+            self._server.poll()
 
     def answer_waiting(self) -> None:
         """Send the results of ended goals."""
@@ -363,7 +363,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
                 self._send(Twist2(), self.now_ns())
             self._command_out.wait_for_all_acked(Duration(seconds=ACK_TIMEOUT))
         if self._server is not None:
-            self._server.look()
+            self._server.poll()
 
     def _send(self, twist: Twist2, now_ns: int) -> None:
         velocity = self._command.twist

@@ -133,10 +133,10 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         self._viewer.on_go = self._enqueue("send_go")
         if simulation is not None:
             viewer = self._viewer
-            self._viewer.on_pause = lambda paused: jobs.ask(
+            self._viewer.on_pause = lambda paused: jobs.submit(
                 lambda: simulation.pause(viewer, paused)
             )
-            self._viewer.on_reset = lambda: jobs.ask(lambda: simulation.reset(viewer))
+            self._viewer.on_reset = lambda: jobs.submit(lambda: simulation.reset(viewer))
         latch = self.stop_latch
         assert latch is not None
         self._viewer.on_stop = lambda: latch.stop("the browser page")

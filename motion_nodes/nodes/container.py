@@ -15,7 +15,7 @@ import sys
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.nodes.registry import node_class
-from motion_nodes.ros.readiness import FAILED, tell
+from motion_nodes.ros.readiness import FAILED, report_state
 from motion_nodes.ros.run import run_nodes
 
 
@@ -55,7 +55,7 @@ def main() -> None:
         make = [functools.partial(node_class(name), ros_args=args) for name, args in nodes]
     except Exception as error:
         print(f"container: {error}", file=sys.stderr)
-        tell(FAILED, text=f"{type(error).__name__}: {error}")
+        report_state(FAILED, text=f"{type(error).__name__}: {error}")
         sys.exit(2)
     code = run_nodes(make, args=log_levels(nodes))
     sys.stdout.flush()

@@ -273,7 +273,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         states = {}
         for name in self.controllers:
             try:
-                response = await self._calls.ask(f"{name}/get_state", GetState.Request())
+                response = await self._calls.call(f"{name}/get_state", GetState.Request())
                 states[name] = response.current_state.label
             except NoAnswer as error:
                 self.warn(f"state of {name}", f"{name} is omitted: {error}")
@@ -314,7 +314,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         # Impedance control is a mode of the joint controller, at its rate.
         node = MODES.get(name, name)
         try:
-            response = await self._calls.ask(f"{node}/get_parameters", request)
+            response = await self._calls.call(f"{node}/get_parameters", request)
         except NoAnswer as error:
             self.warn(f"parameters of {name}", str(error))
             return {}
@@ -366,7 +366,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         """Trigger a transition; return whether it succeeded."""
         request = ChangeState.Request(transition=Transition(id=TRANSITIONS[verb]))
         try:
-            response = await self._calls.ask(f"{name}/change_state", request, timeout)
+            response = await self._calls.call(f"{name}/change_state", request, timeout)
         except NoAnswer as error:
             self.warn(verb, str(error))
             return False

@@ -123,7 +123,7 @@ class PolicyControllerNode(RobotNode[LearnedPolicyParams]):
         if self.rest.waiting:
             speeds = np.abs(np.nan_to_num(self._measured.state.velocity))
             still = self.sequence.at_rest and bool((speeds < REST_SPEED).all())
-            self.rest.look(now, still=still, fault=fault)
+            self.rest.update(now, still=still, fault=fault)
 
     def halt(self) -> None:
         """Hold the measured positions; damped motors stay damped."""

@@ -175,7 +175,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         if self.task.runner is not None:
             self.task.runner.tick()
         if self._actions is not None:
-            self._actions.look()
+            self._actions.poll()
         self._publish()
 
     def halt(self) -> None:

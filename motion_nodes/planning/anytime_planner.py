@@ -241,8 +241,8 @@ class _BoundedTrees:
         self._space = rrt_trees.ConnectSpace(
             np.append(space.weights, _COST_WEIGHT), np.append(np.where(space.wraps, TURN, 0.0), 0.0)
         )
-        wanted = cost * (1.0 - settings.least_gain)
-        self._bound = CostBound(wanted, longest, settings.search.iteration_bound, lower, upper)
+        desired = cost * (1.0 - settings.least_gain)
+        self._bound = CostBound(desired, longest, settings.search.iteration_bound, lower, upper)
         room = max(_ROOM, 2 * len(goals))
         self._trees = rrt_trees.make_trees(
             self._space, np.append(start, 0.0), np.pad(goals, ((0, 0), (0, 1))), room

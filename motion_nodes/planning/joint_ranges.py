@@ -68,11 +68,11 @@ def in_words(checker: CollisionChecker, room: JointRange) -> str:
     """Return the joints whose range is smaller than their limits, as text."""
     limits = checker.limits
     held = (room.low > limits.lower + ROUNDING) | (room.high < limits.upper - ROUNDING)
-    said = [
+    texts = [
         f"{name} in [{low:.4g}, {high:.4g}]"
         for name, low, high, less in zip(
             checker.joint_names, room.low, room.high, held, strict=True
         )
         if less
     ]
-    return ", ".join(said)
+    return ", ".join(texts)

@@ -242,10 +242,10 @@ class _RecoverySearch:
     def _step(self, q: Array) -> Array | None:
         """Return the next configuration of a descent, None at its end."""
         centres = self._pairs.centres(q[np.newaxis])[0]
-        wanted = self._settings.margin
-        gaps = self._pairs.gaps(centres, wanted + _SLACK)
+        desired = self._settings.margin
+        gaps = self._pairs.gaps(centres, desired + _SLACK)
         A = self._pairs.gradients(q, gaps)
-        lack = wanted - gaps.distance
+        lack = desired - gaps.distance
         low, high = self._step_bounds(q)
         here = self._lack(q)
         for attempt in range(1 + _METRICS):
@@ -312,11 +312,11 @@ class _RecoverySearch:
 
     def _lack(self, q: Array) -> float:
         """Return the remaining sum of depths below the margin and limit violations."""
-        wanted = self._settings.margin
+        desired = self._settings.margin
         centres = self._pairs.centres(q[np.newaxis])[0]
-        apart = self._pairs.distances(centres, wanted)
+        apart = self._pairs.distances(centres, desired)
         excess = float(limit_excess(self._limits, q).sum())
-        return sum(wanted - distance for distance in apart.values()) + excess
+        return sum(desired - distance for distance in apart.values()) + excess
 
     def _depths(self, Q: Array) -> list[dict[object, float]]:
         """Return the depths of pairs in collision and the limit violations."""
@@ -378,14 +378,14 @@ def _least_motion(A: Array, b: Array, low: Array, high: Array) -> Array:
     """
     n = A.shape[1]
     rows = np.concatenate([A, np.eye(n), -np.eye(n)])
-    wanted = np.concatenate([b, low, -high])
+    desired = np.concatenate([b, low, -high])
     norm = np.einsum("ij,ij->i", rows, rows)
     active = np.flatnonzero(norm > 1e-12)
     x, y = np.zeros(n), np.zeros(len(rows))
     for _ in range(_SWEEPS):
         largest = 0.0
         for i in active:
-            change = max(-y[i], (wanted[i] - rows[i] @ x) / norm[i])
+            change = max(-y[i], (desired[i] - rows[i] @ x) / norm[i])
             if change:
                 y[i] += change
                 x += change * rows[i]

@@ -106,11 +106,11 @@ def in_words(checker: CollisionChecker, q: Array) -> str:
 
     Sphere collisions are reported only if the exact geometry is collision-free.
     """
-    said = checker.exact.problems(q)
-    if not said:
-        said = tuple(f"{words} (by collision spheres)" for words in checker.problems(q))
-    more = f" and {len(said) - 3} more" if len(said) > 3 else ""
-    return "; ".join(said[:3]) + more
+    texts = checker.exact.problems(q)
+    if not texts:
+        texts = tuple(f"{words} (by collision spheres)" for words in checker.problems(q))
+    more = f" and {len(texts) - 3} more" if len(texts) > 3 else ""
+    return "; ".join(texts[:3]) + more
 
 
 def configuration(checker: CollisionChecker, q: ArrayLike, what: str) -> Array:

@@ -120,7 +120,7 @@ class Integrator:
             state: changed in place.
             evaluator: of the RMPs; its watched joints are set.
             offset: from the state to the positions that the RMPs use, shape (n,).
-            count: wanted number of steps; they end before one whose RMPs cannot be solved reliably.
+            count: number of steps; they end before one whose RMPs cannot be solved reliably.
             dt: length of a step [s].
         """
         self._load(state, dt)

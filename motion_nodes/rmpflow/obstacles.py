@@ -64,14 +64,14 @@ class ObstaclePacker:
             self._X_BW, self._known = X_BW.copy(), {}
         if scene.allowed is not self._allowed:
             self._allowed, self._keeps_off = scene.allowed, {}
-        said = self._keeps_off
+        before = self._keeps_off
         self._keeps_off = {
-            name: said[name] if name in said else self._must_keep_off(scene, name)
+            name: before[name] if name in before else self._must_keep_off(scene, name)
             for name in scene.objects
         }
         chosen = [o for o in scene.objects.values() if o.enabled and self._keeps_off[o.name]]
-        wanted = [(o, predicted.get(o.name, o.X_WO), moving.get(o.name, _STILL)) for o in chosen]
-        fresh = self._placed([found for found in wanted if not self._is_known(*found)])
+        desired = [(o, predicted.get(o.name, o.X_WO), moving.get(o.name, _STILL)) for o in chosen]
+        fresh = self._placed([found for found in desired if not self._is_known(*found)])
         self._known = {o.name: fresh.get(o.name) or self._known[o.name] for o in chosen}
         known = [found.rows.rows for found in self._known.values()]
         if not known:
@@ -91,11 +91,11 @@ class ObstaclePacker:
             return False
         return known.twist is twist or np.array_equal(known.twist, twist)
 
-    def _placed(self, wanted: list[tuple[WorldObject, Array, Array]]) -> dict[str, _Packed]:
+    def _placed(self, desired: list[tuple[WorldObject, Array, Array]]) -> dict[str, _Packed]:
         """Return objects with poses and twists, packed in one batch, which is much faster."""
-        if not wanted:
+        if not desired:
             return {}
-        items, poses, twists = zip(*wanted, strict=True)
+        items, poses, twists = zip(*desired, strict=True)
         own = [self._in_own_frame(item) for item in items]
         X_BO = self._X_BW @ np.stack(poses)
         R = self._X_BW[:3, :3]
@@ -107,7 +107,7 @@ class ObstaclePacker:
             item.name: _Packed(
                 item, X_WO, twist, own[k], ObstacleArrays({name: moved[name][k] for name in moved})
             )
-            for k, (item, X_WO, twist) in enumerate(wanted)
+            for k, (item, X_WO, twist) in enumerate(desired)
         }
 
     def _in_own_frame(self, item: WorldObject) -> ObstacleArrays:

@@ -90,8 +90,8 @@ class Smoothing:
         jump = float(np.linalg.norm(desired - last))
         if jump > p.medium_jump:
             desired = last + (p.medium_jump / jump) * (desired - last)
-        wanted = p.desired_speed_scalar
-        self.speed_scalar = wanted + p.recovery * (self.speed_scalar - wanted)
+        speed = p.desired_speed_scalar
+        self.speed_scalar = speed + p.recovery * (self.speed_scalar - speed)
         return desired
 
     def _scaled(self, policy: Callable[[Array], Array], qd: Array) -> Array:

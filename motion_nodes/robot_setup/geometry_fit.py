@@ -114,21 +114,21 @@ def _accuracies(geometries: Mapping[str, LinkGeometry], given: float | None) -> 
 
 
 def fit_spheres(
-    geometries: Mapping[str, LinkGeometry], given: float | None, say: Progress
+    geometries: Mapping[str, LinkGeometry], given: float | None, progress: Progress
 ) -> tuple[SphereSet, dict[str, Coverage]]:
     """Return spheres of all links, and their coverage.
 
     Args:
         geometries: geometries of the links.
         given: max excess of spheres beyond the geometry [m]; None: depends on each link's width.
-        say: progress callback, called with the name of each step.
+        progress: callback, called with the name of each step.
     """
     spheres = SphereSet()
     coverage: dict[str, Coverage] = {}
     accuracies = _accuracies(geometries, given)
     first: dict[bytes, str] = {}  # first of identical links, such as wheels and fingers
     for k, (link, geometry) in enumerate(geometries.items()):
-        say(f"fitting spheres to {link} ({k + 1} of {len(geometries)})")
+        progress(f"fitting spheres to {link} ({k + 1} of {len(geometries)})")
         like = first.setdefault(geometry.corners.tobytes(), link)
         if like != link:
             spheres = spheres.with_link(link, spheres.of(like))

@@ -50,14 +50,14 @@ class LinkGeometry:
         self.corners = frozen(corners)
         low, high = self.bounds
         extent = np.maximum(high - low, 1e-9)
-        wanted = spacing or float(extent.max()) / 32.0
+        desired = spacing or float(extent.max()) / 32.0
         # Bounds the size of grid and samples.
         a, b, c = (self.corners[:, k] for k in range(3))
         area = 0.5 * float(np.linalg.norm(np.cross(b - a, c - a), axis=1).sum())
-        wanted = max(wanted, math.sqrt(area / _MOST_SAMPLES) / 0.4)
-        while np.prod(extent / wanted + 5.0) > _GREATEST_GRID:
-            wanted *= 1.2
-        self.spacing = wanted
+        desired = max(desired, math.sqrt(area / _MOST_SAMPLES) / 0.4)
+        while np.prod(extent / desired + 5.0) > _GREATEST_GRID:
+            desired *= 1.2
+        self.spacing = desired
 
     @classmethod
     def of_shapes(

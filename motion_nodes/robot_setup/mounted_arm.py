@@ -97,7 +97,7 @@ def mount_arm(
         InvalidConfig: names the option, or a name that both robots use; or the folder exists.
         RobotNotFound, InvalidDescription: as the loader.
     """
-    say = progress or (lambda text: None)
+    report = progress or (lambda text: None)
     carrier, carried = load_description(base), load_description(arm)
     _check(carrier, carried, mount)
     robot_name = checked_name(name, f"{carrier.name}_{carried.name}")
@@ -113,7 +113,7 @@ def mount_arm(
         for robot in (carrier, carried)
         for link, spheres in robot.spheres.items()
     }
-    say("trying configurations for self-collisions")
+    report("trying configurations for self-collisions")
     robot = _assembled(data, tree, spheres, target)
     fingers = [group.joints for group in robot.groups.values() if group.tip is None]
     found = find_self_collisions(
@@ -137,7 +137,7 @@ def mount_arm(
         SPHERES_FILE: yaml_text(spheres, "Collision spheres: link -> [x, y, z, radius] [m]."),
         "README.md": _readme(robot_name, carrier, carried, mount),
     }
-    say("writing the folder")
+    report("writing the folder")
     write_folder(target, files, root, search)
     return load_robot(target)
 

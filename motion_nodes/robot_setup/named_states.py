@@ -74,13 +74,13 @@ def held_home(robot: Robot, checker: CollisionChecker, Q: Array) -> Array:
     return nearer_home(lambda q: checker.is_free(q) and bool(are_held(q[None])[0]), best, home)
 
 
-def nearer_home(allowed: Callable[[Array], bool], free: Array, wanted: Array) -> Array:
+def nearer_home(allowed: Callable[[Array], bool], free: Array, desired: Array) -> Array:
     """Return an allowed configuration close to the desired one, joint by joint.
 
     Args:
         allowed: whether a configuration is a valid home, for example collision-free.
         free: an allowed configuration, shape (n,).
-        wanted: the desired configuration, shape (n,).
+        desired: the desired configuration, shape (n,).
     """
     found = free.round(4)
     if not allowed(found):
@@ -88,7 +88,7 @@ def nearer_home(allowed: Callable[[Array], bool], free: Array, wanted: Array) ->
     for k in range(len(found)):
         for share in (1.0, 0.75, 0.5, 0.25):
             tried = found.copy()
-            tried[k] = round(found[k] + share * (wanted[k] - found[k]), 4)
+            tried[k] = round(found[k] + share * (desired[k] - found[k]), 4)
             if allowed(tried):
                 found = tried
                 break

@@ -133,8 +133,8 @@ def new_robot(
         source = read_source(urdf, package_paths, arguments, findings, Path(meshes))
         robot_name = checked_name(name, source.root.get("name") or source.file.stem)
         target = target_folder(output, robot_name, force, unique_name=unique_name)
-        say = progress or (lambda text: None)
-        making = _Making(source, robot_name, target, findings, say, ask)
+        report = progress or (lambda text: None)
+        making = _Making(source, robot_name, target, findings, report, ask)
         making.read(package_paths, allow_missing_meshes=allow_missing_meshes)
         making.describe(spheres_accuracy, np.random.default_rng(seed))
         making.choose_states(seed)
@@ -150,22 +150,22 @@ class _Making:
         name: str,
         target: Path,
         findings: Notes,
-        say: Progress,
+        report: Progress,
         ask: Ask,
     ) -> None:
         self._source, self._name, self._target = source, name, target
-        self._findings, self._say, self._ask = findings, say, ask
+        self._findings, self._report, self._ask = findings, report, ask
 
     def read(self, package_paths: Sequence[str | Path], *, allow_missing_meshes: bool) -> None:
         """Repair the URDF, and read it with its meshes."""
         root, file, findings = self._source.root, self._source.file, self._findings
-        self._say("reading the URDF")
+        self._report("reading the URDF")
         repaired = repair(root, file, findings)
         mjcf = self._source.mjcf
         self._floating = repaired.floating or (mjcf is not None and mjcf.floating)
         self._unstated, self._weak = repaired.unstated_velocity, repaired.unstated_effort
         self._search = search_from(file, package_paths)
-        self._say("reading meshes")
+        self._report("reading meshes")
         sort_out(root, self._search, findings, allow_missing=allow_missing_meshes, file=file)
         self._tree = _tree(root, file)
         if not self._tree.joint_names:
@@ -193,7 +193,7 @@ class _Making:
     def describe(self, accuracy: float | None, rng: np.random.Generator) -> None:
         """Find base, groups, spheres and drives."""
         findings, mjcf = self._findings, self._source.mjcf
-        self._say("finding wheels and chains")
+        self._report("finding wheels and chains")
         frame = base_frame(self._tree)
         wheels = find_wheels(self._tree, self._geometries, frame)
         root, file = self._source.root, self._source.file
@@ -225,8 +225,8 @@ class _Making:
             base.kind = "floating"
             names = listed(leg.group.name for leg in self._legs)
             findings.add("guessed", "kind", f"floating: it stands on {names}")
-        self._spheres, self._coverage = fit_spheres(self._geometries, accuracy, self._say)
-        self._say("working out drives")
+        self._spheres, self._coverage = fit_spheres(self._geometries, accuracy, self._report)
+        self._report("working out drives")
         limits = motion_limits(tree, findings)
         stated = {} if mjcf is None else mjcf.drives
         drives = drive_block(tree, base, self._groups, moved, stated, findings)
@@ -251,18 +251,18 @@ class _Making:
 
     def choose_states(self, seed: int) -> None:
         """Find self-collisions and the states ``home`` and ``ready``."""
-        self._say("trying configurations for self-collisions")
+        self._report("trying configurations for self-collisions")
         data, mjcf = self._data, self._source.mjcf
         robot = _assembled(data, self._tree, self._spheres, self._target)
-        wanted = first_home(robot)
+        desired = first_home(robot)
         if mjcf is not None:
             given = [
-                mjcf.home.get(name, q) for name, q in zip(robot.joint_names, wanted, strict=True)
+                mjcf.home.get(name, q) for name, q in zip(robot.joint_names, desired, strict=True)
             ]
-            wanted = robot.limits.clip(np.array(given))
+            desired = robot.limits.clip(np.array(given))
         if self._legs and not (mjcf is not None and mjcf.home):
-            wanted = standing(robot, self._legs, wanted, seed)
-        robot = self._with_home(robot, wanted)
+            desired = standing(robot, self._legs, desired, seed)
+        robot = self._with_home(robot, desired)
         grippers = [group.joints for group in self._groups.grippers]
         self._found = find_self_collisions(
             robot,
@@ -278,7 +278,7 @@ class _Making:
             data["collision"].update({"ignore_spheres": exact_only} if exact_only else {})
         robot = self._with_home(robot, self._found.home)
         checker = CollisionChecker(robot)
-        robot = self._with_home(robot, nearer_home(checker.is_free, robot.home, wanted))
+        robot = self._with_home(robot, nearer_home(checker.is_free, robot.home, desired))
         tried = random_configurations(robot, _FREE_TRIES, self._rng, self._left_out)
         if not self._legs and not (mjcf is not None and mjcf.home):
             robot = self._with_home(robot, held_home(robot, checker, tried))
@@ -336,10 +336,10 @@ class _Making:
                 f"{_LICENCE}RMPflow: docs/rmpflow.md describes the parameters.",
             )
         if links and picture:
-            self._say("drawing a picture")
+            self._report("drawing a picture")
             X_BL = link_poses(self._tree, self._tree.root, self._robot.home)
             texts[PICTURE_FILE] = robot_picture(self._geometries, links, X_BL)
-        self._say("writing the folder")
+        self._report("writing the folder")
 
         def last(robot: Robot) -> dict[str, str | bytes]:
             changed = self._excess_pairs(robot)

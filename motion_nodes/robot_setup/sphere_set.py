@@ -87,10 +87,10 @@ class SphereSet:
 
     def remove(self, link: str, indices: int | Iterable[int]) -> SphereSet:
         """Return a set without some spheres of a link."""
-        wanted = [indices] if isinstance(indices, int) else list(indices)
-        for index in wanted:
+        desired = [indices] if isinstance(indices, int) else list(indices)
+        for index in desired:
             self._sphere(link, index)
-        return self.with_link(link, np.delete(self.of(link), wanted, axis=0))
+        return self.with_link(link, np.delete(self.of(link), desired, axis=0))
 
     def connect(self, link: str, first: int, second: int, count: int) -> SphereSet:
         """Return a set with a row of spheres between two.

@@ -181,7 +181,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
         loop = self._loop
         if loop is None or loop.inside:
             return job()
-        return self._jobs.ask(job, timeout, keep=keep)
+        return self._jobs.call(job, timeout, keep=keep)
 
     def fail(self, error: Exception) -> None:
         """Halt and restart the node after an exception in another of its threads."""

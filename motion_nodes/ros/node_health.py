@@ -105,7 +105,7 @@ class HealthReporter:
 
     def _check_ready(self) -> None:
         try:
-            ready = self._readiness.look()
+            ready = self._readiness.poll()
         except Exception:
             self._log(f"checking readiness failed:\n{traceback.format_exc()}")
             ready = True

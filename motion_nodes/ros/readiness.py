@@ -46,7 +46,7 @@ class News:
     """Time of the report on the system's monotonic clock [s]."""
 
 
-def tell(state: str, node: str = "", text: str = "") -> None:
+def report_state(state: str, node: str = "", text: str = "") -> None:
     """Report the state of a node to the parent process, if that passed a pipe.
 
     Args:
@@ -111,9 +111,9 @@ class Readiness:
     def fault(self, text: str) -> None:
         """Report a fault; the node must become ready again."""
         self._reported = FAULT, text
-        tell(FAULT, self._node.get_fully_qualified_name(), text)
+        report_state(FAULT, self._node.get_fully_qualified_name(), text)
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Report the state if it changed; return whether the node is ready."""
         node = self._node
         if not node.active:
@@ -125,7 +125,7 @@ class Readiness:
             state = WAITING if text else READY
         if (state, text) != self._reported:
             self._reported = state, text
-            tell(state, node.get_fully_qualified_name(), text or node.notice())
+            report_state(state, node.get_fully_qualified_name(), text or node.notice())
         if state == READY:
             self._on_ready()
         return state == READY

@@ -82,7 +82,7 @@ class Recorder:
         """Create a recorder without subscriptions.
 
         Args:
-            node: the subscribing node; the caller spins it and calls :meth:`look_around`
+            node: the subscribing node; the caller spins it and calls :meth:`discover`
                 periodically.
             write: called with each message.
             patterns: topic names, ``*`` matches anything; empty: all topics of :data:`TYPES`.
@@ -94,7 +94,7 @@ class Recorder:
         self.skipped: dict[str, str] = {}
         """Selected topics that cannot be recorded, and why."""
 
-    def look_around(self) -> None:
+    def discover(self) -> None:
         """Subscribe to selected topics that have appeared."""
         for topic, kinds in self._node.get_topic_names_and_types():
             if topic in self.counts or topic in self.skipped or not self._selected(topic, kinds):

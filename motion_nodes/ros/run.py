@@ -35,7 +35,7 @@ from motion_nodes.ros.dds_security import check_security, explained
 from motion_nodes.ros.log_folder import init_arguments
 from motion_nodes.ros.mapped_code import unmap_code
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.readiness import FAILED, tell
+from motion_nodes.ros.readiness import FAILED, report_state
 from motion_nodes.ros.supervision.heartbeat import HeartbeatThread, supervised
 from motion_nodes.ros.transports import choose_transports
 
@@ -86,11 +86,11 @@ def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | N
     except USER_ERRORS as error:
         text = explained(re.sub(r",? at /\S+:\d+", "", " ".join(str(error).split())))
         print(f"cannot start: {text}", file=sys.stderr, flush=True)
-        tell(FAILED, text=text)
+        report_state(FAILED, text=text)
         _fail(failed)
     except Exception as error:
         traceback.print_exc()
-        tell(FAILED, text=f"{type(error).__name__}: {error}")
+        report_state(FAILED, text=f"{type(error).__name__}: {error}")
         _fail(failed)
     executor = GuardedExecutor() if rclpy.ok() else None
     if executor is not None:
@@ -148,7 +148,7 @@ def _serve(
             return
         trigger()
         if node.failure is not None and not signals.STOP.is_set():
-            tell(FAILED, node.get_fully_qualified_name(), node.failure)
+            report_state(FAILED, node.get_fully_qualified_name(), node.failure)
             _fail(failed)
             return
     unmap_code()

@@ -36,7 +36,7 @@ from motion_nodes.ros.supervision.records import (
     report,
 )
 
-LOOK_PERIOD = 0.1
+POLL_PERIOD = 0.1
 """[s] Polling period of the report thread; relevant while no loop runs."""
 HOLD_TIME = 1.0
 """[s] Time for which a hold of the supervisor refuses commands. The nodes of a process that
@@ -68,7 +68,7 @@ class StopLatch:
         self._state, self._risen, self._holding = inherited_stop(), False, False
         self._held, self._held_until = "", 0.0
         self._replaces = os.environ.get(REPLACED_VARIABLE, "")
-        self._looked_at = 0.0
+        self._polled_at = 0.0
         """Time at which the loop last looked for messages, on ``time.monotonic()`` [s]."""
         self._loop_thread: int | None = None
         """Thread that applies stops and resumes; None before its first cycle."""
@@ -81,7 +81,7 @@ class StopLatch:
             node.create_service(Trigger, "~/stop", self._on_stop)
             node.create_service(Trigger, "~/resume", self._on_resume)
         self._publish()
-        self._polling = PeriodicCall(self.look, LOOK_PERIOD)
+        self._polling = PeriodicCall(self.poll, POLL_PERIOD)
 
     @property
     def state(self) -> StopState:
@@ -124,18 +124,18 @@ class StopLatch:
         """
         with self._lock:
             self._set(self._state.stop(time.time_ns(), who))
-            self.look()
+            self.poll()
 
     def resume(self) -> bool:
         """Resume all nodes of the suite; return whether they were stopped."""
         with self._lock:
-            self.look()
+            self.poll()
             stopped = self._state.stopped
             self._set(self._state.resume())
-            self.look()
+            self.poll()
         return stopped
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Process received messages, and publish the node's copy if it changed."""
         with self._lock:
             for _, _, sent in self._stops.traced():
@@ -147,7 +147,7 @@ class StopLatch:
                 self._merge(message)
             if self._state is self._published_state and not self._state.stopped:
                 return
-            overdue = time.monotonic() - self._published_at > LOOK_PERIOD
+            overdue = time.monotonic() - self._published_at > POLL_PERIOD
             changed = self._state != self._published_state
             if self._summary() != self._published or (overdue and changed):
                 self._publish()
@@ -160,9 +160,9 @@ class StopLatch:
             resumed: called once at its end; commands that it takes are refused.
         """
         self._loop_thread, now = threading.get_ident(), time.monotonic()
-        if now - self._looked_at >= IDLE_PERIOD or self._state.stopped:
-            self._looked_at = now
-            self.look()
+        if now - self._polled_at >= IDLE_PERIOD or self._state.stopped:
+            self._polled_at = now
+            self.poll()
         if self._risen:
             with self._lock:
                 self._risen = False

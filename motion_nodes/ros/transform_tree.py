@@ -105,12 +105,12 @@ class TransformTree:
         stamps = [stamp for frame in used if (stamp := links[frame].stamp_ns) is not None]
         return inverse(X_RP) @ X_RC, min(stamps, default=None)
 
-    def fixed_to(self, frame: str, wanted: Callable[[str], bool]) -> tuple[str, Array] | None:
-        """Return the first ancestor that is wanted, if static transforms alone lead to it.
+    def fixed_to(self, frame: str, selected: Callable[[str], bool]) -> tuple[str, Array] | None:
+        """Return the first ancestor that is selected, if static transforms alone lead to it.
 
         Args:
             frame: the frame F.
-            wanted: whether a frame is wanted; the frame itself may be.
+            selected: whether a frame is selected; the frame itself may be.
 
         Returns:
             The ancestor A and ``X_AF``, shape (4, 4); None if there is none.
@@ -118,7 +118,7 @@ class TransformTree:
         with self._lock:
             X = np.eye(4)
             for name in _ancestors(self._links, frame):
-                if wanted(name):
+                if selected(name):
                     return name, X
                 link = self._links.get(name)
                 if link is None or link.stamp_ns is not None:

@@ -24,14 +24,14 @@ def frame_id(prefix: str, frame: str) -> str:
     return f"{prefix}/{frame}" if prefix else frame
 
 
-def frame_prefix(node: Node, wanted: str) -> str:
+def frame_prefix(node: Node, desired: str) -> str:
     """Return the prefix of a node's frames for a value of its parameter ``tf_frame_prefix``.
 
     Args:
         node: the node.
-        wanted: the parameter; ``~`` stands for the node's namespace.
+        desired: the parameter; ``~`` stands for the node's namespace.
     """
-    return node.get_namespace() if wanted == "~" else wanted
+    return node.get_namespace() if desired == "~" else desired
 
 
 def transform_pose(stamped: Any) -> Array:

@@ -31,9 +31,9 @@ class AllowedCollisions:
 
     def allows(self, a: str, b: str) -> bool:
         """Return whether a collision is allowed."""
-        said = self.pairs.get(pair_of(a, b))
-        if said is not None:
-            return said
+        allowed = self.pairs.get(pair_of(a, b))
+        if allowed is not None:
+            return allowed
         defaults = [self.defaults[name] for name in (a, b) if name in self.defaults]
         return bool(defaults) and all(defaults)
 

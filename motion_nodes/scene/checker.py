@@ -294,11 +294,11 @@ class CollisionChecker:
             InvalidCommand: wrong number of positions.
         """
         values = self._checked(q, 1)
-        said = list(self.limits.violations(values, tolerance))
+        texts = list(self.limits.violations(values, tolerance))
         for contact in self.explain(values):
             if contact.kind != "limit":
-                said.append(in_words(contact, self.required_distance(contact.pair)))
-        return tuple(said)
+                texts.append(in_words(contact, self.required_distance(contact.pair)))
+        return tuple(texts)
 
     def sphere_positions(self, q: ArrayLike) -> Array:
         """Return the spheres of robot and attached bodies in the world.

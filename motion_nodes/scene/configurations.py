@@ -26,9 +26,9 @@ def checked_configurations(q: ArrayLike, joints: Sequence[str], dimensions: int)
     """
     values = np.ascontiguousarray(q, dtype=np.float64)
     if values.ndim != dimensions or values.shape[-1] != len(joints):
-        wanted = "(m, n)" if dimensions == 2 else "(n,)"
+        required = "(m, n)" if dimensions == 2 else "(n,)"
         raise InvalidCommand(
-            f"positions of shape {values.shape} were given; required is {wanted} for "
+            f"positions of shape {values.shape} were given; required is {required} for "
             f"n = {len(joints)} joints: {', '.join(joints)}."
         )
     return values

@@ -131,8 +131,8 @@ def _occupied(inner: NDArray[np.bool_], full: NDArray[np.bool_], binary: bool) -
             chosen = here[:, child]
             next_places.append(ends[chosen])
             next_keys.append(8 * keys[chosen] + child)
-            wanted = (height[ends[chosen]] - 1) * (count + 1) + ends[chosen]
-            at = np.minimum(np.searchsorted(by_height, wanted), count)
+            desired = (height[ends[chosen]] - 1) * (count + 1) + ends[chosen]
+            at = np.minimum(np.searchsorted(by_height, desired), count)
             ends = ends.copy()
             ends[chosen] = by_height[at] - (height[ends[chosen]] - 1) * (count + 1)
         places, keys = np.concatenate(next_places), np.concatenate(next_keys)

@@ -79,8 +79,8 @@ class PolicyTrial:
             command: vx, vy [m/s] and wz [rad/s].
             seconds: simulated time [s].
         """
-        wanted = np.asarray(command, dtype=np.float64)
-        self._shaper.set_target(wanted)
+        desired = np.asarray(command, dtype=np.float64)
+        self._shaper.set_target(desired)
         seen = []
         for _ in range(round(seconds / self._dt)):
             self.step()
@@ -91,8 +91,8 @@ class PolicyTrial:
         window = np.ones(round((self._runner.spec.gait_period or SMOOTHING) / self._dt))
         window = window[: len(judged)] / min(len(window), len(judged))
         smooth = np.array([np.convolve(column, window, "valid") for column in judged.T])
-        error = np.sqrt(((smooth - wanted[:, None]) ** 2).mean(axis=1))
-        return WalkResult(wanted, judged.mean(axis=0), error, self.fell)
+        error = np.sqrt(((smooth - desired[:, None]) ** 2).mean(axis=1))
+        return WalkResult(desired, judged.mean(axis=0), error, self.fell)
 
     def step(self) -> None:
         """Advance by one physics step of the training environment."""

@@ -292,8 +292,8 @@ class _Trial:
     def _run(self, duration: float) -> None:
         self._world.step(max(1, round(duration / self._world.time_step)))
 
-    def _check_joints(self, wanted: Array, when: str) -> None:
-        off = np.where(self._held, np.abs(self._world.state(_NAME).position - wanted), 0.0)
+    def _check_joints(self, desired: Array, when: str) -> None:
+        off = np.where(self._held, np.abs(self._world.state(_NAME).position - desired), 0.0)
         i = int(np.argmax(off))
         if not off[i] <= _SAG:
             name = self._robot.joint_names[i]

@@ -71,24 +71,24 @@ class SceneCell:
             Model and state: unchanged objects if bodies have only moved; otherwise a recompiled
             model with the same state of the robots.
         """
-        wanted = self._accepted(bodies)
+        desired = self._accepted(bodies)
         places = {
             name: self._place(name, body, base_pose)
-            for name, body in wanted.items()
+            for name, body in desired.items()
             if not body.link
         }
-        fresh = {n for n, b in wanted.items() if not _same(self.bodies.get(n), b)}
+        fresh = {n for n, b in desired.items() if not _same(self.bodies.get(n), b)}
         moved = {
             name for name, X in places.items()
             if name not in fresh and self._places[name] is not X
         }  # fmt: skip
-        rebuilt = bool(fresh) or wanted.keys() != self.bodies.keys()
+        rebuilt = bool(fresh) or desired.keys() != self.bodies.keys()
         if rebuilt:
-            model, data = self._rebuilt(wanted, places, model, data)
-        self.bodies, self._places = wanted, places
+            model, data = self._rebuilt(desired, places, model, data)
+        self.bodies, self._places = desired, places
         for name in moved:
             self._move(name, model, data)
-        self.inactive = {n: link for n, link in self.inactive.items() if n in wanted}
+        self.inactive = {n: link for n, link in self.inactive.items() if n in desired}
         self._activate(fresh | set(self.inactive), NEW_DEPTH, model, data)
         self._activate(moved - set(self.inactive), MOVED_DEPTH, model, data)
         if rebuilt:

@@ -77,12 +77,12 @@ class WipedStroke:
     """Vertical force of all contacts of the sponge with the table [N]."""
     estimated: Array
     """Normal force estimated by the controller [N]."""
-    wanted: float
+    desired: float
     """[N]"""
 
     def within(self, share: float) -> float:
         """Return the fraction of time with the force within a relative tolerance."""
-        return float(np.mean(np.abs(self.forces - self.wanted) <= share * self.wanted))
+        return float(np.mean(np.abs(self.forces - self.desired) <= share * self.desired))
 
 
 class WipingCell:

@@ -73,8 +73,8 @@ def blended_path(
     bent = size > _STRAIGHT * np.linalg.norm(directions[1:], axis=1)
     radii = np.zeros(len(waypoints))
     room = _MOST * np.minimum(lengths[:-1], lengths[1:])
-    wanted = np.divide(16.0 * blending.deviation, 3.0 * size, out=np.zeros_like(size), where=bent)
-    radii[1:-1] = np.minimum(wanted, room)
+    desired = np.divide(16.0 * blending.deviation, 3.0 * size, out=np.zeros_like(size), where=bent)
+    radii[1:-1] = np.minimum(desired, room)
     if blending.is_free is not None:
         _shrink_to_free(radii, waypoints, directions, scale, blending)
     bent_at = np.concatenate([[False], bent, [False]])

@@ -19,7 +19,7 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import frozen
 from motion_nodes.trajectory.trajectory import Trajectory, TrajectorySample
 
-__all__ = ["TrajectorySample", "JointTrajectory", "rest_to_rest_duration"]
+__all__ = ["JointTrajectory", "TrajectorySample", "rest_to_rest_duration"]
 
 Array = NDArray[np.float64]
 

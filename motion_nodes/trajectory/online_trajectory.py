@@ -86,7 +86,7 @@ class OnlineLimiter:
         self._velocity_limit = np.minimum(limits.velocity, _UNLIMITED_VELOCITY)
         self._input.max_acceleration = self._acceleration_limit.tolist()
         self._input.max_jerk = limits.jerk.tolist()
-        self._asked: tuple[bytes, ...] | None = None
+        self._inputs: tuple[bytes, ...] | None = None
         """Inputs of the current targets; None to recompute them."""
         self._lasting = self._resting = False
         self._targets = (np.zeros(self._n, dtype=np.bool_), np.zeros(self._n), np.zeros(self._n))
@@ -106,22 +106,22 @@ class OnlineLimiter:
         """Reference velocities [rad/s or m/s]."""
         self.acceleration: Array = np.zeros(self._n)
         """Reference accelerations [rad/s^2 or m/s^2]."""
-        self._tell_state()
+        self._write_state()
 
     def reset(self, position: Array) -> None:
         """Reset to rest at ``position`` [rad or m], shape (n,)."""
         self.position[:] = position
         self.velocity[:] = 0.0
         self.acceleration[:] = 0.0
-        self._tell_state()
+        self._write_state()
         self._solver.reset()
-        self._asked = None
+        self._inputs = None
 
     def follow(self, joints: Mask, position: Array) -> None:
         """Set the reference of some joints to positions [rad or m], shape (n,); skips NaN."""
         np.copyto(self.position, position, where=joints & np.isfinite(position))
         self._input.current_position = self.position.tolist()
-        self._asked = None
+        self._inputs = None
 
     def reachable(self, joints: Mask, sample: TrajectorySample, dt: float) -> Mask:
         """Return which joints can reach a trajectory's sample one step from now.
@@ -162,13 +162,13 @@ class OnlineLimiter:
             return False
         return bool((by_velocity | (self.position == goal)).all())
 
-    def put(self, joints: Mask, sample: TrajectorySample) -> None:
+    def set_state(self, joints: Mask, sample: TrajectorySample) -> None:
         """Set the reference of some joints to a trajectory's sample, of shape (n,)."""
         np.copyto(self.position, sample.position, where=joints)
         np.copyto(self.velocity, sample.velocity, where=joints)
         np.copyto(self.acceleration, sample.acceleration, where=joints)
-        self._tell_state()
-        self._asked = None
+        self._write_state()
+        self._inputs = None
 
     def step(
         self,
@@ -201,20 +201,20 @@ class OnlineLimiter:
         if not 0.0 < dt < math.inf:
             return
         acceleration = self._standing if acceleration is None else acceleration
-        asked = by_velocity.tobytes(), goal.tobytes(), speed.tobytes(), acceleration.tobytes()
-        if asked != self._asked:
+        inputs = by_velocity.tobytes(), goal.tobytes(), speed.tobytes(), acceleration.tobytes()
+        if inputs != self._inputs:
             self._resting = False
             self._set_targets(by_velocity, goal, speed, acceleration, dt)
-            self._asked = asked if self._lasting else None
+            self._inputs = inputs if self._lasting else None
         if self._resting:
             return
         self._solver.delta_time = dt
         try:
             self._plan(dt)
         except (ruckig.RuckigError, ValueError) as error:
-            self._asked = None
+            self._inputs = None
             self._stand()
-            self._tell_state()
+            self._write_state()
             raise MotionError(f"no trajectory to the target within the limits: {error}") from error
         self._output.pass_to_input(self._input)
         self.position[:] = self._output.new_position
@@ -229,7 +229,7 @@ class OnlineLimiter:
         """Let Ruckig compute the next state; brake if there is no solution."""
         by_velocity, goal, speed = self._targets
         if self._chasing:
-            self._tell_state(dt)
+            self._write_state(dt)
         try:
             self._solver.update(self._input, self._output)
             if self._chasing and np.count_nonzero(self._frame_acceleration):
@@ -241,7 +241,7 @@ class OnlineLimiter:
                 self._stop_chasing(late, dt)
         except (ruckig.RuckigError, ValueError):
             # No solution because of rounding at a limit: brake; the next state has one.
-            self._tell_interfaces(np.ones_like(by_velocity))
+            self._write_interfaces(np.ones_like(by_velocity))
             self._input.target_velocity = self._no_speeds
             self._targets = np.ones_like(by_velocity), goal, np.zeros_like(speed)
             self.velocity[self._sudden] = 0.0
@@ -258,14 +258,14 @@ class OnlineLimiter:
         fast = np.abs(peak) > self._velocity_limit
         if np.count_nonzero(fast & (self._frame_acceleration != 0.0)):
             self._frame_acceleration[fast] = 0.0
-            self._tell_state(dt)
+            self._write_state(dt)
             self._solver.update(self._input, self._output)
 
     def _stop_chasing(self, joints: Mask, dt: float) -> None:
         """Recompute the next state with some joints' goals at rest."""
-        self._asked = None
+        self._inputs = None
         self._frame[joints] = self._frame_acceleration[joints] = 0.0
-        self._tell_state(dt)
+        self._write_state(dt)
         self._solver.update(self._input, self._output)
 
     def _late_to_brake(self) -> Mask:
@@ -286,29 +286,29 @@ class OnlineLimiter:
     ) -> None:
         """Set Ruckig's targets and velocity limits such that the limits are never exceeded."""
         before, self._fastest = self._fastest, self._velocity_limit
-        told = not self._chasing
+        written = not self._chasing
         self._stand()
         goal = np.where(by_velocity, self.position, goal.clip(self._lower, self._upper))
-        led_on, moves = False, bool(np.count_nonzero(speed))
+        to_limit, moves = False, bool(np.count_nonzero(speed))
         if moves:
             by_velocity = by_velocity.copy()
-            speed, led_on = self._set_speeds(by_velocity, goal, speed, acceleration, dt)
+            speed, to_limit = self._set_speeds(by_velocity, goal, speed, acceleration, dt)
             self._chasing = bool(self._frame.any())
         reach = _HORIZON * self._fastest
-        lasting = not (led_on or self._chasing)
+        lasting = not (to_limit or self._chasing)
         if np.count_nonzero(np.abs(goal - self.position) > reach):
             goal, lasting = goal.clip(self.position - reach, self.position + reach), False
         if self._some_sudden and np.count_nonzero(by_velocity & self._sudden):
             # Ruckig finds no solution between velocities without acceleration limits.
             np.copyto(self.velocity, speed, where=by_velocity & self._sudden)
-            told = lasting = False
+            written = lasting = False
         self._lasting, self._targets = lasting, (by_velocity, goal, speed)
         given = self._input
-        self._tell_interfaces(by_velocity)
+        self._write_interfaces(by_velocity)
         given.target_position = goal.tolist()
         given.target_velocity = (speed * by_velocity).tolist() if moves else self._no_speeds
-        if not told or self._chasing or self._fastest is not before:
-            self._tell_state(dt)
+        if not written or self._chasing or self._fastest is not before:
+            self._write_state(dt)
 
     def _set_speeds(
         self, by_velocity: Mask, goal: Array, speed: Array, acceleration: Array, dt: float
@@ -320,7 +320,7 @@ class OnlineLimiter:
         """
         fastest = self._fastest = self._velocity_limit.copy()
         frame, frame_acceleration = self._frame, self._frame_acceleration
-        speed, led_on = speed.clip(-fastest, fastest), False
+        speed, to_limit = speed.clip(-fastest, fastest), False
         for i in speed.nonzero()[0].tolist():
             if not by_velocity[i] and self._sudden[i]:
                 speed[i] = 0.0  # such a joint jumps along with its goal
@@ -336,12 +336,12 @@ class OnlineLimiter:
             if math.isinf(limit):
                 continue
             # Velocity control until a limit is equivalent to moving to the limit at that velocity.
-            led_on = True
+            to_limit = True
             room = (limit - self.position[i]) * math.copysign(1.0, speed[i])
             if room > 0.0 and abs(speed[i]) >= _STANDING:
                 by_velocity[i], goal[i], fastest[i] = False, limit, abs(speed[i])
             speed[i] = 0.0
-        return speed, led_on
+        return speed, to_limit
 
     def _stand(self) -> None:
         """Let no goal move."""
@@ -349,11 +349,11 @@ class OnlineLimiter:
             self._frame[:] = self._frame_acceleration[:] = 0.0
             self._chasing = False
 
-    def _passing_speed(self, i: int, goal: float, wanted: float, dt: float) -> float:
+    def _passing_speed(self, i: int, goal: float, desired: float, dt: float) -> float:
         """Return the velocity at a goal that permits braking, even one step late."""
         room = float(min(goal - self._lower[i], self._upper[i] - goal))
         limits = float(self._acceleration_limit[i]), float(self._limits.jerk[i])
-        return stopping_speed(room - min(wanted, stopping_speed(room, *limits)) * dt, *limits)
+        return stopping_speed(room - min(desired, stopping_speed(room, *limits)) * dt, *limits)
 
     def _round_off(self) -> None:
         """Set joints that have arrived exactly to their targets, to avoid creep."""
@@ -369,10 +369,10 @@ class OnlineLimiter:
             np.copyto(self.position, exact, where=near)
             self.velocity[near] = 0.0
             self.acceleration[near] = 0.0
-            self._tell_state()
-        self._resting = self._asked is not None and bool(near.all())
+            self._write_state()
+        self._resting = self._inputs is not None and bool(near.all())
 
-    def _tell_interfaces(self, by_velocity: Mask) -> None:
+    def _write_interfaces(self, by_velocity: Mask) -> None:
         """Set which joints Ruckig moves by velocity alone."""
         key = by_velocity.tobytes()
         if key != self._interfaces:
@@ -380,7 +380,7 @@ class OnlineLimiter:
             self._input.per_dof_control_interface = [kinds[v] for v in by_velocity.tolist()]
             self._interfaces = key
 
-    def _tell_state(self, dt: float = 0.0) -> None:
+    def _write_state(self, dt: float = 0.0) -> None:
         """Set Ruckig's current state and velocity limits.
 
         A moving goal is tracked in a frame that moves with it, where it is at rest. The frame is at

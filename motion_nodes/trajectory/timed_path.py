@@ -100,10 +100,12 @@ class TimedPath(Trajectory):
             Positions [rad or m], velocities, accelerations and jerks (per s, s^2 and s^3), shape
             (k, n) each.
         """
-        wanted = np.ascontiguousarray(times, dtype=np.float64)
-        out = np.empty((4, len(wanted), self.path.coefficients.shape[2]))
+        desired = np.ascontiguousarray(times, dtype=np.float64)
+        out = np.empty((4, len(desired), self.path.coefficients.shape[2]))
         path = self.path
-        path_states(path.breaks, path.coefficients, self.piece, self.times, self.clock, wanted, out)
+        path_states(
+            path.breaks, path.coefficients, self.piece, self.times, self.clock, desired, out
+        )
         return out[0], out[1], out[2], out[3]
 
     def points(self, time_step: float) -> JointTrajectory:

@@ -14,14 +14,14 @@ import viser
 from motion_nodes.model.tree import Array
 from motion_nodes.view.robot_view import RobotView, ghost_of
 from motion_nodes.view.scaling_panel import MotionScaling
-from motion_nodes.view.shape_nodes import GHOST, Look
+from motion_nodes.view.shape_nodes import GHOST, Appearance
 from motion_nodes.view.status_text import plain
 from motion_nodes.view.ui_commands import PLAN_VERBS, PlanCommand
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 ROBOT, GOAL = "robot", "goal state"
 """What the sliders set."""
-GOAL_LOOK = Look(rgb=(225, 60, 130), opacity=0.35, shadow=False, grow=GHOST.grow)
+GOAL_LOOK = Appearance(rgb=(225, 60, 130), opacity=0.35, shadow=False, grow=GHOST.grow)
 """Appearance of the goal state: the colour of the target of the tool."""
 REACHED = 0.005
 """A goal of which no joint is further from the robot's state than this is not drawn [rad or m]."""

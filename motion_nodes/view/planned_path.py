@@ -19,10 +19,10 @@ from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.tree import Array
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.robot_view import RobotView, ghost_of
-from motion_nodes.view.shape_nodes import GHOST, Look
+from motion_nodes.view.shape_nodes import GHOST, Appearance
 from motion_nodes.view.viewed_robot import ViewedRobot
 
-PLANNED = Look(rgb=(240, 150, 40), opacity=0.35, shadow=False, grow=GHOST.grow)
+PLANNED = Appearance(rgb=(240, 150, 40), opacity=0.35, shadow=False, grow=GHOST.grow)
 """Appearance of the ghost; its colour differs from that of the reference."""
 LINE_RGB = (230, 120, 20)
 MAX_POINTS = 200

@@ -12,7 +12,7 @@ from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.poses import to_quat_wxyz
 from motion_nodes.model.tree import Array
 from motion_nodes.view.mesh_files import MeshFiles
-from motion_nodes.view.shape_nodes import SOLID, Look, add_shapes, reach
+from motion_nodes.view.shape_nodes import SOLID, Appearance, add_shapes, reach
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 MIN_MOVE = 5e-5
@@ -33,11 +33,11 @@ class RobotView:
         scene: the viser scene.
         viewed: the robot.
         path: path of the robot's node, such as ``/robots/franka``.
-        look: appearance of its shapes.
+        appearance: appearance of its shapes.
     """
 
     def __init__(
-        self, scene: viser.SceneApi, viewed: ViewedRobot, path: str, look: Look = SOLID
+        self, scene: viser.SceneApi, viewed: ViewedRobot, path: str, appearance: Appearance = SOLID
     ) -> None:
         """Add all nodes in the home configuration at the robot's placement."""
         tree = viewed.model.tree
@@ -71,7 +71,9 @@ class RobotView:
                     wxyz=wxyz[row], position=X_PL[row, :3, 3],
                 )
             )  # fmt: skip
-            add_shapes(scene, f"{link_path}/visual", tree.links[name].visuals, look, self.meshes)
+            add_shapes(
+                scene, f"{link_path}/visual", tree.links[name].visuals, appearance, self.meshes
+            )
 
     @property
     def q(self) -> Array:
@@ -114,16 +116,18 @@ class RobotView:
         self.base.position = X_WB[:3, 3]
 
 
-def ghost_of(scene: viser.SceneApi, viewed: ViewedRobot, path: str, look: Look) -> RobotView:
+def ghost_of(
+    scene: viser.SceneApi, viewed: ViewedRobot, path: str, appearance: Appearance
+) -> RobotView:
     """Return another view of a robot, relative to the node of its base.
 
     Args:
         scene: the viser scene.
         viewed: the robot.
         path: path of the new node, a child of the node of the robot's base.
-        look: appearance.
+        appearance: appearance.
     """
-    return RobotView(scene, dataclasses.replace(viewed, X_WR=np.eye(4)), path, look)
+    return RobotView(scene, dataclasses.replace(viewed, X_WR=np.eye(4)), path, appearance)
 
 
 def bounding_sphere(viewed: ViewedRobot, meshes: MeshFiles) -> tuple[Array, float]:

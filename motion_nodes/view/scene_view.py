@@ -16,7 +16,7 @@ from motion_nodes.scene.scenery import SCENERY
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh
 from motion_nodes.scene.voxels import OCTOMAP, Voxels, box_surface
 from motion_nodes.view.mesh_files import MeshFiles
-from motion_nodes.view.shape_nodes import SOLID, Look, add_shape
+from motion_nodes.view.shape_nodes import SOLID, Appearance, add_shape
 
 Rgba = tuple[float, float, float, float]
 Surface = tuple[Array, NDArray[np.uint32]]
@@ -24,7 +24,7 @@ Surface = tuple[Array, NDArray[np.uint32]]
 
 OBJECT_RGBA: Rgba = (0.45, 0.65, 0.45, 0.85)
 ATTACHED_RGBA: Rgba = (0.65, 0.45, 0.75, 0.9)
-DISABLED = Look(opacity=0.25, shadow=False)
+DISABLED = Appearance(opacity=0.25, shadow=False)
 """Objects excluded from collision checks."""
 MAX_OBJECTS = 500
 """Max number of objects drawn; each is a node of the page's scene."""
@@ -108,9 +108,9 @@ class SceneView:
             if len(self._nodes) >= MAX_OBJECTS:
                 self.omitted += 1
                 continue
-            look = SOLID if item.enabled else DISABLED
+            appearance = SOLID if item.enabled else DISABLED
             node = self._frame("object", item.name, self._base, item.X_WO)
-            parts = self._add_parts(node.name, item.parts, item.rgba or OBJECT_RGBA, look)
+            parts = self._add_parts(node.name, item.parts, item.rgba or OBJECT_RGBA, appearance)
             # Fixed parts of the cell and voxels of cameras cannot be selected.
             if item.kind != SCENERY and item.name != OCTOMAP:
                 self._make_clickable(item.name, parts)
@@ -146,24 +146,24 @@ class SceneView:
             node.remove()  # with its children
 
     def _add_parts(
-        self, parent: str, parts: tuple[Part, ...], rgba: Rgba, look: Look
+        self, parent: str, parts: tuple[Part, ...], rgba: Rgba, appearance: Appearance
     ) -> list[viser.MeshHandle]:
         nodes: list[viser.MeshHandle] = []
         for number, part in enumerate(parts):
             path, solid = f"{parent}/part_{number}", part.solid
             if isinstance(solid, Sphere | Box | Cylinder):
                 shape = Shape(solid, part.X_OS, rgba)
-                nodes.append(add_shape(self._scene, path, shape, look, self._meshes))
+                nodes.append(add_shape(self._scene, path, shape, appearance, self._meshes))
             else:
-                nodes.append(self._add_mesh(path, surface_of(solid), part.X_OS, rgba, look))
+                nodes.append(self._add_mesh(path, surface_of(solid), part.X_OS, rgba, appearance))
         return nodes
 
     def _add_mesh(
-        self, path: str, surface: Surface, X_OS: Array, rgba: Rgba, look: Look
+        self, path: str, surface: Surface, X_OS: Array, rgba: Rgba, appearance: Appearance
     ) -> viser.MeshHandle:
         vertices, faces = surface
         red, green, blue = (round(255 * min(max(x, 0.0), 1.0)) for x in rgba[:3])
-        opacity = rgba[3] * look.opacity
+        opacity = rgba[3] * appearance.opacity
         return self._scene.add_mesh_simple(
             path, vertices, faces, color=(red, green, blue), flat_shading=True,
             opacity=None if opacity >= 1.0 else opacity, side="double",

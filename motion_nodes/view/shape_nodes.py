@@ -26,7 +26,7 @@ PLACEHOLDER_SIZE = 0.06
 
 
 @dataclass(frozen=True)
-class Look:
+class Appearance:
     """Appearance of the shapes of a robot."""
 
     rgb: tuple[int, int, int] | None = None
@@ -39,8 +39,8 @@ class Look:
     """Offset of the surface [m]; avoids z-fighting where a ghost coincides with its robot."""
 
 
-SOLID = Look()
-GHOST = Look(rgb=(70, 140, 235), opacity=0.3, shadow=False, grow=0.0015)
+SOLID = Appearance()
+GHOST = Appearance(rgb=(70, 140, 235), opacity=0.3, shadow=False, grow=0.0015)
 """Appearance of the joint reference."""
 
 
@@ -53,19 +53,19 @@ class _Surface(TypedDict):
     position: Array
 
 
-def colour(shape: Shape, look: Look) -> tuple[tuple[int, int, int], float | None]:
+def colour(shape: Shape, appearance: Appearance) -> tuple[tuple[int, int, int], float | None]:
     """Return the 8-bit colour of a shape and its opacity, None if opaque."""
     rgb, alpha = PLAIN_RGB, 1.0
     if shape.rgba is not None:
         bounded = np.clip(np.nan_to_num(shape.rgba), 0.0, 1.0)
         red, green, blue = (round(255 * float(part)) for part in bounded[:3])
         rgb, alpha = (red, green, blue), float(bounded[3])
-    opacity = alpha * look.opacity
-    return look.rgb or rgb, None if opacity >= 1.0 else opacity
+    opacity = alpha * appearance.opacity
+    return appearance.rgb or rgb, None if opacity >= 1.0 else opacity
 
 
 def add_shape(
-    scene: viser.SceneApi, path: str, shape: Shape, look: Look, meshes: MeshFiles
+    scene: viser.SceneApi, path: str, shape: Shape, appearance: Appearance, meshes: MeshFiles
 ) -> viser.MeshHandle:
     """Add a shape as a child of its link's node.
 
@@ -73,38 +73,38 @@ def add_shape(
         scene: the viser scene.
         path: path of the new node.
         shape: geometry with its pose in the link.
-        look: appearance.
+        appearance: appearance.
         meshes: mesh files; a placeholder box is drawn for a missing one.
 
     Returns:
         The handle of the node.
     """
-    rgb, opacity = colour(shape, look)
+    rgb, opacity = colour(shape, appearance)
     surface = _Surface(
         color=rgb,
         opacity=opacity,
-        cast_shadow=look.shadow,
-        receive_shadow=look.shadow,
+        cast_shadow=appearance.shadow,
+        receive_shadow=appearance.shadow,
         wxyz=to_quat_wxyz(shape.X_LG[:3, :3]),
         position=shape.X_LG[:3, 3],
     )
     match shape.geometry:
         case Box((x, y, z)):
-            sides = (x + 2 * look.grow, y + 2 * look.grow, z + 2 * look.grow)
+            sides = (x + 2 * appearance.grow, y + 2 * appearance.grow, z + 2 * appearance.grow)
             return scene.add_box(path, dimensions=sides, **surface)
         case Sphere(radius):
             return scene.add_icosphere(
-                path, radius=radius + look.grow, subdivisions=SPHERE_SUBDIVISIONS, **surface
+                path, radius=radius + appearance.grow, subdivisions=SPHERE_SUBDIVISIONS, **surface
             )
         case Cylinder(radius, length):
             return scene.add_cylinder(
-                path, radius=radius + look.grow, height=length + 2 * look.grow,
+                path, radius=radius + appearance.grow, height=length + 2 * appearance.grow,
                 radial_segments=48, **surface,
             )  # fmt: skip
         case Mesh() as mesh:
             triangles = meshes.triangles(mesh)
             if triangles is not None:
-                vertices = _grown(triangles.vertices, look.grow)
+                vertices = _grown(triangles.vertices, appearance.grow)
                 return scene.add_mesh_simple(
                     path, vertices, triangles.faces, flat_shading=True, **surface
                 )
@@ -113,7 +113,11 @@ def add_shape(
 
 
 def add_shapes(
-    scene: viser.SceneApi, path: str, shapes: Sequence[Shape], look: Look, meshes: MeshFiles
+    scene: viser.SceneApi,
+    path: str,
+    shapes: Sequence[Shape],
+    appearance: Appearance,
+    meshes: MeshFiles,
 ) -> None:
     """Add the shapes of a link: one node per mesh, and one for all primitives of one colour.
 
@@ -121,23 +125,23 @@ def add_shapes(
         scene: the viser scene.
         path: prefix of the nodes' paths; the index of their first shape is appended.
         shapes: geometry with poses in the link.
-        look: appearance.
+        appearance: appearance.
         meshes: mesh files.
     """
     same_colour: dict[object, list[int]] = {}
     for number, shape in enumerate(shapes):
-        key = number if isinstance(shape.geometry, Mesh) else colour(shape, look)
+        key = number if isinstance(shape.geometry, Mesh) else colour(shape, appearance)
         same_colour.setdefault(key, []).append(number)
     for numbers in same_colour.values():
         name, first = f"{path}_{numbers[0]}", shapes[numbers[0]]
         if len(numbers) == 1:
-            add_shape(scene, name, first, look, meshes)
+            add_shape(scene, name, first, appearance, meshes)
             continue
-        triangles = merged([shapes[number] for number in numbers], look.grow)
-        rgb, opacity = colour(first, look)
+        triangles = merged([shapes[number] for number in numbers], appearance.grow)
+        rgb, opacity = colour(first, appearance)
         scene.add_mesh_simple(
             name, triangles.vertices, triangles.faces, color=rgb, opacity=opacity,
-            cast_shadow=look.shadow, receive_shadow=look.shadow,
+            cast_shadow=appearance.shadow, receive_shadow=appearance.shadow,
         )  # fmt: skip
 
 

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from motion_nodes.model.tree import Array
 from motion_nodes.view.drag_handles import DragHandles
 from motion_nodes.view.robot_view import RobotView
-from motion_nodes.view.shape_nodes import Look
+from motion_nodes.view.shape_nodes import Appearance
 from motion_nodes.view.sphere_nodes import add_spheres
 from motion_nodes.view.sphere_session import SphereSession
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 OTHER_RGB, LINK_RGB, CHOSEN_RGB = (95, 145, 215), (240, 190, 40), (225, 45, 45)
 """Colours of spheres of other links, of the selected link, and of the selected sphere."""
-GEOMETRY = Look(opacity=0.6, shadow=False)
+GEOMETRY = Appearance(opacity=0.6, shadow=False)
 HANDLE_SIZE = 0.12
 """Size of the handles [m]."""
 

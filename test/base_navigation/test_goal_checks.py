@@ -143,9 +143,9 @@ class TestGoal:
 
 def test_stopped():
     check = StoppedCheck(linear=0.02, angular=0.05)
-    assert check.stands(Twist2(0.01, -0.01, 0.04))
-    assert not check.stands(Twist2(0.015, 0.015, 0.0))
-    assert not check.stands(Twist2(0.0, 0.0, -0.06))
+    assert check.at_rest(Twist2(0.01, -0.01, 0.04))
+    assert not check.at_rest(Twist2(0.015, 0.015, 0.0))
+    assert not check.at_rest(Twist2(0.0, 0.0, -0.06))
     with pytest.raises(InvalidConfig, check=about("linear")):
         StoppedCheck(linear=math.nan)
 

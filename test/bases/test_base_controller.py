@@ -39,7 +39,7 @@ def driven(base: BaseController, vx: float, wz: float) -> np.ndarray:
 def state(base: BaseController) -> tuple:
     o, measured = base.odometry, base._motion._wheels
     return (
-        *(base.wanted, base._wanted_at, base.driven.twist, base.driven.wheels.tobytes()),
+        *(base.desired, base._desired_at, base.driven.twist, base.driven.wheels.tobytes()),
         *(o.x, o.y, o.yaw, o.twist, None if measured is None else measured.tobytes()),
     )
 

@@ -20,7 +20,7 @@ from motion_nodes.ros.readiness import (
     News,
     Readiness,
     read_news,
-    tell,
+    report_state,
 )
 
 
@@ -63,35 +63,35 @@ def pipe(monkeypatch):
 def test_a_node_tells_what_it_waits_for_once_and_then_that_it_is_ready(pipe):
     node, ready = FakeNode(), []
     watch = Readiness(node, lambda: ready.append(True))
-    assert not watch.look()
+    assert not watch.poll()
     assert pipe() == []
     node.active, node.missing = True, "waiting for joint_states"
-    assert not watch.look()
-    assert not watch.look()
+    assert not watch.poll()
+    assert not watch.poll()
     assert pipe() == [(WAITING, "waiting for joint_states")]
     node.missing = ""
-    assert watch.look()
+    assert watch.poll()
     assert pipe() == [(READY, "shows something")]
     assert ready == [True]
 
 
 def test_a_node_that_does_not_start_by_itself_says_in_which_state_it_is(pipe):
     watch = Readiness(FakeNode(autostart=False), list)
-    assert not watch.look()
+    assert not watch.poll()
     assert pipe() == [(ASLEEP, "unconfigured")]
 
 
 def test_nobody_need_listen(monkeypatch):
     for number in ("", "none", "987654"):
         monkeypatch.setenv(VARIABLE, number)
-        tell(READY, "/a")
+        report_state(READY, "/a")
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     monkeypatch.setenv(VARIABLE, str(writer))
     for _ in range(2000):  # More than a pipe holds: a blocked reader does not block the writer.
-        tell(FAILED, "/a", "x" * 10_000)
+        report_state(FAILED, "/a", "x" * 10_000)
     os.close(reader)
-    tell(READY, "/a")
+    report_state(READY, "/a")
     os.close(writer)
 
 
@@ -153,8 +153,8 @@ def test_one_that_fails_takes_its_process_with_it():
 
 TELLING = (
     "import os, sys, time\n"
-    "from motion_nodes.ros.readiness import tell\n"
-    "tell(*sys.argv[1:])\n"
+    "from motion_nodes.ros.readiness import report_state\n"
+    "report_state(*sys.argv[1:])\n"
     "sys.exit(1) if sys.argv[1] == 'failed' else time.sleep(60)\n"
 )
 

@@ -30,7 +30,7 @@ BUDGET = RestartLimits(burst=2, window=60.0, delays=(0.05,))
 
 PROCESS = """
 import json, os, sys, threading, time
-from motion_nodes.ros.readiness import READY, tell
+from motion_nodes.ros.readiness import READY, report_state
 from motion_nodes.ros.supervision.records import Beat, StopReport, report
 
 node, ends, stall, out = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
@@ -46,7 +46,7 @@ def hear():
 
 threading.Thread(target=hear, daemon=True).start()
 report(StopReport(os.getpid(), 7, 3, "a test"))
-tell(READY, node)
+report_state(READY, node)
 began = time.monotonic()
 while (age := time.monotonic() - began) < ends:
     report(Beat(os.getpid(), stall, node, received={"/clock": int(100.0 * min(age, hears))}))

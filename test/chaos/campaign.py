@@ -166,7 +166,7 @@ class Campaign:
         well = set(self.scene.suite.nodes) - fault.hit
         while time.monotonic() < end:
             work.tick()
-            self._probes.look(well)
+            self._probes.poll(well)
             self.scene.client.spin(0.02)
         away = fault.leaves and self.scene.suite.simulation in fault.hit
         if away and fault.seconds >= TOLD:

@@ -58,7 +58,7 @@ class Probes:
         self._due = 0.0
         self._received = time.monotonic()
 
-    def look(self, processes: Iterable[str]) -> None:
+    def poll(self, processes: Iterable[str]) -> None:
         """Receive responses, and send a request to one more node of these processes when due."""
         now = time.monotonic()
         self._receive(now)

@@ -178,7 +178,7 @@ class GraspingArm:
             speed = float(np.abs(v[i]).max())
             reference = float(self.runner.controller.reference_position[far])
             pushes = grasp.pushing(pushing)
-            move.judge(float(q[far]), speed, PERIOD, pushing=pushes, reference=reference)
+            move.evaluate(float(q[far]), speed, PERIOD, pushing=pushes, reference=reference)
             if move.status is GripStatus.STALLED:
                 grasp.hold(float(q[i].mean()), move.goal - float(q[far]))
         load, certain = (float(np.linalg.norm(w[:3])) for w in (

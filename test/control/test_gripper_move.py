@@ -16,7 +16,7 @@ def close(goal, stop_at, speed=0.05, dt=0.01, seconds=20.0):
         free = position > stop_at
         position = max(position - speed * dt, stop_at)
         elapsed += dt
-        status = move.judge(position, -speed if free else 0.0, dt)
+        status = move.evaluate(position, -speed if free else 0.0, dt)
         if status is not GripStatus.MOVING:
             return status, elapsed
     return move.status, elapsed
@@ -38,7 +38,7 @@ def test_fingers_that_wait_for_their_reference_do_not_stall():
     move, reference = GripperMove(0.04, CONFIG), 0.0
     for _ in range(400):
         reference = min(reference + 0.05 * 0.004, 0.04)
-        status = move.judge(
+        status = move.evaluate(
             max(reference, 0.02), 0.05 * (reference > 0.02), 0.004, reference=reference
         )
     assert status is GripStatus.REACHED
@@ -47,7 +47,7 @@ def test_fingers_that_wait_for_their_reference_do_not_stall():
 def test_fingers_that_pause_at_each_measurement_do_not_stall():
     """A drive whose references are late stops after each of them."""
     move, position = GripperMove(0.01, CONFIG), 0.04
-    while (status := move.judge(position, 0.0, 0.05)) is GripStatus.MOVING:
+    while (status := move.evaluate(position, 0.0, 0.05)) is GripStatus.MOVING:
         position -= 0.0012
     assert status is GripStatus.REACHED
 
@@ -57,16 +57,16 @@ def test_fingers_blocked_at_or_before_their_reference_stall(reference):
     """A guard may hold the reference where the fingers are."""
     move = GripperMove(0.04, CONFIG)
     for _ in range(100):
-        status = move.judge(0.02, 0.0, 0.004, reference=reference)
+        status = move.evaluate(0.02, 0.0, 0.004, reference=reference)
     assert status is GripStatus.STALLED
 
 
 def test_creeping_for_ever_times_out():
     move = GripperMove(0.0, CONFIG)
     for _ in range(1100):
-        status = move.judge(0.03, 0.01, 0.01)
+        status = move.evaluate(0.03, 0.01, 0.01)
     assert status is GripStatus.TIMED_OUT
-    assert move.judge(0.0, 0.0, 0.01) is GripStatus.TIMED_OUT
+    assert move.evaluate(0.0, 0.0, 0.01) is GripStatus.TIMED_OUT
 
 
 @pytest.mark.parametrize(("goal", "text"), [(0.2, "position"), (float("nan"), "position")])

@@ -81,7 +81,7 @@ def test_time_to_rest_is_that_of_the_last_motion():
     for i in range(40):
         now = 10.0 + 0.01 * i
         # Zero velocity for one sample of an oscillation.
-        timer.look(now, still=i == 5 or i >= 20)
+        timer.update(now, still=i == 5 or i >= 20)
     assert timer.seconds == pytest.approx(0.2)
     assert not timer.waiting
 
@@ -90,7 +90,7 @@ def test_a_lost_robot_is_not_at_rest():
     timer = RestTimer()
     timer.start(0.0)
     for i in range(100):
-        timer.look(0.01 * i, still=True, fault="no state")
+        timer.update(0.01 * i, still=True, fault="no state")
     assert timer.waiting
     assert timer.fault == "no state"
 
@@ -99,7 +99,7 @@ def test_time_that_is_set_back_gives_no_negative_time():
     timer = RestTimer()
     timer.start(100.0)
     for i in range(50):
-        timer.look(0.01 * i, still=i > 10)
+        timer.update(0.01 * i, still=i > 10)
     assert timer.seconds == pytest.approx(0.11)
 
 

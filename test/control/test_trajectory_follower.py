@@ -35,7 +35,7 @@ def run(follow, measure, dt=0.01, limit=1000):
         sample = follow.advance(dt)
         if sample is not None:
             position, velocity = measure(sample, follow.time)
-            follow.judge(sample, position, velocity, dt)
+            follow.evaluate(sample, position, velocity, dt)
         if follow.status.ended:
             return follow.status
     return follow.status

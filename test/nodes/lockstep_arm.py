@@ -169,7 +169,7 @@ class LockstepArm:
             effort_to_goal = effort[self._f] * np.sign(self._move.goal - q[self._f])
             command = float(self.runner.controller.reference_position[far])
             pushing = bool(effort_to_goal.min() > 0.5 * GRIP)
-            self._move.judge(float(q[far]), float(np.abs(v[self._f]).max()), PERIOD,
+            self._move.evaluate(float(q[far]), float(np.abs(v[self._f]).max()), PERIOD,
                              pushing=pushing, reference=command)  # fmt: skip
         reference = self.runner.step(PERIOD, q, v, residual=residual, effort=effort)
         bounds = self.runner.effort_bounds

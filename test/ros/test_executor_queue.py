@@ -18,9 +18,9 @@ def test_a_job_that_runs_the_others_does_not_recurse(ros):
         done.append(1)
 
     for _ in range(5000):
-        jobs.ask(job)
-    jobs.ask(lambda: 1 / 0)
-    jobs.ask(job)
+        jobs.submit(job)
+    jobs.submit(lambda: 1 / 0)
+    jobs.submit(job)
     jobs.run()
     assert len(done) == 5001
     jobs.destroy()

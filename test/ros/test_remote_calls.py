@@ -51,20 +51,20 @@ def outcome(executor, call):
 
 def test_a_response_is_returned(pair):
     calls, executor = pair
-    answer = outcome(executor, calls.ask("works", Trigger.Request(), LIMIT))
+    answer = outcome(executor, calls.call("works", Trigger.Request(), LIMIT))
     assert isinstance(answer, Trigger.Response)
 
 
 def test_no_response_in_time(pair):
     calls, executor = pair
-    assert isinstance(outcome(executor, calls.ask("silent", Trigger.Request())), NoAnswer)
+    assert isinstance(outcome(executor, calls.call("silent", Trigger.Request())), NoAnswer)
 
 
 def test_a_cleanup_ends_calls_under_way_and_later_ones(pair):
     calls, executor = pair
-    task = executor.create_task(answer_of(calls.ask("silent", Trigger.Request(), LIMIT)))
+    task = executor.create_task(answer_of(calls.call("silent", Trigger.Request(), LIMIT)))
     executor.spin_once(timeout_sec=1.0)
     calls.destroy()
     executor.spin_until_future_complete(task, LIMIT)
     assert isinstance(task.result(), NoAnswer)
-    assert isinstance(outcome(executor, calls.ask("works", Trigger.Request())), NoAnswer)
+    assert isinstance(outcome(executor, calls.call("works", Trigger.Request())), NoAnswer)

@@ -253,12 +253,12 @@ class CartesianImpedance:
         damper = (D + extra * np.eye(6)) @ (self._filter.twist - state.twist)
         self._passivity.note(spring.wrench - D @ state.twist, spring.stored or 0.0, state.twist)
         wrench = spring.wrench + damper + self._push(external, axes, dt)
-        wanted = state.J.T @ wrench + state.nullspace @ self._posture_efforts(state)
-        wanted += self._limit_efforts(state) + state.bias
+        desired = state.J.T @ wrench + state.nullspace @ self._posture_efforts(state)
+        desired += self._limit_efforts(state) + state.bias
         self.status = ImpedanceStatus(
             self._filter.pose, state.X_BT, spring.error, wrench, external, self._passivity.energy
         )
-        return self._limited_efforts(wanted, dt)
+        return self._limited_efforts(desired, dt)
 
     # ---- internals
 
@@ -336,18 +336,18 @@ class CartesianImpedance:
         forced = self._forced
         if not forced.any():  # the settings may have changed
             return _limited(self._wrench, s.max_force, s.max_torque)[0]
-        wanted, exerted = axes.T @ self._wrench, -(axes.T @ external)
-        touching = forced & (np.abs(exerted) > IN_CONTACT * np.abs(wanted)) & (wanted != 0.0)
+        desired, exerted = axes.T @ self._wrench, -(axes.T @ external)
+        touching = forced & (np.abs(exerted) > IN_CONTACT * np.abs(desired)) & (desired != 0.0)
         # Without contact the integral decays; otherwise it could prevent a new contact.
-        error = np.where(touching, wanted - exerted, -self._pushed)
-        bound = np.abs(wanted)
+        error = np.where(touching, desired - exerted, -self._pushed)
+        bound = np.abs(desired)
         self._pushed = (self._pushed + s.force_gain * dt * error).clip(-bound, bound)
         self._pushed[~forced] = 0.0
-        return _limited(axes @ (wanted + self._pushed), s.max_force, s.max_torque)[0]
+        return _limited(axes @ (desired + self._pushed), s.max_force, s.max_torque)[0]
 
-    def _limited_efforts(self, wanted: Array, dt: float) -> Array:
+    def _limited_efforts(self, desired: Array, dt: float) -> Array:
         bound = self.limits.effort
-        tau = wanted.clip(-bound, bound)
+        tau = desired.clip(-bound, bound)
         if self._last is not None:
             step = self.settings.max_effort_rate * dt
             tau = tau.clip(self._last - step, self._last + step)

@@ -75,8 +75,8 @@ def _next_velocity(away: Array, v: Array, max_v: float, max_a: float, dt: float)
         return away / dt
     half = 0.5 * max_a * dt
     speed = min(max_v, math.sqrt(half * half + 2.0 * max_a * distance) - half, distance / dt)
-    wanted = away * (speed / distance) if distance > 0.0 else np.zeros(3)
-    change = wanted - v
+    desired = away * (speed / distance) if distance > 0.0 else np.zeros(3)
+    change = desired - v
     size = math.sqrt(change @ change)
     if size > max_a * dt:
         change *= max_a * dt / size

@@ -126,8 +126,8 @@ class DynamixelDriver(RobotDriver):
 
     def enable(self, position: Array) -> None:
         """Set the goals to a position [rad or m], then switch the torque on."""
-        wanted = self._counts(position)
-        check_first_goals(self.joint_names, RADIANS * wanted, RADIANS * self._clipped(wanted))
+        desired = self._counts(position)
+        check_first_goals(self.joint_names, RADIANS * desired, RADIANS * self._clipped(desired))
         self._bus.write_all(BUS_WATCHDOG, dict.fromkeys(self._servos, b"\x00"))
         self._bus.write_all(PROFILE, dict.fromkeys(self._servos, bytes(8)))
         self._write_goals(position)

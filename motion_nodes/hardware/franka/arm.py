@@ -62,8 +62,8 @@ class FrankaArm:
     @property
     def realtime(self) -> bool:
         """Whether real-time scheduling is required."""
-        wanted = self._settings.realtime
-        return wanted == "enforce" or (wanted == "auto" and has_realtime_kernel())
+        requested = self._settings.realtime
+        return requested == "enforce" or (requested == "auto" and has_realtime_kernel())
 
     def open(self) -> None:
         """Connect.

@@ -130,18 +130,18 @@ class FrankaHand:
         if self._motion is not None and self._motion.is_alive():
             return
         with self._lock:
-            wanted = self._commanded
-            if wanted is None or self._unchanged <= REST:
+            desired = self._commanded
+            if desired is None or self._unchanged <= REST:
                 return
             before = self.width if self._sent is None else self._sent
-            if abs(wanted - before) <= STEP:
+            if abs(desired - before) <= STEP:
                 return
-            if abs(wanted - self.width) <= STEP:
-                self._sent = wanted  # at the target; a motion would release a held object
+            if abs(desired - self.width) <= STEP:
+                self._sent = desired  # at the target; a motion would release a held object
                 return
             speed = min(max(self._speed, MIN_SPEED), self._max_speed)
-            self._sent, self._speed = wanted, 0.0
-        arguments = (gripper, wanted, speed, wanted < before)
+            self._sent, self._speed = desired, 0.0
+        arguments = (gripper, desired, speed, desired < before)
         self._motion = threading.Thread(target=self._move, args=arguments, daemon=True)
         self._motion.start()
 

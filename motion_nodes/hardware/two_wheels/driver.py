@@ -101,7 +101,7 @@ class TwoWheelsDriver(RobotDriver):
         end = time.monotonic() + BOOT_TIME
         while True:
             try:
-                self._ask("Q")
+                self._request("Q")
                 return
             except LinkLost:
                 raise
@@ -111,7 +111,7 @@ class TwoWheelsDriver(RobotDriver):
 
     def read(self) -> RobotReading:
         """Return the measured state; see :meth:`RobotDriver.read`."""
-        state = self._ask("Q")
+        state = self._request("Q")
         return RobotReading(
             self._scale * np.array(state.positions, dtype=np.float64),
             self._scale * np.array(state.velocities, dtype=np.float64),
@@ -121,32 +121,32 @@ class TwoWheelsDriver(RobotDriver):
 
     def enable(self, position: Array) -> None:
         """Enable the motors, at rest: the board may still have the last velocities."""
-        self._ask("W 0 0")
-        self._ask("E 1")
+        self._request("W 0 0")
+        self._request("E 1")
 
     def write(self, reference: StreamSample) -> None:
         """Send the velocities."""
         left, right = (round(float(v) / self._scale) for v in reference.velocity)
-        self._ask(f"W {left} {right}")
+        self._request(f"W {left} {right}")
 
     def disable(self) -> None:
         """Disable the motors; the wheels turn freely."""
-        self._ask("E 0")
+        self._request("E 0")
 
     def close(self) -> None:
         """Stop the wheels, and close the port."""
         with contextlib.suppress(DriverFault):  # The board's watchdog stops them, too.
-            self._ask("W 0 0")
+            self._request("W 0 0")
         self._port.close()
 
     def check(self) -> list[CheckResult]:
         """Check the board's watchdog: without commands the motors must be stopped."""
         time.sleep(0.3)
-        stopped = bool(self._ask("Q").flags & WATCHDOG)
+        stopped = bool(self._request("Q").flags & WATCHDOG)
         text = "stops the motors" if stopped else "did not act within 0.3 s without commands"
         return [CheckResult("watchdog of the board", stopped, text)]
 
-    def _ask(self, text: str) -> WheelState:
+    def _request(self, text: str) -> WheelState:
         self._port.discard_input()
         self._buffer.clear()
         self._port.write(line(text))

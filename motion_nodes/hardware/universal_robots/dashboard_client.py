@@ -23,7 +23,7 @@ class DashboardClient:
         self._link = link
         self._buffer = bytearray()
 
-    def ask(self, command: str) -> str:
+    def request(self, command: str) -> str:
         """Send a command and return its answer, one line.
 
         Raises:
@@ -47,7 +47,7 @@ class DashboardClient:
         Raises:
             DriverFault: another model.
         """
-        answer = self.ask("get robot model")
+        answer = self.request("get robot model")
         found = model_in(answer)
         # Controllers of the e-Series omit the letter; old versions do not support the command.
         if found and found.rstrip("E") != model.upper().rstrip("E"):
@@ -61,7 +61,7 @@ class DashboardClient:
         Raises:
             DriverFault: no answer.
         """
-        if self.ask("is in remote control").lower() != "false":
+        if self.request("is in remote control").lower() != "false":
             return ""
         return (
             "the robot is not in remote control: switch it over on the pendant (top right; "
@@ -74,7 +74,7 @@ class DashboardClient:
         Raises:
             DriverFault: no answer.
         """
-        self.ask("brake release")
+        self.request("brake release")
 
     def leave_protective_stop(self) -> None:
         """Acknowledge a protective stop, at least 5 s after it.
@@ -82,8 +82,8 @@ class DashboardClient:
         Raises:
             DriverFault: rejected by the controller, with its text.
         """
-        self.ask("close safety popup")
-        answer = self.ask("unlock protective stop")
+        self.request("close safety popup")
+        answer = self.request("unlock protective stop")
         if not answer.lower().startswith("protective stop releasing"):
             raise DriverFault(f"the controller does not leave the protective stop: {answer}")
 

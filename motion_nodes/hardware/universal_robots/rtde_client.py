@@ -46,12 +46,12 @@ class RtdeClient:
         self._buffer.clear()
         self._outputs = self._inputs = None
         self.message = ""
-        if self._ask(rtde.PROTOCOL_VERSION, struct.pack(">H", VERSION))[:1] != b"\x01":
+        if self._request(rtde.PROTOCOL_VERSION, struct.pack(">H", VERSION))[:1] != b"\x01":
             raise DriverFault(
                 f"the controller does not accept RTDE protocol {VERSION}; update it to PolyScope "
                 "3.10, 5.4 or later"
             )
-        answer = self._ask(rtde.CONTROLLER_VERSION)
+        answer = self._request(rtde.CONTROLLER_VERSION)
         if len(answer) < 16:
             raise DriverFault("the controller's answer about its version is unusable")
         self.controller_version = struct.unpack_from(">4I", answer)
@@ -76,13 +76,13 @@ class RtdeClient:
             except UnknownField:
                 self._outputs = self._setup_outputs(outputs, rate)
             payload = rtde.names_payload(inputs)
-            self._inputs = Recipe(inputs, self._ask(rtde.SETUP_INPUTS, payload))
+            self._inputs = Recipe(inputs, self._request(rtde.SETUP_INPUTS, payload))
         except UnknownField as error:
             raise DriverFault(
                 f"the controller does not have the RTDE field {error}; update it to PolyScope "
                 "3.10, 5.4 or later"
             ) from None
-        if self._ask(rtde.START)[:1] != b"\x01":
+        if self._request(rtde.START)[:1] != b"\x01":
             raise DriverFault("the controller does not start the RTDE data packages")
 
     def newest(self, timeout: float) -> Outputs | None:
@@ -129,7 +129,7 @@ class RtdeClient:
         """
         try:
             if self._inputs is not None:
-                self._ask(rtde.PAUSE, timeout=PAUSE_TIMEOUT)
+                self._request(rtde.PAUSE, timeout=PAUSE_TIMEOUT)
         except DriverFault:
             pass
         self._inputs = None
@@ -139,9 +139,9 @@ class RtdeClient:
 
     def _setup_outputs(self, names: Sequence[str], rate: float) -> Recipe:
         payload = struct.pack(">d", rate) + rtde.names_payload(names)
-        return Recipe(names, self._ask(rtde.SETUP_OUTPUTS, payload))
+        return Recipe(names, self._request(rtde.SETUP_OUTPUTS, payload))
 
-    def _ask(self, kind: int, payload: bytes = b"", timeout: float = ANSWER_TIMEOUT) -> bytes:
+    def _request(self, kind: int, payload: bytes = b"", timeout: float = ANSWER_TIMEOUT) -> bytes:
         self._link.write(rtde.package(kind, payload))
         end = time.monotonic() + timeout
         while True:

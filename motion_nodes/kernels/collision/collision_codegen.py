@@ -191,17 +191,17 @@ def _body_hits(lanes: Lanes) -> str:
     # NaN cannot occur here.
     ends = [(x.smallest(), x.largest()) for x in (bound.load(axis * n, n) for axis in range(3))]
     widest = IrValue(flow, "float", "0.0")
-    for least, greatest in ends:
-        widest = (greatest - least).larger(widest)
+    for lowest, highest in ends:
+        widest = (highest - lowest).larger(widest)
     far = widest > radius * _FAR_APART
     alone = far & (flow.table.whole("leaf_count") > _LARGE_WORLD)
     with flow.loop(alone.choose(n, flow.whole(1)), hits=flow.whole(0)) as turn:
         low: list[IrValue] = []
         high: list[IrValue] = []
-        for axis, (least, greatest) in enumerate(ends):
+        for axis, (lowest, highest) in enumerate(ends):
             x = bound.load(turn.index + axis * n)
-            low.append((alone.choose(x, least) - radius).splat(n))
-            high.append((alone.choose(x, greatest) + radius).splat(n))
+            low.append((alone.choose(x, lowest) - radius).splat(n))
+            high.append((alone.choose(x, highest) + radius).splat(n))
         # Skip lanes that are known to be in collision.
         known = alone & ((turn["hits"] >> turn.index) & 1).differs(0)
         with flow.when(~known, hits=turn["hits"]) as test:

@@ -207,11 +207,11 @@ class _Rollout:
         rate = joint["rate"]
         with flow.loop(self._joints, share=flow.constant(1.0)) as joint:
             v = self._get("qd", joint.index)
-            wanted = tracking_law.acceleration(
+            desired = tracking_law.acceleration(
                 rate, self._get("target", joint.index), v, w["response"]
             )
-            self._put("target", joint.index, wanted)
-            excess = wanted.size() / self._joint(joint.index, "acceleration")
+            self._put("target", joint.index, desired)
+            excess = desired.size() / self._joint(joint.index, "acceleration")
             joint["share"] = excess.larger(joint["share"])
         scale = flow.constant(1.0) / joint["share"]
         with flow.loop(self._joints, cost=flow.constant(0.0)) as joint:

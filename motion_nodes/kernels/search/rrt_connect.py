@@ -138,11 +138,11 @@ def plant(table: NDArray[np.int64], random_seed: int) -> bool:
     counts[:] = 0
     rrt_samples.begin(samples, random_seed)
     for d in range(nodes.shape[2]):
-        least = greatest = nodes[START, 0, d]
+        lowest = highest = nodes[START, 0, d]
         for goal in range(trees.sizes[GOAL]):
-            least = min(least, nodes[GOAL, goal, d])
-            greatest = max(greatest, nodes[GOAL, goal, d])
-        rrt_samples.draw_near(samples, d, least, greatest)
+            lowest = min(lowest, nodes[GOAL, goal, d])
+            highest = max(highest, nodes[GOAL, goal, d])
+        rrt_samples.draw_near(samples, d, lowest, highest)
     for tree in range(2):
         for root in range(trees.sizes[tree]):
             for d in range(nodes.shape[2]):
@@ -186,14 +186,14 @@ def search(table: NDArray[np.int64], budget: int) -> int:
         side = _side(trees, counts)
         counts[ITERATIONS] += 1
         node = _explore(checker, space, trees, rules, samples, counts, side, work)
-        wanted = counts[ITERATIONS] * (1.0 - rules.exploration)
-        due = counts[CONNECTIONS] * rules.exploration < wanted
+        desired = counts[ITERATIONS] * (1.0 - rules.exploration)
+        due = counts[CONNECTIONS] * rules.exploration < desired
         # If no connection is due, one is tried only within an edge length.
         gap = math.inf if due else rules.longest
         if node >= 0 and _connect(checker, space, trees, rules, counts, side, node, gap, work):
             return _joined(space, trees, counts, found)
         for _ in range(MOST_CONNECTIONS):
-            if rules.exploration >= 0.5 or counts[CONNECTIONS] * rules.exploration >= wanted:
+            if rules.exploration >= 0.5 or counts[CONNECTIONS] * rules.exploration >= desired:
                 break
             node = counts[CONNECTIONS] * 40503 % trees.sizes[side]
             if _connect(checker, space, trees, rules, counts, side, node, math.inf, work):

@@ -95,7 +95,7 @@ def grown(index: Index) -> Index:
 
 
 @inlined
-def ask(index: Index, q: Array, weights: Array) -> None:
+def query(index: Index, q: Array, weights: Array) -> None:
     """Set the point of the next query or insertion: q of shape (n,), unscaled."""
     for d in range(q.shape[0]):
         x, turn = q[d] * weights[d], np.float64(index.period[d])

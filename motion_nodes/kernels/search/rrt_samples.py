@@ -80,13 +80,13 @@ def begin(samples: Samples, random_seed: int) -> None:
 
 
 @inlined
-def draw_near(samples: Samples, d: int, least: float, greatest: float) -> None:
+def draw_near(samples: Samples, d: int, lowest: float, highest: float) -> None:
     """Set the box of a joint from its min and max position [rad or m] in start and goals."""
     low, width = samples.lower[0, d], samples.width[0, d]
     room = samples.margin * width
-    near = max(low, least - room)
+    near = max(low, lowest - room)
     samples.lower[1, d] = near
-    samples.width[1, d] = max(min(low + width, greatest + room) - near, 0.0)
+    samples.width[1, d] = max(min(low + width, highest + room) - near, 0.0)
 
 
 @inlined

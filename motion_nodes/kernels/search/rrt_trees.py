@@ -107,7 +107,7 @@ def add(space: ConnectSpace, trees: Trees, tree: int, q: Array, parent: int) -> 
         trees.nodes[tree, node, d] = q[d]
     trees.parents[tree, node] = parent
     trees.reach[tree, node] = math.inf
-    rrt_nearest.ask(trees.places, q, space.weights)
+    rrt_nearest.query(trees.places, q, space.weights)
     rrt_nearest.insert(trees.places, tree, node)
     return node
 
@@ -120,14 +120,14 @@ def index_roots(space: ConnectSpace, trees: Trees) -> None:
         for node in range(trees.sizes[tree]):
             trees.parents[tree, node] = NO_PARENT
             trees.reach[tree, node] = math.inf
-            rrt_nearest.ask(trees.places, trees.nodes[tree, node], space.weights)
+            rrt_nearest.query(trees.places, trees.nodes[tree, node], space.weights)
             rrt_nearest.insert(trees.places, tree, node)
 
 
 @inlined
 def nearest(space: ConnectSpace, trees: Trees, tree: int, q: Array) -> tuple[int, float]:
     """Return the node closest to a configuration and its distance [weighted rad or m]."""
-    rrt_nearest.ask(trees.places, q, space.weights)
+    rrt_nearest.query(trees.places, q, space.weights)
     return rrt_nearest.nearest(trees.places, tree)
 
 

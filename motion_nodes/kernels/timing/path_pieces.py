@@ -227,7 +227,7 @@ def path_states(
     piece: IndexArray,
     times: Array,
     clock: Array,
-    wanted: Array,
+    desired: Array,
     out: Array,
 ) -> None:
     """Write positions, velocities, accelerations and jerks of a timed path.
@@ -238,19 +238,19 @@ def path_states(
         piece: piece of the path of each interval, shape (N,).
         times: bounds of the intervals [s], shape (N + 1,).
         clock: as for :func:`limit_use`, shape (N, 6).
-        wanted: times to evaluate, in any order [s], shape (k,); at rest outside the motion.
+        desired: times to evaluate, in any order [s], shape (k,); at rest outside the motion.
         out: result [rad or m, and their time derivatives], shape (4, k, n).
     """
     n, last = coefficients.shape[2], len(piece) - 1
     d0, d1, d2, d3 = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     i = 0
-    for k in range(len(wanted)):
-        t = min(max(wanted[k], times[0]), times[last + 1])
+    for k in range(len(desired)):
+        t = min(max(desired[k], times[0]), times[last + 1])
         if not (times[i] <= t and (i == last or t < times[i + 1])):
             i = min(max(np.searchsorted(times, t, side="right") - 1, 0), last)
         s, speed, rise, jolt = ticks(clock, i, t - times[i])
         slopes(coefficients, piece[i], s - breaks[piece[i]], d0, d1, d2, d3)
-        moving = 1.0 if times[0] <= wanted[k] <= times[last + 1] else 0.0
+        moving = 1.0 if times[0] <= desired[k] <= times[last + 1] else 0.0
         square, cube, mixed = speed * speed, speed**3, 3.0 * speed * rise
         for j in range(n):
             out[0, k, j] = d0[j]

@@ -146,8 +146,8 @@ class FrankaCell(MujocoTask):
         targets[:, :_ARM] += self.scale * actions[:, :_ARM]
         if self.action_size > _ARM:
             fingers = self.positions(state)[:, _ARM:]
-            wanted = np.where(actions[:, _ARM:] >= 0.0, OPEN, 0.0)
-            targets[:, _ARM:] = fingers + np.clip(wanted - fingers, -_AHEAD, _AHEAD)
+            desired = np.where(actions[:, _ARM:] >= 0.0, OPEN, 0.0)
+            targets[:, _ARM:] = fingers + np.clip(desired - fingers, -_AHEAD, _AHEAD)
         targets = np.clip(targets, self.lower, self.upper)
         control = np.zeros((len(actions), self.model.nu))
         # The suite's drive law: force = ctrl - stiffness q - damping v.

@@ -193,8 +193,8 @@ def pieces_of(entry: TaskSpaceEntry, where: str = "path") -> list[tuple[str, obj
         kind = _one_of(piece, where, f"pieces[{i}]")
         content = getattr(piece, kind)
         if isinstance(content, TangentArcEntry | ThreePointArcEntry):
-            wanted = content.orientation == "target"
-            if wanted != (content.quat_xyzw is not None):
+            required = content.orientation == "target"
+            if required != (content.quat_xyzw is not None):
                 raise InvalidDescription(
                     f"{where}: pieces[{i}].{kind}: quat_xyzw is required for, and only allowed "
                     "for, orientation: target",

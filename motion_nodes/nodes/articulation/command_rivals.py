@@ -41,7 +41,7 @@ class CommandRivals:
         self._at = -np.inf
         self._text = ""
 
-    def look(self, sent: Container[int]) -> str:
+    def check(self, sent: Container[int]) -> str:
         """Return which joint another publisher commands, or nothing; called in the loop.
 
         Args:

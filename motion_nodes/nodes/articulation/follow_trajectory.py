@@ -104,7 +104,7 @@ class FollowTrajectoryServer(LoopActionServer[_Execution]):
         names = execution.run.follower.joint_names
         message = FollowJointTrajectory.Feedback(joint_names=list(names))
         set_stamp(message, self._host.node.now_ns())
-        position, velocity = now.wanted.position, now.wanted.velocity
+        position, velocity = now.desired.position, now.desired.velocity
         _fill(message.desired, position, velocity, now.time)
         _fill(message.actual, now.position, now.velocity, now.time)
         _fill(message.error, position - now.position, velocity - now.velocity, now.time)

@@ -142,18 +142,20 @@ class GripperServer(LoopActionServer[_Grip]):
         for grip in self._works:
             if not grip.ended:
                 grip.move.wait(missed)
-                self._judge(grip, q, v, tau, dt)
+                self._evaluate(grip, q, v, tau, dt)
         if self._newest is not None:
             self._watch.update(position, self._newest.pushing(q, tau), dt)
 
-    def _judge(self, grip: _Grip, q: Array, v: Array, effort: Array, dt: float) -> None:
+    def _evaluate(self, grip: _Grip, q: Array, v: Array, effort: Array, dt: float) -> None:
         move, grasp = grip.move, grip.grasp
         farthest = int(np.argmax(np.abs(q - move.goal)))
         grip.position, grip.effort = float(q[farthest]), grip.pushing(q, effort)
         before, speed = move.status, float(v[int(np.argmax(np.abs(v)))])
         reference = self._host.runner.controller.reference_position[self.indices]
         pushing = grasp.pushing(grip.effort)
-        move.judge(grip.position, speed, dt, pushing=pushing, reference=float(reference[farthest]))
+        move.evaluate(
+            grip.position, speed, dt, pushing=pushing, reference=float(reference[farthest])
+        )
         # An object that is not centred holds the fingers at different positions.
         behind = bool((np.sign(move.goal - q) * (q - reference) > 0.0).any())
         if grip.bounds is not None and not (behind and move.status is GripStatus.MOVING):

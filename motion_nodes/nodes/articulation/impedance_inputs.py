@@ -50,7 +50,7 @@ LABELS = {
 """Labels of the states of a managed node."""
 MAX_POSES = 1000
 """Max number of poses of a trajectory: they are read in the control loop."""
-LOOK_PERIOD = 0.0075
+POLL_PERIOD = 0.0075
 """[s] Min wall time between two polls without an active law."""
 Parse = Callable[[Any], Any]
 """Returns the validated value of a message; raises MotionError for an invalid one."""
@@ -124,7 +124,7 @@ class ImpedanceInputs:
             at_once: regardless of the time since the last call.
         """
         wall = time.monotonic()
-        due = at_once or wall - self._taken_at >= LOOK_PERIOD
+        due = at_once or wall - self._taken_at >= POLL_PERIOD
         if not due and self._host.runner.compliance.law is None:
             return
         self._taken_at = wall

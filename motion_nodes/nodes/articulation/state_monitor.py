@@ -62,7 +62,7 @@ class StateMonitor:
         state, before = self._state, self.fault
         if fresh:
             self._frozen.measure(state.position, state.velocity, state.effort, state.updated)
-        self.fault = self._rivals.look(sent)
+        self.fault = self._rivals.check(sent)
         if self.frozen:
             names = ", ".join(state.joint_names[i] for i in self._frozen.joints)
             self.fault = f"joint_states are frozen: {names} did not change in a motion"

@@ -130,7 +130,7 @@ class SurfaceGripperTopics:
     def tick(self) -> None:
         """Publish changes; in the loop."""
         if self._server is not None:
-            self._server.look()
+            self._server.poll()
         run = self._run
         reason = "" if run.state is GripState.CLOSING else run.reason
         now = (run.state, run.gripped, reason)

@@ -135,7 +135,7 @@ class ActionLink:
                 future = self._validity.call_async(request)
                 future.add_done_callback(lambda done, i=index: note(i, done))
 
-        self._jobs.ask(send)
+        self._jobs.submit(send)
         end = time.monotonic() + timeout
         while len(answers) < len(requests):
             if time.monotonic() > end:

@@ -60,7 +60,7 @@ class Target:
         self._number, self._sent = 0, -float("inf")
         self._echoed = 0
 
-    def look(self, now: float) -> Echo | None:
+    def poll(self, now: float) -> Echo | None:
         """Check for an echo and send the next ping; None before the first echo.
 
         A ping counts as answered once its echo has arrived and the middleware of the other process
@@ -107,10 +107,10 @@ class Probe:
         except (ValueError, TypeError, KeyError) as error:
             print(f"supervisor: line ignored: {error!r}", file=sys.stderr, flush=True)
 
-    def look(self, now: float) -> None:
+    def poll(self, now: float) -> None:
         """Ping all, and report to the supervisor."""
         for target in self._targets.values():
-            echo = target.look(now)
+            echo = target.poll(now)
             if echo is not None:
                 report(echo)
         report(Beat(os.getpid()))
@@ -155,7 +155,7 @@ def run(probe: Probe, control: int) -> None:
                 probe.obey(line, now)
         if wall >= due:
             due = wall + PERIOD
-            probe.look(now)
+            probe.poll(now)
 
 
 def main() -> None:

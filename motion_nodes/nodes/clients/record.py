@@ -43,7 +43,7 @@ def record(
         reported: set[str] = set()
         began = discovered = time.monotonic()
         end = began + seconds
-        recorder.look_around()
+        recorder.discover()
         while not signals.STOP.is_set():
             now = time.monotonic()
             if seconds and not any(recorder.counts.values()):
@@ -52,7 +52,7 @@ def record(
                 break
             if now - discovered >= _DISCOVERY_PERIOD:
                 discovered = now
-                recorder.look_around()
+                recorder.discover()
             for topic in sorted({*recorder.counts, *recorder.skipped} - reported):
                 reason = recorder.skipped.get(topic)
                 report(f"{topic}: not recorded: {reason}" if reason else f"{topic}")

@@ -131,7 +131,7 @@ def _poll(latch: StopLatch, timeout: float) -> Iterator[None]:
     """Poll the latch until the timeout; yields after the discovery time."""
     began = time.monotonic()
     while not signals.STOP.wait(POLL_PERIOD):
-        latch.look()
+        latch.poll()
         elapsed = time.monotonic() - began
         if elapsed >= min(DISCOVERY_TIME, timeout):
             yield

@@ -105,7 +105,7 @@ def show_drawer(client: DrawerClient, findings: DemoFindings) -> None:
     findings.check(
         not problem and client.opening > OPEN,
         f"drawer opened by {100.0 * client.opening:.0f} cm in {client.now - begin:.1f} s "
-        f"({problem or client.mode}); more than {100.0 * OPEN:.0f} cm are wanted",
+        f"({problem or client.mode}); more than {100.0 * OPEN:.0f} cm are required",
     )
     # The policy keeps the drawer open; there is nothing to repeat.
     client.guests.add("arm")

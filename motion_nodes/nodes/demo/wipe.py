@@ -79,8 +79,8 @@ def _play(findings: DemoFindings, viewer: BrowserViewer | None, output: Path) ->
     mean, within = float(stroke.forces.mean()), stroke.within(BOUND)
     findings.check(cell.held, "the cup held the sponge")
     findings.check(
-        abs(mean - stroke.wanted) <= _MEAN * stroke.wanted,
-        f"{mean:.2f} N on average; desired {stroke.wanted:g} N",
+        abs(mean - stroke.desired) <= _MEAN * stroke.desired,
+        f"{mean:.2f} N on average; desired {stroke.desired:g} N",
     )
     findings.check(
         within >= WITHIN,
@@ -108,12 +108,12 @@ def plot(stroke: WipedStroke, cell: WipingCell) -> str:
     """
     places = 100.0 * stroke.places
     ends = (float(places.min()), float(places.max()))
-    top = max(1.5 * stroke.wanted, 1.05 * float(stroke.forces.max()))
+    top = max(1.5 * stroke.desired, 1.05 * float(stroke.forces.max()))
     force = Axes(0.0, 34.0, 900.0, 300.0, "vertical force of the contacts [N]", ends, (0.0, top))
     force.curve(places, stroke.estimated, COLOURS[1], width=0.8)
     force.curve(places, stroke.forces, COLOURS[0])
     for share in (-BOUND, 0.0, BOUND):
-        force.level((1.0 + share) * stroke.wanted, "#c00000" if share else "#27313b")
+        force.level((1.0 + share) * stroke.desired, "#c00000" if share else "#27313b")
     heights = np.array([1e3 * cell.config.height(y + cell.place[1]) for y in stroke.places])
     low, high = float(heights.min()) - 2.0, float(heights.max()) + 2.0
     table = Axes(0.0, 340.0, 900.0, 160.0, "height of the table [mm]", ends, (low, high),
@@ -121,7 +121,7 @@ def plot(stroke: WipedStroke, cell: WipingCell) -> str:
     table.curve(places, heights, COLOURS[7])
     head = text(
         62.0, 22.0,
-        f"Wiping with {stroke.wanted:g} N at {cell.config.speed:g} m/s: contacts (blue), estimate "
+        f"Wiping with {stroke.desired:g} N at {cell.config.speed:g} m/s: contacts (blue), estimate "
         f"of the controller (orange), +-{100 * BOUND:.0f} % (red)", size=13,
     )  # fmt: skip
     return page(900.0, 510.0, [head, force.svg(), table.svg()])

@@ -102,7 +102,7 @@ class _Navigation:
     canceled: bool = False
 
     @property
-    def goes_on(self) -> bool:
+    def continues(self) -> bool:
         """Whether a pose was reached that is not the last one."""
         task = self.task
         arrived = task is not None and task.ended and task.ending is MotionResult.SUCCEEDED
@@ -218,7 +218,7 @@ class NavigationServer(LoopActionServer[_Navigation]):
         """Continue to the next pose of goals that have one, and send the results of others."""
         for navigation in list(self._works):
             task = navigation.task
-            if task is None or not navigation.goes_on:
+            if task is None or not navigation.continues:
                 continue
             if navigation.canceled:
                 self._end_canceled(navigation)
@@ -264,7 +264,7 @@ class NavigationServer(LoopActionServer[_Navigation]):
             return
         if task is not None and goal.kind in BEHAVIORS:
             fill_seconds(goal.result.total_elapsed_time, task.time)
-        if task is not None and task.ended and not navigation.goes_on:
+        if task is not None and task.ended and not navigation.continues:
             outcome = OUTCOMES.get(task.ending, ActionOutcome.ABORTED)
             if outcome is ActionOutcome.ABORTED:
                 self._miss(navigation, CODES[task.ending])
@@ -315,4 +315,4 @@ class NavigationServer(LoopActionServer[_Navigation]):
             code = getattr(codes, BEHAVIOR_CODES.get(code, "UNKNOWN"), codes.UNKNOWN)
         goal.result.error_code, goal.result.error_msg = code, text
         goal.finish(outcome, goal.result)
-        self._jobs.ask(self.finish)
+        self._jobs.submit(self.finish)

@@ -82,14 +82,14 @@ class Escape:
         """Send a goal to the planner."""
         attempt = self._attempt = _Attempt()
         self.count += 1
-        self._jobs.ask(lambda: self._send(attempt, goal))
+        self._jobs.submit(lambda: self._send(attempt, goal))
 
     def cancel(self) -> None:
         """Cancel the goal without waiting for its result."""
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             attempt.cancelled = True
-            self._jobs.ask(lambda: _cancel(attempt))
+            self._jobs.submit(lambda: _cancel(attempt))
 
     def _result(self, attempt: _Attempt) -> str | None:
         """Return why an escape failed, empty if it succeeded, None while it is active."""

@@ -55,7 +55,7 @@ class RemoteAction:
         self._jobs, self.name, self._timeout = jobs, name, timeout
         self._client = action_client(node, kind, name)
         self._handle: Any = None
-        self._wanted: list[Any] | None = None
+        self._desired: list[Any] | None = None
         """Replies to the newest goal; None once it is canceled. In the executor."""
 
     def execute(self, goal: Any) -> Work:
@@ -73,7 +73,7 @@ class RemoteAction:
             f"there is no action {self.name}; is its node active?",
             self._timeout,
         )
-        self._jobs.ask(lambda: self._send(goal, replies))
+        self._jobs.submit(lambda: self._send(goal, replies))
         try:
             yield from _until(lambda: bool(replies), f"no response of {self.name}", self._timeout)
         except SkillFailed:
@@ -96,7 +96,7 @@ class RemoteAction:
 
     def cancel(self) -> None:
         """Cancel the active goal, if any, or the one that is not accepted yet."""
-        self._jobs.ask(self._cancel)
+        self._jobs.submit(self._cancel)
 
     def destroy(self) -> None:
         """Destroy the client."""
@@ -108,7 +108,7 @@ class RemoteAction:
             if handle is None or not handle.accepted:
                 replies.append(None)
                 return
-            if self._wanted is not replies:
+            if self._desired is not replies:
                 handle.cancel_goal_async()
                 return
             self._handle = handle
@@ -117,11 +117,11 @@ class RemoteAction:
             )
             replies.append(handle)
 
-        self._wanted = replies
+        self._desired = replies
         self._client.send_goal_async(goal).add_done_callback(accepted)
 
     def _cancel(self) -> None:
-        handle, self._handle, self._wanted = self._handle, None, None
+        handle, self._handle, self._desired = self._handle, None, None
         if handle is not None:
             handle.cancel_goal_async()
 
@@ -142,7 +142,7 @@ class RemoteService:
         """
         replies: list[Any] = []
         yield from _until(self._client.service_is_ready, f"there is no service {self.name}")
-        self._jobs.ask(
+        self._jobs.submit(
             lambda: self._client.call_async(request).add_done_callback(
                 lambda done: replies.append(done.result())
             )
@@ -152,7 +152,7 @@ class RemoteService:
 
     def send(self, request: Any) -> None:
         """Send a request whose response is not needed."""
-        self._jobs.ask(lambda: self._client.call_async(request))
+        self._jobs.submit(lambda: self._client.call_async(request))
 
 
 def beside(compute: Callable[[], Any]) -> Work:

@@ -109,14 +109,14 @@ class TaskActionServer(LoopActionServer[TaskExecution]):
             goal.result.place_location = goal.request.place_locations[0]
         self._finish(goal, outcome, code, text)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Send feedback of each new skill or phase, and results; in the loop."""
         for execution in list(self._works):
             goal, text = execution.goal, execution.task.progress
             if text != execution.reported and goal.kind is not DummyBehavior:
                 execution.reported = text
                 goal.feedback(goal.feedback_type(state=text))
-        super().look()
+        super().poll()
 
     # ---- inside
 

@@ -137,9 +137,9 @@ class WatchedDisplays:
         except MotionError as error:
             self._faults[topic] = f"{topic}: {error}"
 
-    def _topics(self, wanted: str) -> list[str]:
+    def _topics(self, desired: str) -> list[str]:
         found = self._node.get_topic_names_and_types()
-        return [topic for topic, types in found if wanted in types]
+        return [topic for topic, types in found if desired in types]
 
 
 class _Selected:

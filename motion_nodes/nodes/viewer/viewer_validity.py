@@ -45,7 +45,7 @@ class WatchedValidity:
             GetStateValidity, under(namespace, SERVICE), qos_profile=qos.SERVICES
         )
         self._pending: tuple[GetStateValidity.Request, str] | None = None
-        self._asked = False
+        self._requested = False
         self._reported = ""
 
     def check(
@@ -74,7 +74,7 @@ class WatchedValidity:
         request = GetStateValidity.Request()
         request.robot_state.joint_state.name = list(names)
         request.robot_state.joint_state.position = values.tolist()
-        self._jobs.ask(lambda: self._ask(viewer, request, finding))
+        self._jobs.submit(lambda: self._request(viewer, request, finding))
 
     def check_carried(self, viewer: BrowserViewer, name: str, q: Array) -> None:
         """Notify the page if the robot is in collision with an object that it carries from now on.
@@ -84,28 +84,30 @@ class WatchedValidity:
             name: of the attached object.
             q: measured positions of all joints, shape (n,); NaN: unknown.
         """
-        self._jobs.ask(lambda: setattr(self, "_reported", ""))
+        self._jobs.submit(lambda: setattr(self, "_reported", ""))
         self.check(viewer, {}, q, f"With '{name}' attached, {{bodies}} are in collision.")
 
     def destroy(self) -> None:
         """Destroy the client."""
         self._node.destroy_client(self._client)
 
-    def _ask(self, viewer: BrowserViewer, request: GetStateValidity.Request, finding: str) -> None:
-        if self._asked:
+    def _request(
+        self, viewer: BrowserViewer, request: GetStateValidity.Request, finding: str
+    ) -> None:
+        if self._requested:
             self._pending = request, finding
             return
         if not self._client.service_is_ready():
             return
-        self._asked = True
+        self._requested = True
 
         def answered(future: Any) -> None:
-            self._asked = False
+            self._requested = False
             if future.result() is not None:
                 self._report(viewer, future.result(), finding)
             following, self._pending = self._pending, None
             if following is not None:
-                self._ask(viewer, *following)
+                self._request(viewer, *following)
 
         self._client.call_async(request).add_done_callback(answered)
 

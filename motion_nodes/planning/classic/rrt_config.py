@@ -290,7 +290,7 @@ def _numbers(name: str, value: Any, count: int | None, above: float = -math.inf)
         numbers = np.array([math.nan])
     right = count is None or numbers.size == count
     if not (right and np.isfinite(numbers).all() and (numbers > above).all()):
-        wanted = "finite numbers" if count is None else f"{count} finite numbers (three pairs)"
+        required = "finite numbers" if count is None else f"{count} finite numbers (three pairs)"
         more = f" above {above:g}" if math.isfinite(above) else ""
-        raise InvalidConfig(f"{name} is {value!r}; it must hold {wanted}{more}.", field=name)
+        raise InvalidConfig(f"{name} is {value!r}; it must hold {required}{more}.", field=name)
     return [float(x) for x in numbers]

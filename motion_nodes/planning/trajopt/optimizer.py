@@ -76,8 +76,8 @@ class CurveOptimizer:
     def _minimized(
         self, P: Array, duration: float, number: int, give_up: Callable[[], bool]
     ) -> Array:
-        wanted = self._settings.clearance * _GROWTH**number
-        clearances = Clearances(self._checker, wanted, _BETWEEN * wanted)
+        desired = self._settings.clearance * _GROWTH**number
+        clearances = Clearances(self._checker, desired, _BETWEEN * desired)
         smooth = self._smoothness(duration)
         for weight in _WEIGHTS if number == 0 else (_WEIGHTS[-1] * 10.0**number,):
             P = self._descended(P, smooth, clearances, weight, give_up)

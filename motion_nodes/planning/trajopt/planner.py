@@ -189,5 +189,5 @@ def _equally_spaced(path: Array, scale: Array, count: int) -> Array:
     """Return points at equal distances along a path, measured relative to a scale, (count, n)."""
     steps = np.linalg.norm(np.diff(path, axis=0) / scale, axis=1)
     places = np.append(0.0, np.cumsum(steps))
-    wanted = np.linspace(0.0, places[-1], count)
-    return np.stack([np.interp(wanted, places, column) for column in path.T], axis=1)
+    desired = np.linspace(0.0, places[-1], count)
+    return np.stack([np.interp(desired, places, column) for column in path.T], axis=1)

@@ -79,11 +79,11 @@ class MoveClient:
         goal.request.max_acceleration_scaling_factor = acceleration_scaling
         goal.planning_options.plan_only = plan_only
         goal.planning_options.replan = True
-        self._jobs.ask(lambda: self._send(goal))
+        self._jobs.submit(lambda: self._send(goal))
 
     def stop(self) -> None:
         """Cancel the current goal, even before it is accepted."""
-        self._jobs.ask(self._cancel)
+        self._jobs.submit(self._cancel)
 
     def destroy(self) -> None:
         """Destroy the client."""

@@ -56,7 +56,7 @@ class RemoteCalls:
         """Return whether a connected service is available now."""
         return bool(self._clients[name].service_is_ready())
 
-    async def ask(self, name: str, request: Any, timeout: float | None = None) -> Any:
+    async def call(self, name: str, request: Any, timeout: float | None = None) -> Any:
         """Call a connected service and return its response.
 
         Args:

@@ -88,15 +88,15 @@ class TrajectoryClient:
     def send(self, message: JointTrajectory) -> SentTrajectory:
         """Send a trajectory, without waiting for its acceptance."""
         sent = SentTrajectory(message)
-        self._jobs.ask(lambda: self._send(sent))
+        self._jobs.submit(lambda: self._send(sent))
         return sent
 
     def cancel(self, sent: SentTrajectory) -> None:
         """Cancel a trajectory, even before it is accepted."""
         sent.cancel_requested = True
-        self._jobs.ask(lambda: self._cancel(sent))
+        self._jobs.submit(lambda: self._cancel(sent))
 
-    def look(self, sent: SentTrajectory) -> bool:
+    def poll(self, sent: SentTrajectory) -> bool:
         """Check timeouts, and return whether a trajectory has ended or timed out."""
         if sent.discovering:
             self._discover(sent)
@@ -116,7 +116,7 @@ class TrajectoryClient:
             sent.ended.set()
         elif self.ready:
             sent.discovering = False
-            self._jobs.ask(lambda: self._send(sent))
+            self._jobs.submit(lambda: self._send(sent))
         elif time.monotonic() - sent.last_reply > ANSWER_TIMEOUT:
             sent.lost = f"action {self.action} is not available; is the controller active?"
             sent.ended.set()

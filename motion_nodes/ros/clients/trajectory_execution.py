@@ -251,7 +251,7 @@ class TrajectoryExecution:
         """
         self._state.wait()
         # A cancelled trajectory may only start to move after its cancellation was requested.
-        while not all([self._client.look(sent) for sent in motion.preempted]):
+        while not all([self._client.poll(sent) for sent in motion.preempted]):
             motion.pause(MONITOR_PERIOD)
         begin = still_since = time.monotonic()
         needed = REST_TIME if begin - self._disturbed_at < DISTURBANCE else 0.0
@@ -323,7 +323,7 @@ class TrajectoryExecution:
                 self._disturbed_at = time.monotonic()
             return ExecutionResult(refusal.code, str(refusal), displaced=displaced)
         obstacle = ""
-        while not self._client.look(sent):
+        while not self._client.poll(sent):
             sent.ended.wait(MONITOR_PERIOD)
             if motion.stopped is StopCause.NODE:
                 # The executor, which would receive the result, is waiting for this thread.
@@ -352,7 +352,7 @@ class TrajectoryExecution:
         if previous.ended.is_set():
             return ""
         self._client.cancel(previous)
-        while motion.stopped is not StopCause.NODE and not self._client.look(previous):
+        while motion.stopped is not StopCause.NODE and not self._client.poll(previous):
             previous.ended.wait(MONITOR_PERIOD)
         return f"the changed motion was refused: {sent.text or sent.lost}"
 

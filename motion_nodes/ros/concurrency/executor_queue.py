@@ -28,7 +28,7 @@ class ExecutorQueue:
         # In its own callback group, which no awaiting service handler blocks.
         self._waiting = node.create_guard_condition(self.run, ReentrantCallbackGroup())
 
-    def ask(self, job: Job) -> None:
+    def submit(self, job: Job) -> None:
         """Submit a job; thread-safe."""
         self._jobs.append(job)
         self._waiting.trigger()

@@ -100,7 +100,7 @@ class FaultRecovery:
         """Start the recovery from a fault; thread-safe. The node must be halted already."""
         self.count += 1
         self.text = self.last = fault
-        self._jobs.ask(lambda: self._stand_down(fault))
+        self._jobs.submit(lambda: self._stand_down(fault))
 
     def settle(self) -> None:
         """Clear the fault: the node was activated."""
@@ -144,12 +144,12 @@ class FaultRecovery:
         self._after(pause, lambda: self._restart(fault))
 
     def _after(self, seconds: float, job: Any) -> None:
-        def ask() -> None:
+        def submit() -> None:
             # The node may have been destroyed meanwhile.
             with contextlib.suppress(InvalidHandle):
-                self._jobs.ask(job)
+                self._jobs.submit(job)
 
-        self._timer = threading.Timer(seconds, ask)
+        self._timer = threading.Timer(seconds, submit)
         self._timer.daemon = True
         self._timer.start()
 

@@ -51,7 +51,7 @@ class LeanExecutor(SingleThreadedExecutor):
         """Of ``_entities``, which only the waiting thread may release while it waits."""
         self._stale = True
         """Whether entities were created or destroyed since they were collected."""
-        self._looked = -float("inf")
+        self._checked_at = -float("inf")
         """When events were waited for, on ``time.monotonic()`` [s]."""
         super().__init__(context=context)
         self._known = hasattr(self, "_tasks") and hasattr(self, "_take_waitable")
@@ -185,12 +185,14 @@ class LeanExecutor(SingleThreadedExecutor):
             entities, self._waiting = self._entities, True
         try:
             now = time.monotonic()
-            look = now - self._looked >= EVENT_PERIOD
-            end = deadline if look else min(deadline or float("inf"), self._looked + EVENT_PERIOD)
-            if look:
-                self._looked = now
+            due = now - self._checked_at >= EVENT_PERIOD
+            end = (
+                deadline if due else min(deadline or float("inf"), self._checked_at + EVENT_PERIOD)
+            )
+            if due:
+                self._checked_at = now
             left = -1 if end is None else max(round(1e9 * (end - now)), 0)
-            entities.wait(self.can_execute, left, events=look)
+            entities.wait(self.can_execute, left, events=due)
             if self._is_shutdown:
                 raise ShutdownException
             if not self._context.ok():

@@ -89,11 +89,11 @@ class LoopActionServer(ABC, Generic[W]):
 
     # ---- called by the node
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Wake the executor if an execution has ended; called in the loop."""
         if self._works and not self._finishing and any(work.ended for work in self._works):
             self._finishing = True
-            self._jobs.ask(self.finish)
+            self._jobs.submit(self.finish)
 
     def finish(self) -> None:
         """Send the results of executions that have ended; in the executor."""
@@ -134,7 +134,7 @@ class LoopActionServer(ABC, Generic[W]):
         except Exception as error:
             self._node.fault_in("canceling a goal", error)
             return False
-        self._jobs.ask(self.finish)
+        self._jobs.submit(self.finish)
         return True
 
     def _end(self, work: W) -> None:

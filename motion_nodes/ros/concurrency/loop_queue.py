@@ -18,7 +18,7 @@ class LoopQueue:
         """Create an empty queue."""
         self._pending: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
 
-    def ask(self, job: Callable[[], T], timeout: float, *, keep: bool = False) -> T:
+    def call(self, job: Callable[[], T], timeout: float, *, keep: bool = False) -> T:
         """Call a function in the loop, and wait for its result.
 
         Args:

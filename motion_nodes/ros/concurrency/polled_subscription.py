@@ -159,11 +159,11 @@ class PolledSubscription(Generic[M]):
         """
         infos = self._node.get_publishers_info_by_topic(self.topic)
         every = all(i.qos_profile.reliability == ReliabilityPolicy.RELIABLE for i in infos)
-        wanted = ReliabilityPolicy.RELIABLE if every else ReliabilityPolicy.BEST_EFFORT
-        if infos and wanted != self._qos.reliability:
+        desired = ReliabilityPolicy.RELIABLE if every else ReliabilityPolicy.BEST_EFFORT
+        if infos and desired != self._qos.reliability:
             kind, topic = self._subscription.msg_type, self.topic
             self._node.destroy_subscription(self._subscription)
-            self._qos = QoSProfile(depth=self._qos.depth, reliability=wanted)
+            self._qos = QoSProfile(depth=self._qos.depth, reliability=desired)
             self._use(self._created(kind, topic))
 
     @property

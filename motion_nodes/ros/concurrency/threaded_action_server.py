@@ -62,7 +62,7 @@ class ActionGoal:
     def feedback(self, message: Any) -> None:
         """Publish feedback; ignored after the result, as in :meth:`publish`."""
         if not self.ended:
-            self._server.jobs.ask(lambda: self._server.send_feedback(self, message))
+            self._server.jobs.submit(lambda: self._server.send_feedback(self, message))
 
     def publish(self, message: Any) -> None:
         """Publish feedback; in the executor."""
@@ -73,7 +73,7 @@ class ActionGoal:
         """Send the result; only the first call has an effect."""
         if not self._ended.is_set():
             self._ended.set()
-            self._server.jobs.ask(lambda: self._server.answer(self, outcome, result))
+            self._server.jobs.submit(lambda: self._server.answer(self, outcome, result))
 
 
 class GoalServer:

@@ -94,7 +94,7 @@ class HeartbeatThread:
         self._node = quiet_node("supervised")
         executor.add_node(self._node)
         self._jobs = ExecutorQueue(self._node)
-        self._asked: float | None = None
+        self._requested_at: float | None = None
         self._next_job = time.monotonic()
         word = os.environ.get(ECHO_VARIABLE, "")
         self._pings: PolledSubscription[Any] | None = None
@@ -141,16 +141,16 @@ class HeartbeatThread:
         now = time.monotonic()
         if any(node.in_transition for node in self._nodes):
             # A configuration may compile kernels.
-            self._asked, self._next_job = None, now + EXECUTOR_PERIOD
-        elif self._asked is not None:
-            return round(now - self._asked, 3)
+            self._requested_at, self._next_job = None, now + EXECUTOR_PERIOD
+        elif self._requested_at is not None:
+            return round(now - self._requested_at, 3)
         elif now >= self._next_job:
-            self._asked, self._next_job = now, now + EXECUTOR_PERIOD
-            self._jobs.ask(self._served)
+            self._requested_at, self._next_job = now, now + EXECUTOR_PERIOD
+            self._jobs.submit(self._served)
         return 0.0
 
     def _served(self) -> None:
-        self._asked = None
+        self._requested_at = None
 
     def _echo(self) -> None:
         if self._pings is None:

@@ -103,8 +103,8 @@ class TwistInputs:
             # The depth of the queue bounds the work of a cycle.
             for message, number, sent in topic.traced():
                 self.senders.received(topic.topic, number, now)
-                goes_on = self.goes_on(topic, sent, timeout)
-                refused = refusal or goes_on
+                continues = self.continues(topic, sent, timeout)
+                refused = refusal or continues
                 if refused:
                     self._node.warn("refused", f"command refused: {refused}")
                     continue
@@ -115,7 +115,7 @@ class TwistInputs:
                     commands.append((Twist2(t.linear.x, t.linear.y, t.angular.z), given))
         return sorted(commands, key=lambda command: command[1])
 
-    def goes_on(self, topic: PolledSubscription[Any], sent: float, timeout: float) -> str:
+    def continues(self, topic: PolledSubscription[Any], sent: float, timeout: float) -> str:
         """Return why a message continues a stream from before a stop; empty if it does not.
 
         Args:

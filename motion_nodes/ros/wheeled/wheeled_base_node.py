@@ -110,7 +110,7 @@ class WheeledBaseNode(RobotNode[B]):
         if self.rest.waiting:
             measured = self.controller.odometry.twist
             still = not self.in_motion() and all(abs(v) < BASE_REST_SPEED for v in measured)
-            self.rest.look(self.now(), still=still, fault=fault)
+            self.rest.update(self.now(), still=still, fault=fault)
 
     def halt(self) -> None:
         """Stop the wheels."""

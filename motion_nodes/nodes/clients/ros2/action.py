@@ -86,9 +86,9 @@ def _info(options: argparse.Namespace) -> None:
                 sorted(
                     f"{space.rstrip('/')}/{base}"
                     for base, space in nodes
-                    if name in dict(look(node, base, space))
+                    if name in dict(query(node, base, space))
                 )
-                for look in (
+                for query in (
                     get_action_client_names_and_types_by_node,
                     get_action_server_names_and_types_by_node,
                 )

@@ -44,28 +44,28 @@ def add_discovery(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-daemon", action="store_true", help="accepted; there is no daemon")
 
 
-def discover(look: Callable[[], Found], settle: float = DISCOVERY_TIME, *, known: bool) -> Found:
+def discover(query: Callable[[], Found], settle: float = DISCOVERY_TIME, *, known: bool) -> Found:
     """Return the result of a graph query once it is stable.
 
     Args:
-        look: query of the graph; returns a comparable value.
+        query: query of the graph; returns a comparable value.
         settle: duration without a change [s].
         known: whether other participants were discovered before; else the timeout for the first
             change is longer.
     """
-    seen, since = look(), time.monotonic()
+    seen, since = query(), time.monotonic()
     patience = settle if known else max(settle, FIRST_TIME)
     while time.monotonic() - since < patience and not signals.STOP.wait(_PERIOD):
-        now = look()
+        now = query()
         if now != seen:
             seen, since, patience = now, time.monotonic(), settle
     return seen
 
 
-def wait_for(look: Callable[[], Found], timeout: float = APPEAR_TIMEOUT) -> Found:
+def wait_for(query: Callable[[], Found], timeout: float = APPEAR_TIMEOUT) -> Found:
     """Poll the graph; return the first true value, else the last one."""
     end = time.monotonic() + timeout
-    while not (found := look()) and time.monotonic() < end:
+    while not (found := query()) and time.monotonic() < end:
         if signals.STOP.wait(_PERIOD):
             break
     return found

@@ -44,7 +44,7 @@ def add_lifecycle(parser: argparse.ArgumentParser) -> None:
 
 
 def _managed(node: Node, settle: float) -> list[str]:
-    def look() -> list[str]:
+    def query() -> list[str]:
         services = node.get_service_names_and_types()
         return sorted(
             name.removesuffix("/get_state")
@@ -52,7 +52,7 @@ def _managed(node: Node, settle: float) -> list[str]:
             if name.endswith("/get_state") and _GET_STATE in types
         )
 
-    return discover(look, settle, known=False)
+    return discover(query, settle, known=False)
 
 
 def _nodes(options: argparse.Namespace) -> None:

@@ -224,7 +224,7 @@ def _pub(options: argparse.Namespace) -> int:
     if not 0.0 < options.rate < 1e5:
         raise InvalidCommand(f"--rate is {options.rate:g} Hz; it must be above 0")
     kind = interface_type(options.type, "msg")
-    wanted = 1 if options.once else options.times
+    desired = 1 if options.once else options.times
     qos = QoSProfile(
         depth=options.qos_depth,
         reliability=ReliabilityPolicy[(options.qos_reliability or "reliable").upper()],
@@ -235,18 +235,18 @@ def _pub(options: argparse.Namespace) -> int:
         publisher = node.create_publisher(kind, options.topic, qos)
         needed = options.wait_matching_subscriptions
         if not _wait_for_subscriptions(
-            node, publisher, (1 if wanted else 0) if needed is None else needed, options
+            node, publisher, (1 if desired else 0) if needed is None else needed, options
         ):
             return 1
         count, due = 0, time.monotonic()
-        while not wanted or count < wanted:
+        while not desired or count < desired:
             message = message_from(options.values, kind(), node)
             publisher.publish(message)
             count += 1
             if options.print > 0 and (count - 1) % options.print == 0:
                 print(f"published #{count}: {options.type} on {publisher.topic_name}", flush=True)
             due = max(due + 1.0 / options.rate, time.monotonic())
-            if count != wanted and signals.STOP.wait(due - time.monotonic()):
+            if count != desired and signals.STOP.wait(due - time.monotonic()):
                 return 0
         publisher.wait_for_all_acked(Duration(seconds=1.0))
         signals.STOP.wait(options.keep_alive)
