@@ -329,8 +329,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             return
         stamp = stamp_ns(message) or now_ns
         self._pose, self._twist = pose, twist
-        # A stamp ahead of this node's time must not hide a later loss.
-        self._odometry_ns = min(stamp, now_ns)
+        self._odometry_ns = stamp
         self._obstacles.moved(1e-9 * stamp, pose, twist)
         self.odom_frame = message.header.frame_id.lstrip("/") or self.odom_frame
         self.base_frame = message.child_frame_id.lstrip("/") or self.base_frame

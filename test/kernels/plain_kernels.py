@@ -24,16 +24,16 @@ class Nearest:
     def __init__(self, period: np.ndarray, leaves: int) -> None:
         self.names, self.used = np.empty((2, leaves)), np.zeros((2, 2), np.int64)
         self.points: list[list[np.ndarray]] = [[], []]
-        self.period, self.asked = period, np.empty(0)
+        self.period, self.queried = period, np.empty(0)
 
-    def ask(self, q: np.ndarray, weights: np.ndarray) -> None:
-        self.asked = q * weights
+    def query(self, q: np.ndarray, weights: np.ndarray) -> None:
+        self.queried = q * weights
 
     def insert(self, tree: int, node: int) -> None:
-        self.points[tree][node:] = [self.asked]
+        self.points[tree][node:] = [self.queried]
 
     def nearest(self, tree: int) -> tuple[int, float]:
-        away = np.array(self.points[tree]) - self.asked
+        away = np.array(self.points[tree]) - self.queried
         away -= self.period * np.round(away / self.period)
         squares = (away**2).sum(axis=1)
         return int(squares.argmin()), float(squares.min() ** 0.5)
@@ -60,7 +60,7 @@ def _stand_ins() -> dict[str, types.ModuleType]:
         "robot_bridge": {"call_both": lambda both, q, X, J: both(q, X, J)},
         "search.rrt_nearest": {
             **{"Index": Nearest, "make_index": Nearest, "grown": _same, "NO_TURN": 1e9, "LEAF": 8},
-            **{name: getattr(Nearest, name) for name in ("ask", "insert", "nearest")},
+            **{name: getattr(Nearest, name) for name in ("query", "insert", "nearest")},
         },
     }
     found = {}

@@ -58,7 +58,7 @@ def cell(monkeypatch):
     monkeypatch.setattr(policy_escape, "action_client", lambda *_: made.planner)
     monkeypatch.setattr(policy_escape, "time", SimpleNamespace(monotonic=lambda: made.now))
     node = SimpleNamespace(warn=lambda *_: None)
-    escape = Escape(node, SimpleNamespace(ask=lambda job: job()), "move_action")
+    escape = Escape(node, SimpleNamespace(submit=lambda job: job()), "move_action")
 
     def step(dt: float) -> None:
         made.now += dt

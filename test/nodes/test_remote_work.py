@@ -45,7 +45,7 @@ class Server:
         client = SimpleNamespace(server_is_ready=lambda: True, send_goal_async=self._send)
         monkeypatch.setattr(remote_work, "action_client", lambda *_: client)
         node: Any = SimpleNamespace()
-        jobs: Any = SimpleNamespace(ask=lambda job: job())
+        jobs: Any = SimpleNamespace(submit=lambda job: job())
         self.action = RemoteAction(node, jobs, None, "move", timeout=0.05)
 
     def _send(self, _goal: Any) -> Future:
@@ -104,7 +104,7 @@ def test_the_page_cancels_a_goal_before_it_sends_the_next_one(server: Server) ->
     """If the navigator refused the next one, the base would follow the first one on."""
     page: Any = SimpleNamespace(set_drive_message=lambda *_, **__: None)
     node: Any = SimpleNamespace()
-    jobs: Any = SimpleNamespace(ask=lambda job: job())
+    jobs: Any = SimpleNamespace(submit=lambda job: job())
     navigation = WatchedNavigation(node, jobs, "base", "", "odom", np.eye(4))
     navigation.send(page, 1.0, 0.0, 0.0)
     navigation.show(page)

@@ -103,7 +103,7 @@ def test_a_controller_that_is_silent_is_told_to_stop(server, clock):
     jobs.run()
     controller = server.respond()
     clock.now += 2.0 * trajectory_client.ANSWER_TIMEOUT
-    assert client.look(sent)
+    assert client.poll(sent)
     assert sent.lost
     jobs.run()
     assert controller.cancellations == 1
@@ -115,7 +115,7 @@ def test_a_goal_that_is_accepted_too_late_is_canceled(server, clock):
     sent = client.send(a_trajectory())
     jobs.run()
     clock.now += 2.0 * trajectory_client.ANSWER_TIMEOUT
-    assert client.look(sent)
+    assert client.poll(sent)
     jobs.run()
     controller = server.respond()
     jobs.run()
@@ -129,7 +129,7 @@ def test_a_trajectory_that_was_stopped_before_it_was_sent_stays_here(server, clo
     client.cancel(sent)
     jobs.run()
     assert not server.responses
-    assert client.look(sent)
+    assert client.poll(sent)
 
 
 def test_a_trajectory_that_has_ended_is_not_canceled(server, clock):

@@ -119,7 +119,7 @@ def test_a_stop_of_a_clock_in_the_future_reaches_other_nodes_and_can_be_resumed(
     later = time.time() + 10.0 * MAX_AHEAD_NS * 1e-9
     sent = [[(Empty(), 1, later)]]
     monkeypatch.setattr(latch._stops, "traced", lambda: sent.pop() if sent else [])
-    latch.look()
+    latch.poll()
     assert latch.state.stopped
     told: list[DiagnosticStatus] = []
     monkeypatch.setattr(latch._publisher, "publish", told.append)
