@@ -62,7 +62,7 @@ class Node:
 @pytest.mark.parametrize("failures", [0, 1, 2])
 def test_parameters_of_clients_survive_restarts_that_fail(failures, monkeypatch):
     node = Node(failures)
-    recovery = FaultRecovery(node, SimpleNamespace(ask=lambda job: job()))
+    recovery = FaultRecovery(node, SimpleNamespace(submit=lambda job: job()))
     monkeypatch.setattr(recovery, "_after", lambda _seconds, job: job())
     recovery.begin("the loop stopped")
     assert node.activations == [[LIMIT]]
@@ -70,7 +70,7 @@ def test_parameters_of_clients_survive_restarts_that_fail(failures, monkeypatch)
 
 def test_parameters_of_an_earlier_fault_are_not_restored_again(monkeypatch):
     node = Node(0)
-    recovery = FaultRecovery(node, SimpleNamespace(ask=lambda job: job()))
+    recovery = FaultRecovery(node, SimpleNamespace(submit=lambda job: job()))
     monkeypatch.setattr(recovery, "_after", lambda _seconds, job: job())
     recovery.begin("the loop stopped")
     recovery.settle()

@@ -13,7 +13,7 @@ from motion_nodes.ros.concurrency.loop_queue import LoopQueue
 def test_a_number_of_jobs_is_run_and_an_empty_queue_is_no_error():
     queue, done = LoopQueue(), list[int]()
     threads = [
-        threading.Thread(target=queue.ask, args=(lambda k=k: done.append(k), 10.0))
+        threading.Thread(target=queue.call, args=(lambda k=k: done.append(k), 10.0))
         for k in range(3)
     ]
     for number, thread in enumerate(threads, start=1):

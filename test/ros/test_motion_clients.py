@@ -27,7 +27,7 @@ class Jobs:
     def __init__(self) -> None:
         self._waiting: list[Any] = []
 
-    def ask(self, job: Any) -> None:
+    def submit(self, job: Any) -> None:
         self._waiting.append(job)
 
     def run(self) -> None:
