@@ -45,7 +45,8 @@ class GoalOptions:
     share: float = 0.5
     """Max fraction of the planning time until the first configuration is found."""
     patience: float = 1.0
-    """Max duration until the first configuration is found [s]."""
+    """Max duration until the first configuration is found [s], or a tenth of the planning time if
+    that is longer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,8 @@ def goal_configurations(
     if not request.goals:
         return GoalConfigurations(np.empty((0, n)), (), PlanStatus.NO_GOAL, "no goal was given")
     began = compute_time()
-    latest = began + min(options.patience, options.share * request.timeout)
+    patience = max(options.patience, 0.1 * request.timeout)
+    latest = began + min(patience, options.share * request.timeout)
     all_found: list[_SampledStates] = []
     for number, goal in enumerate(request.goals):
         if request.cancelled():

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.bounds import EARTH_LENGTH, SIZE
+from motion_nodes.model.bounds import EARTH_LENGTH
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
 from motion_nodes.scene.voxels import Voxels
@@ -143,11 +143,11 @@ def check_solid(solid: Solid, where: str = "a shape") -> None:
         InvalidCommand: names the shape, the size and its value.
     """
     for name, value in _sizes(solid):
-        if not 0.0 < value <= SIZE.max:
+        if not 0.0 < value <= EARTH_LENGTH.max:
             kind = type(solid).__name__.lower()
             raise InvalidCommand(
                 f"{where}: {name} of a {kind} is {value} m; it must be above 0, at most "
-                f"{SIZE.max:g}."
+                f"{EARTH_LENGTH.max:g}."
             )
 
 

@@ -70,7 +70,10 @@ def test_no_node_is_undocumented(graph, module_client):
         } ^ documented
 
     # A process of an earlier test that was killed stays in the graph until its lease ends.
-    module_client.wait(lambda: not undocumented(), f"no other nodes than {documented}")
+    try:
+        module_client.wait(lambda: not undocumented(), "the documented nodes and no others")
+    except AssertionError as error:
+        raise AssertionError(f"{error}; differences: {undocumented()}") from None
 
 
 def test_quality_of_service_in_the_graph(graph, module_client):

@@ -262,7 +262,7 @@ def test_progress_is_of_one_moment(runner):
     before = first.progress
     assert (before.time, before.position[0], before.velocity[0]) == (DT, 0.5, 0.25)
     np.testing.assert_array_equal(
-        before.wanted.position, first.follower.goal.trajectory.sample(DT).position
+        before.desired.position, first.follower.goal.trajectory.sample(DT).position
     )
     runner.step(DT, np.zeros(3), np.zeros(3))
     assert before.time == DT, "progress objects do not change"

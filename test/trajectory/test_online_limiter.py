@@ -205,7 +205,7 @@ def test_it_comes_to_rest_from_any_state_near_its_goal():
         limiter.reset(rng.uniform(-0.2, 0.1, n).clip(limits.lower, limits.upper))
         velocity = rng.normal(0.0, 1.0, n) * 10.0 ** rng.uniform(-10.0, -1.0, n)
         state = TrajectorySample(limiter.position.copy(), velocity, rest)
-        limiter.put(~none, state)
+        limiter.set_state(~none, state)
         goal = state.position + rng.normal(0.0, 1.0, n) * 10.0 ** rng.uniform(-12.0, -1.0, n)
         goal = goal.clip(limits.lower, limits.upper)
         for _ in range(500):

@@ -154,7 +154,7 @@ def test_a_controller_follows_the_points_exactly_at_any_phase(seed, deviation, j
     for time in np.arange(rng.uniform(0.0, dt), points.end_time + dt, dt):
         sample = points.sample(min(time, points.end_time))
         assert limiter.reachable(everyone, sample, dt).all()
-        limiter.put(everyone, sample)
+        limiter.set_state(everyone, sample)
     np.testing.assert_allclose(limiter.position, waypoints[-1], atol=1e-9)
 
 
