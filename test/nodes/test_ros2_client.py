@@ -144,8 +144,9 @@ def listener():
     thread.start()
     yield node
     executor.shutdown()
-    context.shutdown()
     thread.join(5.0)
+    node.destroy_node()  # or it would stay in the graph of later tests
+    context.shutdown()
 
 
 def ros2(capsys, *words):
