@@ -94,17 +94,21 @@ class MotionChange:
             or not self._changeable()
         ):
             return None
+
+        def late() -> bool:
+            return self._time_since(began) > leave - 0.5 * SENDING
+
+        changed, reason = None, ""
         try:
-            changed = self._changed(sent.message, began, leave)
+            # Planning ends when it is late: until the motion stops, it continues on its path.
+            changed = self._changed(sent.message, began, leave, late)
         except MotionError as error:
-            self._host.node.get_logger().info(f"the motion stops: {error}")
-            return None
-        if changed is None:
-            return None
-        if self._time_since(began) > leave - 0.5 * SENDING:
-            self._host.node.get_logger().info(
-                f"the motion stops: replanning took longer than replan_lead ({self._lead:g} s)"
-            )
+            reason = str(error)
+        if late():
+            reason = f"replanning took longer than replan_lead ({self._lead:g} s)"
+        if reason:
+            self._host.node.get_logger().info(f"the motion stops: {reason}")
+        if reason or changed is None:
             return None
         self._on_change(changed, obstacle)
         self._planned = changed
@@ -120,13 +124,16 @@ class MotionChange:
             or requested_motion(request, [])
         )
 
-    def _changed(self, message: JointTrajectory, began: int, leave: float) -> PlannedMotion | None:
+    def _changed(
+        self, message: JointTrajectory, began: int, leave: float, late: Callable[[], bool]
+    ) -> PlannedMotion | None:
         requests, planned = self._host.requests, self._planned
         group = planned.group
         running = trajectory_from(message, group.joints)
         if leave >= running.end_time:
             return None
-        new = requests.plan(self._job_from(running.sample(leave).position), self._stopped)
+        job = self._job_from(running.sample(leave).position)
+        new = requests.plan(job, lambda: self._stopped() or late())
         if new.recovery_points:
             return None
         following = trajectory_from(new.trajectory.joint_trajectory, group.joints)
