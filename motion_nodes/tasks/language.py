@@ -35,7 +35,7 @@ from motion_nodes.tasks.object_descriptions import (
 from motion_nodes.tasks.skills import DIRECTIONS
 from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_plan import Plan, PlanStep
-from motion_nodes.tasks.world_state import WorldState
+from motion_nodes.tasks.world_state import WorldState, half_extents
 
 MAX_SENTENCE = 2000
 """Max number of characters of a sentence."""
@@ -68,6 +68,24 @@ def parse_sentence(sentence: str, state: WorldState) -> Plan:
     if not reader.steps:
         raise NotUnderstood(f"'{sentence}' contains no task; verbs: {_verb_words()}")
     return tuple(reader.steps)
+
+
+def example_sentences(state: WorldState) -> list[str]:
+    """Return sentences that fit the known objects: small ones are moved, large ones carry them."""
+    sizes = {name: float(max(half_extents(item.shape))) for name, item in state.objects.items()}
+    order = sorted(sizes, key=lambda name: (sizes[name], name))
+    movable = [name for name in order if state.objects[name].movable]
+    small = [name for name in movable if name != state.held]
+    if state.held is None and not small:
+        return []
+    taken = state.held or small[0]
+    large = [name for name in reversed(order) if name != taken]
+    words = {name: name.replace("_", " ") for name in order}
+    found = [f"put the {words[taken]} on the {words[large[0]]}"] if large else []
+    if state.held is None:
+        found += [f"pick up the {words[name]}" for name in small[-2:-1] or small[:1]]
+        found.append(f"push the {words[taken]} to the left")
+    return [*found, "go home"]
 
 
 class _SentenceReader:

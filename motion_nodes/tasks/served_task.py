@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from motion_nodes.tasks.language import example_sentences
 from motion_nodes.tasks.task_codes import NO_REASON, Reason, TaskCode
 from motion_nodes.tasks.task_plan import Plan
 from motion_nodes.tasks.task_runner import TaskRunner, TaskStatus
@@ -108,8 +109,12 @@ class ServedTask:
             "plan": [] if self.canceled else [step.as_data() for step in plan],
             "objects": sorted(world.objects),
             "held": world.held,
+            "examples": example_sentences(world),
         }
         if runner is not None:
             events = [event.text for event in runner.events[-EVENTS_SHOWN:]]
-            found |= {"step": runner.step, "phase": runner.phase, "events": events}
+            found |= {
+                "step": runner.step, "phase": runner.phase, "attempt": runner.attempt,
+                "plans": runner.plans, "events": events,
+            }  # fmt: skip
         return found

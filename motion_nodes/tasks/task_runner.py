@@ -138,6 +138,17 @@ class TaskRunner:
         return sum(behavior.done for behavior in self._behaviors)
 
     @property
+    def attempt(self) -> int:
+        """Number of the current step's attempt, from 1 on; 0 before the first one."""
+        current = next((b for b in self._behaviors if not b.done), None)
+        return 0 if current is None else current.attempt
+
+    @property
+    def plans(self) -> int:
+        """Number of plans so far."""
+        return self._plans
+
+    @property
     def phase(self) -> str:
         """Phase of the current skill."""
         current = next((b for b in self._behaviors if not b.done), None)
@@ -216,6 +227,8 @@ class SkillBehavior(py_trees.behaviour.Behaviour):
         """Why the last attempt failed."""
         self.done = False
         """Whether it has succeeded."""
+        self.attempt = 0
+        """Number of attempts so far."""
 
     @property
     def phase(self) -> str:
@@ -225,6 +238,7 @@ class SkillBehavior(py_trees.behaviour.Behaviour):
     def initialise(self) -> None:
         """Observe the world, check the preconditions, and begin."""
         self._execution, self.reason = None, NO_REASON
+        self.attempt += 1
         self._deadline = self._robot.now() + SKILLS[self.step.skill].timeout
         try:
             state = self._robot.observe()
