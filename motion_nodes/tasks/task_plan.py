@@ -178,9 +178,9 @@ def _step(index: int, entry: object) -> PlanStep:
     for argument in skill.arguments:
         value = args.get(argument.name)
         if not isinstance(value, str) or not 0 < len(value) <= 1000:
-            raise InvalidPlan(
-                f"{name} needs the argument '{argument.name}' as text: {argument.doc}", index
-            )
+            code = _UNKNOWN[argument.kind] if value == "" else TaskCode.INVALID_PLAN
+            text = f"{name} needs the argument '{argument.name}' as text: {argument.doc}"
+            raise InvalidPlan(text, index, code)
     return PlanStep(name, {key: str(args[key]) for key in known})
 
 
