@@ -203,6 +203,10 @@ def _robot_nodes(
         images = _depth_topics(config, place)
         if images and config.detect:
             seen = framed | {"depth_images": images}
+            if config.backend == "mujoco":
+                seen["color_images"] = [
+                    topic.replace("depth/image_rect_raw", "color/image_raw") for topic in images
+                ]
             if robot.base is not None:
                 odom = robot.description.frames.odom
                 seen["detection_frame"] = under(place.namespace, odom)
