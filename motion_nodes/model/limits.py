@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -181,11 +182,8 @@ def _common_range(tree: KinematicTree, name: str) -> tuple[float, float]:
         low, high = min(ends), max(ends)
         if joint.mimic is not None:
             # Rounding in the file must not move the limits of the leader.
-            slack = (
-                _ROUNDED * max(1.0, abs(low), abs(high)) if np.isfinite([low, high]).all() else 0.0
-            )
-            low = lower if abs(low - lower) <= slack else low
-            high = upper if abs(high - upper) <= slack else high
+            low = lower if math.isclose(low, lower, rel_tol=_ROUNDED, abs_tol=_ROUNDED) else low
+            high = upper if math.isclose(high, upper, rel_tol=_ROUNDED, abs_tol=_ROUNDED) else high
         if max(lower, low) > min(upper, high):
             raise InvalidDescription(
                 f"{tree.name}: joint '{joint.name}' mimics '{name}' and may move from "

@@ -9,17 +9,27 @@ not named.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array, KinematicTree, Mimic
+from motion_nodes.model.tree import Array, JointKind, KinematicTree, Mimic
 
-COMMAND_AGREEMENT = 1e-3
-"""Max deviation of a mimic joint's commanded value from that of its leader [rad or m]."""
-STATE_AGREEMENT = 0.02
-"""The same in a state, which may be measured: couplings have play and elasticity [rad or m]."""
+
+class Agreement(NamedTuple):
+    """Max deviation of a mimic joint's given value from that of its leader."""
+
+    angle: float
+    """Of turning joints [rad], or [rad/s] of velocities."""
+    length: float
+    """Of sliding joints [m], or [m/s] of velocities."""
+
+
+COMMANDED = Agreement(1e-3, 1e-3)
+MEASURED = Agreement(0.05, 0.005)
+"""Of states, which may be measured: couplings have play and elasticity."""
 
 
 class NamedJoints:
@@ -31,15 +41,16 @@ class NamedJoints:
     trivial: bool
     """Whether no mimic joint is named, so that values are unchanged."""
 
-    def __init__(self, tree: KinematicTree, given: Sequence[str]) -> None:
+    def __init__(self, tree: KinematicTree | None, given: Sequence[str]) -> None:
         """Resolve names.
 
         Args:
-            tree: the robot.
+            tree: the robot; None: one without mimic joints.
             given: names of joints, mimic joints included.
         """
         self.given = tuple(given)
-        laws = [_law(tree, name) for name in self.given]
+        joints = {} if tree is None else tree.joints
+        laws = [j.law if (j := joints.get(name)) else Mimic(name) for name in self.given]
         self.trivial = all(law.joint == name for law, name in zip(laws, self.given, strict=True))
         # Names that occur twice are for the caller to reject.
         self.names = self.given
@@ -49,6 +60,9 @@ class NamedJoints:
         self._target = np.array([self.names.index(law.joint) for law in laws], np.intp)
         self._multiplier = np.array([law.multiplier for law in laws])
         self._offset = np.array([law.offset for law in laws])
+        self._slides = np.array(
+            [n in joints and joints[n].kind is JointKind.PRISMATIC for n in self.given]
+        )
         self._source = np.array([self._best(k) for k in range(len(self.names))], np.intp)
 
     def _best(self, k: int) -> int:
@@ -64,28 +78,28 @@ class NamedJoints:
         return tuple(dict.fromkeys(n for n in self.given if self.given.count(n) > 1))
 
     def positions(
-        self, values: ArrayLike, tolerance: float = COMMAND_AGREEMENT, *, missing: bool = False
+        self, values: ArrayLike, agreement: Agreement = COMMANDED, *, missing: bool = False
     ) -> Array:
         """Return the positions of :attr:`names` [rad or m], shape (..., m).
 
         Args:
             values: positions of the given joints [rad or m], shape (..., n).
-            tolerance: max deviation of a mimic joint [rad or m].
+            agreement: max deviation of a mimic joint.
             missing: whether NaN stands for no value; otherwise it is passed to the leader.
 
         Raises:
             InvalidCommand: names a mimic joint that disagrees, and both values.
         """
-        return self._reduced(values, self._offset_or_none(), tolerance, missing, "at")
+        return self._reduced(values, self._offset_or_none(), agreement, missing, "at")
 
     def rates(
-        self, values: ArrayLike, tolerance: float = COMMAND_AGREEMENT, *, missing: bool = False
+        self, values: ArrayLike, agreement: Agreement = COMMANDED, *, missing: bool = False
     ) -> Array:
         """Return velocities, or accelerations, of :attr:`names`; as :meth:`positions`."""
-        return self._reduced(values, None, tolerance, missing, "moving with")
+        return self._reduced(values, None, agreement, missing, "moving with")
 
     def efforts(self, values: ArrayLike) -> Array:
-        """Return the efforts of :attr:`names`, shape (..., m): sums of the members' by virtual work.
+        """Return the efforts of :attr:`names`, shape (..., m): by virtual work, of all members.
 
         Args:
             values: efforts of the given joints [N m or N], shape (..., n); NaN: none.
@@ -104,20 +118,26 @@ class NamedJoints:
         return None if self.trivial else self._offset
 
     def _reduced(
-        self, values: ArrayLike, offset: Array | None, tolerance: float, missing: bool, verb: str
+        self,
+        values: ArrayLike,
+        offset: Array | None,
+        agreement: Agreement,
+        missing: bool,
+        verb: str,
     ) -> Array:
         given = np.asarray(values, np.float64)
         if self.trivial:
             return given
         shift = 0.0 if offset is None else offset
         own = (given - shift) / self._multiplier
-        result = own[..., self._source]
+        result: Array = own[..., self._source]
         if missing:
             for i, k in enumerate(self._target):
                 result[..., k] = np.where(np.isnan(result[..., k]), own[..., i], result[..., k])
         with np.errstate(invalid="ignore"):
             expected = result[..., self._target] * self._multiplier + shift
-            wrong = np.abs(given - expected) > tolerance
+            allowed = np.where(self._slides, agreement.length, agreement.angle)
+            wrong = np.abs(given - expected) > allowed
         # Infinite values are for the caller to reject; a value beside one cannot agree.
         wrong |= ~np.isfinite(given) & ~np.isnan(given) & (given != expected)
         if not missing:
@@ -143,20 +163,20 @@ class NamedJoints:
 
 
 def leader_values(
-    tree: KinematicTree, given: Mapping[str, float], tolerance: float = COMMAND_AGREEMENT
+    tree: KinematicTree, given: Mapping[str, float], agreement: Agreement = COMMANDED
 ) -> dict[str, float]:
     """Return positions by joint with those of mimic joints replaced by their leaders'.
 
     Args:
         tree: the robot.
         given: positions [rad or m]; names that the robot does not have are kept.
-        tolerance: max deviation of a mimic joint [rad or m].
+        agreement: max deviation of a mimic joint.
 
     Raises:
         InvalidCommand: names a mimic joint that disagrees, and both values.
     """
     joints = NamedJoints(tree, tuple(given))
-    values = joints.positions(list(given.values()), tolerance)
+    values = joints.positions(list(given.values()), agreement)
     return dict(zip(joints.names, values.tolist(), strict=True))
 
 
@@ -172,8 +192,3 @@ def all_values(tree: KinematicTree, positions: Mapping[str, float]) -> dict[str,
         for joint in tree.members.get(leader, ())[1:]:
             found[joint.name] = joint.law.multiplier * positions[leader] + joint.law.offset
     return found
-
-
-def _law(tree: KinematicTree, name: str) -> Mimic:
-    joint = tree.joints.get(name)
-    return Mimic(name) if joint is None else joint.law

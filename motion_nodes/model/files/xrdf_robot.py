@@ -226,7 +226,7 @@ def _groups(
 
 
 def _variables(tree: KinematicTree, tool: str, where: str) -> tuple[str, ...]:
-    """Return the actuated joints from the root to a tool; none if they do not determine its pose."""
+    """Return the actuated joints from the root to a tool; none if its pose needs others."""
     try:
         return tree.variables(tree.root, tool)
     except InvalidDescription as error:
