@@ -8,7 +8,7 @@ result; until then the executor publishes feedback.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 from rclpy.clock import Clock, ClockType
@@ -69,6 +69,11 @@ class LoopActionServer(ABC, Generic[W]):
             GoalServer(node, self._jobs, kind, name, begin=self._begin, cancel=self._cancel)
             for kind, name in actions
         ]
+
+    def refuse_by(self, refusal: Callable[[Any], str]) -> None:
+        """Reject goals for which a function of the request returns a reason."""
+        for server in self._servers:
+            server.refusal = refusal
 
     # ---- overridden by servers
 
