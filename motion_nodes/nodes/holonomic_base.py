@@ -20,7 +20,7 @@ from motion_nodes.model.base_description import HolonomicSpec
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.setting import setting_of
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.parameters import core_param, param
+from motion_nodes.ros.parameters import core_param, given_early, param
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.wheeled.base_state import MecanumState, StateWriter
 from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
@@ -113,6 +113,10 @@ class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):
                 "it has no base for this node"
             )
         wheels = holonomic_config(robot, spec).wheels
+        given = tuple(given_early(self, "wheel_names") or ())
+        known = {wheel.name: wheel for wheel in wheels}
+        if given and set(given) <= known.keys():
+            wheels = tuple(known[name] for name in given)
         return base_defaults(robot) | {
             "wheel_names": tuple(wheel.name for wheel in wheels),
             "wheel_radii": tuple(wheel.radius for wheel in wheels),
