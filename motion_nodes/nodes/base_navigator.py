@@ -54,7 +54,7 @@ from motion_nodes.ros.messages.planar_messages import (
     pose2_of,
     twist2_from,
 )
-from motion_nodes.ros.names import BASE_CONTROLLERS
+from motion_nodes.ros.names import base_controller
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transform_tree import TransformTree
@@ -100,7 +100,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self.navigator = Navigator(
             limits_of(params), *checks_of(params), self._config.kind, avoidance
         )
-        controller = BASE_CONTROLLERS[self.robot.kind]
+        controller = params.base_controller or base_controller(self.robot)
         self._quiet_until = 0.0
         self._odometry = self.poll(OdometryMessage, f"{controller}/odom")
         self._command_out = self.advertise(TwistStamped, f"{controller}/cmd_vel")
