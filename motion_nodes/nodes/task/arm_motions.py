@@ -27,6 +27,7 @@ from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.node import MotionNode
+from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 
 MAX_STEP = 0.005
@@ -136,7 +137,7 @@ class ArmMotions:
         good = response.error_code.val == MoveItErrorCodes.SUCCESS
         if not good or response.fraction < 1.0 - 1e-6:
             text = response.error_code.message or f"only {100 * response.fraction:.0f} % possible"
-            raise SkillFailed(f"{what}: {text}")
+            raise SkillFailed(f"{what}: {text}", TaskCode.MOTION_FAILED)
         goal = ExecuteTrajectory.Goal(trajectory=response.solution)
         require_success((yield from self._execute.execute(goal)), what)
 
@@ -171,7 +172,7 @@ class ArmMotions:
         goal.command.position, goal.command.max_effort = position, effort
         _, result = yield from self._grip.execute(goal)
         if not (result.reached_goal or result.stalled):
-            raise SkillFailed("the gripper did not reach its position")
+            raise SkillFailed("the gripper did not reach its position", TaskCode.GRIPPER_FAILED)
         return result
 
 

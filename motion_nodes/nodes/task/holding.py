@@ -16,6 +16,7 @@ from motion_nodes.nodes.task.arm_motions import ArmMotions
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.scene.world import World
+from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState, WorldState
 
@@ -127,7 +128,10 @@ class Holding:
         if before is None or found is None:
             return
         if found < min(before + LOOSE_WIDTH, self._motions.max_width - LOOSE_WIDTH):
-            raise SkillFailed(f"the fingers did not open: they are {1e3 * found:.0f} mm apart")
+            raise SkillFailed(
+                f"the fingers did not open: they are {1e3 * found:.0f} mm apart",
+                TaskCode.GRIPPER_FAILED,
+            )
 
     def _let_go(self, item: ObjectState) -> None:
         self._objects.detach(item)
@@ -214,7 +218,7 @@ class Holding:
             seen = self._objects.detected(item.name) or item
             self._objects.detach(seen)
             self._objects.show(seen)
-        raise SkillFailed(reason)
+        raise SkillFailed(reason, TaskCode.OBJECT_LOST)
 
     def _measure(self) -> Work:
         """Update the pose of the held object in the hand from a detection, with the arm at rest."""
@@ -235,7 +239,7 @@ class Holding:
         yield from self._measure()
         item, tool = state.objects.get(name), self._motions.tool_pose()
         if item is None:
-            raise SkillFailed(f"'{name}' is no longer detected")
+            raise SkillFailed(f"'{name}' is no longer detected", TaskCode.NOT_DETECTED)
         return item if tool is None else replace(item, X_WO=tool @ self._pose_in_tool(name))
 
     def _pose_in_tool(self, name: str) -> Array:
@@ -243,7 +247,7 @@ class Holding:
             return self._grasped.X_TO
         body = self._world.scene.attached.get(name)
         if body is None or body.link != self._motions.arm.tip:
-            raise SkillFailed(f"'{name}' is not held by the tool")
+            raise SkillFailed(f"'{name}' is not held by the tool", TaskCode.NOT_HELD)
         return body.X_LO
 
     def _fresh(self, name: str) -> Work:
@@ -261,6 +265,6 @@ class Holding:
             if seen is not None and now > since + HIDDEN_TIMEOUT and objects.reported_at > since:
                 return None
             if now > since + FRESH_TIMEOUT:
-                raise SkillFailed(f"'{name}' is no longer detected")
+                raise SkillFailed(f"'{name}' is no longer detected", TaskCode.NOT_DETECTED)
             yield
         return None

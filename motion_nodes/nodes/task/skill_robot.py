@@ -10,6 +10,7 @@ from motion_nodes.errors import MotionError
 from motion_nodes.nodes.task.arm_skills import ArmSkills
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.remote_work import Work
+from motion_nodes.tasks.task_codes import reason_of
 from motion_nodes.tasks.task_plan import PlanStep
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import WorldState
@@ -43,7 +44,7 @@ class WorkExecution:
         except SkillFailed:
             raise
         except MotionError as error:
-            raise SkillFailed(str(error)) from error
+            raise SkillFailed(str(error), reason_of(error).code) from error
         return False
 
     def cancel(self) -> None:

@@ -36,6 +36,11 @@ ENDED = ("succeeded", "planned", "failed", "canceled", "refused")
 class TaskNotDone(MotionError):
     """A task that was refused, failed or canceled; the text is the reason."""
 
+    def __init__(self, text: str, code: str = "") -> None:
+        """Create the error from a sentence and the code in the status, if there is one."""
+        self.code = code
+        super().__init__(text)
+
 
 class TaskClient:
     """Sends tasks, one at a time, and reads their status."""
@@ -119,7 +124,8 @@ class TaskClient:
             self._report_events(status)
             if status["state"] in ENDED:
                 if status["state"] not in ("succeeded", "planned"):
-                    raise TaskNotDone(str(status["reason"] or status["state"]))
+                    text = str(status["reason"] or status["state"])
+                    raise TaskNotDone(text, str(status.get("code", "")))
                 return list(status["plan"])
         raise TaskNotDone(self.cancel())
 
