@@ -175,6 +175,11 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         self._objects.update(now)
         for message in self._commands.all():
             self._take(message.data)
+        lost = self._robot.watch()
+        if lost:
+            self.warn("held", lost)
+            if self.task.runner is not None:
+                self.task.runner.log(lost)
         if self.task.runner is not None:
             self.task.runner.tick()
         self._publish()
@@ -296,6 +301,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
 
     def _execute(self, task: ServedTask) -> None:
         limits = TaskLimits(retries=self.params.retries, plans=self.params.plans)
+        self._robot.begin()
         task.runner = TaskRunner(self._robot, task.plan, limits=limits)
 
     def _publish(self) -> None:

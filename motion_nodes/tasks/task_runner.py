@@ -198,6 +198,9 @@ class TaskRunner:
             last = f"{reason} (plan {self._plans} of {self._limits.plans})"
             self._end(TaskStatus.FAILED, Reason(code, last))
             return
+        if failed.lost and not any(map(_held_by, self.plan[self.step :])):
+            self._end(TaskStatus.FAILED, Reason(code, reason))  # nothing left brings it back
+            return
         self._plans += 1
         try:
             state = self._robot.observe()
@@ -235,9 +238,17 @@ class SkillBehavior(py_trees.behaviour.Behaviour):
         """Phase of the execution."""
         return "" if self._execution is None else self._execution.phase
 
+    @property
+    def lost(self) -> bool:
+        """Whether the held object was lost in the last attempt; a pick may be repeated."""
+        return self.reason.code is TaskCode.OBJECT_LOST and self.step.skill != "pick"
+
     def initialise(self) -> None:
         """Observe the world, check the preconditions, and begin."""
-        self._execution, self.reason = None, NO_REASON
+        self._execution = None
+        if self.lost:
+            return  # repeated, it would end as if nothing had happened
+        self.reason = NO_REASON
         self.attempt += 1
         self._deadline = self._robot.now() + SKILLS[self.step.skill].timeout
         try:

@@ -103,7 +103,7 @@ class ArmSkills(Holding):
     def _lift(self, X_WT: Array, phase: Callable[[str], None]) -> Work:
         """Lift the held object from a pose of the tool, shape (4, 4)."""
         phase("lift")
-        yield from self._carry(self._motions.straight(raised(X_WT), what="lift"))
+        yield from self._motions.straight(raised(X_WT), what="lift")
         yield from self._measure()
 
     def _centred(self, grasp: GraspPose, target: ObjectState) -> Work:
@@ -155,9 +155,9 @@ class ArmSkills(Holding):
         X_OT = inverse(self._pose_in_tool(object))
         pose, q = yield from self._reach.place(poses, X_OT)
         phase("move")
-        yield from self._carry(motions.to_joints(q, "move"))
+        yield from motions.to_joints(q, "move")
         phase("let down")
-        yield from self._carry(motions.straight(pose @ X_OT, what="let down", speed=SLOW))
+        yield from motions.straight(pose @ X_OT, what="let down", speed=SLOW)
         phase("release")
         released = replace(item, X_WO=pose)
         yield from self._release(released)
@@ -181,11 +181,11 @@ class ArmSkills(Holding):
         start, tilted, q = yield from self._reach.pour(
             above, inverse(self._pose_in_tool(source)), POUR_ANGLE
         )
-        yield from self._carry(self._motions.to_joints(q, "move"))
+        yield from self._motions.to_joints(q, "move")
         phase("tilt")
-        yield from self._carry(self._motions.straight(tilted, what="tilt", speed=SLOW))
+        yield from self._motions.straight(tilted, what="tilt", speed=SLOW)
         phase("bring upright")
-        yield from self._carry(self._motions.straight(start, what="bring upright", speed=SLOW))
+        yield from self._motions.straight(start, what="bring upright", speed=SLOW)
 
     def _push(
         self, object: str, direction: str, state: WorldState, phase: Callable[[str], None]

@@ -101,16 +101,16 @@ class ContactSkills(ArmSkills):
             phase(f"approach {k + 1} of {len(parts)}")
             start = np.array(part[0])
             start[2, 3] += WIPE_GAP
-            yield from self._carry(motions.to_joints(above, "approach"))
-            yield from self._carry(motions.straight(start, what="approach", speed=SLOW))
+            yield from motions.to_joints(above, "approach")
+            yield from motions.straight(start, what="approach", speed=SLOW)
             phase(f"wipe {k + 1} of {len(parts)}")
             self._objects.hide(under)
             try:
                 yield from compliance.begin(WIPE_SETTINGS)
-                yield from self._carry(self._press(part, surface, inverse(X_OT), touched))
+                yield from self._press(part, surface, inverse(X_OT), touched)
                 yield from compliance.end()
                 phase("retreat")
-                yield from self._carry(motions.straight(raised(part[-1]), what="retreat"))
+                yield from motions.straight(raised(part[-1]), what="retreat")
             finally:
                 compliance.abort()
                 self._objects.show(under)
@@ -231,10 +231,9 @@ class ContactSkills(ArmSkills):
             )
 
     def _handover(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
-        motions, compliance = self._motions, self._compliance
         phase("move")
         yield from self._held_item(object, state)
-        yield from self._carry(motions.to_state("home"))
+        yield from self._motions.to_state("home")
         try:
             tare = yield from self._settled_force(SETTLE_TIME)
         except SkillFailed as error:
@@ -244,6 +243,27 @@ class ContactSkills(ArmSkills):
                 ) from error
             tare = None
         phase("offer")
+        self._moving_fingers = True  # whoever takes it may pull it out
+        try:
+            yield from self._offered(object, tare)
+        finally:
+            self._moving_fingers = False
+        phase("release")
+        yield from self._release(state.objects[object])
+        seen = self._objects.detected(object)
+        if seen is not None:
+            self._objects.show(seen)
+        elif not self._objects.detects(object):
+            self._objects.forget(object)
+
+    def _offered(self, object: str, tare: Array | None) -> Work:
+        """Wait until a person takes the object, or pulls at it.
+
+        Args:
+            object: its name.
+            tare: force at the tool at rest [N], shape (3,); None: not measured.
+        """
+        compliance = self._compliance
         end, pulled_at = self._objects.now() + OFFER_TIMEOUT, None
         while not self._taken(object):
             force, now = compliance.force, self._objects.now()
@@ -258,13 +278,6 @@ class ContactSkills(ArmSkills):
                     f"'{object}' was not taken within {OFFER_TIMEOUT:g} s", TaskCode.TIMEOUT
                 )
             yield
-        phase("release")
-        yield from self._release(state.objects[object])
-        seen = self._objects.detected(object)
-        if seen is not None:
-            self._objects.show(seen)
-        elif not self._objects.detects(object):
-            self._objects.forget(object)
 
     def _taken(self, name: str) -> bool:
         """Return whether a detected object is no longer in the hand."""

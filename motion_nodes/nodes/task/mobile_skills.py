@@ -46,12 +46,17 @@ class MobileSkills(ContactSkills):
         super().__init__(*args, **options)
         self._base, self._stand_off, self._outlines = base, stand_off, outlines
 
+    def _stop_motions(self) -> None:
+        super()._stop_motions()
+        self._base.cancel()
+        self._base.cancel_all()
+
     def _navigate(self, location: str, state: WorldState, phase: Callable[[str], None]) -> Work:
         base, target = self._base, state.objects.get(location)
         if target is None and location not in state.places:
             raise SkillFailed(f"'{location}' is no object and no place", TaskCode.UNKNOWN_LOCATION)
         phase("fold")
-        yield from self._carry(self._motions.to_state("home"))
+        yield from self._motions.to_state("home")
         # The navigator checks the outline of this state only.
         here = base.in_odom_now()
         if here is None:

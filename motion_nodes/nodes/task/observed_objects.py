@@ -194,6 +194,19 @@ class ObservedObjects:
         self._attached_out.publish(detached_message(state.name))
         self.hide(state)
 
+    def lose(self, name: str) -> None:
+        """Detach an object that was dropped; it is shown where it is detected, if it is."""
+        self._released = name
+        self._attached_out.publish(detached_message(name))
+        self._written.pop(name, None)
+        seen = self._detected.get(name)
+        if seen is not None:
+            self.hide(seen)
+            self.show(seen)
+        else:
+            self._objects_out.publish(removed_message(name, self._frame))
+            self._kept.pop(name, None)
+
     def forget(self, name: str) -> None:
         """Discard an object that was hidden and is not detected."""
         self.hidden = None if self.hidden == name else self.hidden
