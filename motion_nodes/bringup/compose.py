@@ -12,6 +12,7 @@ from typing import Any
 
 from motion_nodes.bringup.bringup_config import BringupConfig, prefixed
 from motion_nodes.bringup.node_specs import NodeSpec, Value
+from motion_nodes.bringup.table_scene import table_objects
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.hardware.drivers import driver_name
 from motion_nodes.model.base_description import CONTROLLERS
@@ -62,7 +63,8 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
         if config.backend == "mujoco":
             cell["floor_height"] = floor_height
             cell["scene_bodies"] = config.scene_bodies
-            cell |= {"objects": config.objects} if config.objects else {}
+            objects = config.objects or _example_objects(config, placements, robots, floor_height)
+            cell |= {"objects": objects} if objects else {}
             cell |= (
                 {"surface_grippers": _suction_links(placements, robots)} if config.suction else {}
             )
@@ -92,6 +94,23 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
             settings["policies"] = walking
         specs.append(_spec(config, "browser_viewer", "browser_viewer", "", settings))
     return specs
+
+
+def _example_objects(
+    config: BringupConfig,
+    placements: Sequence[Placement],
+    robots: Sequence[Robot],
+    floor_height: float,
+) -> tuple[str, ...]:
+    """Return objects for the tasks of a single fixed arm at the origin; none for other cells."""
+    if not config.tasks or config.empty or len(robots) != 1:
+        return ()
+    (place,), (robot,) = placements, robots
+    if robot.kind != "arm" or not {"arm", "gripper"} <= robot.groups.keys():
+        return ()
+    if config.scene_bodies or (place.x, place.y, place.yaw) != (0.0, 0.0, 0.0):
+        return ()
+    return table_objects(robot, floor_height)
 
 
 def _suction_links(placements: Sequence[Placement], robots: Sequence[Robot]) -> tuple[str, ...]:
@@ -190,6 +209,10 @@ def _robot_nodes(
         images = _depth_topics(config, place)
         if images and config.detect:
             seen = framed | {"depth_images": images}
+            if config.backend == "mujoco":
+                seen["color_images"] = [
+                    topic.replace("depth/image_rect_raw", "color/image_raw") for topic in images
+                ]
             if robot.base is not None:
                 odom = robot.description.frames.odom
                 seen["detection_frame"] = under(place.namespace, odom)

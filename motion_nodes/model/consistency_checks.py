@@ -42,14 +42,21 @@ class Agreement:
         for name in names:
             if name not in self.tree.joint_names:
                 why = "is not an actuated joint" if name in self.tree.joints else "is not a joint"
-                raise self.fail(
-                    path,
-                    f"'{name}' {why} of {self.description.urdf}."
-                    f"{did_you_mean(name, self.tree.joint_names)}",
-                )
+                hint = did_you_mean(name, self.tree.joint_names)
+                if self._mimics(name):
+                    hint = f" It mimics '{self.tree.joints[name].law.joint}'; name that one."
+                raise self.fail(path, f"'{name}' {why} of {self.description.urdf}.{hint}")
             if name in seen:
                 raise self.fail(path, f"joint '{name}' is listed twice.")
             seen.add(name)
+
+    def moving(self, names: Iterable[str], path: str) -> None:
+        """Reject names that are neither actuated nor mimic joints."""
+        self.joints([n for n in names if not self._mimics(n)], path)
+
+    def _mimics(self, name: str) -> bool:
+        joint = self.tree.joints.get(name)
+        return joint is not None and joint.mimic is not None
 
     def link(self, name: str | None, path: str) -> None:
         """Reject a name that is not a link."""

@@ -148,8 +148,6 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             self.navigator.rest_at_once()
         else:
             self._step(now_ns, dt)
-        if self._server is not None:
-            self._server.poll()
 
     def halt(self) -> None:
         """Stop the base and abort its task."""
@@ -160,13 +158,6 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         # Without a pause the controller would treat the next twists as the stopped stream.
         self._quiet_until = time.monotonic() + QUIET_TIME
         self.navigator.abort(MotionResult.ABORTED, why)
-        if self._server is not None:
-            self._server.poll()
-
-    def answer_waiting(self) -> None:
-        """Send the results of ended goals."""
-        if self._server is not None:
-            self._server.finish()
 
     def parameters_changed(self, params: NavigatorParams) -> None:
         """Apply the parameters; active motions keep their path and respect new limits."""
@@ -365,8 +356,6 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             for _ in range(2):
                 self._send(Twist2(), self.now_ns())
             self._command_out.wait_for_all_acked(Duration(seconds=ACK_TIMEOUT))
-        if self._server is not None:
-            self._server.poll()
 
     def _send(self, twist: Twist2, now_ns: int) -> None:
         velocity = self._command.twist

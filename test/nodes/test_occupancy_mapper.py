@@ -20,7 +20,12 @@ from tf2_msgs.msg import TFMessage
 from motion_nodes.model.loader import load_robot
 from motion_nodes.perception.depth_camera import DepthProjection
 from motion_nodes.ros.joint_topics import set_stamp
-from motion_nodes.ros.messages.depth_messages import cloud_message, depth_message, info_message
+from motion_nodes.ros.messages.depth_messages import (
+    cloud_message,
+    color_message,
+    depth_message,
+    info_message,
+)
 from motion_nodes.ros.scene.octomaps import voxels_of
 from motion_nodes.ros.transforms import TransformSender
 
@@ -45,6 +50,7 @@ class Cameras:
         self.heard = client.listen(Octomap, "/occupancy_mapper/octomap_binary", LATCHED)
         static = node.create_publisher(TFMessage, "/tf_static", LATCHED)
         TransformSender(static, [("panda_link0", "eye")]).send(EYE[None], 0)
+        self.colors = client.publisher(Image, "/left/color")
         self.lag = 0.0
         moving = node.create_publisher(TFMessage, "/tf", RELIABLE)
         self.transforms = TransformSender(moving, [("panda_link0", "moving_eye")])
@@ -57,7 +63,7 @@ class Cameras:
         set_stamp(message, self.client.node.get_clock().now().nanoseconds)
         self.states.publish(message)
 
-    def show(self, depth, millimetres=False, frame="eye", info=True) -> None:
+    def show(self, depth, millimetres=False, frame="eye", info=True, color=None) -> None:
         self.state()
         message = depth_message(depth.astype(np.float32), frame, Image().header.stamp)
         if millimetres:
@@ -65,6 +71,8 @@ class Cameras:
             message.encoding, message.step = "16UC1", 2 * depth.shape[1]
             message.data = whole.tobytes()
         self.stamp(message)
+        if color is not None:
+            self.colors.publish(color_message(color, frame, message.header.stamp))
         if info:
             self.infos.publish(info_message(PINHOLE, frame, message.header.stamp))
         self.images.publish(message)
