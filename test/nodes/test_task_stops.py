@@ -113,6 +113,11 @@ class Cell:
     def grasp_report(self) -> str:
         return ""
 
+    def limit_force(self, force: float | None) -> None: ...
+
+    def learn_force_limit(self) -> Iterator[None]:
+        yield
+
     def tool_pose(self) -> np.ndarray:
         return self.pose
 
@@ -132,7 +137,9 @@ class Cell:
     def to_joints(self, q: np.ndarray, what: str) -> Iterator[None]:
         yield from self.straight(q, what=what)
 
-    def straight(self, *poses: np.ndarray, what: str, speed: float = 1.0) -> Iterator[None]:
+    def straight(
+        self, *poses: np.ndarray, what: str, speed: float = 1.0, checked: bool = True
+    ) -> Iterator[None]:
         for pose in poses:
             begin = self.pose[:3, 3].copy()
             for s in (0.5, 1.0):
