@@ -7,18 +7,21 @@ The single source for ``motion up`` and the launch files.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from motion_nodes.bringup.bringup_config import BringupConfig, prefixed
 from motion_nodes.bringup.node_specs import NodeSpec, Value
 from motion_nodes.bringup.table_scene import table_objects
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.hardware.drivers import driver_name
+from motion_nodes.model.base_description import CONTROLLERS
 from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
+from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.robot import Robot
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros.names import (
-    BASE_CONTROLLERS,
     BASE_NAVIGATOR,
     CONTROLLER_MANAGER,
     JOINT_CONTROLLER,
@@ -27,6 +30,7 @@ from motion_nodes.ros.names import (
     PLANNER,
     POLICY_CONTROLLER,
     REACTIVE_POLICY,
+    base_controller,
     under,
 )
 from motion_nodes.scene.scenery import floor_below
@@ -174,8 +178,10 @@ def _robot_nodes(
         )
     if robot.base is not None:
         driven = framed | {"stamped_cmd_vel": config.stamped_cmd_vel}
-        executable, name = BASE_EXECUTABLES[robot.kind], BASE_CONTROLLERS[robot.kind]
+        named = _controller_of_file(config, place.namespace, robot)
+        executable, name = BASE_EXECUTABLES[robot.kind], named or base_controller(robot)
         specs.append(_spec(config, executable, name, place.namespace, driven))
+        settings |= {"base_controller": named} if named else {}
         # Tasks reverse from the place where the base stands.
         driving = dict(settings)
         if config.tasks and {"arm", "gripper"} <= robot.groups.keys():
@@ -203,6 +209,10 @@ def _robot_nodes(
         images = _depth_topics(config, place)
         if images and config.detect:
             seen = framed | {"depth_images": images}
+            if config.backend == "mujoco":
+                seen["color_images"] = [
+                    topic.replace("depth/image_rect_raw", "color/image_raw") for topic in images
+                ]
             if robot.base is not None:
                 odom = robot.description.frames.odom
                 seen["detection_frame"] = under(place.namespace, odom)
@@ -211,6 +221,38 @@ def _robot_nodes(
             seen = framed | {"depth_images": images}
             specs.append(_spec(config, "occupancy_mapper", OCCUPANCY_MAPPER, place.namespace, seen))
     return specs
+
+
+def _controller_of_file(config: BringupConfig, namespace: str, robot: Robot) -> str:
+    """Return the controller of a base that the parameter file configures, if not the usual one.
+
+    A file written for another controller of ros2_controllers, such as omni_wheel_drive_controller,
+    has a section of that name, which ROS gives to a node of that name only.
+    """
+    if config.params_file is None:
+        return ""
+    try:
+        sections = _sections(read_yaml(Path(config.params_file)), namespace)
+    except InvalidDescription:
+        return ""  # the nodes, which read the file too, report it
+    if base_controller(robot) in sections:
+        return ""
+    return next((name for name in CONTROLLERS[robot.kind] if name in sections), "")
+
+
+def _sections(content: Any, namespace: str, place: str = "") -> set[str]:
+    """Return the names of nodes in a namespace that a parameter file configures."""
+    names: set[str] = set()
+    for key, value in (content if isinstance(content, dict) else {}).items():
+        path = f"{place}/{key}".strip("/")
+        space, _, name = path.rpartition("/")
+        if not isinstance(value, dict):
+            continue
+        if "ros__parameters" not in value:
+            names |= _sections(value, namespace, path)
+        elif space in ("**", namespace.strip("/")):
+            names.add(name)
+    return names
 
 
 def _depth_topics(config: BringupConfig, place: Placement) -> list[str]:

@@ -49,6 +49,7 @@ from motion_nodes.ros.controller_interfaces import (
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.names import (
+    BASE_CONTROLLER_DOC,
     CONTROLLER_MANAGER,
     CONTROLLER_TYPES,
     JOINT_CONTROLLER,
@@ -82,6 +83,7 @@ class ControllerManagerParams(RobotParams):
         5.0, doc="Timeout of requests to a controller, and default timeout of switch_controller "
             "requests that give none.", unit="s", gt=0.0, le=MAX_TIMEOUT,
     )  # fmt: skip
+    base_controller: str = param("", doc=BASE_CONTROLLER_DOC, read_only=True)
 
 
 class ControllerManagerNode(RobotNode[ControllerManagerParams]):
@@ -95,7 +97,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     def configure(self) -> None:
         """Create the services, and clients of the controllers."""
-        self.controllers = controllers_of(self.robot)
+        self.controllers = controllers_of(self.robot, self.params.base_controller)
         self._calls = RemoteCalls(self, lambda: self.params.controller_timeout)
         for name in self.controllers:
             self._calls.connect(GetState, f"{name}/get_state")

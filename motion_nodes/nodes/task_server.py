@@ -182,18 +182,11 @@ class TaskServerNode(RobotNode[TaskServerParams]):
                 self.task.runner.log(lost)
         if self.task.runner is not None:
             self.task.runner.tick()
-        if self._actions is not None:
-            self._actions.poll()
         self._publish()
 
     def halt(self) -> None:
         """Cancel the task; the robot comes to rest."""
         self.task.cancel(SHUT_DOWN)
-
-    def answer_waiting(self) -> None:
-        """Send the results of ended goals."""
-        if self._actions is not None:
-            self._actions.finish()
 
     def stopped(self, why: str) -> None:
         """Cancel the task."""

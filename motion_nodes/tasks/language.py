@@ -25,7 +25,7 @@ from motion_nodes.tasks.language_words import (
 )
 from motion_nodes.tasks.object_descriptions import (
     NotUnderstood,
-    names_in,
+    candidates,
     object_of,
     relations_in,
     spellings,
@@ -259,7 +259,7 @@ class _SentenceReader:
         return found
 
     def _names(self, text: str, names: Sequence[str]) -> list[str]:
-        return names_in(text, names)
+        return candidates(text, names, self._state)
 
 
 def _keep_point(found: re.Match[str], points: list[str]) -> str:

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.tasks.language_words import (
     COLORS,
     NOUNS,
@@ -72,8 +73,8 @@ def object_of(
         NotUnderstood: no candidate or several fit; its code tells which.
     """
     shown = text.strip()
-    phrase, relation, reference = _relation_in(text, names)
-    found = [name for name in names_in(phrase, names) if name != other_than]
+    phrase, relation, reference = _relation_in(text, names, state)
+    found = [name for name in candidates(phrase, names, state) if name != other_than]
     if not found:
         known = ", ".join(names) or "none"
         code = TaskCode.UNKNOWN_OBJECT if kind == "object" else TaskCode.UNKNOWN_LOCATION
@@ -109,6 +110,11 @@ def relations_in(text: str) -> list[tuple[int, int]]:
     return [found.span() for e in RELATIONS.values() for found in e.pattern.finditer(text)]
 
 
+def candidates(text: str, names: Sequence[str], state: WorldState) -> list[str]:
+    """Return the names in a text, or detected objects without a name whose shape it names."""
+    return names_in(text, names) or _by_shape(text, names, state)
+
+
 def without_positions(text: str) -> str:
     """Return a text without the positions that describe objects: ``the left cup``, not ``left``."""
     return _ADJECTIVE.sub(" ", text)
@@ -137,6 +143,28 @@ def color_of(state: ObjectState) -> str:
 
 
 # ---- inside
+
+_UNNAMED = re.compile(r"object_\d+")
+"""Names of detected objects that nobody named."""
+_SHAPES = {
+    "box": Box, "cube": Box, "block": Box, "can": Cylinder, "cylinder": Cylinder,
+    "tin": Cylinder, "ball": Sphere, "sphere": Sphere,
+}  # fmt: skip
+"""Shape of objects by their noun."""
+
+
+def _by_shape(phrase: str, names: Sequence[str], state: WorldState) -> list[str]:
+    """Return the objects without a name of their own whose shape a phrase names."""
+    words = words_of(phrase)
+    kinds = tuple({shape for noun, shape in _SHAPES.items() if words & set(spellings(noun))})
+    return [
+        name
+        for name in names
+        if name in state.objects
+        and _UNNAMED.fullmatch(name)
+        and isinstance(state.objects[name].shape, kinds)
+    ]
+
 
 _POSITION = "|".join(
     word for entry in POSITIONS.values() for word in sorted(entry.english, key=len, reverse=True)
@@ -173,12 +201,12 @@ def _in_chinese(word: str, text: str) -> bool:
     return not word.isascii() and word in text
 
 
-def _relation_in(text: str, names: Sequence[str]) -> _Phrase:
+def _relation_in(text: str, names: Sequence[str], state: WorldState) -> _Phrase:
     """Divide a phrase at a relation between two names."""
     for key, entry in RELATIONS.items():
         for found in entry.pattern.finditer(text):
             before, after = text[: found.start()], text[found.end() :]
-            if names_in(before, names) and names_in(after, names):
+            if candidates(before, names, state) and candidates(after, names, state):
                 return _Phrase(before, key, after)
     return _Phrase(text, "", "")
 

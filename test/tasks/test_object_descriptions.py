@@ -63,6 +63,9 @@ MEASURED = world(
         ("拿最大的盒子", TABLE, "pick(box_2)"),
         ("pick the red object", MEASURED, "pick(object_2)"),
         ("pick the green object", MEASURED, "pick(object_1)"),
+        ("pick the red box", MEASURED, "pick(object_2)"),
+        ("put the red cube on the green box", MEASURED,
+         "pick(object_2) place(object_2, object_1)"),
     ],
 )  # fmt: skip
 def test_descriptions_name_one_object(sentence: str, state: WorldState, expected: str) -> None:

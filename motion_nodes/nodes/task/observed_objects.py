@@ -44,6 +44,8 @@ SHOWN_WITHIN = 5.0
 """Time in which an object that was written to the planning scene appears there [s]."""
 FIXED = 0.3
 """Objects with a side above this are surfaces, which are not picked [m]."""
+MAX_COLOR = 32
+"""Max length of the color of an object (text of its marker)."""
 
 
 class ObservedObjects:
@@ -256,7 +258,10 @@ class ObservedObjects:
         self._seen_meshes.pop(marker.ns, None)
         shape = _shape(marker)
         if shape is not None:
-            return ObjectState(marker.ns, X_BO, shape, stamp, _movable(shape))
+            movable = _movable(shape)
+            return ObjectState(
+                marker.ns, X_BO, shape, stamp, movable, color=marker.text[:MAX_COLOR]
+            )
         known = self._seen_meshes[marker.ns] = self._meshes.of(marker)
         box = known.box
         return ObjectState(marker.ns, X_BO @ known.X_OB, box, stamp, _movable(box), mesh=known.mesh)

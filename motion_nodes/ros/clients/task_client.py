@@ -25,6 +25,8 @@ QUIET = 0.3
 """Time without a message after which a status is the newest one [s]."""
 RESEND_AFTER = 3.0
 """Time without a response after which the task is sent again: commands are best effort [s]."""
+ENDING = 1.0
+"""Time within which a task that seems to be under way may turn out to have ended [s]."""
 LOST_AFTER = 10.0
 """Time without a task server after which it counts as ended [s]."""
 FIELDS = {"state", "number", "task", "plan", "reason"}
@@ -103,6 +105,10 @@ class TaskClient:
         Raises:
             TaskNotDone: with the reason.
         """
+        # Its end may be on the way: another client's task has just ended.
+        end = time.monotonic() + ENDING
+        while self._status["state"] == "running" and time.monotonic() < end:
+            self._spin()
         if self._status["state"] == "running":
             raise TaskNotDone(f"another task is under way: '{self._status['task']}'")
         number, sent = self._status["number"], -RESEND_AFTER
