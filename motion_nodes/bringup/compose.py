@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from motion_nodes.bringup.bringup_config import BringupConfig, prefixed
 from motion_nodes.bringup.node_specs import NodeSpec, Value
+from motion_nodes.bringup.parameter_files import read_parameter_files, with_user_parameters
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.hardware.drivers import driver_name
 from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
@@ -38,7 +39,12 @@ BASE_EXECUTABLES = {
 
 
 def nodes_for(config: BringupConfig) -> list[NodeSpec]:
-    """Return the nodes of the suite, the simulation first.
+    """Return the nodes of the suite, see :func:`suite_of`."""
+    return suite_of(config)[0]
+
+
+def suite_of(config: BringupConfig) -> tuple[list[NodeSpec], list[str]]:
+    """Return the nodes of the suite, the simulation first, and notes on parameter files.
 
     Raises:
         RobotNotFound: an unknown robot.
@@ -87,7 +93,11 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
         if walking:
             settings["policies"] = walking
         specs.append(_spec(config, "browser_viewer", "browser_viewer", "", settings))
-    return specs
+    if not config.params_files:
+        return specs, []
+    user = read_parameter_files(config.params_files)
+    spaces = [place.namespace for place in placements]
+    return with_user_parameters(specs, user, dict(zip(spaces, robots, strict=True)))
 
 
 def _suction_links(placements: Sequence[Placement], robots: Sequence[Robot]) -> tuple[str, ...]:
@@ -219,6 +229,5 @@ def _spec(
         name,
         namespace,
         {**common, **settings},
-        (config.params_file,) if config.params_file else (),
-        config.log_level,
+        log_level=config.log_level,
     )

@@ -83,7 +83,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespace]:
     """The controllers, by variant."""
-    robots = [f"{name}=franka" for name in VARIANTS]
+    robots = [f"{name}:=franka" for name in VARIANTS]
     module_suite.node("mock_sim", robots=robots, update_rate=100.0)
     arms: dict[str, Any] = {}
     for name, parameters in VARIANTS.items():

@@ -110,7 +110,9 @@ class GripperServer(LoopActionServer[_Grip]):
         self._newest: _Grip | None = None
         """The newest goal, whose grasp is monitored."""
         self.set_params(host.node.params)
-        actions = [(GripperCommand, name) for name in COMMAND_NAMES]
+        # Of two action types under one name, clients find neither.
+        aliases = [f"{name}/gripper_cmd" for name in host.node.params.gripper_aliases]
+        actions = [(GripperCommand, name) for name in (*COMMAND_NAMES, *aliases)]
         super().__init__(host.node, [*actions, (ParallelGripperCommand, PARALLEL_NAME)])
 
     def set_params(self, params: ArticulationParams) -> None:
