@@ -31,6 +31,8 @@ from motion_nodes.ros.names import (
 PARAMETERS = "ros__parameters"
 
 JOINTS, GRIPPER, FORWARD, STATES = "trajectories", "gripper", "commands", "joint_states"
+FOREIGN = "foreign"
+"""Kind of a controller of joints that the robot does not have."""
 KINDS = {
     "joint_trajectory_controller/JointTrajectoryController": JOINTS,
     "position_controllers/GripperActionController": GRIPPER,
@@ -156,13 +158,14 @@ class UserController:
 
 
 def controllers_in(
-    user: UserParameters, namespace: str, own: Sequence[str]
+    user: UserParameters, namespace: str, robot: Robot, own: Sequence[str]
 ) -> list[UserController]:
     """Return the controllers of a namespace that the suite has under other names.
 
     Args:
         user: the files.
         namespace: of the robot.
+        robot: whose controllers they are.
         own: names of the suite's nodes in it.
     """
     types: dict[str, str] = {}
@@ -181,8 +184,13 @@ def controllers_in(
     for name in dict.fromkeys((*types, *values)):
         given = values.get(name, {})
         kind = KINDS.get(str(given.get("type") or types.get(name, "")), "") or _kind_by(given)
-        if kind and name not in own:
-            found.append(UserController(name, kind, given))
+        if not kind or name in own:
+            continue
+        listed = [*(given.get("joints") or ()), *([given["joint"]] if "joint" in given else [])]
+        foreign = [str(joint) for joint in listed if str(joint) not in robot.limits.names]
+        if kind in (JOINTS, GRIPPER, FORWARD) and foreign:
+            kind, given = FOREIGN, {"joints": foreign}
+        found.append(UserController(name, kind, given))
     return found
 
 
@@ -211,7 +219,7 @@ def with_user_parameters(
     served: set[str] = set()
     for namespace, robot in robots.items():
         own = [spec.name for spec in specs if spec.namespace == namespace]
-        controllers = controllers_in(user, namespace, own)
+        controllers = controllers_in(user, namespace, robot, own)
         served |= {controller.name for controller in controllers}
         specs = [
             more
@@ -271,6 +279,9 @@ def _served(
     for c in controllers:
         if c.kind == STATES:
             notes.append(f"{c.name} has no node: joint_states come from simulation or driver")
+        if c.kind == FOREIGN:
+            foreign = ", ".join(c.values["joints"])
+            notes.append(f"{c.name} has no effect: robot '{robot.name}' has no joint {foreign}")
         if c.kind == FORWARD:
             notes.append(f"{c.name} has no effect: send commands to {spec.full_name}/commands")
     name = _hand_beside(controllers, joints, robot)
