@@ -212,7 +212,7 @@ class ActiveTrajectories:
                 run.follower.end(FollowStatus.PREEMPTED, text)
                 self.runs.remove(run)
                 left = np.flatnonzero(~np.isin(run.joints, joints) | all_joints)
-                if len(left) and continuing and run.sample is not None:
+                if len(left) and continuing:
                     part = TrajectoryRun(run.label, run.follower.of_joints(left), run.joints[left])
                     self.runs.append(part)
                 else:
