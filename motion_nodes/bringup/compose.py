@@ -123,6 +123,23 @@ def _example_objects(
     return table_objects(robot, floor_height)
 
 
+def omissions(config: BringupConfig) -> list[str]:
+    """Return which nodes of robots with joints are not started, and why, a text for each robot."""
+    found = []
+    for place in config.within_namespace:
+        robot = load_description(place.robot)
+        if config.policy_of(place.namespace) or not robot.arm_joints:
+            continue
+        why = []
+        if not any(group.tip is not None for group in robot.groups.values()):
+            why.append(f"ik_service and {PLANNER}: no group of robot.yaml has a base and a tip")
+        if not (robot.directory / RMPFLOW_FILE).is_file():
+            why.append(f"{REACTIVE_POLICY}: there is no {RMPFLOW_FILE}")
+        if why:
+            found.append(f"{place.namespace or robot.name} has no {', no '.join(why)}")
+    return found
+
+
 def _suction_links(placements: Sequence[Placement], robots: Sequence[Robot]) -> tuple[str, ...]:
     """Return the tool of each arm, as [NAMESPACE/]LINK.
 
