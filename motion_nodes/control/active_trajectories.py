@@ -72,20 +72,22 @@ class ActiveTrajectories:
             InvalidCommand: limits are exceeded, or the start is too far away.
         """
         present = self._controller.reference(joints)
-        spliced = goal.trajectory.starting_from(present)
-        first = goal.trajectory.sample(max(-delay, 0.0)).position
-        start = present.position
+        start, own = present.position, self._controller.limits
+        limits = own.select(goal.trajectory.joint_names)
+        # Continuous joints: the whole trajectory begins in the turn of the references.
+        entry = goal.trajectory.sample(max(-delay, 0.0)).position
+        offset = limits.turns.offset(entry, start)
+        trajectory, first = goal.trajectory.shifted(offset).settled(limits), entry + offset
+        spliced = trajectory.starting_from(present)
         if measured is not None:
             q, v = (values[joints] for values in measured)
-            start = allowed_start(first, start, q, v)
+            start = allowed_start(first, start, limits.turns.nearest(q, start), v)
         # The reference itself may slightly exceed a limit; commands may not.
-        own = self._controller.limits
-        limits = own.select(goal.trajectory.joint_names)
         problem = (
-            (validate(goal.trajectory, limits) if goal.within is not own else None)
+            (validate(trajectory, limits) if goal.within is not own else None)
             or validate_joined_speeds(spliced, limits, start_tolerance)
-            or validate_start(goal.trajectory, first, start, start_tolerance)
-            or validate_return(goal.trajectory, present.position, limits)
+            or validate_start(trajectory, first, start, start_tolerance)
+            or validate_return(trajectory, present.position, limits)
         )
         if problem is not None:
             raise InvalidCommand(problem.text, field=problem.check)
@@ -114,6 +116,9 @@ class ActiveTrajectories:
 
     def check(self, dt: float, position: Array, velocity: Array) -> None:
         """Compare references and measured state [rad or m, ...], shape (n,); end trajectories."""
+        turns = self._controller.limits.turns
+        if turns.any:
+            position = turns.nearest(position, self._controller.reference_position)
         for run in list(self.runs):
             if run.sample is not None:
                 q, v = position[run.joints], velocity[run.joints]

@@ -10,6 +10,7 @@ from typing import Any
 from moveit_msgs.msg import MoveItErrorCodes
 
 from motion_nodes.ik.problem import Validity
+from motion_nodes.model.limits import JointLimits, joint_indices
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.kinematics.state_checks import in_words
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
@@ -19,6 +20,8 @@ Codes = MoveItErrorCodes
 ValidityFactory = Callable[[Sequence[str]], Validity | None]
 """Creates the validity check for the joints of a solution, in their order; None: all are valid."""
 
+ROUNDING = 1e-9
+"""Distance outside a constraint that is rounding [rad or m]."""
 MAX_DESCRIBED = 4
 """Max number of rejected configurations whose contacts are described."""
 
@@ -102,26 +105,29 @@ def all_of(factories: Sequence[ValidityFactory]) -> ValidityFactory:
     return check_for
 
 
-def constraint_validity(constraints: Any, positions: Mapping[str, float]) -> ValidityFactory:
+def constraint_validity(
+    constraints: Any, positions: Mapping[str, float], limits: JointLimits
+) -> ValidityFactory:
     """Return the check of joint constraints.
 
     Args:
         constraints: moveit_msgs/Constraints of the request.
         positions: of all joints [rad or m], for those that are not solved for.
+        limits: of all joints.
 
     Raises:
         RequestRejected: constraints of another kind, or an invalid one.
     """
     joint_constraints = supported(constraints)
     for constraint in joint_constraints:
-        violation(constraint, positions)
+        violation(constraint, positions, limits)
 
     def check_for(names: Sequence[str]) -> Validity | None:
         def check(q: Array) -> bool | str:
             values = {**positions, **dict(zip(names, q.tolist(), strict=True))}
             for constraint in joint_constraints:
                 name = constraint.joint_name
-                if violation(constraint, values) > 0.0:
+                if violation(constraint, values, limits) > 0.0:
                     return f"{name} at {values[name]:.4f} violates its joint constraint"
             return True
 
@@ -130,12 +136,13 @@ def constraint_validity(constraints: Any, positions: Mapping[str, float]) -> Val
     return check_for
 
 
-def violation(constraint: Any, values: Mapping[str, float]) -> float:
+def violation(constraint: Any, values: Mapping[str, float], limits: JointLimits) -> float:
     """Return the distance of a joint outside its constraint [rad or m]; 0 or less inside.
 
     Args:
         constraint: moveit_msgs/JointConstraint.
         values: joint positions by name [rad or m].
+        limits: of these joints; positions of continuous ones are equal modulo a turn.
 
     Raises:
         RequestRejected: an unknown joint, or numbers that are not finite.
@@ -152,5 +159,8 @@ def violation(constraint: Any, values: Mapping[str, float]) -> float:
             Codes.INVALID_GOAL_CONSTRAINTS,
             f"the constraint of joint '{name}' has numbers that are not finite: {numbers}",
         )
-    error = values[name] - constraint.position
-    return float(max(error - constraint.tolerance_above, -error - constraint.tolerance_below))
+    lower = constraint.position - constraint.tolerance_below
+    upper = constraint.position + constraint.tolerance_above
+    turns = limits.turns.select(joint_indices([name], limits.names))
+    excess = float(turns.excess([values[name]], [lower], [upper])[0])
+    return 0.0 if 0.0 < excess <= ROUNDING else excess

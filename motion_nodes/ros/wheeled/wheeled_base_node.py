@@ -70,6 +70,7 @@ class WheeledBaseNode(RobotNode[B]):
             self.poll_bytes(JointState, "joint_states", qos.STATES),
             joints,
             by_velocity=() if params.position_feedback else base.wheel_names,
+            limits=self.robot.limits,
         )
         self._command = JointStateWriter(
             self.advertise(JointState, "joint_command", qos.REFERENCE_STREAM),
