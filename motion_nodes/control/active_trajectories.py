@@ -81,7 +81,7 @@ class ActiveTrajectories:
         spliced = trajectory.starting_from(present)
         if measured is not None:
             q, v = (values[joints] for values in measured)
-            start = allowed_start(first, start, limits.turns.nearest(q, start), v)
+            start = allowed_start(first, start, q, v)
         # The reference itself may slightly exceed a limit; commands may not.
         problem = (
             (validate(trajectory, limits) if goal.within is not own else None)
@@ -116,9 +116,6 @@ class ActiveTrajectories:
 
     def check(self, dt: float, position: Array, velocity: Array) -> None:
         """Compare references and measured state [rad or m, ...], shape (n,); end trajectories."""
-        turns = self._controller.limits.turns
-        if turns.any:
-            position = turns.nearest(position, self._controller.reference_position)
         for run in list(self.runs):
             if run.sample is not None:
                 q, v = position[run.joints], velocity[run.joints]

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.model.bounds import VELOCITY
 from motion_nodes.model.joint_turns import TURN, JointTurns, no_turns
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.plausible_step import SLACK, SPEED_FACTOR, max_plausible_step
@@ -67,7 +68,7 @@ class EncoderTurns:
         """
         n = len(max_velocity)
         self.turns, self.used = turns, turns.any
-        self._fastest = SPEED_FACTOR * max_velocity
+        self._fastest = SPEED_FACTOR * np.minimum(max_velocity, VELOCITY.max)
         self._raw: Array = np.full(n, np.nan)
         self._velocity: Array = np.full(n, np.nan)
         self._shift: Array = np.zeros(n)
@@ -109,17 +110,19 @@ class EncoderTurns:
             Positions [rad or m], and whole turns [rad] for :meth:`keep`, shape (k,) each.
         """
         shift, step = self._shift[joints], raw - self._raw[joints]
-        # Comparisons with NaN are false, so the first measurement is taken as it is.
-        wraps = (np.abs(step) > math.pi) & (np.abs(raw) <= WRAPPED_RANGE) & ~self._counts[joints]
-        if not np.count_nonzero(wraps):
-            return raw + shift, shift
         passed = (stamp_ns - self._stamps[joints]) * 1e-9
         dt: Array = np.minimum(np.where(passed > 0.0, passed, since), MAX_GAP)
-        last, fastest = self._velocity[joints], self._fastest[joints]
-        expected = 0.5 * (velocity + last) * dt
-        doubt = 0.5 * np.abs(velocity - last) * dt
-        decides = (fastest * dt >= math.pi) & (np.abs(expected) <= fastest * dt)
-        expected = np.where(decides & (doubt < math.pi), expected, 0.0)
+        last, farthest = self._velocity[joints], self._fastest[joints] * dt
+        expected: Array = np.zeros(len(raw))
+        if np.count_nonzero(farthest >= math.pi):
+            mean, doubt = 0.5 * (velocity + last) * dt, 0.5 * np.abs(velocity - last) * dt
+            decides = (farthest >= math.pi) & (np.abs(mean) <= farthest) & (doubt < math.pi)
+            expected = np.where(decides, mean, 0.0)
+        # Comparisons with NaN are false, so the first measurement is taken as it is.
+        wraps = (np.abs(step - expected) > math.pi) & (np.abs(raw) <= WRAPPED_RANGE)
+        wraps &= ~self._counts[joints]
+        if not np.count_nonzero(wraps):
+            return raw + shift, shift
         turns = TURN * np.rint((step - expected) / TURN)
         speed = np.asarray(np.fmax(np.abs(velocity), np.abs(last)), np.float64)
         reach = np.where(self._moved[joints], max_plausible_step(speed, dt), np.inf)

@@ -100,7 +100,8 @@ class JointTurns:
             q: the positions.
         """
         low, high = np.asarray(lower, np.float64), np.asarray(upper, np.float64)
-        middle = np.where(np.isfinite(low + high), 0.5 * (low + high), q)
+        held = np.isfinite(low) & np.isfinite(high)
+        middle = 0.5 * (np.where(held, low, q) + np.where(held, high, q))
         return self.offset(middle, q)
 
     def excess(self, q: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> Array:

@@ -396,4 +396,4 @@ def _is_at(request: PlanRequest, goal: Goal) -> bool:
         return False
     q = configuration(request.checker, request.start, "the start")
     goal_q = configuration(request.checker, goal.q, "a joint goal")
-    return np.allclose(q, goal_q, rtol=0.0, atol=_SAME)
+    return bool((request.checker.limits.turns.distance(q, goal_q) <= _SAME).all())

@@ -174,9 +174,8 @@ class ConstraintSet:
 
     def in_turn(self, Q: ArrayLike) -> Array:
         """Return configurations in the turn of the bounds of continuous joints, shape (..., n)."""
-        middle = 0.5 * (self._lower + self._upper)
-        near = np.where(np.isfinite(middle), middle, Q)
-        return self._checker.limits.turns.nearest(Q, near)
+        turns = self._checker.limits.turns
+        return np.asarray(Q, np.float64) - turns.interval_offset(self._lower, self._upper, Q)
 
     @property
     def links(self) -> tuple[str, ...]:
