@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownFrame, UnknownJoint
 from motion_nodes.kernels.kinematic_arrays import FIXED, PRISMATIC, PackedArrays, pack, reroot
+from motion_nodes.model.joint_turns import JointTurns
 from motion_nodes.model.kinematics import Kinematics, check_joints
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
@@ -95,6 +96,9 @@ class IkChain:
     def _set_limits(self, lower: Array, upper: Array) -> None:
         self.lower, self.upper = frozen(lower), frozen(upper)
         roomy = _periodic(self.arrays, self.row) & (upper - lower >= _TURN)
+        unlimited = np.isinf(self.lower) & np.isinf(self.upper)
+        self.turns = JointTurns(_periodic(self.arrays, self.row) & unlimited)
+        """Differences of positions of these joints."""
         self.turning = tuple(int(k) for k in np.flatnonzero(roomy))
         self.centre = frozen(_centre(lower, upper))
         # Scalar access is faster on lists than on arrays.
