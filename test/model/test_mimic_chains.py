@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mimic joints inside a chain: groups, limits, kinematics, inverse kinematics, dynamics, formats."""
+"""Mimic joints in chains: groups, limits, kinematics, inverse kinematics, dynamics, formats."""
 
 from __future__ import annotations
 
