@@ -10,6 +10,7 @@ from pathlib import Path
 
 from motion_nodes.errors import InvalidDescription, did_you_mean
 from motion_nodes.model.base_description import (
+    CONTROLLERS,
     AckermannSpec,
     BaseSpec,
     DifferentialSpec,
@@ -101,9 +102,27 @@ class Agreement:
         ):
             raise self.fail("base", "left_wheel_names and right_wheel_names differ in length.")
         if isinstance(base, AckermannSpec):
-            for path in ("front_wheel_names", "rear_wheel_names"):
-                if len(getattr(base, path)) == 1:
-                    raise self.fail(f"base.{path}", "has one entry; give left and right, or none.")
+            for end in ("front", "rear"):
+                steered = base.steered_axle == end
+                wheels = getattr(base, f"{end}_wheel_names")
+                joints = base.steering_joint_names if steered else wheels
+                if len(joints) == 2 and getattr(base, f"{end}_track_width") is None:
+                    raise self.fail(
+                        f"base.{end}_track_width", "is missing; an axle with two wheels needs it."
+                    )
+                if len(wheels) == 1 and getattr(base, f"{end}_track_width") is not None:
+                    raise self.fail(
+                        f"base.{end}_wheel_names",
+                        f"has one entry; give left and right, or none, or no {end}_track_width "
+                        "for an axle with a single wheel.",
+                    )
+        known = CONTROLLERS[self.description.kind]
+        if base.controller and base.controller not in known:
+            raise self.fail(
+                "base.controller",
+                f"is '{base.controller}'; a robot of kind '{self.description.kind}' has one of: "
+                f"{', '.join(known)}.",
+            )
         if not base.wheel_names:
             raise self.fail(
                 "base", "names no driven wheel; give front_wheel_names or rear_wheel_names."

@@ -46,7 +46,7 @@ class StreamInputs:
         self._named = NamedJoints(node.robot.tree, ())
         self._commands = node.poll(Float64MultiArray, "~/commands", qos.COMMANDS, relaxed=True)
         self._scaling_input = node.poll(SpeedScalingFactor, "~/speed_scaling_input", relaxed=True)
-        self.scaling = 1.0
+        self.scaling: float = node.params.speed_scaling_initial_scaling_factor
         """Speed scaling factor of trajectories, 0 to 1."""
         self._senders = StreamSenders(host.runner.begin_stream)
         self._watch = SenderWatch()
