@@ -25,7 +25,6 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.ros.messages.moveit_messages import pose_message
 
-PEER = "move_group kinematics"
 Codes = MoveItErrorCodes
 TIP = FRANKA.group("arm").tip
 KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
@@ -83,22 +82,22 @@ def up(z: float) -> np.ndarray:
 
 
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "inverse kinematics of a pose, whose forward kinematics is the pose",
     source="test_kinematics_plugin.cpp: searchIK, getIK",
 )
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "the solution names all joints of the robot",
     source="kinematics_service_capability.cpp: computeIK",
 )
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "an empty link is the tip of the group",
     source="kinematics_service_capability.cpp: computeIK",
 )
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "one entry of the vectors of links and poses is used like the single fields",
     source="kinematics_service_capability.cpp: computeIK",
 )
@@ -116,22 +115,22 @@ def test_inverse_kinematics(ros):
 
 
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "a pose out of reach has no solution",
     source="kinematics_service_capability.cpp: computeIK",
 )
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "an unknown group is refused by its own code",
     source="kinematics_service_capability.cpp: computeIK",
 )
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "an unknown frame is refused by its own code",
     source="kinematics_service_capability.cpp: computeIK, performTransform",
 )
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "different numbers of links and poses are refused as invalid links",
     source="kinematics_service_capability.cpp: computeIK",
 )
@@ -152,12 +151,12 @@ def test_refused_inverse_kinematics(ros, fields, code):
 
 
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "solutions satisfy the joint constraints of the request",
     source="kinematics_service_capability.cpp: isIKSolutionValid",
 )
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "solutions satisfy the Cartesian constraints of the request",
     source="kinematics_service_capability.cpp: isIKSolutionValid",
 )
@@ -178,17 +177,17 @@ def test_constraints_of_solutions(ros):
 
 
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "forward kinematics of each requested link, in the order of the request",
     source="test_kinematics_plugin.cpp: getFK",
 )
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "forward kinematics in the frame of the request's header",
     source="kinematics_service_capability.cpp: computeFKService",
 )
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "forward kinematics without a frame is in the model's frame",
     source="kinematics_service_capability.cpp: computeFKService",
 )
@@ -205,17 +204,17 @@ def test_forward_kinematics(ros):
 
 
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "forward kinematics without links is refused as an invalid link",
     source="kinematics_service_capability.cpp: computeFKService",
 )
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "forward kinematics of an unknown link is refused",
     source="kinematics_service_capability.cpp: computeFKService",
 )
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "forward kinematics returns the known links of a request that names an unknown one",
     source="kinematics_service_capability.cpp: computeFKService",
     verdict=OURS,
@@ -229,7 +228,7 @@ def test_refused_forward_kinematics(ros, links):
 
 
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "an unknown frame of forward kinematics is refused by its own code",
     source="kinematics_service_capability.cpp: computeFKService",
 )
@@ -238,7 +237,7 @@ def test_forward_kinematics_in_an_unknown_frame(ros):
 
 
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "joints that a state does not name have their measured positions",
     source="kinematics_service_capability.cpp: computeFKService, getCurrentState",
 )
@@ -250,12 +249,12 @@ def test_incomplete_states(ros):
 
 
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "the default state is valid and has no contacts",
     source="test_check_state_validity_in_empty_scene.py: test_check_collision_free_state",
 )
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "a state in collision with itself is invalid and has contacts",
     source="test_check_state_validity_in_empty_scene.py: test_check_colliding_state",
 )
@@ -270,32 +269,32 @@ def test_validity_of_states(ros):
 
 
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "validity evaluates joint constraints, one result for each",
     source="state_validation_service_capability.cpp: isStateValid",
 )
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "validity evaluates position and orientation constraints, one result for each",
     source="state_validation_service_capability.cpp: isStateValid",
 )
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "joint constraints are met within their tolerances",
     source="test_constraints.cpp: JointConstraintsSimple",
 )
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "position constraints are met within their region",
     source="test_constraints.cpp: PositionConstraintsFixed",
 )
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "orientation constraints are met within their tolerances",
     source="test_constraints.cpp: OrientationConstraintsSimple",
 )
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "a state is valid if it satisfies all constraints of a set",
     source="test_constraints.cpp: TestKinematicConstraintSet",
 )
@@ -319,7 +318,7 @@ def test_constraints_of_states(ros):
 
 
 @behaviour(
-    PEER,
+    "move_group kinematics",
     "visibility constraints are evaluated: occlusion and angles",
     source="test_constraints.cpp: VisibilityConstraintsSimple",
     verdict=OURS,

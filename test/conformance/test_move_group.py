@@ -25,7 +25,6 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.ros.messages.moveit_messages import pose_message
 
-PEER = "move_group"
 Codes = MoveItErrorCodes
 TIP = FRANKA.group("arm").tip
 KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
@@ -66,22 +65,22 @@ def beside(x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Constraints:
 
 
 @behaviour(
-    PEER,
+    "move_group",
     "a joint goal is reached within its tolerance",
     source="move_group_interface_cpp_test.cpp: JointSpaceGoalTest",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "a pose goal is reached within its tolerance",
     source="move_group_interface_cpp_test.cpp: CartesianGoalTest",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "an executed goal returns the planned trajectory, and its start",
     source="move_action_capability.cpp: executeMoveCallbackPlanAndExecute",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "a goal reports PLANNING, then MONITOR, then IDLE",
     source="move_action_capability.cpp: setMoveState",
 )
@@ -102,17 +101,17 @@ def test_goals_are_reached(planner):
 
 
 @behaviour(
-    PEER,
+    "move_group",
     "a goal that is only planned does not move the robot",
     source="move_action_capability.cpp: executeMoveCallbackPlanOnly",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "a plan may start at a state other than the current one",
     source="move_group_api_test.cpp",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "the service plans without moving the robot",
     source="plan_service_capability.cpp: computePlanService",
 )
@@ -132,17 +131,17 @@ def test_planning_alone(planner):
 
 
 @behaviour(
-    PEER,
+    "move_group",
     "a goal that is canceled while it is planned or executed ends as preempted",
     source="test_cancel_before_plan_execution.py: test_cancel_drop_plan_execution",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "a goal that is only planned is canceled",
     source="test_cancel_before_plan_execution.py: test_cancel_drop_plan_only",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "a goal that is sent again after a cancellation succeeds",
     source="test_cancel_before_plan_execution.py: test_cancel_resend",
 )
@@ -162,27 +161,27 @@ def test_cancellation(planner):
 
 
 @behaviour(
-    PEER,
+    "move_group",
     "a goal without constraints is refused",
     source="planning_pipeline_tests.cpp",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "an unknown group is refused by its own code",
     source="move_action_capability.cpp, planning_context_manager.cpp",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "an unknown pipeline is refused",
     source="move_group_capability.cpp: resolvePlanningPipeline",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "a goal out of reach fails without a trajectory",
     source="move_action_capability.cpp",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "a start state outside the joint limits is refused",
     source="test_check_start_state_bounds.cpp: TestContinuousJointBounds",
 )
@@ -201,12 +200,12 @@ def test_refused_goals(planner, goal, fields):
 
 
 @behaviour(
-    PEER,
+    "move_group",
     "unknown planners are replaced by the default one",
     source="planning_context_manager.cpp: getPlanningContext",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "less than one attempt of planning is one attempt",
     source="model_based_planning_context.cpp: solve",
 )
@@ -221,7 +220,7 @@ def test_replaced_values(planner):
 
 
 @behaviour(
-    PEER,
+    "move_group",
     "planners are announced by pipeline",
     source="query_planners_service_capability.cpp: queryInterface",
 )
@@ -232,12 +231,12 @@ def test_planners_are_announced(planner):
 
 
 @behaviour(
-    PEER,
+    "move_group",
     "constraints along a path hold, around obstacles",
     source="move_group_interface_cpp_test.cpp: PathConstraintCollisionTest",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "orientation constraints along a path hold",
     source="move_group_ompl_constraints_test.cpp",
 )
@@ -268,12 +267,12 @@ def test_path_constraints(planner):
 
 
 @behaviour(
-    PEER,
+    "move_group",
     "plans avoid objects of the planning scene",
     source="move_group_interface_cpp_test.cpp: PathConstraintCollisionTest",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "a goal inside an object fails",
     source="move_group_api_test.cpp",
 )
@@ -294,17 +293,17 @@ def test_objects_are_avoided(planner):
 
 
 @behaviour(
-    PEER,
+    "move_group",
     "a Cartesian path follows its waypoints completely",
     source="move_group_interface_cpp_test.cpp: CartPathTest",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "a Cartesian path returns the fraction that it follows",
     source="cartesian_path_service_capability.cpp: computeService",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "a Cartesian path without waypoints is no path",
     source="cartesian_path_service_capability.cpp: computeService",
 )
@@ -327,22 +326,22 @@ def test_cartesian_paths(planner):
 
 
 @behaviour(
-    PEER,
+    "move_group",
     "a trajectory is executed by an action",
     source="execute_trajectory_action_capability.cpp: executePath",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "an execution is canceled by its client",
     source="execute_trajectory_action_capability.cpp: preemptExecuteTrajectoryCallback",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "an execution is stopped by trajectory_execution_event",
     source="trajectory_execution_manager.cpp: processEvent",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "a trajectory that does not start at the current state is not executed",
     source="test_execution_manager.cpp",
 )
@@ -370,12 +369,12 @@ def test_executions(planner):
 
 
 @behaviour(
-    PEER,
+    "move_group",
     "a new goal stops the motion under way",
     source="move_action_capability.cpp: preemptMoveCallback",
 )
 @behaviour(
-    PEER,
+    "move_group",
     "scaling factors slow the motion down",
     source="move_group_interface.cpp: setMaxVelocityScalingFactor",
 )
@@ -392,7 +391,7 @@ def test_preemption_and_scaling(planner):
 
 
 @behaviour(
-    PEER,
+    "move_group",
     "goals without any tolerance are planned exactly",
     source="kinematic_constraint.cpp: JointConstraint::configure",
 )
@@ -403,7 +402,7 @@ def test_goals_without_tolerance(planner):
 
 
 @behaviour(
-    PEER,
+    "move_group",
     "a plan that is executed may start at a start_state away from the current one",
     source="move_action_capability.cpp: executeMoveCallbackPlanAndExecute",
     verdict=OURS,

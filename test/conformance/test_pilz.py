@@ -117,7 +117,7 @@ def execute(planner: Planner, *items: MotionSequenceItem, plan_only: bool = Fals
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "announces the planners PTP, LIN and CIRC under its own name",
     source="unittest_pilz_industrial_motion_planner.cpp: ObtainLoadedPlanningAlgorithms",
 )
@@ -128,7 +128,7 @@ def test_planners(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "each announced planner plans a request of its name",
     source="unittest_pilz_industrial_motion_planner.cpp: CheckValidAlgorithmsForServiceRequest",
 )
@@ -138,12 +138,12 @@ def test_each_plans(planner, kind):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses an unknown planner",
     source="unittest_pilz_industrial_motion_planner.cpp: CheckInvalidAlgorithmsForServiceRequest",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses a request without the name of a planner",
     source="unittest_pilz_industrial_motion_planner.cpp: CheckEmptyPlannerIdForServiceRequest",
 )
@@ -153,7 +153,7 @@ def test_unknown_planners(planner, kind):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses scaling factors above 1 or negative as an invalid motion plan",
     source="unittest_trajectory_generator_common.cpp: InvalideScalingFactor",
 )
@@ -170,7 +170,7 @@ def test_scaling_factors(planner, factors):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses a scaling factor of 0",
     source="unittest_trajectory_generator_common.cpp: InvalideScalingFactor",
     verdict=OURS,
@@ -182,12 +182,12 @@ def test_a_scaling_factor_of_zero(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses an unknown group by its own code",
     source="unittest_trajectory_generator_common.cpp: InvalidGroupName",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses a group that the robot does not have, such as a gripper's",
     source="unittest_trajectory_generator_common.cpp: GripperGroup",
 )
@@ -198,27 +198,27 @@ def test_unknown_groups(planner, kind):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses a start state with more names than positions",
     source="unittest_trajectory_generator_common.cpp: InconsistentStartState",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses a start state outside the joint limits",
     source="unittest_trajectory_generator_common.cpp: StartPostionOutOfLimit",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses a start state that moves, for each kind of motion",
     source="unittest_trajectory_generator_common.cpp: StartPositionVelocityNoneZero",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a line does not start with a velocity",
     source="unittest_trajectory_generator_lin.cpp: nonZeroStartVelocity",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a circle does not start with a velocity",
     source="unittest_trajectory_generator_circ.cpp: nonZeroStartVelocity",
 )
@@ -233,7 +233,7 @@ def test_start_states(planner, kind):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a line starts with a velocity of almost zero",
     source="unittest_trajectory_generator_lin.cpp: jointSpaceGoalNearZeroStartVelocity",
 )
@@ -244,7 +244,7 @@ def test_a_start_that_hardly_moves(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses a start state without joint names",
     source="unittest_trajectory_generator_common.cpp: EmptyJointNamesInStartState",
     verdict=OURS,
@@ -255,42 +255,42 @@ def test_an_empty_start_state(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses a request without a goal",
     source="unittest_trajectory_generator_common.cpp: EmptyGoalConstraints",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses several goals, and goals of joints and a link at once",
     source="unittest_trajectory_generator_common.cpp: MultipleGoals",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses a goal of a joint that does not exist",
     source="unittest_trajectory_generator_common.cpp: InvalideJointNameInGoal",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses a goal outside the joint limits",
     source="unittest_trajectory_generator_common.cpp: InvalideJointPositionInGoal",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses a goal with a position constraint without a pose",
     source="unittest_trajectory_generator_common.cpp: EmptyPrimitivePoses",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses two position constraints of one link in a goal",
     source="unittest_trajectory_generator_common.cpp: MultipleGoals",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses a goal of a joint beyond those of the group",
     source="unittest_trajectory_generator_lin.cpp: IncorrectJointNumber",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses an additional joint in the goal of a circle",
     source="unittest_trajectory_generator_circ.cpp: InvalidExtraJointConstraint",
 )
@@ -313,7 +313,7 @@ def test_goals(planner, kind):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses a goal that does not name all joints",
     source="unittest_trajectory_generator_common.cpp: MissingJointConstraint",
     verdict=OURS,
@@ -328,7 +328,7 @@ def test_goals_of_some_joints(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses a goal whose constraints name unknown links",
     source="unittest_trajectory_generator_common.cpp: InvalidLinkNameInCartesianGoal",
 )
@@ -338,7 +338,7 @@ def test_goals_of_unknown_links(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "refuses a goal whose constraints name no link",
     source="unittest_trajectory_generator_ptp.cpp: testCartesianGoalMissingLinkNameConstraints",
     verdict=OURS,
@@ -352,12 +352,12 @@ def test_goals_without_a_link(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "PTP ends at a joint goal, at rest",
     source="integrationtest_command_planning.cpp: PtpJoint",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "PTP obeys velocity and acceleration limits on the way to a joint goal",
     source="unittest_trajectory_generator_ptp.cpp: testJointGoalAndAlternatingVelAccScale",
 )
@@ -372,12 +372,12 @@ def test_ptp_to_joints(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "PTP ends at a Cartesian goal",
     source="integrationtest_command_planning.cpp: PtpJointCart",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "PTP solves inverse kinematics of a Cartesian goal",
     source="unittest_trajectory_generator_ptp.cpp: testCartesianGoal",
 )
@@ -387,7 +387,7 @@ def test_ptp_to_a_pose(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "PTP refuses a Cartesian goal out of reach as one without inverse kinematics",
     source="unittest_trajectory_generator_ptp.cpp: testInvalidCartesianGoal",
 )
@@ -396,7 +396,7 @@ def test_ptp_out_of_reach(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "PTP to where the joints are succeeds with a single point",
     source="unittest_trajectory_generator_ptp.cpp: testJointGoalAlreadyReached",
 )
@@ -410,12 +410,12 @@ def test_ptp_to_where_it_is(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "LIN ends at a joint goal, on a straight line",
     source="integrationtest_command_planning.cpp: LinJoint",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "LIN plans to a joint goal",
     source="unittest_trajectory_generator_lin.cpp: jointSpaceGoal",
 )
@@ -427,17 +427,17 @@ def test_lin_to_joints(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "LIN ends at a Cartesian goal, on a straight line",
     source="integrationtest_command_planning.cpp: LinJointCart",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "LIN plans to a Cartesian goal",
     source="unittest_trajectory_generator_lin.cpp: cartesianSpaceGoal",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "LIN accepts frames in both constraints of its goal",
     source="unittest_trajectory_generator_lin.cpp: cartGoalFrameIdBothConstraints",
 )
@@ -448,12 +448,12 @@ def test_lin_to_a_pose(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "LIN has a phase of constant velocity between acceleration and deceleration",
     source="unittest_trajectory_generator_lin.cpp: cartesianTrapezoidProfile",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "LIN obeys a limit of the Cartesian speed",
     source="unittest_trajectory_generator_lin.cpp: cartesianSpeedLimitProper",
 )
@@ -468,7 +468,7 @@ def test_the_speed_of_lin(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a Cartesian speed of zero is no limit",
     source="unittest_trajectory_generator_lin.cpp: cartesianSpeedLimitLessEqualZero",
 )
@@ -477,7 +477,7 @@ def test_no_limit_of_the_speed(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a negative Cartesian speed is no limit",
     source="unittest_trajectory_generator_lin.cpp: cartesianSpeedLimitLessEqualZero",
     verdict=OURS,
@@ -488,7 +488,7 @@ def test_a_negative_limit_of_the_speed(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "LIN out of reach fails",
     source="unittest_trajectory_generator_lin.cpp: LinPlannerDiscontinuousJointTraj",
 )
@@ -497,7 +497,7 @@ def test_lin_out_of_reach(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "LIN whose velocity would exceed joint limits fails",
     source="unittest_trajectory_generator_lin.cpp: LinPlannerLimitViolation",
     verdict=OURS,
@@ -510,7 +510,7 @@ def test_lin_at_the_limits(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "LIN to where the tool is succeeds",
     source="unittest_trajectory_generator_lin.cpp: LinStartEqualsGoal",
 )
@@ -527,22 +527,22 @@ def on_circle(P: np.ndarray, center: tuple[float, ...], radius: float) -> bool:
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC with a centre moves to a Cartesian goal on the circle",
     source="integrationtest_command_planning.cpp: CircCartCenterCart",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC plans with a centre and a Cartesian goal",
     source="unittest_trajectory_generator_circ.cpp: CenterPointPoseGoal",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC accepts frames in both constraints of its goal",
     source="unittest_trajectory_generator_circ.cpp: CenterPointPoseGoalFrameIdBothConstraints",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC accepts a valid command",
     source="unittest_trajectory_generator_circ.cpp: ValidCommand",
 )
@@ -554,17 +554,17 @@ def test_circ_with_a_center(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC with a centre moves to a joint goal on the circle",
     source="integrationtest_command_planning.cpp: CircJointCenterCart",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC plans with a centre and a joint goal",
     source="unittest_trajectory_generator_circ.cpp: centerPointJointGoal",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC plans with an interim point and a joint goal",
     source="unittest_trajectory_generator_circ.cpp: InterimPointJointGoal",
 )
@@ -581,17 +581,17 @@ def test_circ_to_joints(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC plans half a circle through an interim point",
     source="unittest_trajectory_generator_circ.cpp: colinearCenterDueToInterim",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC plans with an interim point opposite of the start",
     source="unittest_trajectory_generator_circ.cpp: colinearCenterAndInterim",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC plans beyond half a circle through an interim point",
     source="unittest_trajectory_generator_circ.cpp: interimLarger180Degree",
 )
@@ -611,42 +611,42 @@ def test_circ_through_interim_points(planner, goal, interim):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC refuses start, goal and centre at one place",
     source="unittest_trajectory_generator_circ.cpp: samePointsWithCenter",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC refuses start, goal and interim point at one place",
     source="unittest_trajectory_generator_circ.cpp: samePointsWithInterim",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC refuses a request without an auxiliary point",
     source="unittest_trajectory_generator_circ.cpp: emptyAux",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC refuses an unknown name of the auxiliary point",
     source="unittest_trajectory_generator_circ.cpp: invalidAuxName",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC refuses a centre at different distances from start and goal",
     source="unittest_trajectory_generator_circ.cpp: invalidCenter",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC refuses a centre in line with start and goal",
     source="unittest_trajectory_generator_circ.cpp: colinearCenter",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC refuses an interim point in line with start and goal",
     source="unittest_trajectory_generator_circ.cpp: colinearInterim",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC refuses two poses of the auxiliary point",
     source="unittest_trajectory_generator_circ.cpp: InvalidAdditionalPrimitivePose",
 )
@@ -668,7 +668,7 @@ def test_circ_refuses(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC refuses an unknown link of the auxiliary point by its own code",
     source="unittest_trajectory_generator_circ.cpp: invalidAuxLinkName",
 )
@@ -679,7 +679,7 @@ def test_circ_refuses_an_unknown_link(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "CIRC whose velocity or acceleration would exceed joint limits fails",
     source="unittest_trajectory_generator_circ.cpp: velScaleToHigh, accScaleToHigh",
     verdict=OURS,
@@ -695,17 +695,17 @@ def test_circ_at_the_limits(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "an empty sequence succeeds with an empty trajectory (service)",
     source="integrationtest_sequence_service_capability.cpp: TestSendingOfEmptySequence",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "an empty sequence succeeds (action)",
     source="integrationtest_sequence_action.cpp: TestSendingOfEmptySequence",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "an empty list of commands has no trajectories",
     source="integrationtest_command_list_manager.cpp: emptyList",
 )
@@ -718,47 +718,47 @@ def test_an_empty_sequence(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a sequence with an unknown group fails",
     source="integrationtest_sequence_service_capability.cpp: TestDifferingGroupNames",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a sequence with a negative blend radius fails",
     source="integrationtest_sequence_service_capability.cpp: TestNegativeBlendRadius",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a sequence with overlapping blend radii fails",
     source="integrationtest_sequence_service_capability.cpp: TestOverlappingBlendRadii",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a sequence with a blend radius beyond its motion fails",
     source="integrationtest_sequence_service_capability.cpp: TestTooLargeBlendRadii",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a sequence whose second command has a start state fails",
     source="integrationtest_sequence_service_capability.cpp: TestSecondTrajInvalidStartState",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a sequence whose first goal is out of reach fails",
     source="integrationtest_sequence_service_capability.cpp: TestFirstGoalNotReachable",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a sequence with an unknown link fails",
     source="integrationtest_sequence_service_capability.cpp: TestInvalidLinkName",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a list of commands that ends with a blend radius fails",
     source="integrationtest_command_list_manager.cpp: lastBlendingRadiusNonZero",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a list of commands with an invalid one fails as a whole",
     source="integrationtest_sequence_action.cpp: TestInvalidCmd",
 )
@@ -787,32 +787,32 @@ def times_of(trajectory: Any) -> np.ndarray:
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "three commands are concatenated, and take as long as one after the other",
     source="integrationtest_command_list_manager.cpp: concatThreeSegments",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "two PTP commands are concatenated with increasing times",
     source="integrationtest_command_list_manager.cpp: concatTwoPtpSegments",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "PTP and LIN are concatenated with increasing times",
     source="integrationtest_command_list_manager.cpp: concatPtpAndLinSegments",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "LIN and PTP are concatenated with increasing times",
     source="integrationtest_command_list_manager.cpp: concatLinAndPtpSegments",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a sequence of many commands is planned",
     source="integrationtest_sequence_service_capability.cpp: TestLargeRequest",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a sequence without blending is planned",
     source="integrationtest_sequence_service_capability.cpp: TestComplexSequenceWithoutBlending",
 )
@@ -831,17 +831,17 @@ def test_sequences(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "two motions are blended",
     source="integrationtest_command_list_manager.cpp: blendTwoSegments",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "times increase where only some motions are blended",
     source="integrationtest_command_list_manager.cpp: concatSegmentsSelectiveBlending",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a sequence with blending is planned",
     source="integrationtest_sequence_service_capability.cpp: TestComplexSequenceWithBlending",
 )
@@ -858,12 +858,12 @@ def test_blending(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a sequence that is only planned does not move the robot",
     source="integrationtest_sequence_action.cpp: TestPlanOnlyFlag",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a negative blend radius is detected where a sequence is only planned",
     source="integrationtest_sequence_action.cpp: TestNegativeBlendRadiusForPlanOnly",
 )
@@ -879,17 +879,17 @@ def test_a_sequence_that_is_only_planned(planner):
 
 
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a sequence action is accepted, reports its progress, and moves the robot",
     source="integrationtest_sequence_action.cpp: TestActionServerCallbacks, TestLargeRequest",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a sequence with blending is executed",
     source="integrationtest_sequence_action.cpp: TestComplexSequenceWithBlending",
 )
 @behaviour(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a goal of the sequence action is canceled and its execution stops",
     source="integrationtest_sequence_action_preemption.cpp: TestCancellingOfGoal",
 )
@@ -909,7 +909,7 @@ def test_sequences_are_executed(planner):
 
 
 not_offered(
-    PILZ,
+    "pilz_industrial_motion_planner",
     "a sequence moves several groups one after the other, each with its own start state",
     source="integrationtest_command_list_manager.cpp: TestDifferentGroups, "
     "TestGroupSpecificStartState",

@@ -24,7 +24,6 @@ from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
 from motion_nodes.scene.scene import Scene
 
-SCENE = "planning_scene"
 KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
 HAND = "panda_hand"
 
@@ -84,17 +83,17 @@ BALL = requests.sphere("ball", 0.05, (0.5, 0.0, 0.5))
 
 
 @behaviour(
-    SCENE,
+    "planning_scene",
     "an object without a pose has that of its only shape",
     source="test_collision_objects.cpp: fillInObjectPoseFromPrimitive",
 )
 @behaviour(
-    SCENE,
+    "planning_scene",
     "a shape without a pose is at its object",
     source="test_collision_objects.cpp: fillInPrimitivePose",
 )
 @behaviour(
-    SCENE,
+    "planning_scene",
     "the pose of an object with one shape is read back",
     source="test_planning_scene.cpp: TestOneShapeObjectPose",
 )
@@ -116,12 +115,12 @@ def test_poses_of_objects_and_shapes(client):
 
 
 @behaviour(
-    SCENE,
+    "planning_scene",
     "a scene that is read and applied again is the same",
     source="test_planning_scene.cpp: LoadRestore",
 )
 @behaviour(
-    SCENE,
+    "planning_scene",
     "a diff adds to the scene, a whole one replaces it",
     source="test_planning_scene.cpp: LoadRestoreDiff",
 )
@@ -139,12 +138,12 @@ def test_scenes_are_restored(client):
 
 
 @behaviour(
-    SCENE,
+    "planning_scene",
     "attaching takes an object from the world, by a diff",
     source="test_planning_scene.cpp: MakeAttachedDiff",
 )
 @behaviour(
-    SCENE,
+    "planning_scene",
     "a diff of attached objects alone changes nothing else",
     source="test_planning_scene.cpp: RobotStateDiffBug",
 )
@@ -159,12 +158,12 @@ def test_attaching(client):
 
 
 @behaviour(
-    SCENE,
+    "planning_scene",
     "removing an attached object from the world fails and changes nothing",
     source="test_collision_objects.cpp: rememberMetadataWhenAttached",
 )
 @behaviour(
-    SCENE,
+    "planning_scene",
     "type and color of an object survive attaching and detaching",
     source="test_collision_objects.cpp: rememberMetadataWhenAttached",
 )
@@ -189,14 +188,14 @@ def test_metadata_of_attached_objects(client):
 
 
 @behaviour(
-    SCENE,
+    "planning_scene",
     "removing an object that does not exist fails",
     source="planning_scene.cpp: processCollisionObjectRemove",
     verdict=OURS,
     why="the object is not there afterwards, as was asked; a warning names it",
 )
 @behaviour(
-    SCENE,
+    "planning_scene",
     "an object that does not exist cannot be moved or attached",
     source="test_planning_scene.cpp: FailRetrievingNonExistentObject",
 )
@@ -208,17 +207,17 @@ def test_objects_that_do_not_exist(client):
 
 
 @behaviour(
-    SCENE,
+    "planning_scene",
     "allowed collisions of an object are kept while it is attached and detached",
     source="test_planning_scene.cpp: UpdateACMAfterObjectRemoval",
 )
 @behaviour(
-    SCENE,
+    "planning_scene",
     "allowed collisions of an object are forgotten when it is removed",
     source="test_planning_scene.cpp: UpdateACMAfterObjectRemoval",
 )
 @behaviour(
-    SCENE,
+    "planning_scene",
     "allowed collisions of all objects are forgotten when all are removed",
     source="test_planning_scene.cpp: UpdateACMAfterObjectRemoval",
 )
@@ -242,17 +241,17 @@ def test_allowed_collisions(client, name):
 
 
 @behaviour(
-    SCENE,
+    "planning_scene",
     "a shape with wrong dimensions is refused, and the scene stays as it was",
     source="test_planning_scene.cpp: loadBadSceneGeometry",
 )
 @behaviour(
-    SCENE,
+    "planning_scene",
     "more poses than shapes are refused",
     source="planning_scene.cpp: shapesAndPosesFromCollisionObjectMessage",
 )
 @behaviour(
-    SCENE,
+    "planning_scene",
     "an object without shapes is refused",
     source="planning_scene.cpp: processCollisionObjectAdd",
 )
@@ -268,17 +267,17 @@ def test_invalid_objects(client):
 
 
 @behaviour(
-    SCENE,
+    "planning_scene",
     "MOVE changes the pose of an object and keeps its shapes",
     source="planning_scene.cpp: processCollisionObjectMove",
 )
 @behaviour(
-    SCENE,
+    "planning_scene",
     "APPEND adds shapes to an object",
     source="planning_scene.cpp: processCollisionObjectAdd",
 )
 @behaviour(
-    SCENE,
+    "planning_scene",
     "ADD of an existing object replaces it",
     source="planning_scene.cpp: processCollisionObjectAdd",
 )
@@ -294,12 +293,12 @@ def test_changes_of_objects(client):
 
 
 @behaviour(
-    SCENE,
+    "planning_scene",
     "detaching without a name detaches all objects",
     source="planning_scene.cpp: processAttachedCollisionObjectMsg",
 )
 @behaviour(
-    SCENE,
+    "planning_scene",
     "detaching with the name of a link alone detaches its objects",
     source="planning_scene.cpp: processAttachedCollisionObjectMsg",
 )
@@ -317,27 +316,27 @@ def test_detaching_all(client):
 
 
 @behaviour(
-    SCENE,
+    "planning_scene",
     "a scene stays in the monitor from one request to the next, for other clients",
     source="planning_scene_monitor_test.cpp: TestPersistentScene",
 )
 @behaviour(
-    SCENE,
+    "planning_scene",
     "clients receive what was changed on the monitored scene",
     source="planning_scene_monitor_test.cpp: UpdateTypes",
 )
 @behaviour(
-    SCENE,
+    "planning_scene",
     "objects that a client adds by topic are in the scene soon after",
     source="move_group_interface_cpp_test.cpp: ModifyPlanningSceneAsyncInterfaces",
 )
 @behaviour(
-    SCENE,
+    "planning_scene",
     "get_planning_scene returns the components that are requested",
     source="get_planning_scene_service_capability.cpp",
 )
 @behaviour(
-    SCENE,
+    "planning_scene",
     "apply_planning_scene reports whether everything was applied",
     source="apply_planning_scene_service_capability.cpp",
 )

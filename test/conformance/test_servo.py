@@ -16,7 +16,6 @@ from policy_client import POLICY, SERVO, PolicyClient
 
 from conformance.behaviours import OURS, behaviour
 
-SERVO_NODE = "moveit_servo"
 Types = ServoCommandType.Request
 RATE = 100.0
 pytestmark = pytest.mark.timeout(900)
@@ -57,12 +56,12 @@ def rests(policy: PolicyClient) -> None:
 
 
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "the type of commands is selected by a service",
     source="test_ros_integration.cpp: testJointJog, testTwist, testPose",
 )
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "an unknown type of commands is refused",
     source="servo_node.cpp: switchCommandType",
 )
@@ -73,17 +72,17 @@ def test_types_of_commands(policy):
 
 
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "a jog moves the joints that it names, without a warning",
     source="test_ros_integration.cpp: testJointJog",
 )
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "a unitless jog is scaled to the joint's speed",
     source="test_integration.cpp: JointJogTest",
 )
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "joints that a jog names with a velocity of zero stay where they are",
     source="test_ros_integration.cpp: testJointJog",
 )
@@ -102,27 +101,27 @@ def test_jogs(policy):
 
 
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "a jog with fewer or more velocities than joints is invalid, and moves nothing",
     source="test_ros_integration.cpp: testJointJog",
 )
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "a jog with a velocity that is not finite is invalid",
     source="test_utils.cpp: invalidVector",
 )
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "a twist that is not finite is invalid",
     source="test_utils.cpp: invalidTwistVelocities",
 )
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "a command of another type than the selected one has no effect",
     source="servo_node.cpp: servoLoop",
 )
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "a jog of an unknown joint is invalid",
     source="command.cpp: jointDeltaFromJointJog",
 )
@@ -149,22 +148,22 @@ def test_invalid_commands(policy):
 
 
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "a valid command ends the status of an invalid one",
     source="test_ros_integration.cpp: testJointJog",
 )
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "a twist about an axis turns the tool, without a warning",
     source="test_ros_integration.cpp: testTwist",
 )
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "a twist is given in the frame of its header",
     source="test_integration.cpp: NonPlanningFrameTwistTest",
 )
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "a twist in the planning frame turns about its axis",
     source="test_integration.cpp: TwistTest",
 )
@@ -184,7 +183,7 @@ def test_twists(policy):
 
 
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "a twist without a frame is invalid",
     source="test_utils.cpp: emptyTwistFrame",
     verdict=OURS,
@@ -199,12 +198,12 @@ def test_a_twist_without_a_frame(policy):
 
 
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "a pose is approached, without a warning",
     source="test_ros_integration.cpp: testPose",
 )
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "a pose in the planning frame moves the tool to it",
     source="test_integration.cpp: PoseTest",
 )
@@ -222,7 +221,7 @@ def test_poses(policy):
 
 
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "a paused servo ignores commands until it is resumed",
     source="servo_node.cpp: pauseServo",
 )
@@ -238,7 +237,7 @@ def test_a_paused_servo(policy):
 
 
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "commands stop the robot smoothly when they are no longer renewed",
     source="servo_node.cpp: processTwistCommand",
 )
@@ -252,7 +251,7 @@ def test_stale_commands(policy):
 
 
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "a joint that comes near its limit is stopped, and the status says so",
     source="servo.cpp: haltForPositionLimits, common.cpp: jointsToHalt",
 )
@@ -270,7 +269,7 @@ def test_limits(policy):
 
 
 @behaviour(
-    SERVO_NODE,
+    "moveit_servo",
     "speeds are scaled down near a singularity, and the status says so",
     source="test_utils.cpp: ApproachingSingularityScaling, HaltForSingularityScaling",
     verdict=OURS,
