@@ -47,6 +47,8 @@ class _Composition:
     """Command to try when the suite is ready."""
     composed: bool
     respawn: bool
+    notes: tuple[str, ...] = ()
+    """What of the user's parameter files is served otherwise, or has no effect."""
 
 
 def print_line(text: str) -> None:
@@ -75,6 +77,8 @@ def run_suite(
     names = [spec.full_name for spec in specs]
     signals.stop_quietly()
     signals.nodes_exist()
+    for note in made.notes:
+        print_line(note)
     print_line(f"starting {', '.join(names)}; Ctrl-C stops")
     startup = Startup(names, print_line, lambda: made.next_steps)
     supervisor = Supervisor(
@@ -99,12 +103,14 @@ def run_suite(
 
 
 def _composition(options: SuiteOptions) -> _Composition:
-    from motion_nodes.bringup.compose import nodes_for
+    from motion_nodes.bringup.compose import suite_of
     from motion_nodes.bringup.libraries import check_libraries
 
     config = options.config
     check_libraries(config)
-    return _Composition(nodes_for(config), _next_steps(config), options.composed, options.respawn)
+    specs, notes = suite_of(config)
+    steps = _next_steps(config)
+    return _Composition(specs, steps, options.composed, options.respawn, tuple(notes))
 
 
 def _did_not_come_up(supervisor: Supervisor, startup: Startup, *, respawn: bool) -> list[str]:

@@ -99,7 +99,7 @@ class KinematicsRequests:
         Raises:
             RequestRejected: an invalid state, or joints that are neither given nor measured.
         """
-        return self.current.complete(joint_values(given, self.robot.joint_names, what), what)
+        return self.current.complete(joint_values(given, self.robot, what), what)
 
     def inverse(self, request: Any, response: Any) -> str:
         """Fill in the response of GetPositionIK.

@@ -16,6 +16,7 @@ from motion_nodes.ik.problem import Validity
 from motion_nodes.model.rotation_vectors import rotation_vector
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.kinematics.state_checks import in_words
+from motion_nodes.ros.messages.goal_constraints import of_leaders
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
 from motion_nodes.ros.messages.pose_constraints import (
@@ -45,14 +46,16 @@ def excesses(constraints: Any, context: GoalContext) -> list[tuple[str, float]]:
         context: with the state, and a group whose tip is meant by an empty link name.
 
     Returns:
-        Name of each constraint and distance outside it [rad or m]; 0 or less inside.
+        Name of each constraint and distance outside it [rad or m]; 0 or less inside. Those of mimic
+        joints are constraints of their leaders.
 
     Raises:
         RequestRejected: an unknown joint, link or frame, or an invalid constraint.
     """
     values = dict(zip(context.robot.joint_names, context.q.tolist(), strict=True))
     return [
-        *((each.joint_name, violation(each, values)) for each in constraints.joint_constraints),
+        *((each.joint_name, violation(each, values))
+          for each in of_leaders(constraints.joint_constraints, context.robot)),
         *((_named(each, context), position_excess(each, context))
           for each in constraints.position_constraints),
         *((_named(each, context), orientation_excess(each, context))

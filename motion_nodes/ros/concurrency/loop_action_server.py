@@ -10,7 +10,7 @@ once: each goal gets exactly one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 from rclpy.clock import Clock, ClockType
@@ -72,6 +72,11 @@ class LoopActionServer(ABC, Generic[W]):
             for kind, name in actions
         ]
         node.loop_servers.append(self)
+
+    def refuse_by(self, refusal: Callable[[Any], str]) -> None:
+        """Reject goals for which a function of the request returns a reason."""
+        for server in self._servers:
+            server.refusal = refusal
 
     # ---- overridden by servers
 
