@@ -87,6 +87,9 @@ class BringupConfig:
     """Whether the tool of each arm is a surface gripper, in the MuJoCo simulation."""
     objects: tuple[str, ...] = ()
     """Free objects of the MuJoCo simulation: NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW]."""
+    empty: bool = False
+    """Whether the simulation of an arm with tasks has no objects if none are given; otherwise those
+    of :func:`~motion_nodes.bringup.table_scene.table_objects`."""
     cameras: tuple[str, ...] = ()
     """Depth cameras of arms, mapped for their planning scenes: in MuJoCo
     ``[NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]``, otherwise ``[NAMESPACE/]NAME``."""

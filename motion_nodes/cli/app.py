@@ -176,6 +176,9 @@ def up(
             help="Free object (MuJoCo), as NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW]; repeatable.",
         ),
     ] = None,
+    empty: Annotated[
+        bool, typer.Option("--empty", help="No example objects for --tasks without --object.")
+    ] = False,
     camera: Annotated[
         list[str] | None,
         typer.Option(
@@ -224,6 +227,7 @@ def up(
         scene_bodies=scene_bodies,
         suction=suction,
         objects=tuple(objects or ()),
+        empty=empty,
         cameras=tuple(camera or ()),
         detect=detect,
         policies=tuple(policies or ()),

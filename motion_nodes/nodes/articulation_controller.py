@@ -186,12 +186,6 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self.controller.stop()
         self._outputs.hand_over(self.controller.step(0.0), self._state, self.now_ns())
 
-    def answer_waiting(self) -> None:
-        """Send the results of ended goals."""
-        for server in (self._follow, self._gripper):
-            if server is not None:
-                server.finish()
-
     def parameters_changed(self, params: ArticulationParams) -> None:
         """Apply modes, gains and limits, also to active motions."""
         limits, modes = limits_of(params, self.robot), modes_of(params)
@@ -395,13 +389,10 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             self._impedance.report(stamp)
 
     def _update_actions(self, dt: float) -> None:
-        if self._follow is not None:
-            self._follow.poll()
         if self._gripper is not None:
             state, gripper = self._state, self._gripper
             at = state.measured_at(gripper.indices)
             gripper.update(state.position, state.velocity, state.effort, dt, at)
-            self._gripper.poll()
 
     def _reset(self) -> str:
         """Discard all commands and hold the measured positions."""

@@ -49,6 +49,7 @@ from motion_nodes.ros.controller_interfaces import (
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.names import (
+    BASE_CONTROLLER_DOC,
     CONTROLLER_MANAGER,
     CONTROLLER_TYPES,
     JOINT_CONTROLLER,
@@ -88,6 +89,7 @@ class ControllerManagerParams(RobotParams):
         5.0, doc="Timeout of requests to a controller, and default timeout of switch_controller "
             "requests that give none.", unit="s", gt=0.0, le=MAX_TIMEOUT,
     )  # fmt: skip
+    base_controller: str = param("", doc=BASE_CONTROLLER_DOC, read_only=True)
 
 
 class ControllerManagerNode(RobotNode[ControllerManagerParams]):
@@ -101,7 +103,8 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     def configure(self) -> None:
         """Create the services, and clients of the controllers."""
-        self._nodes = {name: name for name in controllers_of(self.robot)}
+        own = controllers_of(self.robot, self.params.base_controller)
+        self._nodes = {name: name for name in own}
         self._types = {name: CONTROLLER_TYPES[name] for name in self._nodes}
         for entry in self.params.aliases:
             self._add(entry)
@@ -301,7 +304,8 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
     def _kind(self, name: str) -> str:
         """Return the suite's name of a controller; those of fingers are joint controllers."""
         own = self._nodes[name]
-        return own if own in CONTROLLER_TYPES else JOINT_CONTROLLER
+        known = controllers_of(self.robot, self.params.base_controller)
+        return own if own in known else JOINT_CONTROLLER
 
     async def _states(self) -> dict[str, str]:
         """Return the lifecycle state of each controller whose node responds."""

@@ -11,10 +11,10 @@ from controller_manager_msgs.msg import HardwareInterface
 from motion_nodes.errors import UnknownGroup
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros.names import (
-    BASE_CONTROLLERS,
     IMPEDANCE_CONTROLLER,
     IMPEDANCE_GROUP,
     JOINT_CONTROLLER,
+    base_controller,
 )
 
 INTERFACE_PARAMETERS = (
@@ -30,11 +30,16 @@ def hardware_interface(name: str, *, claimed: bool) -> HardwareInterface:
     return HardwareInterface(name=name, data_type="double", is_available=True, is_claimed=claimed)
 
 
-def controllers_of(robot: Robot) -> tuple[str, ...]:
-    """Return the names of a robot's controllers, which the bring-up starts."""
+def controllers_of(robot: Robot, base: str = "") -> tuple[str, ...]:
+    """Return the names of a robot's controllers, which the bring-up starts.
+
+    Args:
+        robot: the robot.
+        base: name of the controller of its base; empty: that of its description.
+    """
     names = []
     if robot.base is not None:
-        names.append(BASE_CONTROLLERS[robot.kind])
+        names.append(base or base_controller(robot))
     if robot.arm_joints:
         names[:0] = [JOINT_CONTROLLER]
         if impedance_joints(robot):

@@ -68,6 +68,11 @@ class ScriptedArm:
     def cancel(self) -> None:
         self.calls.append("cancel")
 
+    def cancel_all(self) -> None: ...
+
+    def grasp_report(self) -> str:
+        return ""
+
     # compliance
     @property
     def force(self) -> np.ndarray | None:

@@ -28,6 +28,8 @@ from motion_nodes.ros.scene.collision_objects import change_attached, change_obj
 from motion_nodes.ros.scene.scene_update import SceneDraft
 from motion_nodes.scene.world import World
 from motion_nodes.tasks.grasps import grasps_of
+from motion_nodes.tasks.served_task import CANCELED
+from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_planners import RulePlanner
 from motion_nodes.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
 
@@ -94,6 +96,7 @@ class Cell:
     def tick(self, runner: TaskRunner | None = None) -> None:
         self.clock += PERIOD
         self.objects.update(self.clock)
+        self.robot.watch()
         if runner is not None:
             runner.tick()
 
@@ -105,11 +108,26 @@ class Cell:
         raise AssertionError(f"endless in {runner.phase}")
 
     # motions
+    def cancel_all(self) -> None: ...
+
+    def grasp_report(self) -> str:
+        return ""
+
     def tool_pose(self) -> np.ndarray:
         return self.pose
 
     def positions(self) -> np.ndarray:
         return self.pose
+
+    def drop(self, fingers: bool) -> None:
+        """Let the cube fall to the table; the fingers close where they can."""
+        self.X_TO, self.cube = None, from_xyz_rpy((0.4, 0.05, 0.5 * SIDE))
+        if fingers:
+            self.fingers = self.width = 0.0
+
+    def to_state(self, name: str) -> Iterator[None]:
+        for y in (0.1, 0.0, -0.1, -0.2, 0.0):
+            yield from self.straight(from_xyz_rpy((0.3, y, 0.5), (np.pi, 0.0, 0.0)), what=name)
 
     def to_joints(self, q: np.ndarray, what: str) -> Iterator[None]:
         yield from self.straight(q, what=what)
@@ -207,7 +225,7 @@ def stopped_after(ticks: int) -> tuple[Cell, str] | None:
         assert runner.state is TaskStatus.SUCCEEDED, runner.reason
         return None
     phase = runner.phase
-    runner.cancel()
+    runner.cancel(CANCELED)
     assert runner.state is TaskStatus.CANCELED
     for _ in range(5):
         cell.tick(runner)
@@ -317,7 +335,7 @@ def test_a_camera_that_does_not_see_into_the_hand_is_enough() -> None:
     cell.objects._markers = SimpleNamespace(newest=lambda: None)  # type: ignore[assignment]
     cell.finish(runner)
     assert runner.state is TaskStatus.FAILED
-    assert "no longer detected" in runner.reason
+    assert runner.reason.code is TaskCode.NOT_DETECTED
 
 
 def test_what_was_taken_out_of_stopped_fingers_is_picked_again() -> None:
@@ -332,3 +350,53 @@ def test_what_was_taken_out_of_stopped_fingers_is_picked_again() -> None:
     assert runner.state is TaskStatus.SUCCEEDED, runner.reason
     assert [e.text for e in runner.events if "no longer between the fingers" in e.text]
     assert cell.cube[2, 3] == pytest.approx(SHELF_TOP + 0.5 * SIDE)
+
+
+def test_what_is_lost_at_any_moment_is_not_held_and_the_task_says_so_or_recovers() -> None:
+    """Losses by fingers that close, or that the detector alone sees, in every cycle and at rest."""
+    seen = set()
+    for fingers in (True, False):
+        for ticks in range(1, 200):
+            cell = Cell()
+            runner = cell.begin()
+            for _ in range(ticks):
+                cell.tick(runner)
+            if runner.state is not TaskStatus.RUNNING:
+                break
+            if not cell.grips or cell.robot.observe().held is None:
+                continue
+            phase = runner.phase
+            cell.drop(fingers)
+            for _ in range(6):  # the third detection decides, or two measurements of the fingers
+                cell.tick(runner)
+            assert phase == "release" or cell.robot.observe().held is None, phase
+            cell.finish(runner)
+            assert runner.state is TaskStatus.SUCCEEDED, (phase, runner.reason)
+            assert any("failed" in e.text for e in runner.events), phase
+            seen.add(phase)
+    assert seen >= {"lift", "find place", "move", "let down"}
+
+
+@pytest.mark.parametrize("fingers", [True, False], ids=["fingers", "detector"])
+def test_a_loss_at_rest_and_in_home_ends_with_its_code(fingers: bool) -> None:
+    cell = Cell()
+    cell.finish(TaskRunner(cell.robot, RulePlanner().plan("pick the cube", cell.robot.observe())))
+    assert cell.robot.observe().held == "red_cube"
+    home = TaskRunner(cell.robot, RulePlanner().plan("go home", cell.robot.observe()))
+    cell.tick(home)
+    cell.drop(fingers)
+    cell.finish(home)
+    assert (home.state, home.reason.code) == (TaskStatus.FAILED, TaskCode.OBJECT_LOST)
+    assert cell.robot.observe().held is None
+    assert "red_cube" in cell.scene.scene.objects
+    # At rest, and then picks are possible again.
+    cell.finish(TaskRunner(cell.robot, RulePlanner().plan("pick the cube", cell.robot.observe())))
+    cell.drop(fingers)
+    for _ in range(6):
+        cell.tick()
+    assert cell.robot.observe().held is None
+    cell.robot.begin()
+    again = TaskRunner(cell.robot, RulePlanner().plan("pick the cube", cell.robot.observe()))
+    cell.finish(again)
+    assert again.state is TaskStatus.SUCCEEDED, again.reason
+    assert cell.robot.observe().held == "red_cube"

@@ -25,6 +25,7 @@ from motion_nodes.nodes.articulation.articulation_config import (
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.ros import qos
+from motion_nodes.ros.messages.mimic_messages import leader_tolerances, leader_trajectory
 from motion_nodes.ros.messages.trajectory_messages import (
     TrajectoryRules,
     drop_points,
@@ -54,9 +55,10 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
         InvalidCommand: an invalid trajectory; names joint and point.
         UnknownJoint: a joint that the controller does not have.
     """
-    limits = host.runner.controller.limits
+    limits, tree = host.runner.controller.limits, host.node.robot.tree
     try:
-        checked = trajectory_from(trajectory, limits.names, rules_of(host, topic=request is None))
+        rules = rules_of(host, topic=request is None)
+        checked = trajectory_from(leader_trajectory(trajectory, tree), limits.names, rules)
     finally:
         drop_points(trajectory)
     names = checked.joint_names
@@ -70,9 +72,10 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
             raise InvalidCommand(
                 "the goal has a multi_dof_trajectory; this controller has no such joints"
             )
-        requested = list(tolerance_requests(request.path_tolerance))
+        requested = leader_tolerances(tolerance_requests(request.path_tolerance), tree)
         path, guard = path.requested(requested, names), guard_of(requested, names)
-        goal = goal.requested(tolerance_requests(request.goal_tolerance), names)
+        at_goal = leader_tolerances(tolerance_requests(request.goal_tolerance), tree)
+        goal = goal.requested(at_goal, names)
         if any(t.acceleration > 0.0 for t in (*request.path_tolerance, *request.goal_tolerance)):
             host.node.warn(
                 "acceleration",

@@ -41,7 +41,8 @@ class SimulatedRobot:
         self._cell = cell
         self._warn = node.warn
         self._joints = cell.joint_names(name)
-        self._channels = JointChannels(self._joints, name)
+        robot = next(p.robot for p in cell.placements if p.name == name)
+        self._channels = JointChannels(self._joints, name, robot.tree)
         self._sample: StreamSample | None = None
         self._targets = JointTargets()
         """The last command."""

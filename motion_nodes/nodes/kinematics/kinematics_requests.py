@@ -99,7 +99,7 @@ class KinematicsRequests:
         Raises:
             RequestRejected: an invalid state, or joints that are neither given nor measured.
         """
-        return self.current.complete(joint_values(given, self.robot.joint_names, what), what)
+        return self.current.complete(joint_values(given, self.robot, what), what)
 
     def inverse(self, request: Any, response: Any) -> str:
         """Fill in the response of GetPositionIK.
@@ -126,7 +126,7 @@ class KinematicsRequests:
         note = "; ".join(dict.fromkeys(note for *_, note in located if note))
         timeout = seconds_of(request.timeout, "timeout")
         positions = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
-        factories = [constraint_validity(request.constraints, positions)]
+        factories = [constraint_validity(request.constraints, self.robot, positions)]
         collisions = None
         if request.avoid_collisions and scene is not None:
             collisions = self.collision_validity(group, q, scene)
@@ -270,7 +270,7 @@ class KinematicsRequests:
         for contact in self.checks.checker(group_joints, q, scene).exact.explain(q):
             if contact.kind != "limit":
                 response.contacts.append(contact_message(contact, scene, self.kinematics.base))
-        for constraint in supported(request.constraints):
+        for constraint in supported(request.constraints, self.robot):
             distance = violation(constraint, values)
             response.constraint_result.append(
                 ConstraintEvalResult(result=distance <= 0.0, distance=max(distance, 0.0))

@@ -10,8 +10,10 @@ from typing import Any
 from moveit_msgs.msg import MoveItErrorCodes
 
 from motion_nodes.ik.problem import Validity
+from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.kinematics.state_checks import in_words
+from motion_nodes.ros.messages.goal_constraints import of_leaders
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.scene.checker import CollisionChecker
 
@@ -23,11 +25,13 @@ MAX_DESCRIBED = 4
 """Max number of rejected configurations whose contacts are described."""
 
 
-def supported(constraints: Any) -> Sequence[Any]:
+def supported(constraints: Any, robot: Robot) -> Sequence[Any]:
     """Return the joint constraints of moveit_msgs/Constraints, the only supported kind.
 
+    Those of mimic joints are converted to constraints of their leaders.
+
     Raises:
-        RequestRejected: constraints of another kind.
+        RequestRejected: constraints of another kind, or that contradict each other.
     """
     for kind in ("position", "orientation", "visibility"):
         if getattr(constraints, f"{kind}_constraints"):
@@ -35,7 +39,7 @@ def supported(constraints: Any) -> Sequence[Any]:
                 Codes.INVALID_GOAL_CONSTRAINTS,
                 f"{kind} constraints are not supported here; only joint constraints are",
             )
-    return list(constraints.joint_constraints)
+    return of_leaders(constraints.joint_constraints, robot)
 
 
 class CollisionValidity:
@@ -102,17 +106,20 @@ def all_of(factories: Sequence[ValidityFactory]) -> ValidityFactory:
     return check_for
 
 
-def constraint_validity(constraints: Any, positions: Mapping[str, float]) -> ValidityFactory:
+def constraint_validity(
+    constraints: Any, robot: Robot, positions: Mapping[str, float]
+) -> ValidityFactory:
     """Return the check of joint constraints.
 
     Args:
         constraints: moveit_msgs/Constraints of the request.
+        robot: the robot.
         positions: of all joints [rad or m], for those that are not solved for.
 
     Raises:
         RequestRejected: constraints of another kind, or an invalid one.
     """
-    joint_constraints = supported(constraints)
+    joint_constraints = supported(constraints, robot)
     for constraint in joint_constraints:
         violation(constraint, positions)
 

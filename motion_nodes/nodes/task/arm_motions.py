@@ -7,14 +7,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from action_msgs.srv import CancelGoal
 from control_msgs.action import GripperCommand
+from diagnostic_msgs.msg import DiagnosticStatus
 from moveit_msgs.action import ExecuteTrajectory, MoveGroup
 from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetCartesianPath
 from sensor_msgs.msg import JointState
 
 from motion_nodes.api.joint_group import JointGroup
+from motion_nodes.control.grasp_force import GraspState
 from motion_nodes.model.tree import Array
+from motion_nodes.nodes.articulation.grasp_watch import STATUS
 from motion_nodes.nodes.clients.go import arm_to_joints
 from motion_nodes.nodes.task.remote_work import (
     RemoteAction,
@@ -26,9 +30,12 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.messages.moveit_messages import pose_message
+from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.node import MotionNode
+from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 
+FOLLOW = f"{JOINT_CONTROLLER}/follow_joint_trajectory"
 MAX_STEP = 0.005
 """Distance of the points of a straight motion [m]."""
 SLOW = 0.25
@@ -67,6 +74,11 @@ class ArmMotions:
         self._grip = RemoteAction(
             node, jobs, GripperCommand, "gripper_action_controller/gripper_cmd"
         )
+        self._everyone = [
+            RemoteService(node, jobs, CancelGoal, f"{name}/_action/cancel_goal")
+            for name in ("move_action", "execute_trajectory", FOLLOW)
+        ]
+        self._reports = node.poll(DiagnosticStatus, STATUS, qos.STATUS)
         self._cartesian = RemoteService(node, jobs, GetCartesianPath, "compute_cartesian_path")
         states = node.poll_bytes(JointState, "joint_states", qos.STATES)
         self._state = JointStateReader(states, arm.joint_names)
@@ -136,7 +148,7 @@ class ArmMotions:
         good = response.error_code.val == MoveItErrorCodes.SUCCESS
         if not good or response.fraction < 1.0 - 1e-6:
             text = response.error_code.message or f"only {100 * response.fraction:.0f} % possible"
-            raise SkillFailed(f"{what}: {text}")
+            raise SkillFailed(f"{what}: {text}", TaskCode.MOTION_FAILED)
         goal = ExecuteTrajectory.Goal(trajectory=response.solution)
         require_success((yield from self._execute.execute(goal)), what)
 
@@ -157,6 +169,18 @@ class ArmMotions:
         for action in (self._move, self._execute, self._grip):
             action.cancel()
 
+    def cancel_all(self) -> None:
+        """Cancel the motions of all clients."""
+        for service in self._everyone:
+            service.send(CancelGoal.Request())  # without an id: all goals
+
+    def grasp_report(self) -> str:
+        """Return why the controller reports the grasp as lost since the last call, or ''."""
+        message = self._reports.newest()
+        if message is None or message.message != GraspState.LOST.value:
+            return ""
+        return next((v.value for v in message.values if v.key == "reason"), "the grasp was lost")
+
     def destroy(self) -> None:
         """Destroy the clients."""
         for action in (self._move, self._execute, self._grip):
@@ -171,7 +195,7 @@ class ArmMotions:
         goal.command.position, goal.command.max_effort = position, effort
         _, result = yield from self._grip.execute(goal)
         if not (result.reached_goal or result.stalled):
-            raise SkillFailed("the gripper did not reach its position")
+            raise SkillFailed("the gripper did not reach its position", TaskCode.GRIPPER_FAILED)
         return result
 
 

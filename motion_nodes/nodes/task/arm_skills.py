@@ -16,6 +16,7 @@ from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, Holding
 from motion_nodes.nodes.task.reachability import Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.tasks.grasps import GraspPose, places_at, places_on
+from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_plan import PlanStep
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState, WorldState, half_extents, point_of
@@ -63,7 +64,7 @@ class ArmSkills(Holding):
         """
         method = getattr(self, f"_{step.skill}", None)
         if method is None:
-            raise SkillFailed(f"this robot cannot {step.skill}")
+            raise SkillFailed(f"this robot cannot {step.skill}", TaskCode.UNSUPPORTED_SKILL)
         return self._resumed(method(state=state, phase=phase, **step.args), state, phase)
 
     def _home(self, state: WorldState, phase: Callable[[str], None]) -> Work:
@@ -102,7 +103,7 @@ class ArmSkills(Holding):
     def _lift(self, X_WT: Array, phase: Callable[[str], None]) -> Work:
         """Lift the held object from a pose of the tool, shape (4, 4)."""
         phase("lift")
-        yield from self._carry(self._motions.straight(raised(X_WT), what="lift"))
+        yield from self._motions.straight(raised(X_WT), what="lift")
         yield from self._measure()
 
     def _centred(self, grasp: GraspPose, target: ObjectState) -> Work:
@@ -127,7 +128,8 @@ class ArmSkills(Holding):
             yield from motions.straight(raised(grasp.X_WG), what="retreat")
             raise SkillFailed(
                 f"nothing between the fingers: {1e3 * width:.0f} mm apart, "
-                f"'{target.name}' is {1e3 * grasp.width:.0f} mm wide"
+                f"'{target.name}' is {1e3 * grasp.width:.0f} mm wide",
+                TaskCode.NOT_GRASPED,
             )
         self._hold(target, grasp.X_WG)
 
@@ -137,7 +139,9 @@ class ArmSkills(Holding):
         surface, motions = state.objects.get(location), self._motions
         point = None if surface is not None else point_of(location)
         if surface is None and point is None:
-            raise SkillFailed(f"'{location}' is neither a known object nor a point")
+            raise SkillFailed(
+                f"'{location}' is neither a known object nor a point", TaskCode.UNKNOWN_LOCATION
+            )
         phase("find place")
         item = yield from self._held_item(object, state)
         if surface is not None:
@@ -145,15 +149,15 @@ class ArmSkills(Holding):
         else:
             poses = places_at(point or (), item, state.objects)
         if not poses:
-            raise SkillFailed(f"there is no room for '{object}' on '{location}'")
+            raise SkillFailed(f"there is no room for '{object}' on '{location}'", TaskCode.NO_ROOM)
         for pose in poses:
             pose[2, 3] += GAP
         X_OT = inverse(self._pose_in_tool(object))
         pose, q = yield from self._reach.place(poses, X_OT)
         phase("move")
-        yield from self._carry(motions.to_joints(q, "move"))
+        yield from motions.to_joints(q, "move")
         phase("let down")
-        yield from self._carry(motions.straight(pose @ X_OT, what="let down", speed=SLOW))
+        yield from motions.straight(pose @ X_OT, what="let down", speed=SLOW)
         phase("release")
         released = replace(item, X_WO=pose)
         yield from self._release(released)
@@ -177,11 +181,11 @@ class ArmSkills(Holding):
         start, tilted, q = yield from self._reach.pour(
             above, inverse(self._pose_in_tool(source)), POUR_ANGLE
         )
-        yield from self._carry(self._motions.to_joints(q, "move"))
+        yield from self._motions.to_joints(q, "move")
         phase("tilt")
-        yield from self._carry(self._motions.straight(tilted, what="tilt", speed=SLOW))
+        yield from self._motions.straight(tilted, what="tilt", speed=SLOW)
         phase("bring upright")
-        yield from self._carry(self._motions.straight(start, what="bring upright", speed=SLOW))
+        yield from self._motions.straight(start, what="bring upright", speed=SLOW)
 
     def _push(
         self, object: str, direction: str, state: WorldState, phase: Callable[[str], None]
@@ -206,7 +210,7 @@ class ArmSkills(Holding):
             self._objects.show(replace(target, X_WO=moved))
         now = yield from self._fresh(object)
         if now is not None and (now.X_WO[:3, 3] - target.X_WO[:3, 3]) @ along < 0.5 * PUSH:
-            raise SkillFailed(f"'{object}' did not follow")
+            raise SkillFailed(f"'{object}' did not follow", TaskCode.NOT_PLACED)
 
     # ---- observations
 
@@ -214,11 +218,13 @@ class ArmSkills(Holding):
         seen = self._objects.detected(target.name)
         if seen is None:
             if self._objects.detects(target.name):
-                raise SkillFailed(f"'{target.name}' is no longer detected")
+                raise SkillFailed(f"'{target.name}' is no longer detected", TaskCode.NOT_DETECTED)
             return
         moved = float(np.linalg.norm(seen.X_WO[:3, 3] - target.X_WO[:3, 3]))
         if moved > MOVED:
-            raise SkillFailed(f"'{target.name}' has moved by {1e3 * moved:.0f} mm")
+            raise SkillFailed(
+                f"'{target.name}' has moved by {1e3 * moved:.0f} mm", TaskCode.OBJECT_MOVED
+            )
 
     def _require_placed(self, item: ObjectState) -> Work:
         seen = yield from self._fresh(item.name)
@@ -226,4 +232,6 @@ class ArmSkills(Holding):
             return
         away = float(np.linalg.norm(seen.X_WO[:3, 3] - item.X_WO[:3, 3]))
         if away > LOST_DISTANCE:
-            raise SkillFailed(f"'{item.name}' is {1e3 * away:.0f} mm from its place")
+            raise SkillFailed(
+                f"'{item.name}' is {1e3 * away:.0f} mm from its place", TaskCode.NOT_PLACED
+            )

@@ -15,6 +15,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.remote_work import Work, beside
 from motion_nodes.scene.world import World
 from motion_nodes.tasks.grasps import GraspPose, grasps_of
+from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState
 
@@ -73,7 +74,8 @@ class Reachability:
             )
             raise SkillFailed(
                 f"'{target.name}' {what} between the fingers, which open to "
-                f"{1e3 * max_width:.0f} mm"
+                f"{1e3 * max_width:.0f} mm",
+                TaskCode.DOES_NOT_FIT,
             )
         around = self._without(target.name)
         for grasp in self._least_turn_first(grasps):
@@ -81,7 +83,9 @@ class Reachability:
             if q is not None and self._arm.collision_free(q, self._world):
                 return grasp, q
             yield
-        raise SkillFailed(f"no grasp of '{target.name}' is within reach and collision-free")
+        raise SkillFailed(
+            f"no grasp of '{target.name}' is within reach and collision-free", TaskCode.OUT_OF_REACH
+        )
 
     def place(self, poses: Iterable[Array], X_OT: Array) -> Work:
         """Return a pose of the held object, and joint positions [rad] above it.
@@ -100,7 +104,9 @@ class Reachability:
                 if q is not None:
                     return turned, q
                 yield
-        raise SkillFailed("no place there is within reach and collision-free")
+        raise SkillFailed(
+            "no place there is within reach and collision-free", TaskCode.OUT_OF_REACH
+        )
 
     def pour(self, pose: Array, X_OT: Array, angle: float) -> Work:
         """Return poses of the tool before and after a held object is tilted, and joint positions.
@@ -124,7 +130,10 @@ class Reachability:
                     if q is not None:
                         return begin, end, q
                     yield
-        raise SkillFailed("the object cannot be tilted there: out of reach, or in collision")
+        raise SkillFailed(
+            "the object cannot be tilted there: out of reach, or in collision",
+            TaskCode.OUT_OF_REACH,
+        )
 
     def push(self, begin: Array, end: Array, target: ObjectState) -> Work:
         """Return poses of the tool at both ends of a push, and joint positions above the first.
@@ -147,7 +156,10 @@ class Reachability:
             if reached is not None and self._follow(reached, first, last, around) is not None:
                 return first, last, q
             yield
-        raise SkillFailed(f"'{target.name}' cannot be pushed there: out of reach, or in collision")
+        raise SkillFailed(
+            f"'{target.name}' cannot be pushed there: out of reach, or in collision",
+            TaskCode.OUT_OF_REACH,
+        )
 
     # ---- inside
 
