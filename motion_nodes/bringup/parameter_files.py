@@ -296,6 +296,7 @@ def _served(
         "joints": list(fingers),
         "contact_detection": False,
         "feed_forward": False,
+        "impedance.group": "",
     }
     gripper = _with(dataclasses.replace(spec, name=name), beside | _gripper_settings(hands))
     if not hands:
