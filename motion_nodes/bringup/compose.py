@@ -14,7 +14,7 @@ from motion_nodes.bringup.bringup_config import BringupConfig, prefixed
 from motion_nodes.bringup.node_specs import NodeSpec, Value
 from motion_nodes.bringup.parameter_files import read_parameter_files, with_user_parameters
 from motion_nodes.bringup.table_scene import table_objects
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.hardware.drivers import driver_name
 from motion_nodes.model.base_description import CONTROLLERS
 from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
@@ -121,6 +121,23 @@ def _example_objects(
     if config.scene_bodies or (place.x, place.y, place.yaw) != (0.0, 0.0, 0.0):
         return ()
     return table_objects(robot, floor_height)
+
+
+def omissions(config: BringupConfig) -> list[str]:
+    """Return which nodes of robots with joints are not started, and why, a text for each robot."""
+    found = []
+    for place in config.within_namespace:
+        robot = load_description(place.robot)
+        if config.policy_of(place.namespace) or not robot.arm_joints:
+            continue
+        why = []
+        if not any(group.tip is not None for group in robot.groups.values()):
+            why.append(f"ik_service and {PLANNER}: no group of robot.yaml has a base and a tip")
+        if not (robot.directory / RMPFLOW_FILE).is_file():
+            why.append(f"{REACTIVE_POLICY}: there is no {RMPFLOW_FILE}")
+        if why:
+            found.append(f"{place.namespace or robot.name} has no {', no '.join(why)}")
+    return found
 
 
 def _suction_links(placements: Sequence[Placement], robots: Sequence[Robot]) -> tuple[str, ...]:
@@ -241,7 +258,10 @@ def _controller_of_file(config: BringupConfig, namespace: str, robot: Robot) -> 
     """
     sections: set[str] = set()
     for file in config.params_files:
-        sections |= _sections(read_yaml(Path(file), tagged=True), namespace)
+        try:
+            sections |= _sections(read_yaml(Path(file), tagged=True), namespace)
+        except InvalidDescription:
+            return ""  # the nodes, which read the file too, report it
     if base_controller(robot) in sections:
         return ""
     return next((name for name in CONTROLLERS[robot.kind] if name in sections), "")

@@ -129,18 +129,15 @@ class IkChain:
             InvalidConfig: the group is not a chain.
         """
         found = robot.group(group)
-        if found.base is None or found.tip is None:
-            chains = [g.name for g in robot.groups.values() if g.tip is not None]
-            raise InvalidConfig(
-                f"{robot.name}: group '{found.name}' has no base and tip, so it has no inverse "
-                f"kinematics. Groups that have: {', '.join(chains) or 'none'}."
-            )
+        base, tip = found.requires_chain(
+            robot.groups.values(), f"inverse kinematics of {robot.name} for one pose"
+        )
         others = zip(robot.joint_names, robot.home, strict=True)
         fixed = {name: float(q) for name, q in others if name not in found.joints}
         return cls(
             robot.tree,
-            found.base,
-            found.tip,
+            base,
+            tip,
             found.joints,
             limits=robot.limits,
             fixed=fixed,

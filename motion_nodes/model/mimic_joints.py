@@ -180,15 +180,28 @@ def leader_values(
     return dict(zip(joints.names, values.tolist(), strict=True))
 
 
-def all_values(tree: KinematicTree, positions: Mapping[str, float]) -> dict[str, float]:
-    """Return positions of actuated joints and of the mimic joints that follow them [rad or m].
+def follower_names(tree: KinematicTree) -> tuple[str, ...]:
+    """Return the mimic joints of a robot, by the order of their leaders."""
+    return tuple(joint.name for name in tree.joint_names for joint in tree.members[name][1:])
 
-    Args:
-        tree: the robot.
-        positions: of some actuated joints [rad or m].
-    """
-    found = dict(positions)
-    for leader in positions:
-        for joint in tree.members.get(leader, ())[1:]:
-            found[joint.name] = joint.law.multiplier * positions[leader] + joint.law.offset
-    return found
+
+class Followers:
+    """The mimic joints of a robot as a function of all its actuated joints."""
+
+    def __init__(self, tree: KinematicTree) -> None:
+        """Create for a robot."""
+        self.names = follower_names(tree)
+        laws = [tree.joints[name].law for name in self.names]
+        self._leaders = np.array([tree.joint_names.index(law.joint) for law in laws], np.intp)
+        self._multiplier = np.array([law.multiplier for law in laws])
+        self._offset = np.array([law.offset for law in laws])
+
+    def positions(self, q: Array) -> Array:
+        """Return their positions [rad or m], shape (..., m), for ``q``, shape (..., n)."""
+        positions: Array = self.rates(q) + self._offset
+        return positions
+
+    def rates(self, v: Array) -> Array:
+        """Return their velocities, or accelerations, shape (..., m), for ``v``, shape (..., n)."""
+        rates: Array = v[..., self._leaders] * self._multiplier
+        return rates

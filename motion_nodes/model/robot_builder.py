@@ -15,7 +15,7 @@ from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.base_description import BASE_SPECS, BaseSpec, HolonomicSpec
 from motion_nodes.model.consistency_checks import Agreement, Spheres
 from motion_nodes.model.limits import JointLimits, joint_indices, of_members
-from motion_nodes.model.robot import Group, JointDrive, Robot
+from motion_nodes.model.robot import Group, JointDrive, Robot, tips_inside
 from motion_nodes.model.robot_yaml import (
     DriveDescription,
     GroupDescription,
@@ -165,21 +165,12 @@ def _groups(check: Agreement, limits: JointLimits) -> dict[str, Group]:
             given.tip,
             given.aliases,
         )
-    return {name: replace(group, tips=_tips(group, groups)) for name, group in groups.items()}
-
-
-def _tips(group: Group, groups: Mapping[str, Group]) -> tuple[str, ...]:
-    """Return the tips of a group: its own, or those of the largest chains that it contains."""
-    if group.tip is not None:
-        return (group.tip,)
-    joints = set(group.joints)
-    inside = [g for g in groups.values() if g.tip is not None and joints.issuperset(g.joints)]
-    tips = [
-        g.tip
-        for g in inside
-        if g.tip and not any(set(g.joints) < set(other.joints) for other in inside)
-    ]
-    return tuple(dict.fromkeys(tips))
+    return {
+        name: replace(
+            group, tips=(group.tip,) if group.tip else tips_inside(group.joints, groups.values())
+        )
+        for name, group in groups.items()
+    }
 
 
 def _check_chain(check: Agreement, given: GroupDescription, path: str) -> None:

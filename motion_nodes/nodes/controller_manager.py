@@ -112,7 +112,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         """Create the services, and clients of the controllers."""
         own = controllers_of(self.robot, self.params.base_controller)
         self._nodes = {name: name for name in own}
-        self._types = {name: CONTROLLER_TYPES[name] for name in self._nodes}
+        self._types = {name: CONTROLLER_TYPES[name] for name in own}
         for entry in self.params.aliases:
             self._add(entry)
         self.controllers = tuple(self._nodes)

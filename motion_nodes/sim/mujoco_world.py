@@ -265,7 +265,8 @@ class MujocoWorld(RobotBackend):
         at = self._at(name)
         data = self.data
         channels = data.qpos[at.q], data.qvel[at.v], data.actuator_force[at.actuator]
-        return MeasuredJoints(*map(frozen, channels))
+        followers = (data.qpos[at.follower_q], data.qvel[at.follower_v])
+        return MeasuredJoints(*map(frozen, (*channels, followers)))
 
     def base_pose(self, name: str) -> Array:
         """Return the ground-truth ``X_WB`` of a robot's base frame, shape (4, 4), read-only."""
