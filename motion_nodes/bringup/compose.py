@@ -92,6 +92,14 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
         # An empty list has no parameter type in ROS.
         if walking:
             settings["policies"] = walking
+        named = [
+            f"{place.namespace}={name}"
+            for place, robot in zip(placements, robots, strict=True)
+            if robot.base is not None
+            and (name := _controller_of_file(config, place.namespace, robot))
+        ]
+        if named:
+            settings["base_controllers"] = named
         specs.append(_spec(config, "browser_viewer", "browser_viewer", "", settings))
     return specs
 
