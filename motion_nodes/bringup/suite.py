@@ -148,7 +148,7 @@ def _usable(config: BringupConfig) -> tuple[BringupConfig, dict[str, str]]:
     """
     from motion_nodes.robot_setup.derived_robot import load_description
 
-    kept, left_out = [], {}
+    kept, left_out = [], dict[str, str]()
     for place, given in zip(config.within_namespace, config.placements, strict=True):
         try:
             load_description(place.robot)
