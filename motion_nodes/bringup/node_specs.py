@@ -90,11 +90,26 @@ class NodeSpec:
         args = ["--ros-args", "-r", f"__node:={self.name}"]
         args += ["-r", f"__ns:=/{self.namespace}"]
         for key, value in self.parameters.items():
-            args += ["-p", f"{key}:={json.dumps(value)}"]
+            args += ["-p", f"{key}:={_word(value)}"]
         for file in self.params_files:
             args += ["--params-file", file]
         logger = self.full_name.strip("/").replace("/", ".")
         return [*args, "--log-level", f"{logger}:={self.log_level}"]
+
+
+def _word(value: Value) -> str:
+    """Return a value as YAML of ROS arguments, whose words for NaN and infinity begin with a dot.
+
+    Numbers of a list are of one type.
+    """
+    if isinstance(value, list | tuple) and any(isinstance(each, float) for each in value):
+        value = [float(each) for each in value]
+    text = json.dumps(value)
+    if isinstance(value, str):
+        return text
+    for word, yaml in (("NaN", ".nan"), ("Infinity", ".inf")):
+        text = text.replace(word, yaml)
+    return text
 
 
 def commands_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list[str]]:

@@ -51,6 +51,8 @@ class _Composition:
     respawn: bool
     left_out: dict[str, str]
     """Namespaces of robots with an unusable description, each with the reason."""
+    notes: tuple[str, ...] = ()
+    """What of the user's parameter files is served otherwise, or has no effect."""
 
 
 def print_line(text: str) -> None:
@@ -79,6 +81,8 @@ def run_suite(
     names = [spec.full_name for spec in specs]
     signals.stop_quietly()
     signals.nodes_exist()
+    for note in made.notes:
+        print_line(note)
     print_line(f"starting {', '.join(names)}; Ctrl-C stops")
     left_out = dict(made.left_out)
 
@@ -127,15 +131,16 @@ def _leave_out(
 
 
 def _composition(options: SuiteOptions) -> _Composition:
-    from motion_nodes.bringup.compose import nodes_for, omissions
+    from motion_nodes.bringup.compose import omissions, suite_of
     from motion_nodes.bringup.libraries import check_libraries
 
     config, left_out = _usable(options.config)
     check_libraries(config)
     omitted = [f"{name} ({why})" for name, why in left_out.items()]
+    specs, notes = suite_of(config)
     return _Composition(
-        nodes_for(config), _next_steps(config), [*omitted, *omissions(config)],
-        options.composed, options.respawn, left_out,
+        specs, _next_steps(config), [*omitted, *omissions(config)],
+        options.composed, options.respawn, left_out, tuple(notes),
     )  # fmt: skip
 
 

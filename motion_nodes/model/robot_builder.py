@@ -14,7 +14,7 @@ import numpy as np
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.base_description import BASE_SPECS, BaseSpec, HolonomicSpec
 from motion_nodes.model.consistency_checks import Agreement, Spheres
-from motion_nodes.model.limits import JointLimits, joint_indices
+from motion_nodes.model.limits import JointLimits, joint_indices, of_members
 from motion_nodes.model.robot import Group, JointDrive, Robot, tips_inside
 from motion_nodes.model.robot_yaml import (
     DriveDescription,
@@ -104,14 +104,13 @@ def base_of(file: Path, description: RobotDescription) -> BaseSpec | None:
 
 def _limits(check: Agreement) -> JointLimits:
     """Return the limits of all actuated joints."""
-    names = check.tree.joint_names
     given = check.description.limits
-    check.joints(given.acceleration, "limits.acceleration")
-    check.joints(given.jerk, "limits.jerk")
+    check.moving(given.acceleration, "limits.acceleration")
+    check.moving(given.jerk, "limits.jerk")
     return replace(
         JointLimits.of_tree(check.tree),
-        acceleration=frozen([given.acceleration.get(name, np.inf) for name in names]),
-        jerk=frozen([given.jerk.get(name, np.inf) for name in names]),
+        acceleration=of_members(check.tree, given.acceleration),
+        jerk=of_members(check.tree, given.jerk),
     )
 
 
@@ -183,12 +182,15 @@ def _check_chain(check: Agreement, given: GroupDescription, path: str) -> None:
             raise check.fail(path, "needs both base and tip, or neither.")
         return
     try:
-        chain = check.tree.path(given.base, given.tip)
+        check.tree.path(given.base, given.tip)
     except InvalidDescription:
         raise check.fail(
             path, f"tip '{given.tip}' is not below base '{given.base}' in the tree."
         ) from None
-    moving = tuple(joint.name for joint in chain if joint.movable)
+    try:
+        moving = check.tree.variables(given.base, given.tip)
+    except InvalidDescription as error:
+        raise check.fail(path, str(error)) from None
     if moving != given.joints:
         raise check.fail(
             path, f"the joints from {given.base} to {given.tip} are {', '.join(moving) or 'none'}."

@@ -93,6 +93,8 @@ class Branches:
             several: whether it has siblings.
         """
         below = self.all_below([joint])
+        if not several and self._continues(below):
+            return False
         if len(below) > 1 and not several and not _FINGER.search(joint.name):
             # The wrist that carries the body of a gripper, which has the gripper's name.
             return False
@@ -102,6 +104,15 @@ class Branches:
             return several and small and len(below) <= 3 and self._ends_something(joint)
         # An arm may be attached to a "gripper_base"; a long chain is not a hand.
         return self._depth(joint) <= _LONGEST_FINGER
+
+    def _continues(self, joints: Sequence[Joint]) -> bool:
+        """Return whether the last joints of a chain mimic joints above them, as a leveled wrist."""
+        return all(
+            joint.mimic is not None
+            and not is_named_finger(joint)
+            and joint.mimic.joint in {j.name for j in self.tree.path(self.tree.root, joint.parent)}
+            for joint in joints
+        )
 
     def _ends_something(self, joint: Joint) -> bool:
         """Return whether a joint is at the end of a chain, or of a gripper without an arm."""

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Joint, KinematicTree
 from motion_nodes.robot_setup.branches import Branches, is_finger, is_named_finger
 from motion_nodes.robot_setup.notes import Confidence, Notes, listed
@@ -102,8 +104,9 @@ def guess_groups(
         chains, hands = [moving], []
     chains, hands = _confirmed(tree, chains, hands, ask)
     result = Groups()
+    # Mimic joints may be anywhere in a chain, also at its end.
+    chains = [chain for chain in chains if any(joint.mimic is None for joint in chain)]
     actuated = [[j for j in chain if j.mimic is None] for chain in chains]
-    actuated = [chain for chain in actuated if chain]
     longest = max(actuated, key=len, default=None)
     many = sum(len(chain) > 2 for chain in actuated) > 1
     longer = sum(len(chain) == len(longest or ()) for chain in actuated) == 1
@@ -113,7 +116,7 @@ def guess_groups(
         name = name if is_arm and not many else _name(chain, name)
         palms = {_palm(tree, joint.parent) for hand in hands for joint in hand}
         unique = _unique(name, result.groups)
-        group = _chain(tree, unique, chain, base or tree.root, palms, ask)
+        group = _chain(tree, unique, chains[k], base or tree.root, palms, ask)
         result.groups.append(group)
         if chain is longest:
             result.main = group
@@ -236,9 +239,14 @@ def _chain(
     tip = answered(question, ask)
     if start in tree.frame_names and _moving(tree, start, tip) == _moving(tree, base, tip):
         base = start
-    joints = tuple(joint.name for joint in chain)
-    if _moving(tree, base, tip) != joints:
-        return GroupGuess(name, joints)  # a mimic joint in between
+    joints = tuple(joint.name for joint in chain if joint.mimic is None)
+    try:
+        own = tree.variables(base, tip)
+    except InvalidDescription as error:
+        return GroupGuess(name, joints, reason=f"no base and tip: {error}", confidence="low")
+    if own != joints:
+        why = f"no base and tip: {listed(own)} are between {base} and {tip}"
+        return GroupGuess(name, joints, reason=why, confidence="low")
     if tip != question.guess:
         return GroupGuess(name, joints, base, tip, reason="the tip was chosen")
     return GroupGuess(
@@ -352,10 +360,10 @@ def open_and_close(
     ends = [link for link in moved if not any(j.parent == link for j in tree.joints.values())]
     if len(ends) < 2:
         return None
-    widths = []
-    for end in ("lower", "upper"):
+    widths, limits = [], JointLimits.of_tree(tree)
+    for end in (limits.lower, limits.upper):
         q = np.zeros(len(tree.joint_names))
-        q[columns] = [getattr(tree.joints[name], end) for name in group.joints]
+        q[columns] = end[columns]
         if not np.isfinite(q).all():
             return None
         kinematics = Kinematics(tree, generic=True)
@@ -364,8 +372,8 @@ def open_and_close(
         widths.append(float(np.linalg.norm(places - places.mean(axis=0), axis=1).mean()))
     if abs(widths[0] - widths[1]) < 1e-3:
         return None
-    low = {name: tree.joints[name].lower for name in group.joints}
-    high = {name: tree.joints[name].upper for name in group.joints}
+    low = {name: float(limits.lower[k]) for name, k in zip(group.joints, columns, strict=True)}
+    high = {name: float(limits.upper[k]) for name, k in zip(group.joints, columns, strict=True)}
     return (low, high) if widths[0] > widths[1] else (high, low)
 
 
