@@ -185,7 +185,9 @@ def test_state_validity_and_inverse_kinematics_compare_modulo_a_turn(arm, planne
     asked.constraints, asked.timeout = near, duration(2.0)
     answer = client.call(GetPositionIK, "/compute_ik", inverse)
     assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
-    found = dict(zip(answer.solution.joint_state.name, answer.solution.joint_state.position, strict=True))
+    found = dict(
+        zip(answer.solution.joint_state.name, answer.solution.joint_state.position, strict=True)
+    )
     assert math.remainder(found["pan"] - q["pan"], math.tau) == pytest.approx(0.0, abs=0.02)
 
 
