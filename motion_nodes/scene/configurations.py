@@ -12,6 +12,11 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 
+LIMIT_ROUNDING = 1e-4
+"""Distance beyond a limit up to which a given position counts as the limit [rad or m]."""
+MIMIC_ROUNDING = 1e-3
+"""Max difference between a given position of a mimic joint and what it mimics [rad or m]."""
+
 
 def checked_configurations(q: ArrayLike, joints: Sequence[str], dimensions: int) -> Array:
     """Return configurations as a contiguous array; values that are not finite are accepted.
@@ -61,6 +66,57 @@ def changed_positions(robot: Robot, before: Array, given: Mapping[str, float] | 
     if bad:
         raise InvalidCommand(f"the position of {', '.join(bad)} is not a finite number.")
     return values
+
+
+def checked_state(robot: Robot, given: Mapping[str, float] | ArrayLike | str) -> Array:
+    """Return the positions of all joints of a robot for a state that a user gives, shape (N,).
+
+    Values beyond a limit by rounding are those of the limit. Positions of mimic joints are accepted
+    if they follow from those of the joints that they mimic.
+
+    Args:
+        robot: the robot; joints that are not given are at ``home``.
+        given: positions by joint, or of all joints, shape (N,), or a named state [rad or m].
+
+    Raises:
+        UnknownJoint, UnknownState: unknown name.
+        InvalidCommand: a value that is not finite or outside of its limits, the wrong number of
+            values, or a mimic joint elsewhere than its joint says.
+    """
+    if isinstance(given, str):
+        return robot.named_state(given)
+    followers: dict[str, float] = {}
+    if isinstance(given, Mapping):
+        followers = {n: float(x) for n, x in given.items() if _is_mimic(robot, n)}
+        given = {n: x for n, x in given.items() if n not in followers}
+    values = changed_positions(robot, robot.home, given)
+    limits = robot.limits
+    off = np.maximum(limits.lower - values, values - limits.upper)
+    if (off > LIMIT_ROUNDING).any():
+        k = int(np.argmax(off))
+        raise InvalidCommand(
+            f"the state has {limits.names[k]} at {values[k]:.6g}; its limits are "
+            f"{limits.lower[k]:.6g} to {limits.upper[k]:.6g}.",
+            field=limits.names[k],
+        )
+    values = limits.clip(values)
+    for name, value in followers.items():
+        mimic = robot.tree.joint(name).mimic
+        assert mimic is not None
+        leader = values[robot.indices([mimic.joint])[0]]
+        due = mimic.multiplier * leader + mimic.offset
+        if not abs(value - due) <= MIMIC_ROUNDING:
+            raise InvalidCommand(
+                f"the state has {name} at {value:.6g}; it mimics {mimic.joint}, which is at "
+                f"{leader:.6g}, so it is at {due:.6g}.",
+                field=name,
+            )
+    return values
+
+
+def _is_mimic(robot: Robot, name: str) -> bool:
+    joint = robot.tree.joints.get(name)
+    return joint is not None and joint.mimic is not None and joint.mimic.joint in robot.joint_names
 
 
 def selected_joints(robot: Robot, joints: Sequence[str] | str | None) -> tuple[str, ...]:
