@@ -69,6 +69,8 @@ class ArticulationController:
         self._tracks = False
         """Whether a joint follows a sample in the next step."""
         self._tracked = TrajectorySample(*(np.full(n, np.nan) for _ in range(3)))
+        self._forward: Array | None = None
+        """Feed-forward efforts of joints that follow a sample in the next step."""
         self._compliant = np.zeros(n, dtype=np.bool_)
         """Joints under position control that receive efforts until :meth:`end_compliance`."""
         self._moved = np.zeros(n)
@@ -146,10 +148,12 @@ class ArticulationController:
 
     def take(self, checked: CheckedCommand) -> NDArray[np.intp]:
         """Apply a command that :meth:`check` returned; see :meth:`apply`."""
-        self.still = None
-        none, given = no_values(len(self.joint_names)), checked.given
+        self.still, none, given = None, no_values(len(self.joint_names)), checked.given
         positions, velocities, efforts = checked.channels
         if positions is not none:
+            # The short way from the last target, so that a stream may lead its joints.
+            last = np.where(self._stopping, self._limiter.position, self._positions)
+            positions = self.limits.turns.nearest(positions, last)
             positioned = ~np.isnan(positions)
             np.copyto(self._positions, positions, where=positioned)
             self._velocities[positioned] = 0.0
@@ -173,15 +177,15 @@ class ArticulationController:
                 f"{', '.join(self.joint_names)}"
             )
         self.still = None
-        everything = np.arange(len(self.joint_names))
-        present = self.reference(everything)
-        self.limits = limits
-        self._limiter = OnlineLimiter(limits)
+        present = self.reference(np.arange(len(self.joint_names)))
+        self.limits, self._limiter = limits, OnlineLimiter(limits)
         self._limiter.reset(present.position)
-        self._limiter.set_state(np.ones(len(everything), dtype=np.bool_), present)
+        self._limiter.set_state(np.ones(len(limits.names), dtype=np.bool_), present)
         np.copyto(self._positions, self._positions.clip(limits.lower, limits.upper))
 
-    def track(self, joints: NDArray[np.intp], sample: TrajectorySample) -> None:
+    def track(
+        self, joints: NDArray[np.intp], sample: TrajectorySample, efforts: Array | None = None
+    ) -> None:
         """Set joints under position control to a trajectory sample after the next step.
 
         If the limits prevent this, the joints follow with a lag. Valid for one step.
@@ -189,8 +193,14 @@ class ArticulationController:
         Args:
             joints: indices of the joints, shape (k,).
             sample: their references, shape (k,).
+            efforts: their feed-forward efforts [N m or N], shape (k,); None: none.
         """
         self.still = None
+        if efforts is not None:
+            limit = self.limits.effort[joints]
+            if self._forward is None:
+                self._forward = np.full(len(self.joint_names), np.nan)
+            self._forward[joints] = efforts.clip(-limit, limit)
         for kept, new in zip(self._tracked, sample, strict=True):
             kept[joints] = new
         self._tracking[joints] = self.joint_modes.position[joints]
@@ -344,6 +354,10 @@ class ArticulationController:
         desired = self._reference()
         if np.count_nonzero(self._compliant):
             return self._with_efforts(desired)
+        if self._forward is not None:
+            np.copyto(desired.efforts, self._forward, where=~np.isnan(self._forward))
+            self._forward = None
+            return desired
         if rests and not np.count_nonzero(by_velocity):
             for channel in desired.channels:
                 channel.setflags(write=False)

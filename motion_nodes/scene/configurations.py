@@ -9,13 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.model.limits import LIMIT_ROUNDING
+from motion_nodes.model.mimic_joints import leader_values
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
-
-LIMIT_ROUNDING = 1e-4
-"""Distance beyond a limit up to which a given position counts as the limit [rad or m]."""
-MIMIC_ROUNDING = 1e-3
-"""Max difference between a given position of a mimic joint and what it mimics [rad or m]."""
 
 
 def checked_configurations(q: ArrayLike, joints: Sequence[str], dimensions: int) -> Array:
@@ -45,16 +42,18 @@ def changed_positions(robot: Robot, before: Array, given: Mapping[str, float] | 
     Args:
         robot: the robot.
         before: previous positions [rad or m], in the order of its joints.
-        given: new positions [rad or m], by joint or in the order of the robot's joints.
+        given: new positions [rad or m], by joint or in the order of the robot's joints. Mimic
+            joints must agree with their leaders, or determine those that are not given.
 
     Raises:
         UnknownJoint: unknown joint.
-        InvalidCommand: a value that is not finite, or wrong length.
+        InvalidCommand: a value that is not finite, a mimic joint that disagrees with its leader, or
+            wrong length.
     """
     values = before.copy()
     if isinstance(given, Mapping):
-        names = list(given)
-        values[robot.indices(names)] = [float(given[name]) for name in names]
+        leaders = leader_values(robot.tree, {name: float(given[name]) for name in given})
+        values[robot.indices(list(leaders))] = list(leaders.values())
     else:
         values = np.array(given, dtype=np.float64)
         if values.shape != before.shape:
@@ -85,10 +84,6 @@ def checked_state(robot: Robot, given: Mapping[str, float] | ArrayLike | str) ->
     """
     if isinstance(given, str):
         return robot.named_state(given)
-    followers: dict[str, float] = {}
-    if isinstance(given, Mapping):
-        followers = {n: float(x) for n, x in given.items() if _is_mimic(robot, n)}
-        given = {n: x for n, x in given.items() if n not in followers}
     values = changed_positions(robot, robot.home, given)
     limits = robot.limits
     off = np.maximum(limits.lower - values, values - limits.upper)
@@ -99,24 +94,7 @@ def checked_state(robot: Robot, given: Mapping[str, float] | ArrayLike | str) ->
             f"{limits.lower[k]:.6g} to {limits.upper[k]:.6g}.",
             field=limits.names[k],
         )
-    values = limits.clip(values)
-    for name, value in followers.items():
-        mimic = robot.tree.joint(name).mimic
-        assert mimic is not None
-        leader = values[robot.indices([mimic.joint])[0]]
-        due = mimic.multiplier * leader + mimic.offset
-        if not abs(value - due) <= MIMIC_ROUNDING:
-            raise InvalidCommand(
-                f"the state has {name} at {value:.6g}; it mimics {mimic.joint}, which is at "
-                f"{leader:.6g}, so it is at {due:.6g}.",
-                field=name,
-            )
-    return values
-
-
-def _is_mimic(robot: Robot, name: str) -> bool:
-    joint = robot.tree.joints.get(name)
-    return joint is not None and joint.mimic is not None and joint.mimic.joint in robot.joint_names
+    return np.asarray(limits.clip(values))
 
 
 def selected_joints(robot: Robot, joints: Sequence[str] | str | None) -> tuple[str, ...]:

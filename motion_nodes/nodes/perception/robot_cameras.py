@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 
@@ -47,13 +48,21 @@ class RobotCameras:
         self.checker = CollisionChecker(robot, robot.joint_names)
         """Spheres of the robot and its load."""
         self.state = JointStateReader(
-            node.poll_bytes(JointState, "joint_states", qos.STATES), robot.joint_names
+            node.poll_bytes(JointState, "joint_states", qos.STATES),
+            robot.joint_names,
+            limits=robot.limits,
         )
         frames = RobotFrames(self.kinematics, self._tree, prefix)
         self.follower = SceneFollower(node, robot, self.kinematics, frames)
         self.cameras = [
             *(CameraInput(node, topic, depth=False) for topic in params.point_clouds if topic),
-            *(CameraInput(node, topic, depth=True) for topic in params.depth_images if topic),
+            *(
+                CameraInput(node, topic, depth=True, color_topic=color)
+                for topic, color in itertools.zip_longest(
+                    params.depth_images, params.color_images, fillvalue=""
+                )
+                if topic
+            ),
         ]
 
     def destroy(self) -> None:

@@ -124,13 +124,16 @@ class PlanningRequests:
             RequestRejected: an invalid or incomplete state, or one that differs from the current
                 state by more than the start tolerance.
         """
-        values = joint_values(given, self.robot.joint_names, "start_state")
+        values = joint_values(given, self.robot, "start_state")
         if not from_current:
             return self.state.complete(values, "start_state")
         current = self.state.fresh()
         tolerance = self.params().start_tolerance
-        for name, position in zip(self.robot.joint_names, current.tolist(), strict=True):
-            distance = abs(values.get(name, position) - position)
+        given_q = [values.get(n, x) for n, x in zip(self.robot.joint_names, current, strict=True)]
+        distances = self.robot.limits.turns.distance(given_q, current).tolist()
+        for name, position, distance in zip(
+            self.robot.joint_names, current.tolist(), distances, strict=True
+        ):
             if distance > tolerance:
                 raise RequestRejected(
                     Codes.START_STATE_INVALID,
