@@ -98,6 +98,14 @@ def suite_of(config: BringupConfig) -> tuple[list[NodeSpec], list[str]]:
         # An empty list has no parameter type in ROS.
         if walking:
             settings["policies"] = walking
+        named = [
+            f"{place.namespace}={name}"
+            for place, robot in zip(placements, robots, strict=True)
+            if robot.base is not None
+            and (name := _controller_of_file(config, place.namespace, robot))
+        ]
+        if named:
+            settings["base_controllers"] = named
         specs.append(_spec(config, "browser_viewer", "browser_viewer", "", settings))
     if not config.params_files:
         return specs, []
@@ -121,6 +129,23 @@ def _example_objects(
     if config.scene_bodies or (place.x, place.y, place.yaw) != (0.0, 0.0, 0.0):
         return ()
     return table_objects(robot, floor_height)
+
+
+def omissions(config: BringupConfig) -> list[str]:
+    """Return which nodes of robots with joints are not started, and why, a text for each robot."""
+    found = []
+    for place in config.within_namespace:
+        robot = load_description(place.robot)
+        if config.policy_of(place.namespace) or not robot.arm_joints:
+            continue
+        why = []
+        if not any(group.tip is not None for group in robot.groups.values()):
+            why.append(f"ik_service and {PLANNER}: no group of robot.yaml has a base and a tip")
+        if not (robot.directory / RMPFLOW_FILE).is_file():
+            why.append(f"{REACTIVE_POLICY}: there is no {RMPFLOW_FILE}")
+        if why:
+            found.append(f"{place.namespace or robot.name} has no {', no '.join(why)}")
+    return found
 
 
 def _suction_links(placements: Sequence[Placement], robots: Sequence[Robot]) -> tuple[str, ...]:

@@ -119,15 +119,17 @@ def commands_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list
         specs: the nodes.
         composed: True: one process for all nodes except those that stand alone; else one for each.
     """
+    processes = processes_for(specs, composed=composed)
+    return {name: command_of(name, nodes) for name, nodes in processes.items()}
+
+
+def command_of(name: str, nodes: Sequence[NodeSpec]) -> list[str]:
+    """Return the command line of a process with some nodes."""
     python = [sys.executable, "-m", "motion_nodes.nodes"]
-    commands = {}
-    for name, nodes in processes_for(specs, composed=composed).items():
-        if name == CONTAINER or len(nodes) > 1:
-            listed = [{"executable": s.executable, "ros_args": s.ros_args()} for s in nodes]
-            commands[name] = [*python, "container", "--nodes", json.dumps(listed)]
-        else:
-            commands[name] = [*python, nodes[0].executable, *nodes[0].ros_args()]
-    return commands
+    if name == CONTAINER or len(nodes) > 1:
+        listed = [{"executable": s.executable, "ros_args": s.ros_args()} for s in nodes]
+        return [*python, "container", "--nodes", json.dumps(listed)]
+    return [*python, nodes[0].executable, *nodes[0].ros_args()]
 
 
 def commands_by_robot(specs: Sequence[NodeSpec]) -> dict[str, list[str]]:
