@@ -45,7 +45,7 @@ class Cell:
 
     def __init__(self, hides: bool = False) -> None:
         """Args: hides: whether the detector misses objects near the hand."""
-        self.hides, self.seen = hides, (0.0, np.eye(4))
+        self.hides, self.seen, self.gone = hides, (0.0, np.eye(4)), False
         self.clock, self.pose = 100.0, from_xyz_rpy((0.3, 0.0, 0.5), (np.pi, 0, 0))
         self.arm, self.max_width = SimpleNamespace(tip="hand"), 0.08
         self.fingers: float = 0.0
@@ -113,6 +113,11 @@ class Cell:
     def grasp_report(self) -> str:
         return ""
 
+    def limit_force(self, force: float | None) -> None: ...
+
+    def learn_force_limit(self) -> Iterator[None]:
+        yield
+
     def tool_pose(self) -> np.ndarray:
         return self.pose
 
@@ -132,7 +137,9 @@ class Cell:
     def to_joints(self, q: np.ndarray, what: str) -> Iterator[None]:
         yield from self.straight(q, what=what)
 
-    def straight(self, *poses: np.ndarray, what: str, speed: float = 1.0) -> Iterator[None]:
+    def straight(
+        self, *poses: np.ndarray, what: str, speed: float = 1.0, checked: bool = True
+    ) -> Iterator[None]:
         for pose in poses:
             begin = self.pose[:3, 3].copy()
             for s in (0.5, 1.0):
@@ -206,6 +213,8 @@ class Cell:
             ("red_cube", self.seen[1], 3 * (SIDE,)),
             ("shelf", shelf, (0.2, 0.2, 0.1)),
         ):
+            if self.gone and name == "red_cube":
+                continue
             marker = Marker(ns=name, type=Marker.CUBE, pose=pose_message(X))
             marker.scale.x, marker.scale.y, marker.scale.z = size
             stamp = self.seen[0] if name == "red_cube" else self.clock
@@ -400,3 +409,36 @@ def test_a_loss_at_rest_and_in_home_ends_with_its_code(fingers: bool) -> None:
     cell.finish(again)
     assert again.state is TaskStatus.SUCCEEDED, again.reason
     assert cell.robot.observe().held == "red_cube"
+
+
+@pytest.mark.parametrize("change", ["moved", "turned", "removed", "nudged"])
+def test_an_object_that_changes_while_it_is_approached_is_approached_again(change: str) -> None:
+    """In every cycle up to the grasp; the tool only moves straight up and down near the table."""
+    phases = set()
+    for ticks in range(1, 60):
+        cell = Cell()
+        plan = RulePlanner().plan("pick the cube", cell.robot.observe())
+        runner = TaskRunner(cell.robot, plan)
+        for _ in range(ticks):
+            cell.tick(runner)
+        if runner.phase not in ("", "approach", "pre_grasp"):
+            break
+        phases.add(runner.phase)
+        yaw = 0.5 if change == "turned" else 0.0
+        y = {"moved": 0.07, "nudged": 0.158}.get(change, 0.15)
+        cell.cube = from_xyz_rpy((0.45, y, 0.5 * SIDE), (0.0, 0.0, yaw))
+        cell.gone = change == "removed"
+        low: list[np.ndarray] = []
+        while runner.state is TaskStatus.RUNNING:
+            cell.tick(runner)
+            if cell.pose[2, 3] < SIDE + 0.03 and not cell.grips:
+                low.append(cell.pose[:2, 3].copy())
+        assert low == [] or np.ptp(low[-3:], axis=0).max() < 1e-6
+        if change == "removed":
+            assert runner.state is TaskStatus.FAILED
+            assert runner.reason.code in (TaskCode.NOT_DETECTED, TaskCode.UNKNOWN_OBJECT)
+            assert cell.robot.observe().held is None
+        else:
+            assert runner.state is TaskStatus.SUCCEEDED, (runner.phase, runner.reason)
+            assert cell.grips
+    assert phases - {""} == {"approach", "pre_grasp"}

@@ -99,7 +99,11 @@ class ImpedanceInputs:
         self._senders = StreamSenders(host.runner.begin_stream)
         self._taken_at = 0.0
         law = CartesianImpedance
-        self._topics: list[tuple[PolledSubscription[Any], str, Parse, Apply]] = [
+        self._topics: list[tuple[PolledSubscription[Any], str, Parse, Apply]] = []
+        self._offered = bool(node.params.impedance_group)
+        if not self._offered:
+            return
+        self._topics += [
             (node.poll(kind, f"{IMPEDANCE_CONTROLLER}/{name}", depth),
              f"{IMPEDANCE_CONTROLLER}/{name}", parse, apply)
             for kind, name, depth, parse, apply in (
@@ -146,6 +150,8 @@ class ImpedanceInputs:
             now_ns: stamp [ns].
         """
         contact = self._host.contact
+        if not self._offered:
+            return
         external = np.full(6, np.nan) if contact is None else contact.value
         law = self._host.runner.compliance.law
         status = None if law is None else law.status

@@ -51,6 +51,9 @@ class TrajectoryParams(FramedParams):
     """Parameters of trajectories and their tolerances."""
 
     WITHOUT_EFFECT: ClassVar[Mapping[str, str]] = {
+        "joint": "a gripper's joints are those of the robot's group 'gripper'",
+        "type": "the bring-up starts the controller",
+        "max_effort": "a goal gives its effort",
         "command_joints": "the command interfaces have the names of the joints",
         "state_interfaces": "positions, velocities and efforts are those in joint_states",
         "speed_scaling.state_interface": "the factor is set by ~/speed_scaling_input",
@@ -82,6 +85,18 @@ class TrajectoryParams(FramedParams):
         "to the drives; velocity and effort send what this node's PID controller computes from "
         "the error. command_interfaces replaces it.",
         one_of=INTERFACES,
+        read_only=True,
+    )
+    aliases: tuple[str, ...] = param(
+        (),
+        doc="Names of other controllers, such as panda_arm_controller, under which action, topic, "
+        "query_state and controller_state are offered, too.",
+        read_only=True,
+    )
+    gripper_aliases: tuple[str, ...] = param(
+        (),
+        name="gripper.aliases",
+        doc="Names of gripper controllers whose action gripper_cmd is offered, too.",
         read_only=True,
     )
     command_interfaces: tuple[str, ...] = param(

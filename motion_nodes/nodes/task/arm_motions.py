@@ -13,6 +13,9 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from moveit_msgs.action import ExecuteTrajectory, MoveGroup
 from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetCartesianPath
+from rcl_interfaces.msg import ParameterType
+from rcl_interfaces.srv import GetParameters, SetParametersAtomically
+from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 
 from motion_nodes.api.joint_group import JointGroup
@@ -35,6 +38,8 @@ from motion_nodes.ros.node import MotionNode
 from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 
+MAX_FORCE = "contact.max_force"
+"""Parameter of the joint controller: force at the tool at which it stops the arm."""
 FOLLOW = f"{JOINT_CONTROLLER}/follow_joint_trajectory"
 MAX_STEP = 0.005
 """Distance of the points of a straight motion [m]."""
@@ -78,13 +83,19 @@ class ArmMotions:
             RemoteService(node, jobs, CancelGoal, f"{name}/_action/cancel_goal")
             for name in ("move_action", "execute_trajectory", FOLLOW)
         ]
+        self._get = RemoteService(node, jobs, GetParameters, f"{JOINT_CONTROLLER}/get_parameters")
+        self._set = RemoteService(
+            node, jobs, SetParametersAtomically, f"{JOINT_CONTROLLER}/set_parameters_atomically"
+        )
+        self._configured_force: float | None = None
         self._reports = node.poll(DiagnosticStatus, STATUS, qos.STATUS)
         self._cartesian = RemoteService(node, jobs, GetCartesianPath, "compute_cartesian_path")
         states = node.poll_bytes(JointState, "joint_states", qos.STATES)
-        self._state = JointStateReader(states, arm.joint_names)
+        self._state = JointStateReader(states, arm.joint_names, limits=arm.limits)
         # Separate messages: many grippers publish their own joint states.
         self._fingers = None if gripper is None else JointStateReader(
-            node.poll_bytes(JointState, "joint_states", qos.STATES), gripper.joint_names
+            node.poll_bytes(JointState, "joint_states", qos.STATES), gripper.joint_names,
+            limits=gripper.limits,
         )  # fmt: skip
 
     def positions(self) -> Array | None:
@@ -124,13 +135,14 @@ class ArmMotions:
         """Plan and execute a motion to a named state."""
         yield from self.to_joints(self.arm.state(name), name)
 
-    def straight(self, *poses: Array, what: str, speed: float = 1.0) -> Work:
+    def straight(self, *poses: Array, what: str, speed: float = 1.0, checked: bool = True) -> Work:
         """Move the tool straight through poses in the base frame, shape (4, 4) each.
 
         Args:
             poses: to move through.
             what: name of the motion in errors.
             speed: scaling of the velocity limits.
+            checked: whether a collision ends it.
 
         Raises:
             SkillFailed: a part of the path is not possible.
@@ -140,7 +152,7 @@ class ArmMotions:
             link_name=self.arm.tip,
             waypoints=[pose_message(pose) for pose in poses],
             max_step=MAX_STEP,
-            avoid_collisions=True,
+            avoid_collisions=checked,
             max_velocity_scaling_factor=speed,
         )
         request.header.frame_id = self.arm.base
@@ -173,6 +185,24 @@ class ArmMotions:
         """Cancel the motions of all clients."""
         for service in self._everyone:
             service.send(CancelGoal.Request())  # without an id: all goals
+
+    def limit_force(self, force: float | None) -> None:
+        """Stop the arm at an external force at the tool [N]; None: as it was configured.
+
+        Without detection of contacts the controller refuses it, and nothing changes.
+        """
+        value = self._configured_force if force is None else force
+        if value is not None:
+            made = Parameter(MAX_FORCE, value=value).to_parameter_msg()
+            self._set.send(SetParametersAtomically.Request(parameters=[made]))
+
+    def learn_force_limit(self) -> Work:
+        """Read the configured limit of the external force, once."""
+        if self._configured_force is None:
+            response = yield from self._get.call(GetParameters.Request(names=[MAX_FORCE]))
+            values = response.values
+            known = bool(values) and values[0].type == ParameterType.PARAMETER_DOUBLE
+            self._configured_force = float(values[0].double_value) if known else 0.0
 
     def grasp_report(self) -> str:
         """Return why the controller reports the grasp as lost since the last call, or ''."""

@@ -37,19 +37,13 @@ def not_used(request: Any, *, guided: bool = False) -> list[str]:
             "trajectory_constraints are not supported; use path_constraints, or several goals",
         )
     notes = _workspace(request.workspace_parameters)
+    if request.num_planning_attempts < 0:
+        notes.append(f"num_planning_attempts is {request.num_planning_attempts}; 1 is used")
     if request.reference_trajectories and not guided:
         notes.append(
             "reference_trajectories are not used by this planner; 'TrajOpt' optimizes the first one"
         )
-    moving = [
-        name
-        for name, value in zip(
-            request.start_state.joint_state.name,
-            request.start_state.joint_state.velocity,
-            strict=False,
-        )
-        if abs(value) > AT_REST
-    ]
+    moving = moving_joints(request.start_state)
     if moving:
         notes.append(
             f"velocities of start_state are not used ({moving[0]} is moving): plans start at rest"
@@ -60,6 +54,12 @@ def not_used(request: Any, *, guided: bool = False) -> list[str]:
     if any(len(_weights(constraints)) > 1 for constraints in alternatives):
         notes.append("weights of constraints are not used: all constraints are satisfied")
     return notes
+
+
+def moving_joints(state: Any) -> list[str]:
+    """Return the joints of a RobotState that are not at rest."""
+    given = zip(state.joint_state.name, state.joint_state.velocity, strict=False)
+    return [name for name, value in given if abs(value) > AT_REST]
 
 
 def options_not_used(options: Any) -> list[str]:
