@@ -18,6 +18,7 @@ from motion_nodes.ik.problem import (
     as_configurations,
     rigid_pose,
 )
+from motion_nodes.ik.request_validation import locked_position
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
@@ -162,12 +163,8 @@ class GroupInputs:
                 if name not in joints:
                     raise UnknownJoint(name, joints, f"group '{self.group.name}'")
                 k = joints.index(name)
-                if not limits.lower[k] <= value <= limits.upper[k]:
-                    raise InvalidCommand(
-                        f"joint '{name}' cannot be locked at {value}: its limits are "
-                        f"{limits.lower[k]:.6g} to {limits.upper[k]:.6g}."
-                    )
-                held[k], q[k] = True, value
+                low_k, high_k = float(limits.lower[k]), float(limits.upper[k])
+                held[k], q[k] = True, locked_position(name, value, low_k, high_k)
             below, above = (np.where(held, 0.0, np.maximum(x, 0.0)) for x in (q - low, high - q))
             goal = replace(goal, joints=JointGoal(q, below, above))
         return solve_poses(self.checker(world), goal, q, settings, self.validity(world, validity))

@@ -44,7 +44,7 @@ ARGUMENTS = (
     Argument("namespace", "", "Prefix of the namespaces of all robots."),
     Argument("use_sim_time", "auto", "Time source /clock; auto: with a simulation.",
              ("auto", *YES_NO)),
-    Argument("params_file", "", "ROS parameter file, read last."),
+    Argument("params_file", "", "ROS parameter files, separated by ';', read last."),
     Argument("autostart", "true", "Configure and activate the nodes.", YES_NO),
     Argument("use_composition", "true",
              "Run nodes in one process, except computationally heavy ones.", YES_NO),

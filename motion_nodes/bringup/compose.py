@@ -12,6 +12,7 @@ from typing import Any
 
 from motion_nodes.bringup.bringup_config import BringupConfig, prefixed
 from motion_nodes.bringup.node_specs import NodeSpec, Value
+from motion_nodes.bringup.parameter_files import read_parameter_files, with_user_parameters
 from motion_nodes.bringup.table_scene import table_objects
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.hardware.drivers import driver_name
@@ -43,7 +44,12 @@ BASE_EXECUTABLES = {
 
 
 def nodes_for(config: BringupConfig) -> list[NodeSpec]:
-    """Return the nodes of the suite, the simulation first.
+    """Return the nodes of the suite, see :func:`suite_of`."""
+    return suite_of(config)[0]
+
+
+def suite_of(config: BringupConfig) -> tuple[list[NodeSpec], list[str]]:
+    """Return the nodes of the suite, the simulation first, and notes on parameter files.
 
     Raises:
         RobotNotFound: an unknown robot.
@@ -93,7 +99,11 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
         if walking:
             settings["policies"] = walking
         specs.append(_spec(config, "browser_viewer", "browser_viewer", "", settings))
-    return specs
+    if not config.params_files:
+        return specs, []
+    user = read_parameter_files(config.params_files)
+    spaces = [place.namespace for place in placements]
+    return with_user_parameters(specs, user, dict(zip(spaces, robots, strict=True)))
 
 
 def _example_objects(
@@ -111,6 +121,23 @@ def _example_objects(
     if config.scene_bodies or (place.x, place.y, place.yaw) != (0.0, 0.0, 0.0):
         return ()
     return table_objects(robot, floor_height)
+
+
+def omissions(config: BringupConfig) -> list[str]:
+    """Return which nodes of robots with joints are not started, and why, a text for each robot."""
+    found = []
+    for place in config.within_namespace:
+        robot = load_description(place.robot)
+        if config.policy_of(place.namespace) or not robot.arm_joints:
+            continue
+        why = []
+        if not any(group.tip is not None for group in robot.groups.values()):
+            why.append(f"ik_service and {PLANNER}: no group of robot.yaml has a base and a tip")
+        if not (robot.directory / RMPFLOW_FILE).is_file():
+            why.append(f"{REACTIVE_POLICY}: there is no {RMPFLOW_FILE}")
+        if why:
+            found.append(f"{place.namespace or robot.name} has no {', no '.join(why)}")
+    return found
 
 
 def _suction_links(placements: Sequence[Placement], robots: Sequence[Robot]) -> tuple[str, ...]:
@@ -229,12 +256,12 @@ def _controller_of_file(config: BringupConfig, namespace: str, robot: Robot) -> 
     A file written for another controller of ros2_controllers, such as omni_wheel_drive_controller,
     has a section of that name, which ROS gives to a node of that name only.
     """
-    if config.params_file is None:
-        return ""
-    try:
-        sections = _sections(read_yaml(Path(config.params_file)), namespace)
-    except InvalidDescription:
-        return ""  # the nodes, which read the file too, report it
+    sections: set[str] = set()
+    for file in config.params_files:
+        try:
+            sections |= _sections(read_yaml(Path(file), tagged=True), namespace)
+        except InvalidDescription:
+            return ""  # the nodes, which read the file too, report it
     if base_controller(robot) in sections:
         return ""
     return next((name for name in CONTROLLERS[robot.kind] if name in sections), "")
@@ -280,6 +307,5 @@ def _spec(
         name,
         namespace,
         {**common, **settings},
-        (config.params_file,) if config.params_file else (),
-        config.log_level,
+        log_level=config.log_level,
     )

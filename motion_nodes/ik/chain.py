@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownFrame, UnknownJoint
 from motion_nodes.kernels.kinematic_arrays import FIXED, PRISMATIC, PackedArrays, pack, reroot
+from motion_nodes.model.joint_turns import JointTurns
 from motion_nodes.model.kinematics import Kinematics, check_joints
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
@@ -95,6 +96,9 @@ class IkChain:
     def _set_limits(self, lower: Array, upper: Array) -> None:
         self.lower, self.upper = frozen(lower), frozen(upper)
         roomy = _periodic(self.arrays, self.row) & (upper - lower >= _TURN)
+        unlimited = np.isinf(self.lower) & np.isinf(self.upper)
+        self.turns = JointTurns(_periodic(self.arrays, self.row) & unlimited)
+        """Differences of positions of these joints."""
         self.turning = tuple(int(k) for k in np.flatnonzero(roomy))
         self.centre = frozen(_centre(lower, upper))
         # Scalar access is faster on lists than on arrays.
@@ -129,18 +133,15 @@ class IkChain:
             InvalidConfig: the group is not a chain.
         """
         found = robot.group(group)
-        if found.base is None or found.tip is None:
-            chains = [g.name for g in robot.groups.values() if g.tip is not None]
-            raise InvalidConfig(
-                f"{robot.name}: group '{found.name}' has no base and tip, so it has no inverse "
-                f"kinematics. Groups that have: {', '.join(chains) or 'none'}."
-            )
+        base, tip = found.requires_chain(
+            robot.groups.values(), f"inverse kinematics of {robot.name} for one pose"
+        )
         others = zip(robot.joint_names, robot.home, strict=True)
         fixed = {name: float(q) for name, q in others if name not in found.joints}
         return cls(
             robot.tree,
-            found.base,
-            found.tip,
+            base,
+            tip,
             found.joints,
             limits=robot.limits,
             fixed=fixed,

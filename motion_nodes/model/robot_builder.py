@@ -15,7 +15,7 @@ from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.base_description import BASE_SPECS, BaseSpec, HolonomicSpec
 from motion_nodes.model.consistency_checks import Agreement, Spheres
 from motion_nodes.model.limits import JointLimits, joint_indices, of_members
-from motion_nodes.model.robot import Group, JointDrive, Robot
+from motion_nodes.model.robot import Group, JointDrive, Robot, tips_inside
 from motion_nodes.model.robot_yaml import (
     DriveDescription,
     GroupDescription,
@@ -68,7 +68,7 @@ def assemble(
         groups=MappingProxyType(groups),
         drives=drives,
         states=MappingProxyType(states),
-        home=_home(check, limits),
+        home=_home(states, limits),
         spheres=MappingProxyType(dict(spheres)),
         base=base,
     )
@@ -120,20 +120,22 @@ def _states(check: Agreement, limits: JointLimits) -> dict[str, Mapping[str, flo
     for name, state in check.description.named_states.items():
         path = f"named_states.{name}"
         check.joints(state, path)
-        outside = limits.select(list(state)).violations(list(state.values()))
+        own = limits.select(list(state))
+        settled = own.settled(list(state.values()))
+        outside = own.violations(settled)
         if outside:
             raise check.fail(path, f"is outside the limits: {'; '.join(outside)}.")
-        states[name] = MappingProxyType(dict(state))
+        states[name] = MappingProxyType(dict(zip(state, settled.tolist(), strict=True)))
     return states
 
 
-def _home(check: Agreement, limits: JointLimits) -> Array:
+def _home(states: Mapping[str, Mapping[str, float]], limits: JointLimits) -> Array:
     """Return ``home``.
 
     Joints that it does not contain are at the allowed position closest to zero.
     """
     home = limits.clip(np.zeros(len(limits.names)))
-    for joint, value in check.description.named_states.get("home", {}).items():
+    for joint, value in states["home"].items():
         if joint in limits.names:
             home[limits.names.index(joint)] = value
     return frozen(home)
@@ -165,21 +167,12 @@ def _groups(check: Agreement, limits: JointLimits) -> dict[str, Group]:
             given.tip,
             given.aliases,
         )
-    return {name: replace(group, tips=_tips(group, groups)) for name, group in groups.items()}
-
-
-def _tips(group: Group, groups: Mapping[str, Group]) -> tuple[str, ...]:
-    """Return the tips of a group: its own, or those of the largest chains that it contains."""
-    if group.tip is not None:
-        return (group.tip,)
-    joints = set(group.joints)
-    inside = [g for g in groups.values() if g.tip is not None and joints.issuperset(g.joints)]
-    tips = [
-        g.tip
-        for g in inside
-        if g.tip and not any(set(g.joints) < set(other.joints) for other in inside)
-    ]
-    return tuple(dict.fromkeys(tips))
+    return {
+        name: replace(
+            group, tips=(group.tip,) if group.tip else tips_inside(group.joints, groups.values())
+        )
+        for name, group in groups.items()
+    }
 
 
 def _check_chain(check: Agreement, given: GroupDescription, path: str) -> None:

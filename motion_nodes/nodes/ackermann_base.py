@@ -348,7 +348,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         if refused := fault or continues:
             self.warn("refused", f"command refused: {refused}")
             return
-        stamp = stamp_ns(message) * 1e-9
+        stamp = 0.0 if math.isinf(self.command_timeout) else stamp_ns(message) * 1e-9
         given, warning = command_time(stamp, now, self.command_timeout)
         if warning:
             self.warn("stale" if given is None else "ahead", warning)

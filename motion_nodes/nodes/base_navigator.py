@@ -45,6 +45,7 @@ from motion_nodes.nodes.navigation.navigator_config import (
 )
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 from motion_nodes.nodes.navigation.obstacle_inputs import AHEAD, ObstacleInputs, sensor_poses
+from motion_nodes.nodes.navigation.path_planning import PathPlanning
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import ACK_TIMEOUT, set_stamp, stamp_ns
@@ -114,6 +115,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self._server: NavigationServer | None = NavigationServer(
             self, self._waits, params.feedback_rate
         )
+        self._paths = PathPlanning(self, avoidance.footprint.radius)
         self._command = TwistStamped()
         frames = self.robot.description.frames
         self.odom_frame, self.base_frame = frames.odom, frames.base
@@ -124,6 +126,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         if getattr(self, "_server", None) is not None:
             assert self._server is not None
             self._waits.destroy()
+            self._paths.destroy()
             self._server.destroy()
             self._server = None
             self.tree.destroy()
@@ -164,6 +167,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         assert avoidance is not None
         avoidance.reconfigure(limits_of(params), footprint, avoidance_config_of(params))
         self._obstacles.reconfigure(footprint)
+        self._paths.reconfigure(footprint.radius)
 
     def time_jumped(self, before: float, after: float) -> None:
         """Stop the base: its pose may have changed."""

@@ -29,6 +29,7 @@ from motion_nodes.model.loader import ROBOT_FILE
 from motion_nodes.nodes.planner.batch_requests import plan_batch
 from motion_nodes.nodes.planner.cartesian_requests import straight_path
 from motion_nodes.nodes.planner.industrial_requests import (
+    NO_ITEMS,
     fill_sequence,
     plan_motion_sequence,
     sequence_job,
@@ -98,7 +99,9 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
         kinematics.warm_up()
         reader = JointStateReader(
-            self.poll_bytes(JointState, "joint_states", qos.STATES), robot.joint_names
+            self.poll_bytes(JointState, "joint_states", qos.STATES),
+            robot.joint_names,
+            limits=robot.limits,
         )
         self._state = CurrentStateMonitor(reader, lambda: self.params.state_timeout)
         self._frames = TransformTree(self)
@@ -319,6 +322,9 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         answer = response.response
         try:
             require_active(self)
+            if not request.request.items:
+                set_code(answer.error_code, Codes.SUCCESS, NO_ITEMS, self.get_name())
+                return response
             job = sequence_job(request.request, PlanningOptions(), from_current=False)
             planned = plan_motion_sequence(self.requests, request.request, job, self._cancelled)
         except RequestRejected as error:

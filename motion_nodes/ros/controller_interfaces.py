@@ -17,7 +17,9 @@ from motion_nodes.ros.names import (
     base_controller,
 )
 
-INTERFACE_PARAMETERS = ("joints", "control_modes", "command_interface", "update_rate")
+INTERFACE_PARAMETERS = (
+    "joints", "control_modes", "command_interface", "command_interfaces", "update_rate"
+)  # fmt: skip
 """Parameters of the joint controller that define its interfaces."""
 MODES = {IMPEDANCE_CONTROLLER: JOINT_CONTROLLER}
 """Controllers that are modes of another one, which must be active when they are."""
@@ -72,7 +74,10 @@ def interfaces_of(
     if name != JOINT_CONTROLLER:
         return [f"{j}/{robot.drive(j).mode}" for j in robot.base_joints], robot.base_joints
     joints, modes = params.get("joints") or (), params.get("control_modes") or ()
-    if params.get("command_interface") == "effort":
-        modes = ("effort",)
+    given = params.get("command_interfaces")
+    if given:
+        return [f"{j}/{interface}" for interface in given for j in joints], joints
+    if params.get("command_interface") in ("velocity", "effort"):
+        modes = (params["command_interface"],)
     per_joint = list(modes) * len(joints) if len(modes) == 1 else modes
     return [f"{j}/{mode}" for j, mode in zip(joints, per_joint, strict=False)], joints

@@ -130,6 +130,10 @@ class ParameterSet(Generic[P]):
             value = _from_ros(entry.kind, self._node.get_parameter(entry.name).value)
         except ParameterUninitializedException:
             value = ()
+            if default == ():
+                # Clients that ask for it among others would get none of them.
+                empty = Parameter(entry.name, ROS_TYPES[entry.kind], [])
+                self._node._parameters[entry.name] = empty
         problem = entry.rules.problem(entry.name, value)
         if problem:
             raise InvalidConfig(f"{where} {problem}", field=entry.name)

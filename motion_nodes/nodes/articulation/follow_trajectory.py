@@ -62,7 +62,8 @@ class FollowTrajectoryServer(LoopActionServer[_Execution]):
             monitor_rate: publish rate of the feedback [Hz].
         """
         self._host = host
-        actions = ((FollowJointTrajectory, "~/follow_joint_trajectory"),)
+        names = ("~", *host.node.params.aliases)
+        actions = [(FollowJointTrajectory, f"{name}/follow_joint_trajectory") for name in names]
         super().__init__(host.node, actions, monitor_rate)
         if host.node.params.reject_invalid_goals:
             self.refuse_by(self._refusal)

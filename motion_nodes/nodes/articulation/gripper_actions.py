@@ -111,8 +111,12 @@ class GripperServer(LoopActionServer[_Grip]):
         self._newest: _Grip | None = None
         """The newest goal, whose grasp is monitored."""
         self.set_params(host.node.params)
-        actions = [(GripperCommand, name) for name in COMMAND_NAMES]
+        # Of two action types under one name, clients find neither.
+        aliases = [f"{name}/gripper_cmd" for name in host.node.params.gripper_aliases]
+        actions = [(GripperCommand, name) for name in (*COMMAND_NAMES, *aliases)]
         super().__init__(host.node, [*actions, (ParallelGripperCommand, PARALLEL_NAME)])
+        if host.node.params.reject_invalid_goals:
+            self.refuse_by(self._refusal)
 
     def set_params(self, params: ArticulationParams) -> None:
         """Set the configuration of future goals."""
@@ -175,6 +179,15 @@ class GripperServer(LoopActionServer[_Grip]):
             self._host.node.warn("gripper", f"gripper goal refused: {error}")
             self._finish(goal, ActionOutcome.ABORTED)
             return None
+
+    def _refusal(self, request: Any) -> str:
+        """Return why a goal is rejected when it is sent; empty if it is accepted."""
+        try:
+            GripperMove(self._position(request.command), self._config)
+            self._max_effort(request.command)
+        except MotionError as error:
+            return str(error)
+        return ""
 
     def stop(self, grip: _Grip) -> None:
         """Cancel a goal: stop the fingers."""

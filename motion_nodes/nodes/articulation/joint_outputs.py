@@ -157,7 +157,10 @@ class JointOutputs:
         self._writer = JointStateWriter(
             node.advertise(JointState, "joint_command", qos.REFERENCE_STREAM), joints, effort=True
         )
-        self._out = node.advertise(JointTrajectoryControllerState, "~/controller_state")
+        self._out = [
+            node.advertise(JointTrajectoryControllerState, f"{name}/controller_state")
+            for name in ("~", *node.params.aliases)
+        ]
         self._report = MessageTemplate(
             JointTrajectoryControllerState(joint_names=list(joints)),
             {**dict.fromkeys(REPORTED, len(joints)), "speed_scaling_factor": 0},
@@ -333,7 +336,9 @@ class JointOutputs:
         )  # fmt: skip
         for array, value in zip(arrays.values(), values, strict=True):
             array[:] = value
-        self._out.publish(self._report.bytes(now_ns))
+        data = self._report.bytes(now_ns)
+        for out in self._out:
+            out.publish(data)
 
     def _write(self, positions: Array, velocities: Array, efforts: Array, stamp_ns: int) -> None:
         self._fill(positions, velocities, efforts)

@@ -84,6 +84,18 @@ class TrajectoryParams(FramedParams):
         one_of=INTERFACES,
         read_only=True,
     )
+    aliases: tuple[str, ...] = param(
+        (),
+        doc="Names of other controllers, such as panda_arm_controller, under which action, topic, "
+        "query_state and controller_state are offered, too.",
+        read_only=True,
+    )
+    gripper_aliases: tuple[str, ...] = param(
+        (),
+        name="gripper.aliases",
+        doc="Names of gripper controllers whose action gripper_cmd is offered, too.",
+        read_only=True,
+    )
     command_interfaces: tuple[str, ...] = param(
         (),
         doc="Command interfaces as in ros2_controllers: position, velocity, acceleration and "

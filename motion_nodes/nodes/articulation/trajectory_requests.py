@@ -62,6 +62,7 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
     finally:
         drop_points(trajectory)
     names = checked.joint_names
+    checked = checked.settled(limits.select(names))
     problem = validate(checked, limits.select(names))
     if problem is not None:
         raise InvalidCommand(problem.text)
@@ -154,7 +155,7 @@ def start(host: ControllerHost, goal: FollowGoal, stamp: Any, label: str) -> Tra
 
 
 def listen_for_trajectories(host: ControllerHost) -> None:
-    """Subscribe to ``~/joint_trajectory``."""
+    """Subscribe to ``~/joint_trajectory``, and to those of other names."""
 
     def start_trajectory(message: JointTrajectory) -> None:
         try:
@@ -163,6 +164,8 @@ def listen_for_trajectories(host: ControllerHost) -> None:
         except (MotionError, TimeoutError) as error:
             host.node.warn("trajectory", f"trajectory refused, nothing moves: {error}")
 
-    host.node.listen(
-        JointTrajectory, "~/joint_trajectory", qos.REQUESTS, start_trajectory, size_fault=size_fault
-    )
+    for name in ("~", *host.node.params.aliases):
+        topic = f"{name}/joint_trajectory"
+        host.node.listen(
+            JointTrajectory, topic, qos.REQUESTS, start_trajectory, size_fault=size_fault
+        )

@@ -8,6 +8,7 @@ import dataclasses
 from motion_nodes.base_navigation.approaches import APPROACHES, QuinticConfig
 from motion_nodes.base_navigation.follow_path import LAWS, FollowConfig
 from motion_nodes.base_navigation.goal_check import GoalTolerance, StoppedCheck
+from motion_nodes.base_navigation.grid_plan import GridPlanConfig
 from motion_nodes.base_navigation.motion_limits import MotionLimits
 from motion_nodes.base_navigation.stanley import SteeringConfig
 from motion_nodes.base_navigation.turn_then_drive import TurnThenDriveConfig
@@ -20,10 +21,15 @@ ALL_APPROACHES = tuple(dict.fromkeys(name for names in APPROACHES.values() for n
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 @core_params(TurnThenDriveConfig, "turn_then_drive")
+@core_params(GridPlanConfig, "planner")
 @core_params(QuinticConfig, "quintic", only=("max_acceleration", "max_jerk"))
 class NavigatorParams(ObstacleParams):
     """Parameters of a base navigator, named as in Nav2 where it has a counterpart."""
 
+    map_file: str = param(
+        "", doc="Map of compute_path_to_pose: YAML file of Nav2's map_server with a PGM image; "
+        "empty: from the topic map, or an empty plane until one was received.", read_only=True,
+    )  # fmt: skip
     base_controller: str = param("", doc=BASE_CONTROLLER_DOC, read_only=True)
     approach: str = param(
         doc="Motion to a pose goal: straight (turn, drive, turn; a holonomic base moves on "

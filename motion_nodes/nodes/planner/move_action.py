@@ -21,6 +21,7 @@ from std_msgs.msg import String
 
 from motion_nodes.errors import MotionError
 from motion_nodes.nodes.planner.industrial_requests import (
+    NO_ITEMS,
     fill_sequence,
     plan_motion_sequence,
     sequence_job,
@@ -267,6 +268,8 @@ class MoveActions:
         """Execute a MoveGroupSequence goal."""
         sequence, options = goal.request.request, goal.request.planning_options
         _send_feedback(goal, PLANNING)
+        if not sequence.items:
+            return ExecutionResult(Codes.SUCCESS, NO_ITEMS)
         executed = not options.plan_only
         job = sequence_job(sequence, options, from_current=executed)
         if executed:

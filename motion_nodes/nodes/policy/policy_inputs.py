@@ -99,6 +99,8 @@ class RmpflowInputs:
         """Whether pause_servo is set."""
         self.servo_type: int | None = None
         """Accepted type of Servo commands; None for all."""
+        self.servo_fault = ""
+        """Why the newest Servo command was refused; empty if it was accepted."""
         self.refused = 0
         """Number of rejected messages."""
 
@@ -151,6 +153,7 @@ class RmpflowInputs:
         self.discard()
         self.accept_all()
         self.servo_on, self.servo_paused, self.servo_type = True, False, None
+        self.servo_fault = ""
 
     def accept_all(self) -> None:
         """Accept all topics again."""
@@ -179,10 +182,14 @@ class RmpflowInputs:
                 self.refused += 1
             else:
                 source.accept(message, stamp)
+            if source.servo_type is not None:
+                self.servo_fault = (warning or "") if stamp is None else ""
         except _TransformPending:
             source.pending = message
         except MotionError as error:
             self.refused += 1
+            if source.servo_type is not None:
+                self.servo_fault = f"{source.name} refused: {error}"
             node.warn(source.name, f"{source.name} refused, nothing changes: {error}")
 
     def _is_held_off(self, source: _Input) -> bool:

@@ -86,7 +86,7 @@ class WatchedRobot:
         self._X_WB: Array = place.X_WR
         self._namespace = namespace
         states = node.poll_bytes(JointState, under(namespace, "joint_states"), qos.STATES)
-        self.state = JointStateReader(states, robot.joint_names)
+        self.state = JointStateReader(states, robot.joint_names, limits=robot.limits)
         self._command = node.advertise(
             JointState, under(namespace, f"{JOINT_CONTROLLER}/reference")
         )

@@ -15,7 +15,13 @@ from geometry_msgs.msg import Pose
 from moveit_msgs.msg import MoveItErrorCodes, RobotState
 from numpy.typing import NDArray
 
-from motion_nodes.errors import InvalidCommand, MotionError, UnknownGroup, did_you_mean
+from motion_nodes.errors import (
+    InvalidCommand,
+    InvalidConfig,
+    MotionError,
+    UnknownGroup,
+    did_you_mean,
+)
 from motion_nodes.model.bounds import JOINT_STATE, LENGTH, QUATERNION_NORM
 from motion_nodes.model.mimic_joints import MEASURED, leader_values
 from motion_nodes.model.poses import from_xyz_quat, to_quat_xyzw
@@ -58,15 +64,19 @@ def requested_group(robot: Robot, name: str) -> Group:
 
     Args:
         robot: the robot.
-        name: name or alias of the group; empty for the only group with a tip.
+        name: name or alias of the group; groups and joints with ``+`` between them, in any order,
+            such as ``left+right``; empty for the only group with a tip.
 
     Raises:
         RequestRejected: there is no such group, or the name is empty and groups are ambiguous.
     """
     if name:
         try:
-            return robot.group(name)
-        except UnknownGroup as error:
+            group = robot.group(name)
+            # Messages name their joints, so the order of members has no meaning.
+            first = {word: min(robot.group(word).indices) for word in group.members}
+            return robot.group(sorted(first, key=first.__getitem__)) if first else group
+        except (UnknownGroup, InvalidConfig) as error:
             raise RequestRejected(MoveItErrorCodes.INVALID_GROUP_NAME, str(error)) from None
     chains = [group for group in robot.groups.values() if group.tip is not None]
     if len(chains) != 1:

@@ -143,6 +143,8 @@ class TwistInputs:
         return f"its stream started before the resume; it must pause for {pause:g} s"
 
     def _time_of(self, message: TwistStamped, now: float, timeout: float) -> float | None:
+        if math.isinf(timeout):
+            return now  # the last one that arrives is valid, of any age
         given, warning = command_time(stamp_ns(message) * 1e-9, now, timeout)
         if warning:
             self._node.warn("stale" if given is None else "ahead", warning)

@@ -87,6 +87,7 @@ class WheeledBaseNode(RobotNode[B]):
             by_velocity=(
                 () if params.position_feedback else [*map(self.state_joints, base.wheel_names)]
             ),
+            limits=self.robot.limits,
         )
         self._command = JointStateWriter(
             self.advertise(JointState, "joint_command", qos.REFERENCE_STREAM),
