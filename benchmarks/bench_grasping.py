@@ -6,10 +6,14 @@ of the machine). A Franka grasps an object of random mass, size, shape and frict
 it and carries it along a plan to a random pose. An object is dropped if it is not between the
 fingers at the end, by the physics. A drop is detected if the grasp was reported as lost or
 overloaded. Measured with grasp forces that follow load and slip, and with a constant force.
+
+``--creep 10`` carries each object, gripped with the task server's effort, through 10 motions
+between random configurations at full speed instead, and measures how far it moves in the hand.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +27,8 @@ from motion_nodes.planning.pipeline import PlanOptions
 
 FORCE = 5.0
 """Grasp force [N]."""
+CREEP_EFFORT = 30.0
+"""Effort of each finger in the measurement of creep, the default of the task server [N]."""
 SPEED = 0.3
 """Scaling of velocity and acceleration of the carried motion."""
 MODES = {
@@ -47,6 +53,12 @@ def random_item(rng: np.random.Generator) -> Item:
         mass=float(rng.uniform(0.05, 1.2)), friction=float(rng.uniform(0.2, 1.0)),
         round=bool(rng.random() < 0.5),
     )  # fmt: skip
+
+
+def light_item(rng: np.random.Generator) -> Item:
+    """Return a random object that friction holds at full speed, with the effort of tasks."""
+    return replace(random_item(rng), mass=float(rng.uniform(0.05, 0.4)),
+                                     friction=float(rng.uniform(0.6, 1.0)))  # fmt: skip
 
 
 def world_around(hand: GraspingArm) -> mn.World:
@@ -83,9 +95,67 @@ def carry(item: Item, settings: GraspSettings, max_effort: float, seed: int) -> 
     return Carried(gripped, not hand.held, noticed, grasp.force)
 
 
-@benchmark("Grasps by force", objects=100)
+def creep(item: Item, motions: int, seed: int) -> tuple[float, float, bool]:
+    """Carry an object through random motions at full speed.
+
+    Returns:
+        Largest displacement in the hand after a motion [m], rotation at the end [rad], and whether
+        it is still held.
+    """
+    hand = GraspingArm(item, GraspSettings(), CREEP_EFFORT)
+    hand.grip()
+    hand.go(hand.configuration(PLACE[2] + 0.5 * item.height + 0.2), 0.2)
+    hand.run(lambda: False, 0.3)
+    rng, world = np.random.default_rng(seed), mn.World()
+    world.add("table", mn.Box((3.0, 3.0, 0.02)), mn.pose(xyz=(0.0, 0.0, 0.25)))
+    world.allow([("table", f"panda_link{k}") for k in (0, 1, 2)])
+    middle, half = hand.q[:7], np.array((1.3, 0.5, 0.5, 0.5, 0.5, 0.5, 1.0))
+
+    def in_hand() -> np.ndarray:
+        return np.linalg.inv(hand.arm.fk(hand.q[:7])) @ hand.world.object_pose("item")
+
+    first, worst = in_hand(), 0.0
+    for _ in range(motions):
+        for _ in range(1000):
+            goal = middle + rng.uniform(-half, half)
+            line = np.linspace(hand.q[:7], goal, 30)
+            if bool(np.all(hand.arm.collision_free_batch(line, world))):
+                break
+        hand.go(goal, 1.0)
+        hand.run(lambda: False, 0.2)
+        worst = max(worst, float(np.linalg.norm((in_hand() - first)[:3, 3])))
+    turn = 0.5 * (np.trace(first[:3, :3].T @ in_hand()[:3, :3]) - 1.0)
+    return worst, float(np.arccos(np.clip(turn, -1.0, 1.0))), hand.held
+
+
+def creeps(report: Report, options: Options) -> None:
+    """Measure the creep of random objects."""
+    rng, found = np.random.default_rng(6), []
+    for k in range(options.objects):
+        item = light_item(rng)
+        found.append(creep(item, options.creep, k))
+        progress(f"{k + 1} of {options.objects}: {1e3 * found[-1][0]:.3f} mm, {item}")
+    ways = [way for way, _, _ in found]
+    report.table(
+        f"Random objects gripped with {CREEP_EFFORT:g} N, carried through {options.creep} random "
+        "motions at full speed",
+        [{
+            "objects": len(found), "held": sum(held for _, _, held in found),
+            "crept more than 1 mm": sum(way > 1e-3 for way in ways),
+            "creep, median [mm]": 1e3 * median(ways), "max [mm]": 1e3 * max(ways),
+            "rotation, max [deg]": float(np.degrees(max(turn for _, turn, _ in found))),
+        }],
+        "Displacement of the object in the hand's frame, largest after any motion.",
+    )  # fmt: skip
+
+
+@benchmark("Grasps by force", objects=100,
+           creep=(int, "number of motions at full speed; measure the creep instead"))  # fmt: skip
 def main(report: Report, options: Options) -> None:
     """Measure and print."""
+    if options.creep:
+        creeps(report, options)
+        return
     rows = list[Row]()
     for mode, (settings, max_effort) in MODES.items():
         rng, found = np.random.default_rng(5), []

@@ -87,9 +87,10 @@ class NavigationClient:
         goal = NavigateThroughPoses.Goal(poses=[stamped(pose, frame) for pose in poses], **more)
         return self.send(NavigateThroughPoses, "navigate_through_poses", goal)
 
-    def visit(self, *poses: Sequence[float], **more: Any) -> Call:
-        """Send waypoints (x, y, yaw) [m, rad]."""
-        goal = FollowWaypoints.Goal(poses=[stamped(pose) for pose in poses], **more)
+    def visit(self, *poses: Sequence[float] | PoseStamped, **more: Any) -> Call:
+        """Send waypoints (x, y, yaw) [m, rad], or messages."""
+        messages = [p if isinstance(p, PoseStamped) else stamped(p) for p in poses]
+        goal = FollowWaypoints.Goal(poses=messages, **more)
         return self.send(FollowWaypoints, "follow_waypoints", goal)
 
     def go_to(self, message: PoseStamped) -> Call:

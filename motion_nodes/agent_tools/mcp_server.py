@@ -89,7 +89,7 @@ async def _call(
         try:
             data = functions.call(params.name, params.arguments or {}, report)
         except MotionError as error:
-            return _failure(str(error))
+            return _failure(str(error), getattr(error, "code", ""))
         text = types.TextContent(type="text", text=json.dumps(data))
         return types.CallToolResult(content=[text], structured_content=data)
 
@@ -103,8 +103,10 @@ async def _call(
         raise
 
 
-def _failure(text: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+def _failure(text: str, code: str = "") -> types.CallToolResult:
+    content = [types.TextContent(type="text", text=text)]
+    data = {"error": text, "code": code} if code else None
+    return types.CallToolResult(content=content, structured_content=data, is_error=True)
 
 
 def _description(function: AgentFunction) -> types.Tool:

@@ -18,6 +18,16 @@ Report = Callable[[str], None]
 class NotDone(MotionError):
     """The suite rejected the request, failed or did not respond; the text is the reason."""
 
+    def __init__(self, text: str, code: str = "") -> None:
+        """Create the error.
+
+        Args:
+            text: the reason.
+            code: that of a task (docs/tasks.md); empty for other requests.
+        """
+        self.code = code
+        super().__init__(text)
+
 
 @dataclass(frozen=True, eq=False)
 class SceneItem:

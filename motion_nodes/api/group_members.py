@@ -20,7 +20,7 @@ class GroupMembers:
 
         Args:
             robot: description of the robot.
-            name: name or alias of the group.
+            name: name or alias of the group, or of several with ``+`` between them.
 
         Raises:
             UnknownGroup: lists names and aliases.

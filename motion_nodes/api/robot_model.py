@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class RobotModel:
     """A robot with its joints, groups and, if any, its wheeled base.
 
-    ``robot["arm"]`` is the :class:`JointGroup` of that name or alias.
+    ``robot["arm"]`` is the :class:`JointGroup` of that name or alias, ``robot["left+right"]`` that
+    of the joints of both.
     """
 
     description: Robot
@@ -46,13 +47,22 @@ class RobotModel:
         return f"RobotModel({self.name}: {self.kind}, {len(self.joint_names)} joints; {groups})"
 
     def __getitem__(self, group: str) -> JointGroup:
-        """Return a group.
+        """Return a group; see :meth:`group`."""
+        return self.group(group)
+
+    def group(self, group: str | Sequence[str]) -> JointGroup:
+        """Return a group of the robot, or one of any of its groups and joints.
 
         Args:
-            group: name or alias.
+            group: name or alias of a group, or name of a joint; or several: a list, or one text
+                with ``+`` between them. Configurations of such a group contain the joints of its
+                members in the order given. If these are all joints between two links, from base
+                to tip, the group is a chain with a tip; otherwise poses are asked for by frame,
+                such as those of :attr:`JointGroup.tips`, in the robot's base frame.
 
         Raises:
-            UnknownGroup: lists names and aliases.
+            UnknownGroup: lists groups, aliases and joints.
+            InvalidConfig: no members, a joint twice, or one that is not commanded.
         """
         name = self.description.group(group).name
         if name not in self._groups:

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Car-like base: two steered wheels on one axle, driven wheels on either axle or both."""
+"""Car-like base: one axle with two steered wheels or one, driven wheels on either axle or both.
+
+A single wheel of an axle is in its middle: a tricycle has one steered wheel, a bicycle one wheel on
+each axle.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +22,8 @@ from motion_nodes.model.setting import check_settings, setting
 
 SIDEWAYS = 1e-9
 """Lateral velocities below this are rounding errors [m/s]."""
+NO_TRACK = 1e-9
+"""Track width of an axle with a single wheel [m]."""
 FREE_ERROR, FULL_ERROR = 0.05, 0.5
 """Steering errors between which the velocity is reduced to zero [rad]."""
 
@@ -26,17 +33,18 @@ class AckermannConfig:
     """Joints and limits of a car-like base; a limit of 0 or NaN is not set.
 
     Raises:
-        InvalidConfig: not two joints (left and right), a duplicate joint, no driven wheel, or a
-            limit that is negative or infinite.
+        InvalidConfig: more than two joints of an axle, a duplicate joint, no driven wheel, a
+            steered axle with one joint and two driven wheels or vice versa, or a limit that is
+            negative or infinite.
     """
 
     geometry: AckermannGeometry
     steering_joint_names: tuple[str, ...]
-    """Steering joints, left one first; positive angles steer left."""
+    """Steering joints, left one first, or one in the middle; positive angles steer left."""
     front_wheel_names: tuple[str, ...] = ()
-    """Joints of driven front wheels, left one first; empty: passive."""
+    """Joints of driven front wheels, left one first, or one in the middle; empty: passive."""
     rear_wheel_names: tuple[str, ...] = ()
-    """Joints of driven rear wheels, left one first; empty: passive."""
+    """Joints of driven rear wheels, left one first, or one in the middle; empty: passive."""
     fixed_axle_x: float = setting(
         0.0,
         doc="Position of the fixed axle along the x axis of base_frame_id; 0: the base frame is on "
@@ -72,11 +80,20 @@ class AckermannConfig:
         """Validate names and numbers."""
         for name in ("steering_joint_names", "front_wheel_names", "rear_wheel_names"):
             given = getattr(self, name)
-            if len(given) != 2 and (given or name == "steering_joint_names"):
+            if len(given) > 2 or (not given and name == "steering_joint_names"):
                 raise InvalidConfig(
-                    f"{name} has {len(given)} entries; it needs 2, the left one and the right one",
+                    f"{name} has {len(given)} entries; it needs 2, the left one and the right one, "
+                    "or 1 in the middle",
                     field=name,
                 )
+        axle = f"{self.geometry.steered_axle}_wheel_names"
+        driven = getattr(self, axle)
+        if driven and len(driven) != len(self.steering_joint_names):
+            raise InvalidConfig(
+                f"{axle} has {len(driven)} entries for {len(self.steering_joint_names)} "
+                "steering_joint_names; each steered wheel has one steering joint",
+                field=axle,
+            )
         if not self.front_wheel_names + self.rear_wheel_names:
             raise InvalidConfig(
                 "a car-like base needs driven wheels, on the front axle or the rear", field="wheels"
@@ -100,7 +117,7 @@ class AckermannBase:
     def __init__(self, config: AckermannConfig) -> None:
         """Create from a validated configuration."""
         self.config = config
-        self.geometry = geometry = config.geometry
+        self.geometry = geometry = _without_track(config)
         self.max_curvature = geometry.max_curvature(
             _bound(config.max_steering_angle), _bound(config.max_wheel_angle)
         )
@@ -108,9 +125,9 @@ class AckermannBase:
         self.aim: float | None = None
         """Target curvature of the steering while the car is at rest [1/m]; None: unchanged."""
         self._steering_velocity = _bound(config.max_steering_velocity)
-        self._driven = tuple(
-            i for i in range(4) if (config.front_wheel_names, config.rear_wheel_names)[i // 2]
-        )
+        ends = (config.front_wheel_names, config.rear_wheel_names)
+        self._driven = tuple(2 * end + i for end in (0, 1) for i in range(len(ends[end])))
+        self._n_steered = len(config.steering_joint_names)
         front, rear = geometry.front_wheel_radius, geometry.rear_wheel_radius
         self._radii = np.array([(front, front, rear, rear)[i] for i in self._driven])
         front, rear = 0.5 * geometry.front_track_width, 0.5 * geometry.rear_track_width
@@ -134,7 +151,7 @@ class AckermannBase:
 
     @property
     def steering_names(self) -> tuple[str, ...]:
-        """Steering joints, left and right."""
+        """Steering joints, left and right, or one in the middle."""
         return self.config.steering_joint_names
 
     def nearest_twist(self, twist: Twist2) -> Twist2:
@@ -157,7 +174,7 @@ class AckermannBase:
 
         Args:
             twist: the commanded twist.
-            steering: current angles [rad], shape (2,).
+            steering: current angles [rad], shape (steering joints,).
             dt: duration of the step [s]; unless it is above 0 nothing moves.
         """
         if twist.vx == 0.0:
@@ -173,11 +190,12 @@ class AckermannBase:
         most = self._steering_velocity * dt
         if abs(goal - now) > most:
             goal = now + math.copysign(most, goal - now)
-        return np.array(self.geometry.wheel_angles(self.geometry.curvature(goal)))
+        angles = self.geometry.wheel_angles(self.geometry.curvature(goal))
+        return np.array(angles[: self._n_steered])
 
     def steering_angle(self, steering: Array) -> float:
-        """Return the middle steering angle [rad] of both wheels, positive to the left."""
-        return self.geometry.steering_angle(self.geometry.curvature_of(*_two(steering)))
+        """Return the middle steering angle [rad] of all steered wheels, positive to the left."""
+        return self.geometry.steering_angle(self.geometry.curvature_of(*self._two(steering)))
 
     def twist_at(self, speed: float, steering_angle: float) -> Twist2:
         """Return the twist at a velocity [m/s] and a steering angle [rad].
@@ -211,7 +229,7 @@ class AckermannBase:
 
         Args:
             twist: the commanded twist.
-            steering: measured angles [rad], shape (2,).
+            steering: measured angles [rad], shape (steering joints,).
         """
         if twist.vx == 0.0:
             return twist
@@ -222,7 +240,7 @@ class AckermannBase:
 
     def twist_along(self, twist: Twist2, steering: Array) -> Twist2:
         """Return the twist of the same velocity with the curvature of steering angles [rad]."""
-        curvature = self._limited(self.geometry.curvature_of(*_two(steering)))
+        curvature = self._limited(self.geometry.curvature_of(*self._two(steering)))
         return self._twist(twist.vx, twist.vx * curvature)
 
     def wheels_from_twist(self, twist: Twist2) -> Array:
@@ -245,7 +263,7 @@ class AckermannBase:
     def twist_from_wheels(
         self, wheels: Array | Sequence[float], steering: Array | Sequence[float] = NO_STEERING
     ) -> Twist2:
-        """Return the twist from wheel velocities [rad/s] and steering angles [rad], shape (2,).
+        """Return the twist from wheel velocities [rad/s] and steering angles [rad].
 
         Least squares solution of rolling without slip: of each driven wheel along its heading, and
         of each steered wheel, driven or not, across it.
@@ -254,7 +272,7 @@ class AckermannBase:
             InvalidCommand: wrong lengths.
         """
         check_wheel_count(wheels, len(self._wheels))
-        angles = self.geometry.rolling_angles(*_two(steering))
+        angles = self.geometry.rolling_angles(*self._two(steering))
         x, headings = self.geometry.steered_x, [(math.cos(a), math.sin(a)) for a in angles]
         # Normal equations of the rows (velocity, yaw rate, right side) [m/s].
         vv = vw = ww = v = w = 0.0
@@ -271,6 +289,14 @@ class AckermannBase:
         determinant = vv * ww - vw * vw
         return self._twist((ww * v - vw * w) / determinant, (vv * w - vw * v) / determinant)
 
+    def _two(self, steering: Array | Sequence[float]) -> tuple[float, float]:
+        """Return the angles of the left and the right steered wheel [rad]."""
+        if len(steering) != self._n_steered:
+            raise InvalidCommand(
+                f"{len(steering)} steering angles given; the base has {self._n_steered}"
+            )
+        return float(steering[0]), float(steering[-1])
+
     def _limited(self, curvature: float) -> float:
         return min(max(curvature, -self.max_curvature), self.max_curvature)
 
@@ -284,7 +310,14 @@ def _bound(limit: float) -> float:
     return math.inf if math.isnan(limit) or limit == 0.0 else limit
 
 
-def _two(steering: Array | Sequence[float]) -> tuple[float, float]:
-    if len(steering) != 2:
-        raise InvalidCommand(f"{len(steering)} steering angles given; the base has 2")
-    return float(steering[0]), float(steering[1])
+def _without_track(config: AckermannConfig) -> AckermannGeometry:
+    """Return the geometry, with axles of a single wheel, which is two at the same place."""
+    geometry, steered = config.geometry, config.geometry.steered_axle
+    counts = {
+        end: len(config.steering_joint_names if end == steered else names)
+        for end, names in (
+            ("front", config.front_wheel_names), ("rear", config.rear_wheel_names),
+        )
+    }  # fmt: skip
+    single = {f"{end}_track_width": NO_TRACK for end, count in counts.items() if count == 1}
+    return dataclasses.replace(geometry, **single)  # type: ignore[arg-type]

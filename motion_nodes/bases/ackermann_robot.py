@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from motion_nodes.bases.ackermann import AckermannConfig
+from motion_nodes.bases.ackermann import NO_TRACK, AckermannConfig
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
 from motion_nodes.bases.base import Array
 from motion_nodes.errors import InvalidConfig, UnknownJoint
@@ -43,6 +43,17 @@ def ackermann_config(robot: Robot, spec: AckermannSpec) -> AckermannConfig:
         max_wheel_angle=max_wheel_angle(robot, spec.steering_joint_names),
         max_steering_velocity=_or_nan(spec.max_steering_velocity),
     )
+
+
+def left_first(robot: Robot, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the joints of an axle, the left one first, by their positions in the URDF.
+
+    Controllers of ros2_controllers are given the right one first.
+    """
+    if len(names) != 2 or not set(names) <= set(robot.joint_names):
+        return names
+    left, right = (_joint_in_base(robot, name)[0][1, 3] for name in names)
+    return names if left >= right else names[::-1]
 
 
 def max_wheel_angle(robot: Robot, steering_joint_names: tuple[str, ...]) -> float:
@@ -83,8 +94,8 @@ def max_steering_angle(robot: Robot, spec: AckermannSpec) -> float:
 def _geometry(spec: AckermannSpec) -> AckermannGeometry:
     return AckermannGeometry(
         wheelbase=spec.wheelbase,
-        front_track_width=spec.front_track_width,
-        rear_track_width=spec.rear_track_width,
+        front_track_width=spec.front_track_width or NO_TRACK,
+        rear_track_width=spec.rear_track_width or NO_TRACK,
         front_wheel_radius=spec.front_wheel_radius,
         rear_wheel_radius=spec.rear_wheel_radius,
         steered_axle=spec.steered_axle,
@@ -111,8 +122,15 @@ def _steered_axle_x(robot: Robot, spec: AckermannSpec) -> float:
                 "reverse its axis in the URDF, so that it points left",
                 field=name,
             )
-    left, right = places
-    if left[1] <= right[1] or abs(left[0] - right[0]) > ALIKE:
+    left, right = places[0], places[-1]
+    if len(places) == 1:
+        if abs(left[1]) > ALIKE:
+            raise InvalidConfig(
+                f"the steering joint of robot '{robot.name}' is {left[1]:g} m beside the base "
+                "frame; a single one must be in the middle",
+                field="steering_joint_names",
+            )
+    elif left[1] <= right[1] or abs(left[0] - right[0]) > ALIKE:
         raise InvalidConfig(
             f"steering joints of robot '{robot.name}' are at (x, y) = ({left[0]:g}, {left[1]:g}) m "
             f"and ({right[0]:g}, {right[1]:g}) m of the base frame; the first must be to the left "

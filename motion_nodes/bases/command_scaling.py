@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.base_limits import bound
+from motion_nodes.bases.base_limits import bound_above_zero
 from motion_nodes.model.setting import check_settings, setting
 
 
@@ -50,8 +50,8 @@ class CommandShape:
         """Return a finite twist times the gains, within the speed limits."""
         vx, vy = twist.vx * self.linear_gain, twist.vy * self.linear_gain
         wz = twist.wz * self.angular_gain
-        speed, fastest = math.hypot(vx, vy), bound(self.max_linear_speed)
+        speed, fastest = math.hypot(vx, vy), bound_above_zero(self.max_linear_speed)
         if speed > fastest:
             vx, vy = vx * (fastest / speed), vy * (fastest / speed)
-        turn = bound(self.max_angular_speed)
+        turn = bound_above_zero(self.max_angular_speed)
         return Twist2(vx, vy, min(max(wz, -turn), turn))

@@ -30,7 +30,7 @@ class BaseControllerConfig:
     """Settings of a base controller.
 
     Raises:
-        InvalidConfig: a timeout that is not finite and above 0.
+        InvalidConfig: a timeout that is not finite, or negative.
     """
 
     limits: BaseLimits
@@ -38,9 +38,10 @@ class BaseControllerConfig:
     """Gains and velocity limits applied to each command first."""
     cmd_vel_timeout: float = setting(
         0.5,
-        doc="Commands older than this are treated as a stop command.",
+        doc="Commands older than this are treated as a stop command. 0: a command is valid until "
+        "the next one, so a base whose client is lost drives on.",
         unit="s",
-        gt=0.0,
+        ge=0.0,
         le=60.0,
     )
     open_loop: bool = setting(
@@ -57,6 +58,11 @@ class BaseControllerConfig:
     def __post_init__(self) -> None:
         """Validate the timeout."""
         check_settings(self)
+
+    @property
+    def command_timeout(self) -> float:
+        """Time for which a command is valid [s]; infinite without a timeout."""
+        return self.cmd_vel_timeout or math.inf
 
 
 class BaseController:
@@ -171,7 +177,7 @@ class BaseController:
         if not dt > 0.0:
             return self.driven
         age = self.command_age(now)
-        if age > self.config.cmd_vel_timeout:
+        if age > self.config.command_timeout:
             # Expired for good: a longer timeout does not revive it.
             self.desired, self.not_driven, self.expired = Twist2(), "", True
         desired = self.config.limits.within_velocity(self.desired if age >= 0.0 else Twist2())

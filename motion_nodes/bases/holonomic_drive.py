@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from motion_nodes.bases.base import Array, Twist2
-from motion_nodes.bases.base_limits import bound
+from motion_nodes.bases.base_limits import bound_above_zero
 from motion_nodes.bases.command_scaling import CommandShape
 from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig
 from motion_nodes.bases.holonomic_layout import HolonomicWheel, axis_yaw_of
@@ -48,7 +48,7 @@ class HolonomicDrive:
             )
         self.base = base
         self.shape = shape or CommandShape()
-        self._fastest = bound(max_wheel_speed)
+        self._fastest = bound_above_zero(max_wheel_speed)
 
     def wheels(self, command: Sequence[float] | Array) -> Array:
         """Return wheel velocities [rad/s], shape (wheels,).

@@ -44,7 +44,7 @@ ARGUMENTS = (
     Argument("namespace", "", "Prefix of the namespaces of all robots."),
     Argument("use_sim_time", "auto", "Time source /clock; auto: with a simulation.",
              ("auto", *YES_NO)),
-    Argument("params_file", "", "ROS parameter file, read last."),
+    Argument("params_file", "", "ROS parameter files, separated by ';', read last."),
     Argument("autostart", "true", "Configure and activate the nodes.", YES_NO),
     Argument("use_composition", "true",
              "Run nodes in one process, except computationally heavy ones.", YES_NO),
@@ -67,6 +67,7 @@ ARGUMENTS = (
     Argument("suction", "false", "The tool of each arm is a surface gripper (MuJoCo).", YES_NO),
     Argument("objects", "",
              "Free objects (MuJoCo), separated by ';': NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW]."),
+    Argument("empty", "false", "No example objects for the tasks of an arm.", YES_NO),
 )  # fmt: skip
 
 
@@ -144,6 +145,7 @@ def config_from(values: Mapping[str, str]) -> BringupConfig:
         ),
         suction=text["suction"] == "true",
         objects=tuple(word.strip() for word in text["objects"].split(";") if word.strip()),
+        empty=text["empty"] == "true",
         cameras=tuple(word.strip() for word in text["cameras"].split(";") if word.strip()),
         detect=text["detect"] == "true",
     )

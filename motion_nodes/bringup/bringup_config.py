@@ -67,7 +67,7 @@ class BringupConfig:
     stamped_cmd_vel: bool = True
     """Message type of the topic ``cmd_vel``: TwistStamped or Twist."""
     params_file: str | None = None
-    """Parameter file of the user; overrides all other values."""
+    """Parameter files of the user, separated by ';'; the last one overrides all other values."""
     log_level: str = "info"
     floor: bool | None = None
     """Whether planning scenes contain the floor; None: true with a simulation, false without."""
@@ -87,6 +87,9 @@ class BringupConfig:
     """Whether the tool of each arm is a surface gripper, in the MuJoCo simulation."""
     objects: tuple[str, ...] = ()
     """Free objects of the MuJoCo simulation: NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW]."""
+    empty: bool = False
+    """Whether the simulation of an arm with tasks has no objects if none are given; otherwise those
+    of :func:`~motion_nodes.bringup.table_scene.table_objects`."""
     cameras: tuple[str, ...] = ()
     """Depth cameras of arms, mapped for their planning scenes: in MuJoCo
     ``[NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]``, otherwise ``[NAMESPACE/]NAME``."""
@@ -94,6 +97,11 @@ class BringupConfig:
     """Whether the cameras detect the objects of tasks instead."""
     control_rate: float | None = None
     """Update rate of the simulation and of the joint controllers [Hz]; None: their defaults."""
+
+    @property
+    def params_files(self) -> tuple[str, ...]:
+        """Parameter files of the user."""
+        return tuple(w.strip() for w in (self.params_file or "").split(";") if w.strip())
 
     def __post_init__(self) -> None:
         """Validate the values."""
@@ -106,10 +114,9 @@ class BringupConfig:
                 raise InvalidConfig(
                     f"{what} '{word}' is not known.{did_you_mean(word, allowed)}", field=what
                 )
-        if self.params_file is not None and not Path(self.params_file).is_file():
-            raise InvalidConfig(
-                f"params_file '{self.params_file}' does not exist", field="params_file"
-            )
+        for file in self.params_files:
+            if not Path(file).is_file():
+                raise InvalidConfig(f"params_file '{file}' does not exist", field="params_file")
         if self.floor_height is not None and not abs(self.floor_height) <= MAX_FLOOR_HEIGHT:
             raise InvalidConfig(
                 f"floor_height {self.floor_height} m is not within +-{MAX_FLOOR_HEIGHT:g} m",

@@ -7,17 +7,22 @@ The single source for ``motion up`` and the launch files.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from motion_nodes.bringup.bringup_config import BringupConfig, prefixed
 from motion_nodes.bringup.node_specs import NodeSpec, Value
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.bringup.parameter_files import read_parameter_files, with_user_parameters
+from motion_nodes.bringup.table_scene import table_objects
+from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.hardware.drivers import driver_name
+from motion_nodes.model.base_description import CONTROLLERS
 from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
+from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.robot import Robot
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros.names import (
-    BASE_CONTROLLERS,
     BASE_NAVIGATOR,
     CONTROLLER_MANAGER,
     JOINT_CONTROLLER,
@@ -26,6 +31,7 @@ from motion_nodes.ros.names import (
     PLANNER,
     POLICY_CONTROLLER,
     REACTIVE_POLICY,
+    base_controller,
     under,
 )
 from motion_nodes.scene.scenery import floor_below
@@ -38,7 +44,12 @@ BASE_EXECUTABLES = {
 
 
 def nodes_for(config: BringupConfig) -> list[NodeSpec]:
-    """Return the nodes of the suite, the simulation first.
+    """Return the nodes of the suite, see :func:`suite_of`."""
+    return suite_of(config)[0]
+
+
+def suite_of(config: BringupConfig) -> tuple[list[NodeSpec], list[str]]:
+    """Return the nodes of the suite, the simulation first, and notes on parameter files.
 
     Raises:
         RobotNotFound: an unknown robot.
@@ -58,7 +69,8 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
         if config.backend == "mujoco":
             cell["floor_height"] = floor_height
             cell["scene_bodies"] = config.scene_bodies
-            cell |= {"objects": config.objects} if config.objects else {}
+            objects = config.objects or _example_objects(config, placements, robots, floor_height)
+            cell |= {"objects": objects} if objects else {}
             cell |= (
                 {"surface_grippers": _suction_links(placements, robots)} if config.suction else {}
             )
@@ -87,7 +99,45 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
         if walking:
             settings["policies"] = walking
         specs.append(_spec(config, "browser_viewer", "browser_viewer", "", settings))
-    return specs
+    if not config.params_files:
+        return specs, []
+    user = read_parameter_files(config.params_files)
+    spaces = [place.namespace for place in placements]
+    return with_user_parameters(specs, user, dict(zip(spaces, robots, strict=True)))
+
+
+def _example_objects(
+    config: BringupConfig,
+    placements: Sequence[Placement],
+    robots: Sequence[Robot],
+    floor_height: float,
+) -> tuple[str, ...]:
+    """Return objects for the tasks of a single fixed arm at the origin; none for other cells."""
+    if not config.tasks or config.empty or len(robots) != 1:
+        return ()
+    (place,), (robot,) = placements, robots
+    if robot.kind != "arm" or not {"arm", "gripper"} <= robot.groups.keys():
+        return ()
+    if config.scene_bodies or (place.x, place.y, place.yaw) != (0.0, 0.0, 0.0):
+        return ()
+    return table_objects(robot, floor_height)
+
+
+def omissions(config: BringupConfig) -> list[str]:
+    """Return which nodes of robots with joints are not started, and why, a text for each robot."""
+    found = []
+    for place in config.within_namespace:
+        robot = load_description(place.robot)
+        if config.policy_of(place.namespace) or not robot.arm_joints:
+            continue
+        why = []
+        if not any(group.tip is not None for group in robot.groups.values()):
+            why.append(f"ik_service and {PLANNER}: no group of robot.yaml has a base and a tip")
+        if not (robot.directory / RMPFLOW_FILE).is_file():
+            why.append(f"{REACTIVE_POLICY}: there is no {RMPFLOW_FILE}")
+        if why:
+            found.append(f"{place.namespace or robot.name} has no {', no '.join(why)}")
+    return found
 
 
 def _suction_links(placements: Sequence[Placement], robots: Sequence[Robot]) -> tuple[str, ...]:
@@ -155,8 +205,10 @@ def _robot_nodes(
         )
     if robot.base is not None:
         driven = framed | {"stamped_cmd_vel": config.stamped_cmd_vel}
-        executable, name = BASE_EXECUTABLES[robot.kind], BASE_CONTROLLERS[robot.kind]
+        named = _controller_of_file(config, place.namespace, robot)
+        executable, name = BASE_EXECUTABLES[robot.kind], named or base_controller(robot)
         specs.append(_spec(config, executable, name, place.namespace, driven))
+        settings |= {"base_controller": named} if named else {}
         # Tasks reverse from the place where the base stands.
         driving = dict(settings)
         if config.tasks and {"arm", "gripper"} <= robot.groups.keys():
@@ -184,6 +236,10 @@ def _robot_nodes(
         images = _depth_topics(config, place)
         if images and config.detect:
             seen = framed | {"depth_images": images}
+            if config.backend == "mujoco":
+                seen["color_images"] = [
+                    topic.replace("depth/image_rect_raw", "color/image_raw") for topic in images
+                ]
             if robot.base is not None:
                 odom = robot.description.frames.odom
                 seen["detection_frame"] = under(place.namespace, odom)
@@ -192,6 +248,38 @@ def _robot_nodes(
             seen = framed | {"depth_images": images}
             specs.append(_spec(config, "occupancy_mapper", OCCUPANCY_MAPPER, place.namespace, seen))
     return specs
+
+
+def _controller_of_file(config: BringupConfig, namespace: str, robot: Robot) -> str:
+    """Return the controller of a base that the parameter file configures, if not the usual one.
+
+    A file written for another controller of ros2_controllers, such as omni_wheel_drive_controller,
+    has a section of that name, which ROS gives to a node of that name only.
+    """
+    sections: set[str] = set()
+    for file in config.params_files:
+        try:
+            sections |= _sections(read_yaml(Path(file), tagged=True), namespace)
+        except InvalidDescription:
+            return ""  # the nodes, which read the file too, report it
+    if base_controller(robot) in sections:
+        return ""
+    return next((name for name in CONTROLLERS[robot.kind] if name in sections), "")
+
+
+def _sections(content: Any, namespace: str, place: str = "") -> set[str]:
+    """Return the names of nodes in a namespace that a parameter file configures."""
+    names: set[str] = set()
+    for key, value in (content if isinstance(content, dict) else {}).items():
+        path = f"{place}/{key}".strip("/")
+        space, _, name = path.rpartition("/")
+        if not isinstance(value, dict):
+            continue
+        if "ros__parameters" not in value:
+            names |= _sections(value, namespace, path)
+        elif space in ("**", namespace.strip("/")):
+            names.add(name)
+    return names
 
 
 def _depth_topics(config: BringupConfig, place: Placement) -> list[str]:
@@ -219,6 +307,5 @@ def _spec(
         name,
         namespace,
         {**common, **settings},
-        (config.params_file,) if config.params_file else (),
-        config.log_level,
+        log_level=config.log_level,
     )

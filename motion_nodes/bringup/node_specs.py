@@ -90,11 +90,26 @@ class NodeSpec:
         args = ["--ros-args", "-r", f"__node:={self.name}"]
         args += ["-r", f"__ns:=/{self.namespace}"]
         for key, value in self.parameters.items():
-            args += ["-p", f"{key}:={json.dumps(value)}"]
+            args += ["-p", f"{key}:={_word(value)}"]
         for file in self.params_files:
             args += ["--params-file", file]
         logger = self.full_name.strip("/").replace("/", ".")
         return [*args, "--log-level", f"{logger}:={self.log_level}"]
+
+
+def _word(value: Value) -> str:
+    """Return a value as YAML of ROS arguments, whose words for NaN and infinity begin with a dot.
+
+    Numbers of a list are of one type.
+    """
+    if isinstance(value, list | tuple) and any(isinstance(each, float) for each in value):
+        value = [float(each) for each in value]
+    text = json.dumps(value)
+    if isinstance(value, str):
+        return text
+    for word, yaml in (("NaN", ".nan"), ("Infinity", ".inf")):
+        text = text.replace(word, yaml)
+    return text
 
 
 def commands_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list[str]]:
@@ -104,15 +119,17 @@ def commands_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list
         specs: the nodes.
         composed: True: one process for all nodes except those that stand alone; else one for each.
     """
+    processes = processes_for(specs, composed=composed)
+    return {name: command_of(name, nodes) for name, nodes in processes.items()}
+
+
+def command_of(name: str, nodes: Sequence[NodeSpec]) -> list[str]:
+    """Return the command line of a process with some nodes."""
     python = [sys.executable, "-m", "motion_nodes.nodes"]
-    commands = {}
-    for name, nodes in processes_for(specs, composed=composed).items():
-        if name == CONTAINER or len(nodes) > 1:
-            listed = [{"executable": s.executable, "ros_args": s.ros_args()} for s in nodes]
-            commands[name] = [*python, "container", "--nodes", json.dumps(listed)]
-        else:
-            commands[name] = [*python, nodes[0].executable, *nodes[0].ros_args()]
-    return commands
+    if name == CONTAINER or len(nodes) > 1:
+        listed = [{"executable": s.executable, "ros_args": s.ros_args()} for s in nodes]
+        return [*python, "container", "--nodes", json.dumps(listed)]
+    return [*python, nodes[0].executable, *nodes[0].ros_args()]
 
 
 def commands_by_robot(specs: Sequence[NodeSpec]) -> dict[str, list[str]]:

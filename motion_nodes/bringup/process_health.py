@@ -7,10 +7,12 @@ accounting of the kernel. All times are passed in, on the clock of the superviso
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from motion_nodes.bringup.node_specs import NodeSpec
+from motion_nodes.bringup.restart_budget import RestartBudget, RestartLimits
 from motion_nodes.bringup.stream_comparison import MissedStream
 from motion_nodes.errors import InvalidConfig
 
@@ -230,3 +232,30 @@ class ProcessHealth:
     ) -> HealthFinding:
         overloaded = activity.pressure >= OVERLOADED
         return HealthFinding(condition, text, not overloaded or seconds > self._limits.overload)
+
+
+class Watched:
+    """State of one supervised process."""
+
+    def __init__(self, nodes: Sequence[NodeSpec], budget: RestartLimits) -> None:
+        """Create for a process with these nodes."""
+        self.nodes = tuple(nodes)
+        self.budget = RestartBudget(budget)
+        self.health: ProcessHealth | None = None
+        """Observations of the process; None while it is not running."""
+        self.finding: HealthFinding | None = None
+        """Fault that was reported last."""
+        self.delay = 0.0
+        """Round-trip time of the newest echo over DDS [s]."""
+        self.due: float | None = None
+        """Time of the next restart [s]."""
+        self.lost_at = 0.0
+        """Time at which its loss was detected [s]."""
+        self.last = ""
+        """Reason of the last replacement."""
+        self.unready: set[str] = set()
+        """Nodes of a replaced process that are not ready yet."""
+        self.failed_start = False
+        """Whether a node reported that it cannot start."""
+        self.down = ""
+        """Why it is not restarted; empty if it is."""

@@ -127,6 +127,11 @@ class ProcessGroup:
         self._commands[name] = command
         self.start(name)
 
+    def end(self, name: str) -> None:
+        """Stop a process, if it is running; its end is not reported to ``on_end``."""
+        if self.runs(name):
+            self._stop([name])
+
     def start(self, name: str, environment: Mapping[str, str] | None = None) -> None:
         """Start a process that is not running.
 

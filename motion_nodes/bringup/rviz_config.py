@@ -16,7 +16,7 @@ from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.robot import Robot
 from motion_nodes.robot_setup.derived_robot import load_description
-from motion_nodes.ros.names import BASE_CONTROLLERS, under
+from motion_nodes.ros.names import BASE_CONTROLLERS, base_controller, under
 
 WORLD = "world"
 """Fixed frame for several robots."""
@@ -119,8 +119,8 @@ def _fitted(robot: Robot, namespace: str, file: Path) -> dict[str, Any]:
 
     def topic(name: str) -> str:
         plain = BASE_CONTROLLERS["differential"]
-        if robot.kind in BASE_CONTROLLERS:
-            name = name.replace(f"/{plain}/", f"/{BASE_CONTROLLERS[robot.kind]}/")
+        if robot.base is not None:
+            name = name.replace(f"/{plain}/", f"/{base_controller(robot)}/")
         return f"/{under(namespace, name.removeprefix('/'))}"
 
     def fitted(value: Any, key: str = "") -> Any:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from motion_nodes.kernels.cache import MESHES
 from motion_nodes.kernels.shared_work import in_progress
@@ -27,6 +27,7 @@ class Startup:
         nodes: Iterable[str],
         print_line: Callable[[str], None],
         then: Callable[[], str] = lambda: "",
+        omitted: Iterable[str] = (),
     ) -> None:
         """Start the monitoring.
 
@@ -34,7 +35,11 @@ class Startup:
             nodes: full names.
             print_line: prints one line.
             then: returns the next step for the user, as text.
+            omitted: what is not started, and why, for the summary.
         """
+        self._omitted = list(omitted)
+        self.failed_robots: dict[str, str] = {}
+        """Namespaces of robots of which a node cannot start, each with node and reason."""
         self._states: dict[str, News | None] = {name: None for name in nodes}
         self._print_line = print_line
         self._then = then
@@ -62,6 +67,23 @@ class Startup:
         known = (self._states.get(name) for name in names)
         return all(news is not None and news.state != FAILED for news in known)
 
+    def leave_out(self, robots: Mapping[str, str]) -> None:
+        """Go on without robots that cannot start; nodes of their processes start again.
+
+        Args:
+            robots: namespaces, each with the reason.
+        """
+        for name, news in list(self._states.items()):
+            if _namespace(name) in robots:
+                del self._states[name]
+            elif news is not None and news.state == FAILED:
+                self._states[name] = None
+        for robot, why in robots.items():
+            self.failed_robots.pop(robot, None)
+            self._omitted.append(f"{robot} ({why})")
+            self._print_line(f"{robot} is left out: {why}; the others start")
+        self._check_complete()
+
     def report(self, news: News, process: Iterable[str] = ()) -> None:
         """Process the report of a node.
 
@@ -74,7 +96,11 @@ class Startup:
             for name in process:
                 self._states[name] = News(FAILED, name)
             where = news.node or next(iter(process), "a process")
-            self._print_line(f"{where.strip('/')} cannot start: {news.text}")
+            text = f"{where.strip('/')} cannot start: {news.text}"
+            spaces = {_namespace(name) for name in ([news.node] if news.node else process)}
+            if len(spaces) == 1:
+                self.failed_robots[spaces.pop()] = text
+            self._print_line(text)
             return
         if news.node not in self._states:
             return
@@ -87,6 +113,9 @@ class Startup:
             self._print_line(f"{name} has a fault: {news.text}")
         elif news.state == ASLEEP:
             self._print_line(f"{name} is {news.text} and waits to be configured and activated")
+        self._check_complete()
+
+    def _check_complete(self) -> None:
         if not self.complete and not self.missing:
             self.complete = True
             self._print_line(self._summary())
@@ -112,8 +141,15 @@ class Startup:
         if asleep:
             return f"all up after {self.seconds:.1f} s; {len(asleep)} nodes wait to be activated"
         summary = f"READY after {self.seconds:.1f} s, {len(known)} nodes"
+        if self._omitted:
+            summary += f"; not started: {'; '.join(self._omitted)}"
         next_steps = self._then()
         return f"{summary}. {next_steps}" if next_steps else summary
+
+
+def _namespace(node: str) -> str:
+    """Return the namespace of a node's full name, without slashes at its ends."""
+    return node.strip("/").rpartition("/")[0]
 
 
 def _why(news: News | None) -> str:

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from motion_nodes.bringup.forked_call import forked_call
@@ -16,7 +16,7 @@ from motion_nodes.bringup.node_specs import NodeSpec, commands_for, processes_fo
 from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.startup import Startup
 from motion_nodes.bringup.supervisor import Supervisor
-from motion_nodes.errors import InvalidConfig, MotionError
+from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
 from motion_nodes.ros import signals
 from motion_nodes.ros.mapped_code import unmap_code
 from motion_nodes.ros.names import POLICY_CONTROLLER, under
@@ -43,10 +43,16 @@ class SuiteOptions:
 @dataclass(frozen=True)
 class _Composition:
     specs: list[NodeSpec]
-    next_steps: str
-    """Command to try when the suite is ready."""
+    next_steps: list[tuple[str, str]]
+    """Commands to try when the suite is ready, with the namespaces of their robots."""
+    omitted: list[str]
+    """What is not started, and why."""
     composed: bool
     respawn: bool
+    left_out: dict[str, str]
+    """Namespaces of robots with an unusable description, each with the reason."""
+    notes: tuple[str, ...] = ()
+    """What of the user's parameter files is served otherwise, or has no effect."""
 
 
 def print_line(text: str) -> None:
@@ -65,7 +71,7 @@ def run_suite(
         template: forks the processes; None: each is started by its command line.
 
     Returns:
-        The exit code: 1 if a process failed and was not replaced.
+        The exit code: 1 if a process failed and was not replaced, or a robot was left out.
 
     Raises:
         MotionError: the suite cannot be started.
@@ -75,8 +81,16 @@ def run_suite(
     names = [spec.full_name for spec in specs]
     signals.stop_quietly()
     signals.nodes_exist()
+    for note in made.notes:
+        print_line(note)
     print_line(f"starting {', '.join(names)}; Ctrl-C stops")
-    startup = Startup(names, print_line, lambda: made.next_steps)
+    left_out = dict(made.left_out)
+
+    def next_step() -> str:
+        moves = [move for space, move in made.next_steps if space not in left_out]
+        return f"In a second terminal: {moves[0]}" if moves else ""
+
+    startup = Startup(names, print_line, next_step, made.omitted)
     supervisor = Supervisor(
         processes_for(specs, composed=composed),
         commands_for(specs, composed=composed),
@@ -92,19 +106,65 @@ def run_suite(
                 break
             startup.remind()
             missing = _did_not_come_up(supervisor, startup, respawn=respawn)
-            if missing:
+            failed = {} if not missing else _leave_out(supervisor, startup, specs, left_out)
+            left_out |= failed
+            if missing and not failed:
                 print_line(f"stopping all nodes; failed to start: {', '.join(missing)}")
                 break
-        return 1 if any(supervisor.failed.values()) else 0
+        return 1 if any(supervisor.failed.values()) or left_out else 0
+
+
+def _leave_out(
+    supervisor: Supervisor,
+    startup: Startup,
+    specs: Sequence[NodeSpec],
+    gone: Mapping[str, str],
+) -> dict[str, str]:
+    """Go on without the robots that cannot start; return them, or none if no other remains."""
+    robots = {spec.namespace for spec in specs if spec.executable == "robot_state"} - gone.keys()
+    failed = dict(startup.failed_robots)
+    if not failed or not failed.keys() < robots:
+        return {}
+    supervisor.leave_out(failed)
+    startup.leave_out(failed)
+    return failed
 
 
 def _composition(options: SuiteOptions) -> _Composition:
-    from motion_nodes.bringup.compose import nodes_for
+    from motion_nodes.bringup.compose import omissions, suite_of
     from motion_nodes.bringup.libraries import check_libraries
 
-    config = options.config
+    config, left_out = _usable(options.config)
     check_libraries(config)
-    return _Composition(nodes_for(config), _next_steps(config), options.composed, options.respawn)
+    specs, notes = suite_of(config)
+    omitted = [f"{name} ({why})" for name, why in left_out.items()]
+    return _Composition(
+        specs, _next_steps(config), [*omitted, *omissions(config)],
+        options.composed, options.respawn, left_out, tuple(notes),
+    )  # fmt: skip
+
+
+def _usable(config: BringupConfig) -> tuple[BringupConfig, dict[str, str]]:
+    """Return the configuration without robots whose description is unusable, and the reasons.
+
+    Raises:
+        InvalidDescription: there is no other robot.
+        RobotNotFound: an unknown name.
+    """
+    from motion_nodes.robot_setup.derived_robot import load_description
+
+    kept: list[Placement] = []
+    left_out: dict[str, str] = {}
+    for place, given in zip(config.within_namespace, config.placements, strict=True):
+        try:
+            load_description(place.robot)
+            kept.append(given)
+        except InvalidDescription as error:
+            if not place.namespace or len(config.placements) - len(left_out) == 1:
+                raise
+            left_out[place.namespace] = str(error)
+            print_line(f"{place.namespace} is left out: {error}")
+    return replace(config, placements=tuple(kept)) if left_out else config, left_out
 
 
 def _did_not_come_up(supervisor: Supervisor, startup: Startup, *, respawn: bool) -> list[str]:
@@ -121,10 +181,10 @@ def _did_not_come_up(supervisor: Supervisor, startup: Startup, *, respawn: bool)
     ]
 
 
-def _next_steps(config: BringupConfig) -> str:
-    """Return a command to try with a running suite."""
-    moves = [move for place in config.within_namespace if (move := _a_move(config, place))]
-    return f"In a second terminal: {moves[0]}" if moves else ""
+def _next_steps(config: BringupConfig) -> list[tuple[str, str]]:
+    """Return commands to try with a running suite, with the namespaces of their robots."""
+    places = config.within_namespace
+    return [(place.namespace, move) for place in places if (move := _a_move(config, place))]
 
 
 def _a_move(config: BringupConfig, place: Placement) -> str:

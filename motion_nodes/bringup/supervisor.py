@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from motion_nodes.bringup.node_specs import DRIVERS, NodeSpec
+from motion_nodes.bringup.node_specs import DRIVERS, NodeSpec, command_of
 from motion_nodes.bringup.process_activity import read_activity
 from motion_nodes.bringup.process_health import (
     Activity,
@@ -24,13 +24,14 @@ from motion_nodes.bringup.process_health import (
     HealthLimits,
     Heartbeat,
     ProcessHealth,
+    Watched,
 )
 from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.processes import ProcessGroup, Report, how_it_ended
-from motion_nodes.bringup.restart_budget import RestartBudget, RestartLimits
+from motion_nodes.bringup.restart_budget import RestartLimits
 from motion_nodes.bringup.stream_comparison import StreamComparison
 from motion_nodes.control.stop_state import StopState
-from motion_nodes.ros.readiness import ASLEEP, FAILED, READY, News
+from motion_nodes.ros.readiness import ASLEEP, FAILED, NEVER, READY, News
 from motion_nodes.ros.supervision.records import (
     ECHO_VARIABLE,
     REPLACED_VARIABLE,
@@ -50,33 +51,6 @@ LONGEST_STEP = 0.5
 """[s] Max time between two cycles that counts as silence of processes; the rest is own delay."""
 REPORT_PERIOD = 1.0
 """[s] Period of reports on /diagnostics."""
-
-
-class Watched:
-    """State of one supervised process."""
-
-    def __init__(self, nodes: Sequence[NodeSpec], budget: RestartLimits) -> None:
-        """Create for a process with these nodes."""
-        self.nodes = tuple(nodes)
-        self.budget = RestartBudget(budget)
-        self.health: ProcessHealth | None = None
-        """Observations of the process; None while it is not running."""
-        self.finding: HealthFinding | None = None
-        """Fault that was reported last."""
-        self.delay = 0.0
-        """Round-trip time of the newest echo over DDS [s]."""
-        self.due: float | None = None
-        """Time of the next restart [s]."""
-        self.lost_at = 0.0
-        """Time at which its loss was detected [s]."""
-        self.last = ""
-        """Reason of the last replacement."""
-        self.unready: set[str] = set()
-        """Nodes of a replaced process that are not ready yet."""
-        self.failed_start = False
-        """Whether a node reported that it cannot start."""
-        self.down = ""
-        """Why it is not restarted; empty if it is."""
 
 
 class Supervisor:
@@ -113,7 +87,9 @@ class Supervisor:
         self._respawn, self._print_line, self._on_report = respawn, print_line, on_report
         self._limits = health or HealthLimits()
         self._activity, self._clock = activity, clock
-        budget = budget or RestartLimits()
+        self._budget = budget = budget or RestartLimits()
+        self._left_out: dict[str, str] = {}
+        """Full names of the nodes of robots that cannot start, each with the reason."""
         self._watched = {name: Watched(specs, budget) for name, specs in processes.items()}
         self._probe = Watched((), RestartLimits(burst=budget.burst, delays=(1.0,)))
         self._probe_trusted, self._all_silent = True, False
@@ -171,6 +147,27 @@ class Supervisor:
             self._report_due = self._now + REPORT_PERIOD
             self._report()
         return any(w.health is not None or w.due is not None for w in self._watched.values())
+
+    def leave_out(self, robots: Mapping[str, str]) -> None:
+        """Stop the nodes of robots that cannot start; processes that they share start again.
+
+        Args:
+            robots: namespaces, each with the reason.
+        """
+        for name, watched in list(self._watched.items()):
+            kept = [spec for spec in watched.nodes if spec.namespace not in robots]
+            if len(kept) == len(watched.nodes):
+                continue
+            gone = [spec for spec in watched.nodes if spec not in kept]
+            self._left_out |= {spec.full_name: robots[spec.namespace] for spec in gone}
+            self.group.end(name)
+            self.group.failed.pop(name, None)
+            self._streams.forget(name)
+            del self._watched[name]
+            if kept:
+                self._watched[name] = Watched(kept, self._budget)
+                self.group.add(name, command_of(name, kept))
+                self._note_start(name)
 
     # ---- reports of processes
 
@@ -376,6 +373,12 @@ class Supervisor:
         if self._probe.health is None:
             return
         entries = [self._entry(name, watched) for name, watched in self._watched.items()]
+        for node, why in self._left_out.items():
+            values = {"ready": f"{NEVER}{why}"}
+            entry: dict[str, object] = {
+                "level": "ERROR", "name": node[1:], "message": "left out", "values": values,
+            }  # fmt: skip
+            entries.append(entry)
         self.group.send(PROBE, {"diagnostics": entries})
 
     def _entry(self, name: str, watched: Watched) -> dict[str, object]:

@@ -135,7 +135,9 @@ def up(
         str, typer.Option("--host", "--viewer-host", help="Listening address of the page.")
     ] = "127.0.0.1",
     namespace: Annotated[str, typer.Option(help="Prefix of all robots' namespaces.")] = "",
-    params_file: Annotated[str | None, typer.Option(help="ROS parameter file.")] = None,
+    params_file: Annotated[
+        list[str] | None, typer.Option(help="ROS parameter file; may be repeated.")
+    ] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warn, error or fatal.")] = "info",
     stamped_cmd_vel: Annotated[
         bool, typer.Option(help="Message type of the topic cmd_vel: TwistStamped, else Twist.")
@@ -174,6 +176,9 @@ def up(
             help="Free object (MuJoCo), as NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW]; repeatable.",
         ),
     ] = None,
+    empty: Annotated[
+        bool, typer.Option("--empty", help="No example objects for --tasks without --object.")
+    ] = False,
     camera: Annotated[
         list[str] | None,
         typer.Option(
@@ -213,7 +218,7 @@ def up(
         viewer_port=viewer_port,
         viewer_host=host,
         namespace=namespace,
-        params_file=params_file,
+        params_file=";".join(params_file or ()) or None,
         log_level=log_level,
         stamped_cmd_vel=stamped_cmd_vel,
         autostart=autostart,
@@ -222,6 +227,7 @@ def up(
         scene_bodies=scene_bodies,
         suction=suction,
         objects=tuple(objects or ()),
+        empty=empty,
         cameras=tuple(camera or ()),
         detect=detect,
         policies=tuple(policies or ()),

@@ -29,6 +29,8 @@ class TrajectoryProgress(NamedTuple):
     """Measured positions at that time [rad or m]."""
     velocity: Array
     """Measured velocities at that time [rad/s or m/s]."""
+    elapsed: float = 0.0
+    """Time since its start [s], without speed scaling."""
 
 
 @dataclass(eq=False)

@@ -28,6 +28,18 @@ Array = NDArray[np.float64]
 Joints = NDArray[np.intp]
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrajectorySettings:
+    """Settings of a controller's trajectories, see joint_trajectory_controller."""
+
+    from_reference: bool = True
+    """Whether they start at the references of the joints; else at the measured state."""
+    continue_others: bool = False
+    """Whether joints of a trajectory continue when another one takes some of its joints."""
+    decelerations: Array | None = None
+    """Max decelerations of trajectories that end early, shape (n,); None: those of the limits."""
+
+
 class ActiveTrajectories:
     """Active and stopping trajectories of a controller."""
 
@@ -45,6 +57,9 @@ class ActiveTrajectories:
         """Active trajectories."""
         self.stops: list[Stop] = []
         """Trajectories that stop along their paths."""
+        self.newest: TrajectoryRun | None = None
+        """The trajectory that was started last, also after its end; None after other commands."""
+        self.settings = TrajectorySettings()
 
     @property
     def braking(self) -> Joints:
@@ -72,6 +87,13 @@ class ActiveTrajectories:
             InvalidCommand: limits are exceeded, or the start is too far away.
         """
         present = self._controller.reference(joints)
+        if self.settings.continue_others and delay > 0.0:
+            ahead = self._controller.reference(np.arange(len(self._controller.joint_names)))
+            self.predict(ahead, delay)
+            present = TrajectorySample(*(values[joints] for values in ahead))
+        if measured is not None and not self.settings.from_reference:
+            q, v = (values[joints] for values in measured)
+            present = TrajectorySample(q, v, np.zeros_like(q))
         start, own = present.position, self._controller.limits
         limits = own.select(goal.trajectory.joint_names)
         # Continuous joints: the whole trajectory begins in the turn of the references.
@@ -102,24 +124,45 @@ class ActiveTrajectories:
         run = TrajectoryRun("the return to the measured state", TrajectoryFollower(goal), joints)
         self.runs.append(run)
 
+    def wait(self, dt: float) -> None:
+        """Count the time [s] since the start of the newest trajectory after its end."""
+        if self.newest is not None and self.newest.follower.status.ended:
+            self.newest.follower.wait(dt)
+
     def advance(self, dt: float, scaling: float) -> None:
         """Advance trajectories and stops by ``dt`` [s], and set the references of their joints."""
+        self.wait(dt)
+        for run in [each for each in self.runs if each.follower.starts_in(dt)]:
+            self._begin(run)
         for run in self.runs:
             run.sample = run.follower.advance(dt, scaling)
             if run.sample is not None:
-                self._controller.track(run.joints, run.sample)
+                forward = run.follower.goal.trajectory.effort(run.follower.time)
+                self._controller.track(run.joints, run.sample, forward)
         for stop in list(self.stops):
             if dt > 0.0 and not stop.brake.ended:
                 self._controller.track(stop.joints, stop.brake.step(dt))
             if stop.brake.ended:
                 self.stops.remove(stop)
 
+    def _begin(self, run: TrajectoryRun) -> None:
+        """Replace the trajectories that joints have followed until the start of another one."""
+        others = [each for each in self.runs if each is not run]
+        if not any(np.isin(each.joints, run.joints).any() for each in others):
+            return
+        self.runs.remove(run)
+        self.preempt(run.joints, f"preempted by {run.label}", continuing=True)
+        self.runs.append(run)
+        run.follower.connect(self._controller.reference(run.joints))
+
     def check(self, dt: float, position: Array, velocity: Array) -> None:
         """Compare references and measured state [rad or m, ...], shape (n,); end trajectories."""
         for run in list(self.runs):
             if run.sample is not None:
                 q, v = position[run.joints], velocity[run.joints]
-                run.progress = TrajectoryProgress(run.follower.time, run.sample, q, v)
+                run.progress = TrajectoryProgress(
+                    run.follower.time, run.sample, q, v, run.follower.elapsed
+                )
                 run.follower.evaluate(run.sample, q, v, dt)
             if run.follower.status is FollowStatus.SUCCEEDED:
                 self.runs.remove(run)
@@ -140,6 +183,10 @@ class ActiveTrajectories:
         if moving:
             follower = run.follower
             limits = self._controller.limits.select(follower.joint_names)
+            most = self.settings.decelerations
+            if most is not None:
+                acceleration = np.minimum(limits.acceleration, most[run.joints])
+                limits = dataclasses.replace(limits, acceleration=acceleration)
             brake = PathBrake(follower.goal.trajectory, limits, follower.time, follower.rate)
             self.stops.append(Stop(brake, run.joints))
 
@@ -151,13 +198,27 @@ class ActiveTrajectories:
             self._stop_joints(stop.joints)
         self.stops.clear()
 
-    def preempt(self, joints: Joints, text: str) -> None:
-        """End the trajectories and stops that contain joints; their other joints stop."""
+    def preempt(
+        self, joints: Joints, text: str, *, continuing: bool = False, all_joints: bool = False
+    ) -> None:
+        """End the trajectories and stops that contain joints.
+
+        Args:
+            joints: indices of the joints.
+            text: the reason.
+            continuing: whether other joints of a trajectory continue along it; else they stop.
+            all_joints: whether these joints continue, too, until a trajectory that waits begins.
+        """
         for run in list(self.runs):
             if np.isin(run.joints, joints).any():
                 run.follower.end(FollowStatus.PREEMPTED, text)
                 self.runs.remove(run)
-                self._stop_joints(np.setdiff1d(run.joints, joints))
+                left = np.flatnonzero(~np.isin(run.joints, joints) | all_joints)
+                if len(left) and continuing:
+                    part = TrajectoryRun(run.label, run.follower.of_joints(left), run.joints[left])
+                    self.runs.append(part)
+                else:
+                    self._stop_joints(run.joints[left])
         for stop in list(self.stops):
             if np.isin(stop.joints, joints).any():
                 self.stops.remove(stop)

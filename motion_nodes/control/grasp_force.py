@@ -16,7 +16,12 @@ import enum
 import math
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from motion_nodes.model.setting import check_settings, setting
+
+Array = NDArray[np.float64]
 
 RAISE = 1.5
 """Factor of the force after a slip."""
@@ -31,6 +36,10 @@ PUSHING = 0.5
 """Fraction of the force limit above which resting fingers are in contact."""
 LOOSE = 0.3
 """Fraction of the force limit below which fingers no longer push."""
+CENTRING = 1e4
+"""Stiffness that centres two fingers [N/m or N m/rad]."""
+MAX_CENTRING = 0.5
+"""Max share of the effort by which it is reduced for this."""
 PATIENCE = 0.2
 """Min duration of the loss of an object, or of an excessive load [s]."""
 
@@ -103,7 +112,7 @@ class GraspForce:
         self.load = math.nan
         """Filtered load [N]; NaN: not measured."""
         self._direction = -1.0
-        self._contact = self._held = math.nan
+        self._contact = self._held = self._apart = math.nan
         self._settle = self._loose = self._excess = 0.0
         self._pushed = 0.0
         """Grip effort after the contact."""
@@ -131,6 +140,7 @@ class GraspForce:
         """
         self.state, self._direction = GraspState.HOLDING, math.copysign(1.0, direction)
         self._contact = self._held = opening
+        self._apart = math.nan
         self._settle, self._pushed = SETTLING, 0.0
 
     def step(
@@ -160,6 +170,27 @@ class GraspForce:
         if self._direction * (opening - self._held) > self._settings.slip_distance:
             self._slip(opening)
         self._follow_load(certain, dt)
+
+    def efforts(self, positions: Array) -> Array:
+        """Return the effort limits of the fingers [N or N m], shape (n,).
+
+        Two fingers that push with the same force give way to any load along their motion. Like
+        fingers that one drive moves, they are centred: the one that follows pushes less, as by a
+        spring between both.
+
+        Args:
+            positions: of the fingers [m or rad], shape (n,).
+        """
+        limits = np.full(len(positions), self.force)
+        if len(positions) != 2 or not self.holding or not math.isfinite(self.force):
+            return limits
+        apart = float(positions[0] - positions[1])
+        if self.settling or math.isnan(self._apart):
+            self._apart = apart
+        follows = 0.5 * self._direction * (apart - self._apart)
+        less = min(2.0 * CENTRING * abs(follows), MAX_CENTRING * self.force)
+        limits[0 if follows > 0.0 else 1] -= less
+        return limits
 
     # ---- internals
 

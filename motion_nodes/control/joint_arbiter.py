@@ -50,7 +50,8 @@ class JointArbiter:
         """
         self.controller = controller
         self.start_tolerance = start_tolerance
-        self._trajectories = ActiveTrajectories(controller, self._stop)
+        self.trajectories = ActiveTrajectories(controller, self._stop)
+        """Active and stopping trajectories."""
         self.claims: list[Claim] = []
         """Joints held without a trajectory."""
         n = len(controller.joint_names)
@@ -79,12 +80,12 @@ class JointArbiter:
     @property
     def runs(self) -> list[TrajectoryRun]:
         """Active trajectories."""
-        return self._trajectories.runs
+        return self.trajectories.runs
 
     @property
     def stops(self) -> list[Stop]:
         """Trajectories that stop along their paths."""
-        return self._trajectories.stops
+        return self.trajectories.stops
 
     def start(self, goal: FollowGoal, label: str, delay: float = 0.0) -> TrajectoryRun:
         """Start a trajectory, which preempts earlier commands to its joints.
@@ -107,11 +108,12 @@ class JointArbiter:
         if not controller.ready:
             raise MotionError("the robot's state is not known yet; command it after it is")
         controller.joint_modes.require_position(names, "trajectories need position control")
-        follower = self._trajectories.follower_of(
+        follower = self.trajectories.follower_of(
             goal, joints, delay, self._measured, self.start_tolerance
         )
-        self._take(joints, label)
-        run = TrajectoryRun(label, follower, joints)
+        continuing = self.trajectories.settings.continue_others
+        self._take(joints, label, continuing=continuing, until_start=continuing and delay > 0.0)
+        self.trajectories.newest = run = TrajectoryRun(label, follower, joints)
         self.runs.append(run)
         return run
 
@@ -217,11 +219,11 @@ class JointArbiter:
 
     def cancel(self, run: TrajectoryRun, text: str) -> None:
         """End a trajectory and stop its joints along its path."""
-        self._trajectories.end_along_path(run, FollowStatus.CANCELED, text)
+        self.trajectories.end_along_path(run, FollowStatus.CANCELED, text)
 
     def abort_all(self, text: str) -> None:
         """Abort all trajectories and claims, and stop their joints."""
-        self._trajectories.abort(text)
+        self.trajectories.abort(text)
         self._end_others(text)
 
     def stop_all(self, text: str) -> None:
@@ -236,7 +238,7 @@ class JointArbiter:
         self._owners.assign(everything, text, self._owners.next_order())
         loose = np.flatnonzero(~self._gripping)
         self.effort_bounds[loose] = np.inf
-        self.controller.stop(np.setdiff1d(everything, self._trajectories.braking))
+        self.controller.stop(np.setdiff1d(everything, self.trajectories.braking))
         self.resync.drop(everything)
         self.resync.request(loose)
 
@@ -272,11 +274,11 @@ class JointArbiter:
             self._unmeasured = 0.0
         self._measured, self._effort = (position, velocity), effort
         self.compliance.step(dt, position, velocity, effort if fresh else None)
-        self._trajectories.advance(dt, scaling)
+        self.trajectories.advance(dt, scaling)
         reference = self.controller.advance(dt, position)
         if self.guard is not None and dt > 0.0:
             self.guard.note(reference.positions, reference.velocities, dt)
-        self._trajectories.check(dt, position, velocity)
+        self.trajectories.check(dt, position, velocity)
         return reference
 
     def gripping(self, joints: Joints) -> bool:
@@ -286,7 +288,7 @@ class JointArbiter:
     def abort_trajectories(self, text: str) -> None:
         """Abort all trajectories, and stop their joints along their paths."""
         for run in list(self.runs):
-            self._trajectories.end_along_path(run, FollowStatus.ABORTED, text)
+            self.trajectories.end_along_path(run, FollowStatus.ABORTED, text)
 
     def take(self, joints: Sequence[str], label: str) -> None:
         """Preempt all commands to joints; they stop.
@@ -308,7 +310,7 @@ class JointArbiter:
             Samples of shape (n,): trajectories at that time, current references of other joints.
         """
         present = self.controller.reference(np.arange(len(self.controller.joint_names)))
-        self._trajectories.predict(present, ahead)
+        self.trajectories.predict(present, ahead)
         return present
 
     @property
@@ -316,7 +318,15 @@ class JointArbiter:
         """Label of the newest command to each joint; empty without one."""
         return self._owners.labels
 
-    def _take(self, joints: Joints, label: str, order: int | None = None) -> None:
+    def _take(
+        self,
+        joints: Joints,
+        label: str,
+        order: int | None = None,
+        *,
+        continuing: bool = False,
+        until_start: bool = False,
+    ) -> None:
         """Assign joints to a command, the newest one if it has no order."""
         order = self._owners.next_order() if order is None else order
         self._owners.assign(joints, label, order)
@@ -330,7 +340,10 @@ class JointArbiter:
             if np.isin(claim.joints, joints).any():
                 claim.lost = f"preempted by {label}"
                 self.claims.remove(claim)
-        self._trajectories.preempt(joints, f"preempted by {label}")
+        self.trajectories.newest = None
+        self.trajectories.preempt(
+            joints, f"preempted by {label}", continuing=continuing, all_joints=until_start
+        )
 
     def _end_others(self, text: str) -> None:
         """End impedance control and claims; joints under impedance control stop."""
@@ -355,7 +368,7 @@ class JointArbiter:
         if self.fault:  # A joint that retreats from a contact still pushes for a short time.
             guard.note_preload(residual)
             return
-        tolerances = self._trajectories.path_tolerances(guard.settings.tolerance)
+        tolerances = self.trajectories.path_tolerances(guard.settings.tolerance)
         blocked = guard.check(position, tolerances, self._gripping, residual)
         if blocked is not None:
             self.stop_in_contact(self.describe(blocked), blocked.guarded, position)
@@ -370,7 +383,7 @@ class JointArbiter:
         """
         for run in list(self.runs):
             if guarded[run.joints].any():
-                self._trajectories.end(run, FollowStatus.PATH_TOLERANCE_VIOLATED, text)
+                self.trajectories.end(run, FollowStatus.PATH_TOLERANCE_VIOLATED, text)
         joints = np.flatnonzero(guarded)
         self._take(joints, text)
         # Joints that are not under position control stop.
@@ -394,7 +407,7 @@ class JointArbiter:
         error = controller.reference_position - position
         joints = self.resync.update(dt, error, velocity, leading, normal)
         if len(joints):
-            self._trajectories.return_to(joints, (position + self.resync.sag)[joints])
+            self.trajectories.return_to(joints, (position + self.resync.sag)[joints])
 
     def _plain_words(self, blocked: Blocked) -> str:
         return blocked.text(self.controller.joint_names[blocked.joint], revolute=True)

@@ -69,6 +69,8 @@ class ArticulationController:
         self._tracks = False
         """Whether a joint follows a sample in the next step."""
         self._tracked = TrajectorySample(*(np.full(n, np.nan) for _ in range(3)))
+        self._forward: Array | None = None
+        """Feed-forward efforts of joints that follow a sample in the next step."""
         self._compliant = np.zeros(n, dtype=np.bool_)
         """Joints under position control that receive efforts until :meth:`end_compliance`."""
         self._moved = np.zeros(n)
@@ -181,7 +183,9 @@ class ArticulationController:
         self._limiter.set_state(np.ones(len(limits.names), dtype=np.bool_), present)
         np.copyto(self._positions, self._positions.clip(limits.lower, limits.upper))
 
-    def track(self, joints: NDArray[np.intp], sample: TrajectorySample) -> None:
+    def track(
+        self, joints: NDArray[np.intp], sample: TrajectorySample, efforts: Array | None = None
+    ) -> None:
         """Set joints under position control to a trajectory sample after the next step.
 
         If the limits prevent this, the joints follow with a lag. Valid for one step.
@@ -189,8 +193,14 @@ class ArticulationController:
         Args:
             joints: indices of the joints, shape (k,).
             sample: their references, shape (k,).
+            efforts: their feed-forward efforts [N m or N], shape (k,); None: none.
         """
         self.still = None
+        if efforts is not None:
+            limit = self.limits.effort[joints]
+            if self._forward is None:
+                self._forward = np.full(len(self.joint_names), np.nan)
+            self._forward[joints] = efforts.clip(-limit, limit)
         for kept, new in zip(self._tracked, sample, strict=True):
             kept[joints] = new
         self._tracking[joints] = self.joint_modes.position[joints]
@@ -344,6 +354,10 @@ class ArticulationController:
         desired = self._reference()
         if np.count_nonzero(self._compliant):
             return self._with_efforts(desired)
+        if self._forward is not None:
+            np.copyto(desired.efforts, self._forward, where=~np.isnan(self._forward))
+            self._forward = None
+            return desired
         if rests and not np.count_nonzero(by_velocity):
             for channel in desired.channels:
                 channel.setflags(write=False)

@@ -19,9 +19,13 @@ from motion_nodes.model.tree import frozen
 Array = NDArray[np.float64]
 
 
+NO_TOLERANCE = -1.0
+"""Value of a request for no tolerance."""
+
+
 @dataclass(frozen=True)
 class ToleranceRequest:
-    """Tolerance requested for one joint; 0: the default, negative: none."""
+    """Tolerance requested for one joint; -1: none; 0 and other negative values: the default."""
 
     joint: str
     position: float = 0.0
@@ -82,7 +86,7 @@ class Tolerances:
                     raise InvalidCommand(
                         f"a tolerance of joint {request.joint} is {requested_value}"
                     )
-                if requested_value != 0.0:
+                if requested_value > 0.0 or requested_value == NO_TOLERANCE:
                     values[i] = requested_value if requested_value > 0.0 else np.inf
         return Tolerances(position, velocity)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,6 +56,8 @@ class FollowGoal:
     (n,): infinite to disable, NaN for the default; None: default for all."""
     within: JointLimits | None = None
     """Limits of all joints that the trajectory was validated against; None: not validated."""
+    cmd_timeout: float = 0.0
+    """Time after the end at which it fails if the goal is not reached [s]; 0: none."""
     rate: float = 1.0
     """Playback rate, see :mod:`motion_nodes.trajectory.playback_rate`."""
 
@@ -75,6 +78,43 @@ class TrajectoryFollower:
         self._over = 0.0
         self.rate = goal.rate
         """Current playback rate, with the speed scaling."""
+        self.elapsed = -delay
+        """Time since the start [s], without scaling; negative before it."""
+
+    def of_joints(self, columns: NDArray[np.intp]) -> TrajectoryFollower:
+        """Return a follower of the same trajectory at the same time for some joints, by index."""
+        goal = self.goal
+        guard = None if goal.guard is None else goal.guard[columns]
+        path, end = (
+            Tolerances(each.position[columns], each.velocity[columns])
+            for each in (goal.path, goal.goal)
+        )
+        part = TrajectoryFollower(
+            dataclasses.replace(
+                goal,
+                trajectory=goal.trajectory.of_joints(columns),
+                path=path,
+                goal=end,
+                guard=guard,
+            ),
+            -self._time,
+        )
+        part.elapsed, part.rate = self.elapsed, self.rate
+        return part
+
+    def starts_in(self, dt: float) -> bool:
+        """Return whether a trajectory that waits begins within ``dt`` [s]."""
+        return self.status is FollowStatus.WAITING and self._time + dt >= 0.0
+
+    def connect(self, start: TrajectorySample) -> None:
+        """Connect a trajectory that waits to the state at its start."""
+        joined = self.goal.trajectory.starting_from(start)
+        self.goal = dataclasses.replace(self.goal, trajectory=joined)
+
+    def wait(self, dt: float) -> None:
+        """Count the time [s] after the trajectory has ended."""
+        self._time += dt
+        self.elapsed += dt
 
     @property
     def joint_names(self) -> Sequence[str]:
@@ -89,6 +129,7 @@ class TrajectoryFollower:
     def advance(self, dt: float, scaling: float = 1.0) -> TrajectorySample | None:
         """Advance by ``dt`` [s] and return the reference; None before the start."""
         self.rate = scaling = scaling * self.goal.rate
+        self.elapsed += dt
         self._time += dt if self.status is FollowStatus.WAITING else dt * scaling
         if self._time < 0.0:
             return None
@@ -126,7 +167,12 @@ class TrajectoryFollower:
             self.end(FollowStatus.SUCCEEDED, "")
             return
         self._over += dt
-        if 0.0 < self.goal.goal_time < self._over:
+        if 0.0 < self.goal.cmd_timeout < self._over:
+            self.end(
+                FollowStatus.GOAL_TOLERANCE_VIOLATED,
+                f"command timeout {self.goal.cmd_timeout:g} s after the end: {text}",
+            )
+        elif 0.0 < self.goal.goal_time < self._over:
             self.end(
                 FollowStatus.GOAL_TOLERANCE_VIOLATED,
                 f"goal tolerance violated {self.goal.goal_time:g} s after the end: {text}",

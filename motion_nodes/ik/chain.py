@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import InvalidConfig, UnknownFrame, UnknownJoint
+from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownFrame, UnknownJoint
 from motion_nodes.kernels.kinematic_arrays import FIXED, PRISMATIC, PackedArrays, pack, reroot
 from motion_nodes.model.joint_turns import JointTurns
 from motion_nodes.model.kinematics import Kinematics, check_joints
@@ -133,18 +133,15 @@ class IkChain:
             InvalidConfig: the group is not a chain.
         """
         found = robot.group(group)
-        if found.base is None or found.tip is None:
-            chains = [g.name for g in robot.groups.values() if g.tip is not None]
-            raise InvalidConfig(
-                f"{robot.name}: group '{found.name}' has no base and tip, so it has no inverse "
-                f"kinematics. Groups that have: {', '.join(chains) or 'none'}."
-            )
+        base, tip = found.requires_chain(
+            robot.groups.values(), f"inverse kinematics of {robot.name} for one pose"
+        )
         others = zip(robot.joint_names, robot.home, strict=True)
         fixed = {name: float(q) for name, q in others if name not in found.joints}
         return cls(
             robot.tree,
-            found.base,
-            found.tip,
+            base,
+            tip,
             found.joints,
             limits=robot.limits,
             fixed=fixed,
@@ -237,19 +234,14 @@ def _limits(
     tree: KinematicTree, joints: tuple[str, ...], limits: JointLimits | None
 ) -> tuple[Array, Array]:
     """Return limits that keep the joints and their mimic joints within their limits."""
+    try:
+        own = JointLimits.of_tree(tree).select(joints)
+    except InvalidDescription as error:
+        raise InvalidConfig(str(error)) from None
+    lower, upper = own.lower.copy(), own.upper.copy()
     if limits is not None:
-        chosen = limits.select(joints)
-        lower, upper = chosen.lower.copy(), chosen.upper.copy()
-    else:
-        lower = np.array([tree.joint(name).lower for name in joints])
-        upper = np.array([tree.joint(name).upper for name in joints])
-    for joint in tree.joints.values():
-        mimic = joint.mimic
-        if mimic is None or mimic.joint not in joints or mimic.multiplier == 0.0:
-            continue
-        ends = [(end - mimic.offset) / mimic.multiplier for end in (joint.lower, joint.upper)]
-        k = joints.index(mimic.joint)
-        lower[k], upper[k] = max(lower[k], min(ends)), min(upper[k], max(ends))
+        given = limits.select(joints)
+        lower, upper = np.maximum(lower, given.lower), np.minimum(upper, given.upper)
     for name, low, high in zip(joints, lower, upper, strict=True):
         if not low <= high:
             raise InvalidConfig(

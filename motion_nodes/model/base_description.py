@@ -21,7 +21,18 @@ Name = Annotated[str, Meta(min_length=1)]
 Positive = Annotated[float, Meta(gt=0.0)]
 NotNegative = Annotated[float, Meta(ge=0.0)]
 Pair = Annotated[tuple[Name, ...], Meta(max_length=2)]
-"""Left and right, or empty."""
+"""Left and right, one in the middle, or empty."""
+BaseControllerName = Literal[
+    "",
+    "diff_drive_controller",
+    "mecanum_drive_controller",
+    "omni_wheel_drive_controller",
+    "ackermann_steering_controller",
+    "bicycle_steering_controller",
+    "tricycle_steering_controller",
+    "tricycle_controller",
+]
+"""Name of the node that drives a base; empty: that of the kind."""
 Footprint = Annotated[tuple[tuple[float, float], ...], Meta(max_length=100)]
 """Vertices (x, y) in the base frame [m]."""
 SteeringAngle = Annotated[float, Meta(gt=0.0, lt=1.5707963267948966)]
@@ -75,6 +86,8 @@ class DifferentialSpec:
     """Max acceleration of any wheel [rad/s^2]; None: unlimited."""
     footprint: Footprint = ()
     """Corners of the outline on the floor; empty: that of the collision geometry."""
+    controller: BaseControllerName = ""
+    """Name of the base's node, by which clients of ros2_controllers find it; empty: by the kind."""
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
@@ -115,6 +128,8 @@ class HolonomicSpec:
     """Max acceleration of any wheel [rad/s^2]; None: unlimited."""
     footprint: Footprint = ()
     """Corners of the outline on the floor; empty: that of the collision geometry."""
+    controller: BaseControllerName = ""
+    """Name of the base's node, by which clients of ros2_controllers find it; empty: by the kind."""
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
@@ -129,21 +144,27 @@ class HolonomicSpec:
 
 @dataclass(frozen=True)
 class AckermannSpec:
-    """Ackermann kinematics: two wheels per axle, one axle steered by a joint per wheel."""
+    """Ackermann kinematics: one axle steered by a joint per wheel.
+
+    An axle has two wheels, or one in its middle: a tricycle has a single steering joint, a bicycle
+    one wheel on each axle.
+    """
 
     wheelbase: Annotated[float, WHEELBASE.schema]
-    front_track_width: Annotated[float, TRACK_WIDTH.schema]
-    rear_track_width: Annotated[float, TRACK_WIDTH.schema]
     front_wheel_radius: Annotated[float, WHEEL_RADIUS.schema]
     rear_wheel_radius: Annotated[float, WHEEL_RADIUS.schema]
-    steering_joint_names: tuple[Name, Name]
-    """Steering joints, left one first; positive angles steer left."""
+    steering_joint_names: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=2)]
+    """Steering joints, left one first, or one in the middle; positive angles steer left."""
     linear: LinearLimits
     angular: AngularLimits
+    front_track_width: Annotated[float, TRACK_WIDTH.schema] | None = None
+    """None: the front axle has a single wheel."""
+    rear_track_width: Annotated[float, TRACK_WIDTH.schema] | None = None
+    """None: the rear axle has a single wheel."""
     front_wheel_names: Pair = ()
-    """Joints of driven front wheels, left one first; empty: passive."""
+    """Joints of driven front wheels, left one first, or one in the middle; empty: passive."""
     rear_wheel_names: Pair = ()
-    """Joints of driven rear wheels, left one first; empty: passive."""
+    """Joints of driven rear wheels, left one first, or one in the middle; empty: passive."""
     steered_axle: Literal["front", "rear"] = "front"
     """The steered axle."""
     rear_steering_angles: Literal["rolling", "isaac"] = "rolling"
@@ -159,6 +180,8 @@ class AckermannSpec:
     """Max acceleration of any wheel [rad/s^2]; None: unlimited."""
     footprint: Footprint = ()
     """Corners of the outline on the floor; empty: that of the collision geometry."""
+    controller: BaseControllerName = ""
+    """Name of the base's node, by which clients of ros2_controllers find it; empty: by the kind."""
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
@@ -172,6 +195,28 @@ class AckermannSpec:
 
 
 BaseSpec = DifferentialSpec | HolonomicSpec | AckermannSpec
+
+CONTROLLERS = {
+    "differential": ("diff_drive_controller",),
+    "holonomic": ("mecanum_drive_controller", "omni_wheel_drive_controller"),
+    "ackermann": (
+        "ackermann_steering_controller",
+        "tricycle_steering_controller",
+        "bicycle_steering_controller",
+        "tricycle_controller",
+    ),
+}
+"""Names of base controllers for each kind of robot, as in ros2_controllers."""
+
+
+def controller_name(kind: str, base: BaseSpec) -> str:
+    """Return the name of a base's controller: that of its description, else by its wheels."""
+    if base.controller:
+        return base.controller
+    if isinstance(base, AckermannSpec) and len(base.steering_joint_names) == 1:
+        return CONTROLLERS[kind][2 if len(base.wheel_names) == 1 else 1]
+    return CONTROLLERS[kind][0]
+
 
 BASE_SPECS: dict[str, type[BaseSpec]] = {
     "differential": DifferentialSpec,

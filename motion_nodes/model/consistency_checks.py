@@ -10,6 +10,7 @@ from pathlib import Path
 
 from motion_nodes.errors import InvalidDescription, did_you_mean
 from motion_nodes.model.base_description import (
+    CONTROLLERS,
     AckermannSpec,
     BaseSpec,
     DifferentialSpec,
@@ -41,14 +42,21 @@ class Agreement:
         for name in names:
             if name not in self.tree.joint_names:
                 why = "is not an actuated joint" if name in self.tree.joints else "is not a joint"
-                raise self.fail(
-                    path,
-                    f"'{name}' {why} of {self.description.urdf}."
-                    f"{did_you_mean(name, self.tree.joint_names)}",
-                )
+                hint = did_you_mean(name, self.tree.joint_names)
+                if self._mimics(name):
+                    hint = f" It mimics '{self.tree.joints[name].law.joint}'; name that one."
+                raise self.fail(path, f"'{name}' {why} of {self.description.urdf}.{hint}")
             if name in seen:
                 raise self.fail(path, f"joint '{name}' is listed twice.")
             seen.add(name)
+
+    def moving(self, names: Iterable[str], path: str) -> None:
+        """Reject names that are neither actuated nor mimic joints."""
+        self.joints([n for n in names if not self._mimics(n)], path)
+
+    def _mimics(self, name: str) -> bool:
+        joint = self.tree.joints.get(name)
+        return joint is not None and joint.mimic is not None
 
     def link(self, name: str | None, path: str) -> None:
         """Reject a name that is not a link."""
@@ -94,9 +102,27 @@ class Agreement:
         ):
             raise self.fail("base", "left_wheel_names and right_wheel_names differ in length.")
         if isinstance(base, AckermannSpec):
-            for path in ("front_wheel_names", "rear_wheel_names"):
-                if len(getattr(base, path)) == 1:
-                    raise self.fail(f"base.{path}", "has one entry; give left and right, or none.")
+            for end in ("front", "rear"):
+                steered = base.steered_axle == end
+                wheels = getattr(base, f"{end}_wheel_names")
+                joints = base.steering_joint_names if steered else wheels
+                if len(joints) == 2 and getattr(base, f"{end}_track_width") is None:
+                    raise self.fail(
+                        f"base.{end}_track_width", "is missing; an axle with two wheels needs it."
+                    )
+                if len(wheels) == 1 and getattr(base, f"{end}_track_width") is not None:
+                    raise self.fail(
+                        f"base.{end}_wheel_names",
+                        f"has one entry; give left and right, or none, or no {end}_track_width "
+                        "for an axle with a single wheel.",
+                    )
+        known = CONTROLLERS[self.description.kind]
+        if base.controller and base.controller not in known:
+            raise self.fail(
+                "base.controller",
+                f"is '{base.controller}'; a robot of kind '{self.description.kind}' has one of: "
+                f"{', '.join(known)}.",
+            )
         if not base.wheel_names:
             raise self.fail(
                 "base", "names no driven wheel; give front_wheel_names or rear_wheel_names."

@@ -3,20 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import InvalidCommand, UnknownJoint
+from motion_nodes.errors import InvalidCommand, InvalidDescription, UnknownJoint
 from motion_nodes.model.joint_turns import JointTurns, turns_of
 from motion_nodes.model.tree import Array, KinematicTree, frozen
 
 LIMIT_ROUNDING = 1e-4
 """Distance outside a position limit that is rounding [rad or m]: goals, waypoints, constraints and
 commands within it are accepted and moved to the limit."""
+_ROUNDED = 1e-6
+"""Relative difference of equal limits of a joint and a mimic joint in a file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,21 +56,27 @@ class JointLimits:
     def of_tree(cls, tree: KinematicTree) -> JointLimits:
         """Return the limits of a URDF; acceleration and jerk are infinite.
 
+        Positions and velocities keep the joints and their mimic joints within their limits.
+        Efforts are those of the drives, which move the mimic joints, too.
+
         Args:
             tree: kinematic tree of the robot.
+
+        Raises:
+            InvalidDescription: the ranges of a joint and its mimic joints have no point in common.
         """
+        ranges = [_common_range(tree, name) for name in tree.joint_names]
         joints = [tree.joints[name] for name in tree.joint_names]
-        stated = {
-            field: frozen([getattr(joint, field) for joint in joints])
-            for field in ("lower", "upper", "velocity", "effort")
-        }
         endless = np.full(len(joints), np.inf)
         return cls(
             names=tree.joint_names,
+            lower=frozen([low for low, _ in ranges]),
+            upper=frozen([high for _, high in ranges]),
+            velocity=of_members(tree, {j.name: j.velocity for j in tree.joints.values()}),
+            effort=frozen([joint.effort for joint in joints]),
             acceleration=endless,
             jerk=endless,
             continuous=turns_of(tree, tree.joint_names).continuous,
-            **stated,
         )
 
     @cached_property
@@ -176,6 +185,49 @@ class JointLimits:
                 f"{', '.join(self.names)}."
             )
         return values
+
+
+def of_members(tree: KinematicTree, values: Mapping[str, float]) -> Array:
+    """Return limits of derivatives that keep joints and their mimic joints within theirs.
+
+    Args:
+        tree: the robot.
+        values: limit of the velocity, acceleration or jerk of joints, mimic joints included; others
+            are unlimited.
+
+    Returns:
+        Limits of the actuated joints, shape (n,).
+    """
+    return frozen(
+        [
+            min(
+                values.get(joint.name, np.inf) / abs(joint.law.multiplier)
+                for joint in tree.members[name]
+            )
+            for name in tree.joint_names
+        ]
+    )
+
+
+def _common_range(tree: KinematicTree, name: str) -> tuple[float, float]:
+    """Return the range [rad or m] in which a joint and its mimic joints are within their limits."""
+    lower, upper = -np.inf, np.inf
+    for joint in tree.members[name]:
+        ends = [joint.law.leader_value(end) for end in (joint.lower, joint.upper)]
+        low, high = min(ends), max(ends)
+        if joint.mimic is not None:
+            # Rounding in the file must not move the limits of the leader.
+            low = lower if math.isclose(low, lower, rel_tol=_ROUNDED, abs_tol=_ROUNDED) else low
+            high = upper if math.isclose(high, upper, rel_tol=_ROUNDED, abs_tol=_ROUNDED) else high
+        if max(lower, low) > min(upper, high):
+            raise InvalidDescription(
+                f"{tree.name}: joint '{joint.name}' mimics '{name}' and may move from "
+                f"{joint.lower:.6g} to {joint.upper:.6g}, where '{name}' would be at {low:.6g} to "
+                f"{high:.6g}; its range is {lower:.6g} to {upper:.6g}. Correct the limits, the "
+                "multiplier or the offset of one of them."
+            )
+        lower, upper = max(lower, low), min(upper, high)
+    return lower, upper
 
 
 def joint_indices(names: Iterable[str], among: Sequence[str], where: str = "") -> NDArray[np.intp]:

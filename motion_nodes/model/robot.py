@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import UnknownGroup, UnknownState
+from motion_nodes.errors import InvalidConfig, UnknownGroup, UnknownState
 from motion_nodes.model.base_description import BaseSpec
 from motion_nodes.model.limits import JointLimits, joint_indices
 from motion_nodes.model.meshes import resolve_mesh
@@ -37,6 +38,31 @@ class Group:
     aliases: tuple[str, ...]
     tips: tuple[str, ...] = ()
     """The tip, or the tips of the groups that it contains, such as both arms; empty: no tip."""
+    members: tuple[str, ...] = ()
+    """Groups and joints of which a request composed it; empty: a group of the description."""
+
+    def requires_chain(self, groups: Iterable[Group], purpose: str) -> tuple[str, str]:
+        """Return base and tip.
+
+        Args:
+            groups: of the robot, named in the error.
+            purpose: what needs a chain, in the error.
+
+        Raises:
+            InvalidConfig: the group is not a chain; names its tips, or the groups that are chains.
+        """
+        if self.base is not None and self.tip is not None:
+            return self.base, self.tip
+        if self.tips:
+            raise InvalidConfig(
+                f"group '{self.name}' is not one chain, so it has no {purpose}; name the frames, "
+                f"such as its tips {', '.join(self.tips)}."
+            )
+        chains = [group.name for group in groups if group.tip is not None]
+        raise InvalidConfig(
+            f"group '{self.name}' has no base and tip, so it has no {purpose}. Groups that have: "
+            f"{', '.join(chains) or 'none'}."
+        )
 
 
 @dataclass(frozen=True)
@@ -146,24 +172,50 @@ class Robot:
         """Names accepted by :meth:`named_state`."""
         return tuple(self.states)
 
-    def group(self, name: str) -> Group:
-        """Return a group by its name or one of its aliases.
+    def group(self, name: str | Sequence[str]) -> Group:
+        """Return a group by its name or one of its aliases, or composed of groups and joints.
+
+        Args:
+            name: a group or a joint, or several: a list, or one text with ``+`` between them, such
+                as ``"left+right"``. A composed group has the joints of its members in their order.
+                It is a chain, with a base and a tip, if its joints are all those between two links,
+                in order; otherwise poses of its frames are those in the robot's base frame.
 
         Raises:
             UnknownGroup: lists names and aliases.
+            InvalidConfig: no members, a joint twice, or one that is not commanded.
         """
+        if isinstance(name, str):
+            found = self._declared(name)
+            return found if found is not None else _composed(self, self._words(name))
+        return _composed(self, tuple(name))
+
+    def _declared(self, name: str) -> Group | None:
+        """Return the group of the description with a name or alias."""
         for group in self.groups.values():
             if name == group.name or name in group.aliases:
                 return group
-        known = [n for group in self.groups.values() for n in (group.name, *group.aliases)]
-        raise UnknownGroup(name, known, self.name)
+        return None
+
+    def _words(self, text: str) -> tuple[str, ...]:
+        """Return the names in a text that are separated by ``+``; names may contain it, too."""
+        parts, words = [part.strip() for part in text.split("+")], []
+        while parts:
+            ends = range(len(parts), 0, -1)
+            end = next((k for k in ends if self._is_member("+".join(parts[:k]))), 1)
+            words.append("+".join(parts[:end]))
+            parts = parts[end:]
+        return tuple(words)
+
+    def _is_member(self, word: str) -> bool:
+        return word in self.tree.joints or self._declared(word) is not None
 
     def named_state(self, name: str, group: str | None = None) -> Array:
         """Return the positions of a named state.
 
         Args:
             name: one of ``state_names``.
-            group: name or alias of a group; None: all joints.
+            group: a group, as of :meth:`group`; None: all joints.
 
         Returns:
             Positions [rad or m] of all joints or of the group's, shape (n,), read-only; joints that
@@ -220,3 +272,91 @@ class Robot:
             InvalidDescription: no such file exists; lists the places that were tried.
         """
         return resolve_mesh(filename, self.directory)
+
+
+@functools.lru_cache(maxsize=256)
+def _composed(robot: Robot, words: tuple[str, ...]) -> Group:
+    """Return the group of the joints of groups and joints; the declared one if there is one.
+
+    Raises:
+        UnknownGroup, InvalidConfig: as :meth:`Robot.group`.
+    """
+    if not words:
+        raise InvalidConfig("a group needs joints; name groups or joints.", field="group")
+    joints: list[str] = []
+    for word in words:
+        joints += _member_joints(robot, word)
+    names = tuple(joints)
+    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
+    if twice is not None:
+        raise InvalidConfig(
+            f"group '{'+'.join(words)}' has joint '{twice}' twice; name each joint once.",
+            field="group",
+        )
+    for group in robot.groups.values():
+        if group.joints == names:
+            return group
+    indices = robot.indices(names)
+    indices.setflags(write=False)
+    tips = tips_inside(names, robot.groups.values())
+    base, tip = _ends(robot, names, tips)
+    return Group(
+        "+".join(words), names, indices, robot.limits.select(names), base, tip, (),
+        tips if tip is None else (tip,), words,
+    )  # fmt: skip
+
+
+def _member_joints(robot: Robot, word: str) -> tuple[str, ...]:
+    """Return the joints of a group, or one joint."""
+    group = robot._declared(word)
+    if group is not None:
+        return group.joints
+    if word in robot.arm_joints or word in robot.base_joints:
+        return (word,)
+    joint = robot.tree.joints.get(word)
+    if joint is None or not joint.movable:
+        known = [n for group in robot.groups.values() for n in (group.name, *group.aliases)]
+        raise UnknownGroup(word, [*known, *robot.arm_joints], robot.name)
+    if joint.mimic is not None:
+        raise InvalidConfig(
+            f"joint '{word}' mimics '{joint.mimic.joint}', which moves it; name that joint.",
+            field="group",
+        )
+    raise InvalidConfig(f"joint '{word}' has no drive, so no group can move it.", field="group")
+
+
+def tips_inside(joints: Collection[str], groups: Iterable[Group]) -> tuple[str, ...]:
+    """Return the tips of the largest chains among groups whose joints are all among others.
+
+    Args:
+        joints: names of joints.
+        groups: groups of the same robot.
+    """
+    kept = set(joints)
+    inside = [g for g in groups if g.tip is not None and kept.issuperset(g.joints)]
+    tips = [
+        g.tip
+        for g in inside
+        if g.tip and not any(set(g.joints) < set(other.joints) for other in inside)
+    ]
+    return tuple(dict.fromkeys(tips))
+
+
+def _ends(
+    robot: Robot, joints: tuple[str, ...], tips: tuple[str, ...]
+) -> tuple[str | None, str | None]:
+    """Return base and tip of joints that are all those between two links; None, None if not."""
+    last, tree = robot.tree.joints[joints[-1]].child, robot.tree
+    for tip in (*(tips if len(tips) == 1 else ()), last):
+        above = tree.path(tree.root, tip)
+        moving = [
+            j.name for j in above if j.movable and (j.mimic is None or j.mimic.joint not in joints)
+        ]
+        if tuple(moving[-len(joints) :]) != joints:
+            continue
+        base = tree.joints[joints[0]].parent
+        if len(moving) == len(joints) and any(j.parent == robot.base_frame for j in above):
+            upper = {j.name for j in tree.path(robot.base_frame, tip)}
+            base = robot.base_frame if upper.issuperset(joints) else base
+        return base, tip
+    return None, None

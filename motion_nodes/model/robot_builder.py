@@ -14,8 +14,8 @@ import numpy as np
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.base_description import BASE_SPECS, BaseSpec, HolonomicSpec
 from motion_nodes.model.consistency_checks import Agreement, Spheres
-from motion_nodes.model.limits import JointLimits, joint_indices
-from motion_nodes.model.robot import Group, JointDrive, Robot
+from motion_nodes.model.limits import JointLimits, joint_indices, of_members
+from motion_nodes.model.robot import Group, JointDrive, Robot, tips_inside
 from motion_nodes.model.robot_yaml import (
     DriveDescription,
     GroupDescription,
@@ -104,14 +104,13 @@ def base_of(file: Path, description: RobotDescription) -> BaseSpec | None:
 
 def _limits(check: Agreement) -> JointLimits:
     """Return the limits of all actuated joints."""
-    names = check.tree.joint_names
     given = check.description.limits
-    check.joints(given.acceleration, "limits.acceleration")
-    check.joints(given.jerk, "limits.jerk")
+    check.moving(given.acceleration, "limits.acceleration")
+    check.moving(given.jerk, "limits.jerk")
     return replace(
         JointLimits.of_tree(check.tree),
-        acceleration=frozen([given.acceleration.get(name, np.inf) for name in names]),
-        jerk=frozen([given.jerk.get(name, np.inf) for name in names]),
+        acceleration=of_members(check.tree, given.acceleration),
+        jerk=of_members(check.tree, given.jerk),
     )
 
 
@@ -168,21 +167,12 @@ def _groups(check: Agreement, limits: JointLimits) -> dict[str, Group]:
             given.tip,
             given.aliases,
         )
-    return {name: replace(group, tips=_tips(group, groups)) for name, group in groups.items()}
-
-
-def _tips(group: Group, groups: Mapping[str, Group]) -> tuple[str, ...]:
-    """Return the tips of a group: its own, or those of the largest chains that it contains."""
-    if group.tip is not None:
-        return (group.tip,)
-    joints = set(group.joints)
-    inside = [g for g in groups.values() if g.tip is not None and joints.issuperset(g.joints)]
-    tips = [
-        g.tip
-        for g in inside
-        if g.tip and not any(set(g.joints) < set(other.joints) for other in inside)
-    ]
-    return tuple(dict.fromkeys(tips))
+    return {
+        name: replace(
+            group, tips=(group.tip,) if group.tip else tips_inside(group.joints, groups.values())
+        )
+        for name, group in groups.items()
+    }
 
 
 def _check_chain(check: Agreement, given: GroupDescription, path: str) -> None:
@@ -194,12 +184,15 @@ def _check_chain(check: Agreement, given: GroupDescription, path: str) -> None:
             raise check.fail(path, "needs both base and tip, or neither.")
         return
     try:
-        chain = check.tree.path(given.base, given.tip)
+        check.tree.path(given.base, given.tip)
     except InvalidDescription:
         raise check.fail(
             path, f"tip '{given.tip}' is not below base '{given.base}' in the tree."
         ) from None
-    moving = tuple(joint.name for joint in chain if joint.movable)
+    try:
+        moving = check.tree.variables(given.base, given.tip)
+    except InvalidDescription as error:
+        raise check.fail(path, str(error)) from None
     if moving != given.joints:
         raise check.fail(
             path, f"the joints from {given.base} to {given.tip} are {', '.join(moving) or 'none'}."

@@ -129,6 +129,10 @@ class Mimic:
     multiplier: float = 1.0
     offset: float = 0.0
 
+    def leader_value(self, position: float) -> float:
+        """Return the position of the leader [rad or m] at which the joint is at ``position``."""
+        return (position - self.offset) / self.multiplier
+
 
 @dataclass(frozen=True)
 class Rollers:
@@ -172,6 +176,11 @@ class Joint:
     def movable(self) -> bool:
         """Whether the joint moves, as an actuated or mimic joint."""
         return self.kind is not JointKind.FIXED
+
+    @property
+    def law(self) -> Mimic:
+        """Relation to the actuated joint that moves it; of an actuated joint, the identity."""
+        return self.mimic or Mimic(self.name)
 
 
 @dataclass(frozen=True)
@@ -287,6 +296,40 @@ class KinematicTree:
         return tuple(reversed(joints))
 
     @functools.cached_property
+    def members(self) -> Mapping[str, tuple[Joint, ...]]:
+        """Joints that move with each actuated joint: itself, then its mimic joints."""
+        found: dict[str, list[Joint]] = {name: [self.joints[name]] for name in self.joint_names}
+        for joint in self.joints.values():
+            if joint.mimic is not None and joint.movable:
+                found[joint.mimic.joint].append(joint)
+        return {name: tuple(joints) for name, joints in found.items()}
+
+    def variables(self, base: str, tip: str) -> tuple[str, ...]:
+        """Return the actuated joints on the way from ``base`` down to ``tip``, each once.
+
+        A mimic joint on the way adds no variable: it moves with its leader.
+
+        Args:
+            base: upper link.
+            tip: lower link.
+
+        Raises:
+            UnknownFrame: lists the links.
+            InvalidDescription: ``tip`` is not below ``base``, or a mimic joint on the way follows
+                a joint that is not on it, so that the joints of the way do not determine the pose.
+        """
+        way = [joint for joint in self.path(base, tip) if joint.movable]
+        own = tuple(joint.name for joint in way if joint.mimic is None)
+        for joint in way:
+            if joint.mimic is not None and joint.mimic.joint not in own:
+                raise InvalidDescription(
+                    f"{self.name}: joint '{joint.name}' between {base} and {tip} mimics "
+                    f"'{joint.mimic.joint}', which is not between them; choose a base and a tip "
+                    "with both joints between them, or with neither."
+                )
+        return own
+
+    @functools.cached_property
     def packed(self) -> PackedTree:
         """Tree as flat arrays for the kernels."""
         return _pack(self)
@@ -342,7 +385,7 @@ def _pack(tree: KinematicTree) -> PackedTree:
             continue
         kind[i] = 2 if joint.kind is JointKind.PRISMATIC else 1
         axis[i] = joint.axis
-        mimic = joint.mimic or Mimic(joint.name)
+        mimic = joint.law
         q_index[i] = column[mimic.joint]
         multiplier[i] = mimic.multiplier
         offset[i] = mimic.offset

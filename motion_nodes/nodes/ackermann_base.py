@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ackermann base (``ackermann_steering_controller``): twists to steering and wheels, odometry.
 
-Interface of ros2_controllers' ackermann_steering_controller (docs/interfaces.md); driven wheels may
-also be on the steered axle, and commands may be steering angles instead of yaw rates.
+Interface of ros2_controllers' controllers of steered bases (docs/interfaces.md), also of tricycles
+and bicycles; driven wheels may also be on the steered axle, and commands may be steering angles
+instead of yaw rates.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ackermann_msgs.msg import AckermannDriveStamped
+from rclpy.parameter import Parameter
 
 from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig
 from motion_nodes.bases.ackermann_command import CarCommand
 from motion_nodes.bases.ackermann_drive import DriveCommand
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
-from motion_nodes.bases.ackermann_robot import ackermann_config, max_wheel_angle
+from motion_nodes.bases.ackermann_robot import ackermann_config, left_first, max_wheel_angle
 from motion_nodes.bases.base import Array, Twist2
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.base_description import AckermannSpec
@@ -28,8 +30,14 @@ from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.parameters import core_param, param
 from motion_nodes.ros.run import run_node
+from motion_nodes.ros.wheeled.base_state import StateWriter, SteeringState, TricycleTopics
 from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
-from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, base_defaults
+from motion_nodes.ros.wheeled.wheeled_base_params import (
+    TRICYCLE,
+    WheeledBaseParams,
+    base_defaults,
+    steering_overrides,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,21 +59,37 @@ class AckermannParams(WheeledBaseParams):
         doc="Scale the wheel speeds down while the measured steering angles differ from their "
         "references.",
     )
+    reference_timeout: float = param(
+        math.nan,
+        doc="Timeout of commands, which overrides cmd_vel_timeout; 0: none, NaN: cmd_vel_timeout.",
+        unit="s",
+        nan=True,
+        ge=0.0,
+        le=60.0,
+    )
     steering_joints_names: tuple[str, ...] = param(
-        doc="Names of the steering joints, left then right.", read_only=True
+        doc="Names of the steering joints, in any order, or of one in the middle.", read_only=True
     )
     traction_joints_names: tuple[str, ...] = param(
         (),
-        doc="Names of the driven wheel joints on the fixed axle, left then right; empty if "
-        "they are passive.",
+        doc="Names of the driven wheel joints on the fixed axle, in any order, or of one in the "
+        "middle; empty if they are passive.",
         read_only=True,
     )
     steered_traction_joints_names: tuple[str, ...] = param(
         (),
-        doc="Names of the driven wheel joints on the steered axle, left then right; empty if "
-        "they are passive.",
+        doc="Names of the driven wheel joints on the steered axle, in any order, or of one in the "
+        "middle; empty if they are passive.",
         read_only=True,
     )
+    traction_joints_state_names: tuple[str, ...] = param(
+        (), doc="Joints whose states are those of traction_joints_names; empty: the same.",
+        read_only=True,
+    )  # fmt: skip
+    steering_joints_state_names: tuple[str, ...] = param(
+        (), doc="Joints whose states are those of steering_joints_names; empty: the same.",
+        read_only=True,
+    )  # fmt: skip
     front_steering: bool = param(
         True, doc="Steered axle: true for the front axle, false for the rear axle.", read_only=True
     )
@@ -93,6 +117,20 @@ class AckermannParams(WheeledBaseParams):
         "rear_wheel_radius",
         doc="Radius of the wheels on the fixed axle; affects the speed and the odometry distance.",
     )
+    traction_wheel_radius: float = param(
+        math.nan,
+        doc="Radius of the wheel on the fixed axle of a bicycle, which overrides "
+        "traction_wheels_radius; NaN: not set.",
+        unit="m",
+        nan=True,
+        gt=0.0,
+        le=10.0,
+    )
+    publish_ackermann_command: bool = param(
+        False,
+        doc="Publish the angle of the steering and the speed of the first wheel [rad/s] on "
+        "~/cmd_ackermann, if the node is named tricycle_controller.",
+    )
     fixed_axle_x: float = core_param(AckermannConfig, "fixed_axle_x")
     max_steering_angle: float = core_param(AckermannConfig, "max_steering_angle")
     max_steering_velocity: float = core_param(AckermannConfig, "max_steering_velocity")
@@ -102,20 +140,38 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
     """Controls an Ackermann base."""
 
     params_type = AckermannParams
+    has_reference = True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured."""
         super().__init__("ackermann_steering_controller", ros_args=ros_args)
 
+    def prepare(self) -> dict[str, Any]:
+        """Translate parameters of other names, and load the robot."""
+        self._parameter_overrides: dict[str, Parameter] = steering_overrides(
+            self._parameter_overrides, self.get_name()
+        )
+        return super().prepare()
+
     def check(self, params: AckermannParams) -> str | None:
         """Validate the parameters; clip_wheels is not possible for a car."""
         if params.clip_wheels:
             return "clip_wheels is true; wheels of a car that are clipped separately slip"
+        for kind in ("traction", "steering"):
+            states = getattr(params, f"{kind}_joints_state_names")
+            joints = getattr(params, f"{kind}_joints_names")
+            if states and len(states) != len(joints):
+                return (
+                    f"{kind}_joints_state_names has {len(states)} entries for {len(joints)} "
+                    f"{kind}_joints_names"
+                )
         return super().check(params)
 
     def configure(self) -> None:
         """Build the controller and its endpoints."""
         super().configure()
+        tricycle = self.get_name() == TRICYCLE
+        self._tricycle = TricycleTopics(self, self.controller.odometry) if tricycle else None
         self._drives = self.poll(AckermannDriveStamped, "~/ackermann_cmd")
         self._given = -math.inf
         self._car = CarCommand(
@@ -133,9 +189,12 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         """Read AckermannDrive commands, then update as any wheeled base."""
         now, fault = self.input_ns() * 1e-9, self._drive_fault()
         self._take_drives(now, self.stop_reason or fault)
-        if fault or now - self._given > self.params.cmd_vel_timeout:
+        if fault or now - self._given > self.command_timeout:
             self._forget()
         super().tick(dt)
+
+        if self._tricycle is not None and self.params.publish_ackermann_command:
+            self._tricycle.publish(self._car_base, self.controller.driven)
 
     def stopped(self, why: str) -> None:
         """Decelerate the base to rest within its limits."""
@@ -188,8 +247,8 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
             "front_steering": spec.steered_axle == "front",
             "rear_steering_angles": spec.rear_steering_angles,
             "wheelbase": spec.wheelbase,
-            "steering_track_width": getattr(spec, f"{steered}_track_width"),
-            "traction_track_width": getattr(spec, f"{fixed}_track_width"),
+            "steering_track_width": getattr(config.geometry, f"{steered}_track_width"),
+            "traction_track_width": getattr(config.geometry, f"{fixed}_track_width"),
             "steering_wheels_radius": getattr(spec, f"{steered}_wheel_radius"),
             "traction_wheels_radius": getattr(spec, f"{fixed}_wheel_radius"),
             "fixed_axle_x": config.fixed_axle_x,
@@ -200,15 +259,17 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
     def make_base(self, params: AckermannParams) -> AckermannBase:
         """Return the kinematics."""
         steered = (
-            params.steered_traction_joints_names,
+            left_first(self.robot, params.steered_traction_joints_names),
             params.steering_track_width,
             params.steering_wheels_radius,
         )
+        radius = params.traction_wheel_radius
         fixed = (
-            params.traction_joints_names,
+            left_first(self.robot, params.traction_joints_names),
             params.traction_track_width,
-            params.traction_wheels_radius,
+            params.traction_wheels_radius if math.isnan(radius) else radius,
         )
+        joints = left_first(self.robot, params.steering_joints_names)
         front, rear = (steered, fixed) if params.front_steering else (fixed, steered)
         return AckermannBase(
             AckermannConfig(
@@ -223,15 +284,41 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
                         "isaac" if params.rear_steering_angles == "isaac" else "rolling"
                     ),
                 ),
-                steering_joint_names=params.steering_joints_names,
+                steering_joint_names=joints,
                 front_wheel_names=front[0],
                 rear_wheel_names=rear[0],
                 fixed_axle_x=params.fixed_axle_x,
                 max_steering_angle=params.max_steering_angle,
-                max_wheel_angle=max_wheel_angle(self.robot, params.steering_joints_names),
+                max_wheel_angle=max_wheel_angle(self.robot, joints),
                 max_steering_velocity=params.max_steering_velocity,
             )
         )
+
+    def make_state_writer(self) -> StateWriter:
+        """Return the publisher of the state, in the order of the parameters' joints."""
+        params, base = self.params, self.controller.base
+        front = (params.steered_traction_joints_names, params.traction_joints_names)
+        wheels = sum(front if params.front_steering else front[::-1], ())
+        return SteeringState(
+            self,
+            base.wheel_radii,
+            [base.wheel_names.index(name) for name in wheels],
+            [base.steering_names.index(name) for name in params.steering_joints_names],
+        )
+
+    def state_joints(self, joint: str) -> str:
+        """Return the joint whose state is that of a joint of the base."""
+        for kind in ("traction", "steering"):
+            joints = getattr(self.params, f"{kind}_joints_names")
+            states = getattr(self.params, f"{kind}_joints_state_names")
+            if states and joint in joints:
+                return str(states[joints.index(joint)])
+        return joint
+
+    def timeout(self, params: AckermannParams) -> float:
+        """Return the timeout of commands [s]; 0: none."""
+        named = params.reference_timeout
+        return params.cmd_vel_timeout if math.isnan(named) else named
 
     @property
     def _car_base(self) -> AckermannBase:
@@ -257,14 +344,12 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         if message is None:
             return
         self._inputs.senders.received(self._drives.topic, self._drives.number, now)
-        continues = self._inputs.continues(
-            self._drives, self._drives.sent, self.params.cmd_vel_timeout
-        )
+        continues = self._inputs.continues(self._drives, self._drives.sent, self.command_timeout)
         if refused := fault or continues:
             self.warn("refused", f"command refused: {refused}")
             return
-        stamp = stamp_ns(message) * 1e-9
-        given, warning = command_time(stamp, now, self.params.cmd_vel_timeout)
+        stamp = 0.0 if math.isinf(self.command_timeout) else stamp_ns(message) * 1e-9
+        given, warning = command_time(stamp, now, self.command_timeout)
         if warning:
             self.warn("stale" if given is None else "ahead", warning)
         if given is not None:

@@ -8,6 +8,7 @@ owner, whose client is notified with the name of the new one.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from sensor_msgs.msg import JointState
 
+from motion_nodes.control.active_trajectories import TrajectorySettings
 from motion_nodes.control.contact_wrench import ContactWrench
 from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
 from motion_nodes.control.joint_arbiter import JointArbiter
@@ -24,10 +26,13 @@ from motion_nodes.control.state_plausibility import SourceWatch, StatePlausibili
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.articulation_config import (
+    cmd_timeout_of,
+    decelerations_of,
     effort_margins_of,
     gains_of,
     limits_of,
     modes_of,
+    output_of,
 )
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams, robot_defaults
 from motion_nodes.nodes.articulation.contact_guard import ContactGuard, contact_problem
@@ -45,6 +50,7 @@ from motion_nodes.nodes.articulation.trajectory_requests import listen_for_traje
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
+from motion_nodes.ros.parameters import given_early
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 
@@ -67,7 +73,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:
         """Return joints, limits and gains of the robot's description; without the wheels."""
-        return robot_defaults(robot)
+        peer = bool(given_early(self, "peer_defaults"))
+        return robot_defaults(robot, given_early(self, "joints") or (), peer_defaults=peer)
 
     def check(self, params: ArticulationParams) -> str | None:
         """Validate joints, lengths of lists, modes and limits."""
@@ -75,6 +82,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             self.robot.limits.select(params.joints)
             modes_of(params)
             gains_of(params)
+            output_of(params)
             limits_of(params, self.robot)
             effort_margins_of(params)
         except MotionError as error:
@@ -88,6 +96,16 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             raise InvalidConfig(f"robot '{robot.name}' has no joints for this controller")
         self.controller = ArticulationController(limits_of(params, robot), modes_of(params))
         self.runner = JointArbiter(self.controller, params.start_tolerance)
+        self.runner.trajectories.settings = TrajectorySettings(
+            from_reference=params.interpolate_from_desired_state and params.open_loop_control,
+            continue_others=params.allow_trajectory_replacement,
+            decelerations=decelerations_of(params),
+        )
+        if params.cmd_timeout > 0.0 and not cmd_timeout_of(params):
+            self.get_logger().warning(
+                f"cmd_timeout {params.cmd_timeout:g} s has no effect: it must be above "
+                f"constraints.goal_time, {params.constraints_goal_time:g} s"
+            )
         drives = [robot.drive(joint) for joint in joints]
         self._payload = PayloadModel(self, robot, params)
         dynamics = self._payload.dynamics
@@ -167,18 +185,15 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self.controller.stop()
         self._outputs.hand_over(self.controller.step(0.0), self._state, self.now_ns())
 
-    def answer_waiting(self) -> None:
-        """Send the results of ended goals."""
-        for server in (self._follow, self._gripper):
-            if server is not None:
-                server.finish()
-
     def parameters_changed(self, params: ArticulationParams) -> None:
         """Apply modes, gains and limits, also to active motions."""
         limits, modes = limits_of(params, self.robot), modes_of(params)
         self.controller.set_limits(limits)
         self._guard.set_params(params)
         self.runner.start_tolerance = params.start_tolerance
+        self.runner.trajectories.settings = dataclasses.replace(
+            self.runner.trajectories.settings, continue_others=params.allow_trajectory_replacement
+        )
         if self._gripper is not None:
             self._gripper.set_params(params)
         for joint, mode in modes.items():
@@ -284,7 +299,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         """
         measured = self._state.position
         last = self.controller.limits.turns.nearest(self._outputs.position, measured)
-        known = np.isfinite(last)
+        kept = self.params.set_last_command_interface_value_as_state_on_activation
+        known = np.isfinite(last) & kept
         error = np.where(known, np.abs(last - measured), 0.0)
         i = int(error.argmax())
         if known.any() and error[i] > self.params.resync_tolerance:
@@ -314,6 +330,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._guard.repeat(self._state)
         elapsed = len(self.deadlines) * self.period
         self._repeated += elapsed
+        self.runner.trajectories.wait(elapsed)
         self._report(elapsed)
         return True
 
@@ -366,17 +383,16 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         if self._since_report * self.params.state_publish_rate >= 1.0:
             self._since_report = 0.0
             stamp = self._outputs.sent[-1]
-            self._outputs.report(self._state, self._streams.scaling, stamp)
+            self._outputs.report(
+                self._state, self._streams.scaling, self.runner.trajectories.newest, stamp
+            )
             self._impedance.report(stamp)
 
     def _update_actions(self, dt: float) -> None:
-        if self._follow is not None:
-            self._follow.poll()
         if self._gripper is not None:
             state, gripper = self._state, self._gripper
             at = state.measured_at(gripper.indices)
             gripper.update(state.position, state.velocity, state.effort, dt, at)
-            self._gripper.poll()
 
     def _reset(self) -> str:
         """Discard all commands and hold the measured positions."""
@@ -388,7 +404,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._update_actions(0.0)
         self._outputs.reset()
         self.runner.effort_bounds[:] = np.inf
-        self._streams.scaling = 1.0
+        self._streams.scaling = self.params.speed_scaling_initial_scaling_factor
         self.controller.reset(self._state.position)
         self._guard.reset()
         self._monitor.reset()

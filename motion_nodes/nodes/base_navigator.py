@@ -45,6 +45,7 @@ from motion_nodes.nodes.navigation.navigator_config import (
 )
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 from motion_nodes.nodes.navigation.obstacle_inputs import AHEAD, ObstacleInputs, sensor_poses
+from motion_nodes.nodes.navigation.path_planning import PathPlanning
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import ACK_TIMEOUT, set_stamp, stamp_ns
@@ -54,7 +55,7 @@ from motion_nodes.ros.messages.planar_messages import (
     pose2_of,
     twist2_from,
 )
-from motion_nodes.ros.names import BASE_CONTROLLERS
+from motion_nodes.ros.names import base_controller
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transform_tree import TransformTree
@@ -100,7 +101,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self.navigator = Navigator(
             limits_of(params), *checks_of(params), self._config.kind, avoidance
         )
-        controller = BASE_CONTROLLERS[self.robot.kind]
+        controller = params.base_controller or base_controller(self.robot)
         self._quiet_until = 0.0
         self._odometry = self.poll(OdometryMessage, f"{controller}/odom")
         self._command_out = self.advertise(TwistStamped, f"{controller}/cmd_vel")
@@ -114,6 +115,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self._server: NavigationServer | None = NavigationServer(
             self, self._waits, params.feedback_rate
         )
+        self._paths = PathPlanning(self, avoidance.footprint.radius)
         self._command = TwistStamped()
         frames = self.robot.description.frames
         self.odom_frame, self.base_frame = frames.odom, frames.base
@@ -124,6 +126,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         if getattr(self, "_server", None) is not None:
             assert self._server is not None
             self._waits.destroy()
+            self._paths.destroy()
             self._server.destroy()
             self._server = None
             self.tree.destroy()
@@ -145,8 +148,6 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             self.navigator.rest_at_once()
         else:
             self._step(now_ns, dt)
-        if self._server is not None:
-            self._server.poll()
 
     def halt(self) -> None:
         """Stop the base and abort its task."""
@@ -157,13 +158,6 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         # Without a pause the controller would treat the next twists as the stopped stream.
         self._quiet_until = time.monotonic() + QUIET_TIME
         self.navigator.abort(MotionResult.ABORTED, why)
-        if self._server is not None:
-            self._server.poll()
-
-    def answer_waiting(self) -> None:
-        """Send the results of ended goals."""
-        if self._server is not None:
-            self._server.finish()
 
     def parameters_changed(self, params: NavigatorParams) -> None:
         """Apply the parameters; active motions keep their path and respect new limits."""
@@ -173,6 +167,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         assert avoidance is not None
         avoidance.reconfigure(limits_of(params), footprint, avoidance_config_of(params))
         self._obstacles.reconfigure(footprint)
+        self._paths.reconfigure(footprint.radius)
 
     def time_jumped(self, before: float, after: float) -> None:
         """Stop the base: its pose may have changed."""
@@ -361,8 +356,6 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             for _ in range(2):
                 self._send(Twist2(), self.now_ns())
             self._command_out.wait_for_all_acked(Duration(seconds=ACK_TIMEOUT))
-        if self._server is not None:
-            self._server.poll()
 
     def _send(self, twist: Twist2, now_ns: int) -> None:
         velocity = self._command.twist

@@ -37,7 +37,7 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallb
 from rclpy.parameter import parameter_value_to_python
 
 from motion_nodes.control.controller_switch import ACTIVE, INACTIVE, SwitchPlan, plan_switch
-from motion_nodes.errors import MotionError, did_you_mean
+from motion_nodes.errors import InvalidConfig, MotionError, did_you_mean
 from motion_nodes.ros.clients.remote_calls import NoAnswer, RemoteCalls
 from motion_nodes.ros.controller_interfaces import (
     INTERFACE_PARAMETERS,
@@ -49,6 +49,7 @@ from motion_nodes.ros.controller_interfaces import (
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.names import (
+    BASE_CONTROLLER_DOC,
     CONTROLLER_MANAGER,
     CONTROLLER_TYPES,
     JOINT_CONTROLLER,
@@ -78,10 +79,17 @@ class ControllerManagerParams(RobotParams):
         1.0, doc="Update rate of the node's loop, which is idle.", unit="Hz", gt=0.0, le=100.0,
         read_only=True,
     )  # fmt: skip
+    aliases: tuple[str, ...] = param(
+        (),
+        doc="Names under which controllers are listed and switched, each as NAME=NODE; a node "
+        "that is none of the robot's own controllers needs its type, as NAME=NODE:TYPE.",
+        read_only=True,
+    )
     controller_timeout: float = param(
         5.0, doc="Timeout of requests to a controller, and default timeout of switch_controller "
             "requests that give none.", unit="s", gt=0.0, le=MAX_TIMEOUT,
     )  # fmt: skip
+    base_controller: str = param("", doc=BASE_CONTROLLER_DOC, read_only=True)
 
 
 class ControllerManagerNode(RobotNode[ControllerManagerParams]):
@@ -95,9 +103,15 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     def configure(self) -> None:
         """Create the services, and clients of the controllers."""
-        self.controllers = controllers_of(self.robot)
+        own = controllers_of(self.robot, self.params.base_controller)
+        self._nodes = {name: name for name in own}
+        self._types = {name: CONTROLLER_TYPES[name] for name in own}
+        for entry in self.params.aliases:
+            self._add(entry)
+        self.controllers = tuple(self._nodes)
+        self._modes = {mode: self._shown(of) for mode, of in MODES.items()}
         self._calls = RemoteCalls(self, lambda: self.params.controller_timeout)
-        for name in self.controllers:
+        for name in self._nodes.values():
             self._calls.connect(GetState, f"{name}/get_state")
             self._calls.connect(ChangeState, f"{name}/change_state")
             self._calls.connect(GetParameters, f"{name}/get_parameters")
@@ -122,6 +136,24 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         self.serve(ConfigureController, "~/configure_controller", self._on_configure, changes)
         self.serve(CleanupController, "~/cleanup_controller", self._on_cleanup, changes)
 
+    def _add(self, entry: str) -> None:
+        """Add an entry of the parameter ``aliases``."""
+        name, _, rest = entry.partition("=")
+        node, _, kind = rest.partition(":")
+        if not name or not node or (node not in CONTROLLER_TYPES and not kind):
+            raise InvalidConfig(
+                f"aliases has '{entry}'; each entry is NAME=NODE or NAME=NODE:TYPE", field="aliases"
+            )
+        if self._nodes.pop(node, None) is not None:
+            kind = kind or self._types.pop(node)
+        others = {n: v for n, v in self._nodes.items() if n != name}
+        self._nodes = {name: node} | others
+        self._types[name] = kind or CONTROLLER_TYPES[node]
+
+    def _shown(self, node: str) -> str:
+        """Return the name under which a node is listed."""
+        return next((name for name, own in self._nodes.items() if own == node), node)
+
     def release(self) -> None:
         """Destroy the clients."""
         calls = getattr(self, "_calls", None)
@@ -133,7 +165,8 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     def waiting_for(self) -> str:
         """Return the names of missing controllers."""
-        missing = [n for n in self.controllers if not self._calls.there(f"{n}/get_state")]
+        there = {name: self._calls.there(f"{own}/get_state") for name, own in self._nodes.items()}
+        missing = [name for name, found in there.items() if not found]
         return f"no node {', '.join(missing)}" if missing else ""
 
     def diagnose(self, report: Report) -> None:
@@ -153,7 +186,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     def _on_list_types(self, _request: Any, response: Any) -> Any:
         """List the types of this robot's controllers; others cannot be loaded."""
-        response.types = [CONTROLLER_TYPES[name] for name in self.controllers]
+        response.types = [self._types[name] for name in self.controllers]
         response.base_classes = [BASE_CLASS] * len(response.types)
         return response
 
@@ -194,7 +227,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
                 request.deactivate_controllers,
                 request.activate_controllers,
                 strict=strict,
-                modes=MODES,
+                modes=self._modes,
             )
         except MotionError as error:
             response.ok, response.message = False, str(error)
@@ -224,7 +257,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     def _on_load(self, request: Any, response: Any) -> Any:
         known = request.name in self.controllers
-        running = known and self._calls.there(f"{request.name}/get_state")
+        running = known and self._calls.there(f"{self._nodes[request.name]}/get_state")
         text = "its node is running already" if running else "the bring-up starts controllers"
         hint = "" if known else did_you_mean(request.name, self.controllers)
         self.warn("load", f"controller '{request.name}' is not loaded: {text}.{hint}")
@@ -268,12 +301,18 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     # ---- inside
 
+    def _kind(self, name: str) -> str:
+        """Return the suite's name of a controller; those of fingers are joint controllers."""
+        own = self._nodes[name]
+        return own if own in CONTROLLER_TYPES else JOINT_CONTROLLER
+
     async def _states(self) -> dict[str, str]:
         """Return the lifecycle state of each controller whose node responds."""
         states = {}
         for name in self.controllers:
             try:
-                response = await self._calls.call(f"{name}/get_state", GetState.Request())
+                own = f"{self._nodes[name]}/get_state"
+                response = await self._calls.call(own, GetState.Request())
                 states[name] = response.current_state.label
             except NoAnswer as error:
                 self.warn(f"state of {name}", f"{name} is omitted: {error}")
@@ -294,11 +333,11 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
     async def _entry(self, name: str, state: str) -> ControllerState:
         """Return the ControllerState message of a controller."""
         params = await self._interface_params(name) if state in (ACTIVE, INACTIVE) else {}
-        interfaces, joints = interfaces_of(name, self.robot, params)
+        interfaces, joints = interfaces_of(self._kind(name), self.robot, params)
         return ControllerState(
             name=name,
             state=state,
-            type=CONTROLLER_TYPES[name],
+            type=self._types[name],
             update_rate=round(params.get("update_rate") or 0.0),
             required_command_interfaces=interfaces,
             claimed_interfaces=interfaces if state == ACTIVE else [],
@@ -309,10 +348,11 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     async def _interface_params(self, name: str) -> dict[str, Any]:
         """Return the parameters that define a controller's interfaces; empty without a response."""
-        names = INTERFACE_PARAMETERS if name == JOINT_CONTROLLER else ("update_rate",)
+        own = self._nodes[name]
+        names = INTERFACE_PARAMETERS if self._kind(name) == JOINT_CONTROLLER else ("update_rate",)
         request = GetParameters.Request(names=list(names))
         # Impedance control is a mode of the joint controller, at its rate.
-        node = MODES.get(name, name)
+        node = MODES.get(own, own)
         try:
             response = await self._calls.call(f"{node}/get_parameters", request)
         except NoAnswer as error:
@@ -366,7 +406,8 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         """Trigger a transition; return whether it succeeded."""
         request = ChangeState.Request(transition=Transition(id=TRANSITIONS[verb]))
         try:
-            response = await self._calls.call(f"{name}/change_state", request, timeout)
+            own = self._nodes[name]
+            response = await self._calls.call(f"{own}/change_state", request, timeout)
         except NoAnswer as error:
             self.warn(verb, str(error))
             return False

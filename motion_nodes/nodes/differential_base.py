@@ -50,6 +50,13 @@ class DifferentialBaseNode(WheeledBaseNode[DifferentialParams]):
             "wheel_separation": spec.wheel_separation,
         }
 
+    def check(self, params: DifferentialParams) -> str | None:
+        """Validate the parameters; both sides need the same number of wheels."""
+        left, right = len(params.left_wheel_names), len(params.right_wheel_names)
+        if left != right:
+            return f"left_wheel_names has {left} entries and right_wheel_names {right}"
+        return super().check(params)
+
     def make_base(self, params: DifferentialParams) -> DifferentialBase:
         """Return the kinematics."""
         return DifferentialBase(settings_from(params, DifferentialConfig))

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holonomic base (``mecanum_drive_controller``) with omni or mecanum wheels.
 
-Interface of ros2_controllers' mecanum_drive_controller (docs/interfaces.md), for any number and
-arrangement of wheels.
+Interfaces of ros2_controllers' mecanum_drive_controller and omni_wheel_drive_controller
+(docs/interfaces.md), for any number and arrangement of wheels.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig, moved
@@ -31,8 +32,28 @@ from motion_nodes.ros.wheeled.wheeled_base_params import (
     base_defaults,
 )
 
+ONE_CYCLE = 1.5
+"""Cycles after which a command that is valid for one cycle expires."""
 PER_WHEEL = ("wheel_radii", "wheel_x", "wheel_y", "wheel_axis_yaw", "roller_angle_deg")
 """Parameters with one value per wheel."""
+
+
+CORNERS = ("front_left", "front_right", "rear_left", "rear_right")
+"""Wheels of mecanum_drive_controller, in the order of MecanumState."""
+
+
+def _corner(corner: str, kind: str, use: str) -> Any:
+    """Return the parameter of a joint at a corner."""
+    side = corner.replace("_", " ")
+    return param("", doc=f"Joint of the {side} wheel for its {use}; empty: {kind}.", read_only=True)
+
+
+def _command(corner: str) -> Any:
+    return _corner(corner, "that of wheel_names there", "commands")
+
+
+def _state(corner: str) -> Any:
+    return _corner(corner, "the joint of the commands", "state")
 
 
 def _per_wheel(field: str) -> Any:
@@ -86,6 +107,65 @@ class HolonomicParams(ShapeParams, SidewaysParams, WheeledBaseParams):
         doc="Yaw offset of base_frame_id in the frame of the wheel positions.",
         unit="rad",
     )
+    reference_timeout: float = param(
+        math.nan,
+        doc="Timeout of commands, which overrides cmd_vel_timeout; 0: a command is valid for one "
+        "cycle, NaN: cmd_vel_timeout.",
+        unit="s",
+        nan=True,
+        ge=0.0,
+        le=60.0,
+    )
+    front_left_wheel_command_joint_name: str = _command("front_left")
+    front_right_wheel_command_joint_name: str = _command("front_right")
+    rear_left_wheel_command_joint_name: str = _command("rear_left")
+    rear_right_wheel_command_joint_name: str = _command("rear_right")
+    front_left_wheel_state_joint_name: str = _state("front_left")
+    front_right_wheel_state_joint_name: str = _state("front_right")
+    rear_left_wheel_state_joint_name: str = _state("rear_left")
+    rear_right_wheel_state_joint_name: str = _state("rear_right")
+    center_projections: float = param(
+        math.nan,
+        name="kinematics.sum_of_robot_center_projection_on_X_Y_axis",
+        doc="Sum of the distances of a wheel from the centre along x and y, to which the wheel "
+        "positions are scaled; 0 or NaN: they are not.",
+        unit="m",
+        nan=True,
+        ge=0.0,
+        le=100.0,
+    )
+    robot_radius: float = param(
+        math.nan,
+        doc="Distance of all wheels from the centre, on a circle in the order of wheel_names, "
+        "counter-clockwise, with axes that point outward; NaN: wheel_x, wheel_y, wheel_axis_yaw.",
+        unit="m",
+        nan=True,
+        gt=0.0,
+        le=100.0,
+    )
+    wheel_offset: float = param(
+        0.0, doc="Angle of the first wheel from the x axis, with robot_radius.", unit="rad"
+    )
+    wheel_radius: float = param(
+        math.nan,
+        doc="Radius of all wheels, as kinematics.wheels_radius; NaN: not set.",
+        unit="m",
+        nan=True,
+        gt=0.0,
+        le=10.0,
+    )
+    diagonal_covariance_pose: tuple[float, ...] = param(
+        (),
+        name="diagonal_covariance.pose",
+        doc="Overrides pose_covariance_diagonal; empty: not set.",
+        ge=0.0,
+    )
+    diagonal_covariance_twist: tuple[float, ...] = param(
+        (),
+        name="diagonal_covariance.twist",
+        doc="Overrides twist_covariance_diagonal; empty: not set.",
+        ge=0.0,
+    )
     solver: str = param(
         "kinematic",
         doc="Inverse kinematics of the wheels: kinematic (rolling without slip), or qp (the "
@@ -99,6 +179,7 @@ class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):
     """Controls a holonomic base."""
 
     params_type = HolonomicParams
+    has_reference = True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured."""
@@ -112,7 +193,7 @@ class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):
                 f"robot '{robot.name}' is of kind '{robot.kind}', not holonomic; "
                 "it has no base for this node"
             )
-        wheels = holonomic_config(robot, spec).wheels
+        wheels = self._given(holonomic_config(robot, spec).wheels)
         return base_defaults(robot) | {
             "wheel_names": tuple(wheel.name for wheel in wheels),
             "wheel_radii": tuple(wheel.radius for wheel in wheels),
@@ -137,18 +218,11 @@ class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):
                 "solver is qp, whose wheel speeds do not realise the commanded twist; "
                 "clip_wheels and open_loop must be false with it"
             )
-        one_radius = params.wheels_radius > 0.0
-        wheels = tuple(
-            HolonomicWheel(
-                name=name,
-                radius=params.wheels_radius if one_radius else params.wheel_radii[i],
-                x=params.wheel_x[i],
-                y=params.wheel_y[i],
-                axis_yaw=params.wheel_axis_yaw[i],
-                roller_angle_deg=params.roller_angle_deg[i],
+        if self._on_circle(params) and n < 3:
+            raise InvalidConfig(
+                f"wheel_names has {n} entries; robot_radius needs at least 3", field="wheel_names"
             )
-            for i, name in enumerate(params.wheel_names)
-        )
+        wheels = tuple(self._wheel(params, i) for i in range(n))
         in_base_frame = moved(
             wheels,
             params.base_frame_offset_x,
@@ -156,6 +230,77 @@ class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):
             params.base_frame_offset_theta,
         )
         return holonomic_base(HolonomicConfig(wheels=in_base_frame), params.solver)
+
+    def _given(self, wheels: Sequence[HolonomicWheel]) -> tuple[HolonomicWheel, ...]:
+        """Return the wheels that a parameter names, in its order; all if it names others."""
+        given = self._parameter_overrides.get("wheel_names")
+        names = [wheel.name for wheel in wheels] if given is None else list(given.value or ())
+        by_name = {wheel.name: wheel for wheel in wheels}
+        chosen = [by_name[name] for name in names if name in by_name]
+        return tuple(chosen if len(chosen) == len(names) else wheels)
+
+    @staticmethod
+    def _on_circle(params: HolonomicParams) -> bool:
+        return params.robot_radius > 0.0
+
+    def _wheel(self, params: HolonomicParams, i: int) -> HolonomicWheel:
+        """Return a wheel by the parameters."""
+        radii = (params.wheels_radius, params.wheel_radius, params.wheel_radii[i])
+        x, y, yaw = params.wheel_x[i], params.wheel_y[i], params.wheel_axis_yaw[i]
+        roller = params.roller_angle_deg[i]
+        if params.center_projections > 0.0:
+            scale = params.center_projections / (abs(x) + abs(y))
+            x, y = scale * x, scale * y
+        if self._on_circle(params):
+            # Odometry of omni_wheel_drive_controller: positive speeds turn the base clockwise.
+            yaw = params.wheel_offset + math.tau * i / len(params.wheel_names)
+            x, y = params.robot_radius * math.cos(yaw), params.robot_radius * math.sin(yaw)
+            roller = 90.0
+        return HolonomicWheel(
+            name=params.wheel_names[i],
+            radius=next(radius for radius in radii if radius > 0.0),
+            x=x,
+            y=y,
+            axis_yaw=yaw,
+            roller_angle_deg=roller,
+        )
+
+    def check(self, params: HolonomicParams) -> str | None:
+        """Validate the parameters; the joints of corners must be those of wheels there."""
+        corners = MecanumState.corners(params.wheel_x, params.wheel_y)
+        for k, corner in enumerate(CORNERS):
+            name = f"{corner}_wheel_command_joint_name"
+            given = getattr(params, name)
+            if not given:
+                continue
+            if corners is None:
+                return f"{name} is '{given}', but the base does not have four wheels at corners"
+            if given != params.wheel_names[corners[k]]:
+                return (
+                    f"{name} is '{given}'; the wheel of the robot there is "
+                    f"'{params.wheel_names[corners[k]]}'"
+                )
+        for kind in ("pose", "twist"):
+            given = getattr(params, f"diagonal_covariance_{kind}")
+            if len(given) not in (0, 6):
+                return f"diagonal_covariance.{kind} has {len(given)} entries; it needs 6"
+        return super().check(params)
+
+    def state_joints(self, joint: str) -> str:
+        """Return the joint whose state is that of a wheel."""
+        params = self.params
+        corners = MecanumState.corners(params.wheel_x, params.wheel_y)
+        for k, i in enumerate(corners or ()):
+            if params.wheel_names[i] == joint:
+                return getattr(params, f"{CORNERS[k]}_wheel_state_joint_name") or joint
+        return joint
+
+    def timeout(self, params: HolonomicParams) -> float:
+        """Return the timeout of commands [s]; 0: none."""
+        named = params.reference_timeout
+        if math.isnan(named):
+            return params.cmd_vel_timeout
+        return named or ONE_CYCLE / params.update_rate
 
     def make_state_writer(self) -> StateWriter | None:
         """Return the state publisher of four wheels in a rectangle; None for others."""

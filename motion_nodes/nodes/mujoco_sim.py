@@ -244,12 +244,6 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         for run in self._world.grippers.values():
             run.settings = settings
 
-    def answer_waiting(self) -> None:
-        """Send the results of ended goals."""
-        super().answer_waiting()
-        for gripper in self._suction:
-            gripper.finish()
-
     def diagnose(self, report: Report) -> None:
         """Report the real-time factor, contacts and bodies."""
         super().diagnose(report)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from geometry_msgs.msg import Vector3
 from numpy.typing import NDArray
+from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
 from motion_nodes.errors import InvalidConfig, MotionError
@@ -24,9 +25,15 @@ from motion_nodes.model.tree import Array, Cylinder, Sphere
 from motion_nodes.nodes.perception.camera_input import CameraInput, View
 from motion_nodes.nodes.perception.detector_params import DetectorParams
 from motion_nodes.nodes.perception.robot_cameras import RobotCameras
+from motion_nodes.perception.colors import RGB, color_name
 from motion_nodes.perception.detector_settings import DetectorSettings
 from motion_nodes.perception.hidden_objects import hidden
-from motion_nodes.perception.object_detection import Detection, ObjectDetector
+from motion_nodes.perception.image_detection import (
+    ImageRegion,
+    checked_regions,
+    image_detector,
+)
+from motion_nodes.perception.object_detection import Detection, ObjectDetector, points_on
 from motion_nodes.perception.object_names import ObjectNames, parse_models
 from motion_nodes.perception.shape_fits import extents
 from motion_nodes.ros.core_settings import settings_from
@@ -37,6 +44,8 @@ from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.scene.scene import AttachedBody, Scene
 
+MIN_SHARE = 0.5
+"""Min share of the pixels of an object that lie in a described region, times its score."""
 SHOWN_FOR = 1.0
 """Time for which RViz shows an object that is no longer reported [s]."""
 
@@ -53,6 +62,13 @@ class CameraView:
     """Pose of the camera in the detection frame, shape (4, 4)."""
     spheres: Array
     """Spheres of the robot at the stamp, in the detection frame [m], shape (s, 4)."""
+    color: NDArray[np.uint8] | None = None
+    """Color of the pixel of each point, shape (h, w, 3); None: not known."""
+
+    @property
+    def detected_points(self) -> Array:
+        """The points in the detection frame [m], shape (n, 3)."""
+        return self.points.astype(np.float64) @ self.X_DC[:3, :3].T + self.eye
 
     @property
     def eye(self) -> Array:
@@ -84,6 +100,7 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         try:
             settings_from(params, DetectorSettings)
             parse_models(params.models)
+            image_detector(params.image_detector)
         except InvalidConfig as error:
             return str(error)
         return None
@@ -93,6 +110,7 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         params = self.params
         self._detector = ObjectDetector(settings_from(params, DetectorSettings))
         self._models = parse_models(params.models)
+        self._image_detector = image_detector(params.image_detector)
         inputs = self._inputs = RobotCameras(self, params.detection_frame)
         self._kinematics, self._poses = inputs.kinematics, inputs.poses
         self._checker, self._state = inputs.checker, inputs.state
@@ -186,7 +204,7 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         spheres = self._checker.sphere_positions(q)
         spheres[:, :3] = spheres[:, :3] @ X_DB[:3, :3].T + X_DB[:3, 3]
         spheres[:, 3] += self.params.robot_padding
-        self._seen[camera.topic] = CameraView(stamp, view.points, X_DC, spheres)
+        self._seen[camera.topic] = CameraView(stamp, view.points, X_DC, spheres, view.color)
 
     def _searched(
         self,
@@ -206,12 +224,7 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         begin, newest = time.monotonic(), max(views, key=lambda view: view.stamp)
         detector, eyes = self._detector, [view.eye for view in views]
         with np.errstate(invalid="ignore"):  # of points that are not finite, which are left out
-            parts = [
-                detector.relevant(
-                    view.points.astype(np.float64) @ view.X_DC[:3, :3].T + view.eye, view.spheres
-                )
-                for view in views
-            ]
+            parts = [detector.relevant(view.detected_points, view.spheres) for view in views]
         whole = [
             each
             for each in detector.detect(np.concatenate(parts))
@@ -219,7 +232,12 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         ]
         # An object of a merged cloud gets the stamp of the oldest image.
         stamp = min(view.stamp for view in views)
-        found = {n: (stamp, e) for n, e in names.named(whole, stamp, carried).items()}
+        colored = [view for view in views if view.color is not None]
+        described: dict[str, Detection] = {}
+        if colored:
+            whole, described = self._seen_in_color(colored, whole)
+        named = names.named(whole, stamp, carried, described)
+        found = {name: (stamp, each) for name, each in named.items()}
         for name, (at, each) in before.items():
             moved = replace(each, X_WO=carried.get(name, each.X_WO))
             if name not in found and (
@@ -228,6 +246,60 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
                 found[name] = (at, moved)
         self._duration = time.monotonic() - begin
         return found
+
+    def _seen_in_color(
+        self, views: Sequence[CameraView], whole: Sequence[Detection]
+    ) -> tuple[list[Detection], dict[str, Detection]]:
+        """Return objects with their colors, and those that a description names; in the thread.
+
+        Args:
+            views: with color images.
+            whole: detected objects.
+
+        Returns:
+            All objects, and those of them that a description names.
+        """
+        clouds = [(view, view.detected_points) for view in views]
+        with np.errstate(invalid="ignore"):
+            masks = [[points_on(each, points) for view, points in clouds] for each in whole]
+        colors = [
+            np.concatenate([
+                view.color.reshape(-1, 3)[mask] for view, mask in zip(views, seen, strict=True)
+                if view.color is not None
+            ])
+            for seen in masks
+        ]  # fmt: skip
+        found = [
+            replace(each, color=color_name(pixels / 255.0))
+            for each, pixels in zip(whole, colors, strict=True)
+        ]
+        named: dict[str, Detection] = {}
+        for text in filter(None, self.params.descriptions):
+            best, score = -1, 0.0
+            for k, view in enumerate(views):
+                for region in self._regions_of(view, text)[:1]:
+                    mask = region.mask.reshape(-1)
+                    shares = [
+                        float(mask[seen[k]].mean()) * region.score if seen[k].any() else 0.0
+                        for seen in masks
+                    ]
+                    if shares and max(shares) > score:
+                        best, score = int(np.argmax(shares)), max(shares)
+            name = "_".join(text.lower().split())
+            if score >= MIN_SHARE and all(found[best] is not each for each in named.values()):
+                named[name] = found[best]
+        return found, named
+
+    def _regions_of(self, view: CameraView, text: str) -> Sequence[ImageRegion]:
+        """Return what the image detector finds; nothing if it fails, with a warning."""
+        assert view.color is not None
+        name = self.params.image_detector
+        try:
+            found = self._image_detector.detect(view.color, text)
+            return checked_regions(found, view.color.shape, name)
+        except Exception as error:  # of other packages
+            self.warn("image detector", f"image detector '{name}', '{text}': {error}")
+            return ()
 
     def _carried(self) -> dict[str, Array]:
         """Return the poses of attached objects in the detection frame, shape (4, 4) each."""
@@ -252,7 +324,9 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
             marker.scale = Vector3(x=size[0], y=size[1], z=size[2])
             marker.header.frame_id = self._poses.frame
             set_stamp(marker, round(1e9 * stamp))
-            marker.color.r, marker.color.g, marker.color.b, marker.color.a = 0.9, 0.6, 0.2, 0.8
+            red, green, blue = RGB.get(each.color, (0.9, 0.6, 0.2))
+            marker.color = ColorRGBA(r=red, g=green, b=blue, a=0.8)
+            marker.text = each.color
             marker.lifetime.sec = round(SHOWN_FOR)
             message.markers.append(marker)
         return message

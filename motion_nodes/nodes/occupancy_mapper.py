@@ -38,6 +38,12 @@ LOST_AFTER = 1.0
 """Time after which an octomap that is missing in the planning scene is published again [s]."""
 
 
+FOLLOW_PERIOD = 0.1
+"""Period at which the pose of a base in the map is read [s]."""
+FOLLOW_STEPS = 5
+"""Voxels by which the base moves before the region does."""
+
+
 class OccupancyMapperNode(RobotNode[MapperParams]):
     """Maps the images of one robot's cameras."""
 
@@ -83,6 +89,10 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
         self._published_at, self._revision = -np.inf, -1
         self._view_time = 0.0
         self._blocked = False
+        self._start: Array | None = None
+        self._offset: Array = np.zeros(3)
+        self._base = self._shown_from = np.eye(4)
+        self._followed_at = -np.inf
 
     def release(self) -> None:
         """Destroy the subscriptions."""
@@ -101,6 +111,7 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
         if inputs is None:
             return
         inputs.update()
+        self._follow_base()
         self._update_scene(inputs.follower.world.scene)
         if self._cleared.newest() is not None:
             self._map.clear()
@@ -144,8 +155,29 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
 
     def _restart(self) -> None:
         self._map.clear()
+        self._start, self._offset = None, np.zeros(3)
+        self._map.shift(self._offset)
         if self._inputs is not None:
             self._inputs.restart()
+
+    def _follow_base(self) -> None:
+        """Move the region and the objects of the scene with a base that moves in the map."""
+        now = time.monotonic()
+        if self._poses.frame_is_base or now - self._followed_at < FOLLOW_PERIOD:
+            return
+        self._followed_at = now
+        try:
+            X_MB = self._poses.base_at(self.now() - self.params.transform_tolerance)
+        except MotionError:
+            return  # images wait for it, or are dropped with the reason
+        if self._start is None:
+            self._start = self._base = X_MB
+        if _moved(self._base, X_MB, self.params.resolution):
+            self._base, self._known_from = X_MB, None
+        offset = X_MB[:3, 3] - self._start[:3, 3]
+        if np.abs(offset - self._offset).max() > FOLLOW_STEPS * self.params.resolution:
+            self._offset, self._known_from = offset, None
+            self._map.shift(offset)
 
     def _update_scene(self, scene: Scene) -> None:
         """Read attached bodies and known objects."""
@@ -156,7 +188,9 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
                 self._checker.set_scene(Scene(attached=scene.attached))
             self._scene = scene
             known = [item for item in scene.objects.values() if item.name != OCTOMAP]
-            self._map.set_known_objects(known, self._poses.base_at(self.now()))
+            fixed = self._poses.frame_is_base
+            X_MB = self._poses.base_at(self.now()) if fixed else self._base
+            self._map.set_known_objects(known, X_MB)
             self._known_from = scene
         except MotionError as error:
             self.warn("scene", f"objects of the planning scene are not excluded: {error}")
@@ -212,12 +246,17 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
             and follower.synchronised
             and OCTOMAP not in follower.world.scene.objects
         )
-        if self._map.revision == self._revision and not lost:
+        # The scene has the map in the base's frame, in which it moves.
+        again = lost or (
+            self._published is not None
+            and _moved(self._shown_from, self._base, self.params.resolution)
+        )
+        if self._map.revision == self._revision and not again:
             return
         solid, before, self._revision = self._map.voxels(), self._published, self._map.revision
-        if not lost and _same(solid, before):
+        if not again and _same(solid, before):
             return
-        self._published, self._published_at = solid, now
+        self._published, self._published_at, self._shown_from = solid, now, self._base
         self._outputs.publish(solid)
 
     def _on_clear(self, _request: Any, response: Any) -> Any:
@@ -227,6 +266,13 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
     def _on_get(self, _request: Any, response: Any) -> Any:
         response.map = self._outputs.message(self.in_loop(self._map.voxels))
         return response
+
+
+def _moved(X_MA: Array, X_MB: Array, resolution: float) -> bool:
+    """Return whether a point 1 m from the base moved by half a voxel between two of its poses."""
+    turned = float(np.abs(X_MA[:3, :3] - X_MB[:3, :3]).max())
+    way = float(np.abs(X_MA[:3, 3] - X_MB[:3, 3]).max())
+    return way + turned > 0.5 * resolution
 
 
 def _same(a: Voxels | None, b: Voxels | None) -> bool:

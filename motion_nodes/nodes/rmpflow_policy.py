@@ -344,7 +344,8 @@ class RmpflowPolicyNode(RobotNode[Any]):
             prepare(scene)
             self._scene_now = scene
         inputs = self._inputs
-        refusal = "stopped" if not inputs.servo_on else "paused" if inputs.servo_paused else ""
+        refusal = "paused" if inputs.servo_paused else inputs.servo_fault
+        refusal = refusal if inputs.servo_on else "stopped"
         # The loop makes a snapshot only after the last one was published.
         snapshot, self._snapshot = self._snapshot, None
         if snapshot is not None:

@@ -81,7 +81,7 @@ class RobotDriverNode(RobotNode[RobotDriverParams]):
         names = self._driver.joint_names
         config = settings_from(self.params, SessionConfig)
         self.session = DriverSession(self._driver, self.robot.limits, config)
-        self._channels = JointChannels(self.robot.joint_names, self.robot.name)
+        self._channels = JointChannels(self.robot.joint_names, self.robot.name, self.robot.tree)
         self._indices = self.robot.indices(names)
         self._commands = self.poll(JointState, "joint_command", qos.REFERENCES)
         self._writer = JointStateWriter(self.advertise(JointState, "joint_states"), names,

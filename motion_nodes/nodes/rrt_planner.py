@@ -29,6 +29,7 @@ from motion_nodes.model.loader import ROBOT_FILE
 from motion_nodes.nodes.planner.batch_requests import plan_batch
 from motion_nodes.nodes.planner.cartesian_requests import straight_path
 from motion_nodes.nodes.planner.industrial_requests import (
+    NO_ITEMS,
     fill_sequence,
     plan_motion_sequence,
     sequence_job,
@@ -321,6 +322,9 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         answer = response.response
         try:
             require_active(self)
+            if not request.request.items:
+                set_code(answer.error_code, Codes.SUCCESS, NO_ITEMS, self.get_name())
+                return response
             job = sequence_job(request.request, PlanningOptions(), from_current=False)
             planned = plan_motion_sequence(self.requests, request.request, job, self._cancelled)
         except RequestRejected as error:

@@ -40,13 +40,16 @@ from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.transforms import frame_id, frame_prefix
 from motion_nodes.tasks.base_poses import parse_places
 from motion_nodes.tasks.served_task import MAX_TEXT_SHOWN, ServedTask
+from motion_nodes.tasks.task_codes import Reason, TaskCode, TaskError, reason_of
 from motion_nodes.tasks.task_order import parse_order
 from motion_nodes.tasks.task_plan import Plan, check_plan, parse_plan, plan_schema
 from motion_nodes.tasks.task_planners import RulePlanner
 from motion_nodes.tasks.task_runner import TaskLimits, TaskRunner, TaskStatus
 from motion_nodes.tasks.world_state import STAND_OFF, ObjectState
 
-BUSY = "task refused: another one is under way; cancel it first (~/cancel)"
+BUSY = Reason(TaskCode.BUSY, "task refused: another one is under way; cancel it first (~/cancel)")
+SHUT_DOWN = Reason(TaskCode.SHUT_DOWN, "the task server was deactivated")
+REPLACED = Reason(TaskCode.REPLACED, "another task came before the plan was confirmed")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -172,24 +175,22 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         self._objects.update(now)
         for message in self._commands.all():
             self._take(message.data)
+        lost = self._robot.watch()
+        if lost:
+            self.warn("held", lost)
+            if self.task.runner is not None:
+                self.task.runner.log(lost)
         if self.task.runner is not None:
             self.task.runner.tick()
-        if self._actions is not None:
-            self._actions.poll()
         self._publish()
 
     def halt(self) -> None:
         """Cancel the task; the robot comes to rest."""
-        self.task.cancel()
-
-    def answer_waiting(self) -> None:
-        """Send the results of ended goals."""
-        if self._actions is not None:
-            self._actions.finish()
+        self.task.cancel(SHUT_DOWN)
 
     def stopped(self, why: str) -> None:
         """Cancel the task."""
-        self.task.cancel()
+        self.task.cancel(Reason(TaskCode.STOPPED_MEANWHILE, why))
 
     def release(self) -> None:
         """Destroy the action servers, the clients and the scene's copy."""
@@ -221,7 +222,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         if task.refusal:
             report.note("WARN", f"the last task was refused: {task.refusal}")
         elif runner is not None and runner.state is TaskStatus.FAILED:
-            report.note("WARN", runner.reason)
+            report.note("WARN", runner.reason.text)
 
     # ---- inside
 
@@ -246,7 +247,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
 
     def _take(self, text: str) -> None:
         """Begin the task of a message; one that is refused is reported in the status."""
-        with contextlib.suppress(InvalidCommand):
+        with contextlib.suppress(TaskError):
             self.begin(text)
 
     def begin(self, text: str) -> ServedTask:
@@ -256,21 +257,22 @@ class TaskServerNode(RobotNode[TaskServerParams]):
             text: a sentence, a plan or an order as JSON.
 
         Raises:
-            InvalidCommand: another task is active.
+            TaskError: another task is active.
         """
         if self._busy():
-            raise InvalidCommand(BUSY)
-        self.task.cancel()
+            raise TaskError(BUSY.text, BUSY.code)
+        self.task.cancel(REPLACED)
         task = self.task = ServedTask(text, self.task.number + 1)
         try:
             order = parse_order(text)
             task.text, task.plan_only = order.task, order.plan_only
             if self.stop_reason and not order.plan_only:
-                raise InvalidCommand(self.stop_reason)
+                raise TaskError(self.stop_reason, TaskCode.STOPPED)
             task.plan = self._plan(order.task)
         except MotionError as error:
             ambiguities = map(self._objects.ambiguity, self._objects.ambiguous)
-            task.refusal = "; ".join((str(error), *ambiguities))
+            text = "; ".join((str(error), *ambiguities))
+            task.refusal = Reason(reason_of(error).code, text)
             self.warn("task", f"task refused: {error}")
             return task
         if not task.plan_only and not self.params.confirm:
@@ -285,8 +287,8 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         runner = self.task.runner
         if runner is None or not self.task.running:
             return False
-        runner.log(BUSY)
-        self.warn("busy", BUSY)
+        runner.log(BUSY.text)
+        self.warn("busy", BUSY.text)
         return True
 
     def _plan(self, task: str) -> Plan:
@@ -299,6 +301,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
 
     def _execute(self, task: ServedTask) -> None:
         limits = TaskLimits(retries=self.params.retries, plans=self.params.plans)
+        self._robot.begin()
         task.runner = TaskRunner(self._robot, task.plan, limits=limits)
 
     def _publish(self) -> None:

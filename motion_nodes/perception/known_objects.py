@@ -23,17 +23,25 @@ _CHUNK = 200_000
 class KnownObjects:
     """Marks the voxels of objects, recomputed only for objects that changed."""
 
-    def __init__(self, settings: MapSettings, excluded: NDArray[np.bool_]) -> None:
+    def __init__(
+        self, settings: MapSettings, excluded: NDArray[np.bool_], origin: NDArray[np.int64]
+    ) -> None:
         """Start without objects.
 
         Args:
             settings: of the map.
             excluded: output, one value for each voxel.
+            origin: index of the first voxel, shape (3,), which moves with the region.
         """
-        self.settings, self._excluded = settings, excluded
+        self.settings, self._excluded, self._origin = settings, excluded, origin
         self._known: dict[int, tuple[WorldObject, NDArray[np.int64]]] = {}
         self._X_MW: Array = np.eye(4)
         self._padding = -1.0
+
+    def forget(self) -> None:
+        """Recompute all objects when they are set next: the region has moved."""
+        self._known, self._padding = {}, -1.0
+        self._excluded[:] = False
 
     def set(self, objects: tuple[WorldObject, ...], X_MW: Array) -> None:
         """Mark the voxels of these objects only.
@@ -72,7 +80,7 @@ class KnownObjects:
         # A voxel counts by its centre: half a voxel more reaches the points at its faces.
         within = chosen.object_padding + 0.5 * edge
         reach = min(bounding_radius(part.solid), 1e6) + within
-        origin = np.array(chosen.origin)
+        origin = self._origin
         low = np.floor((X_MS[:3, 3] - reach) / edge).astype(np.int64) - origin
         high = np.ceil((X_MS[:3, 3] + reach) / edge).astype(np.int64) - origin
         low, high = np.clip(low, 0, shape), np.clip(high, 0, shape)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import ConvexHull, QhullError
 
 from motion_nodes.errors import InvalidCommand
@@ -40,6 +40,25 @@ class Detection:
     """Number of its points."""
     error: float
     """Root mean square of their distances from its surface [m]."""
+    color: str = ""
+    """Name of its color; empty if no color image shows it."""
+
+
+def points_on(found: Detection, points: ArrayLike, margin: float = 0.006) -> NDArray[np.bool_]:
+    """Return which points belong to an object.
+
+    Args:
+        found: the object.
+        points: in the same frame [m], shape (n, 3); NaN belongs to none.
+        margin: distance from its bounding box [m]; half of it is left out at the bottom, where
+            points are those of the plane.
+    """
+    local = (np.asarray(points, np.float64) - found.X_WO[:3, 3]) @ found.X_WO[:3, :3]
+    half = 0.5 * extents(found.shape) + margin
+    inside = (np.abs(local) <= half).all(axis=1)
+    above = np.asarray(points, np.float64)[:, 2] - found.X_WO[2, 3]
+    low = np.abs(found.X_WO[2, :3]) @ (0.5 * extents(found.shape))
+    return np.asarray(inside & (above >= margin - low), np.bool_)
 
 
 class ObjectDetector:

@@ -90,6 +90,7 @@ class ObjectNames:
         detections: Sequence[Detection],
         now: float,
         carried: Mapping[str, Array] | None = None,
+        described: Mapping[str, Detection] | None = None,
     ) -> dict[str, Detection]:
         """Return detections by their names.
 
@@ -97,14 +98,21 @@ class ObjectNames:
             detections: in one cloud.
             now: its time [s].
             carried: expected poses of objects that the robot holds, shape (4, 4) each.
+            described: those of the detections that a description names. They keep that name where
+                later images do not show them well enough to be described.
         """
         for name, X_WO in (carried or {}).items():
             if name in self._seen_at:
                 self._last[name], self._seen_at[name] = np.array(X_WO), now
         found = self._of_models(detections)
-        rest = [each for each in detections if all(each is not seen[0] for seen in found.values())]
         named = {name: fitted for name, (_, fitted) in found.items()}
-        named |= self._of_numbers(rest)
+        taken = [seen for seen, _ in found.values()]
+        for name, each in (described or {}).items():
+            if name not in named and all(each is not seen for seen in taken):
+                named[name] = each
+                taken.append(each)
+        rest = [each for each in detections if all(each is not seen for seen in taken)]
+        named |= self._of_numbers(rest, frozenset(named))
         for name, each in named.items():
             self._last[name], self._seen_at[name] = np.array(each.X_WO), now
         for name in [n for n, at in self._seen_at.items() if now > at + FORGET_AFTER]:
@@ -133,8 +141,12 @@ class ObjectNames:
             if costs[i, j] < _IMPOSSIBLE
         }
 
-    def _of_numbers(self, detections: Sequence[Detection]) -> dict[str, Detection]:
-        known = [n for n in self._last if all(n != model.name for model in self._models)]
+    def _of_numbers(
+        self, detections: Sequence[Detection], taken: frozenset[str]
+    ) -> dict[str, Detection]:
+        """Return detections by the name of the object that was last there, or a new number."""
+        models = {model.name for model in self._models}
+        known = [name for name in self._last if name not in models | taken]
         costs = np.full((len(known), len(detections)), _IMPOSSIBLE)
         for i, name in enumerate(known):
             for j, each in enumerate(detections):
@@ -146,9 +158,9 @@ class ObjectNames:
             for i, j in zip(rows.tolist(), columns.tolist(), strict=True)
             if costs[i, j] < _IMPOSSIBLE
         }
-        taken = {id(each) for each in named.values()}
+        known_again = {id(each) for each in named.values()}
         for each in detections:
-            if id(each) not in taken:
+            if id(each) not in known_again:
                 self._count += 1
                 named[f"object_{self._count}"] = each
         return named

@@ -59,7 +59,7 @@ class OccupancyMap:
             np.zeros(shape, np.bool_),
             np.empty((occupancy.FACES, occupancy.SIDE, occupancy.SIDE), np.float32),
         )
-        self._known = KnownObjects(chosen, self._grid.excluded)
+        self._known = KnownObjects(chosen, self._grid.excluded, self._grid.origin)
         self._epoch: float | None = None
 
     def configure(self, settings: MapSettings) -> bool:
@@ -80,6 +80,31 @@ class OccupancyMap:
             X_MW: pose of the scene's frame in the map, shape (4, 4); default: identity.
         """
         self._known.set(tuple(objects), np.eye(4) if X_MW is None else X_MW)
+
+    def shift(self, offset: ArrayLike) -> bool:
+        """Move the region, keeping the voxels that remain in it; return whether it moved.
+
+        Args:
+            offset: of the region from that of the settings, in the map [m], shape (3,); rounded to
+                whole voxels.
+        """
+        steps = np.round(np.asarray(offset, np.float64) / self.settings.resolution).astype(np.int64)
+        moved = np.asarray(self.settings.origin, np.int64) + steps - self._grid.origin
+        if not moved.any():
+            return False
+        for values in (self._grid.evidence, self._grid.seen):
+            kept = np.zeros_like(values)
+            if (np.abs(moved) < values.shape).all():
+                there = tuple(slice(max(m, 0), n + min(m, 0)) for m, n in
+                              zip(moved, values.shape, strict=True))  # fmt: skip
+                here = tuple(slice(max(-m, 0), n - max(m, 0)) for m, n in
+                             zip(moved, values.shape, strict=True))  # fmt: skip
+                kept[here] = values[there]
+            values[:] = kept
+        self._grid.origin[:] += moved
+        self._known.forget()
+        self.revision += 1
+        return True
 
     def add_view(
         self,

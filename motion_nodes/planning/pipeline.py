@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning pipeline: path, shortening, time parameterization, and verification."""
+"""Planning pipeline: path, shortening, time parameterization, and verification.
+
+The stages are tried with one strategy after the other (:data:`_STRATEGIES`) until the verification
+accepts a motion; one clock, :meth:`PlanRun._left`, bounds all of them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.kernels.compute_clock import compute_time
@@ -21,31 +26,30 @@ from motion_nodes.planning.path_verification import FINER, PathVerifier
 from motion_nodes.planning.payload_checks import bearable, overloaded
 from motion_nodes.planning.planners import find_planner, make_planner
 from motion_nodes.planning.planning_problem import (
-    Goal,
     JointGoal,
+    MotionPlan,
     PlanRequest,
     PlanResult,
+    PlanStage,
     PlanStatus,
 )
 from motion_nodes.planning.reachable_goals import reachable_form
 from motion_nodes.planning.search_settings import ShorteningSettings
-from motion_nodes.planning.shortcut import shorten_path
+from motion_nodes.planning.shortcut import shorten_path, shorten_with_clearance
 from motion_nodes.planning.sphere_excess import ExcessEnds, searchable, with_joint_goals
-from motion_nodes.planning.start_state import configuration
 from motion_nodes.planning.tree_search import SearchTree
-from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.trajectory.blended_path import CornerBlending, FreeCheck
 from motion_nodes.trajectory.joint_path import JointPath
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.path_efforts import EFFORT_SHARE, effort_limits
 from motion_nodes.trajectory.time_parameterization import retime, scaled_limits, time_optimal
 from motion_nodes.trajectory.timed_path import TimedPath
 
+__all__ = ["FoundMotion", "MotionPlan", "PlanOptions", "PlanRun", "PlanStage", "plan"]
+
 _SAME = 1e-9
 """Tolerance for equal configurations [rad or m]."""
-_PREFERRED_SHARE, _PREFERRED_TIME = 0.5, 1.0
-"""Max share of the allowed time, and max time, for searches with the preferred clearance [s]."""
-_MARGINS = (0.0, 0.003, 0.01)
-"""Additional sphere clearances of repeated searches after a path is rejected [m]."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class PlanOptions:
     preferred_clearance: float = setting(
         0.005,
         doc="Clearance of planned paths from obstacles and between links, by collision spheres. "
-        "Start and goal may be closer; where no path has it, closer ones are accepted.",
+        "Start and goal may be closer; what of a path cannot be moved to it is closer, too.",
         unit="m",
         ge=0.0,
         le=0.1,
@@ -113,63 +117,6 @@ class PlanOptions:
         check_settings(self)
 
 
-@dataclass(frozen=True)
-class PlanStage:
-    """One stage of the pipeline."""
-
-    name: str
-    """``path``, ``shorten``, ``retime``, ``sample`` or ``verify``."""
-    time: float
-    """Duration [s]."""
-    words: str
-    """Result as text."""
-
-
-@dataclass(frozen=True, eq=False)
-class MotionPlan:
-    """Result of planning."""
-
-    result: PlanResult
-    """Status, path and statistics of the search; the motion follows its path."""
-    trajectory: JointTrajectory | None
-    """Sampled trajectory from rest to rest, or None."""
-    motion: TimedPath | None
-    """The same as an exact function of time."""
-    stages: tuple[PlanStage, ...]
-    """In order of execution, including unsuccessful searches."""
-    notes: tuple[str, ...]
-    """Notes for the client, e.g. that another planner was used."""
-    time: float
-    """Total duration [s]."""
-    tree: SearchTree | None = None
-    """Tree of the successful search, for visualization; None for planners without one."""
-
-    def __repr__(self) -> str:
-        """Return a summary without the numbers of the motion."""
-        words = ", ".join(f"{stage.name} {1e3 * stage.time:.2f} ms" for stage in self.stages)
-        return f"MotionPlan({self.status.value}, {words}{', ' if self.reason else ''}{self.reason})"
-
-    @property
-    def success(self) -> bool:
-        """Whether a motion was found."""
-        return self.result.success
-
-    @property
-    def status(self) -> PlanStatus:
-        """Status of planning."""
-        return self.result.status
-
-    @property
-    def reason(self) -> str:
-        """Why there is no motion; empty on success."""
-        return self.result.reason
-
-    @property
-    def path(self) -> Array | None:
-        """Waypoints joined by straight lines, shape (k, n), or None."""
-        return self.result.path
-
-
 def plan(request: PlanRequest, options: PlanOptions | None = None) -> MotionPlan:
     """Plan a motion.
 
@@ -191,6 +138,34 @@ def plan(request: PlanRequest, options: PlanOptions | None = None) -> MotionPlan
 
         return bearable(ConstrainedRun(request, options).run(), request, options)
     return bearable(PlanRun(request, options).run(), request, options)
+
+
+class _Strategy(NamedTuple):
+    """How start, goals and scene are presented to the stages, and what a repetition is told by."""
+
+    words: str
+    finer: int = 1
+    """Ratio of the checker's resolution to that of the search."""
+    margin: float = 0.0
+    """Additional clearance of the spheres [m]."""
+
+    def checker(self, request: PlanRequest) -> CollisionChecker:
+        """Return the checker of a request for this strategy."""
+        checker = request.checker.snapshot()
+        checker.set_resolution(checker.resolution / self.finer)
+        checker.set_sphere_margin(self.margin)
+        return checker
+
+
+_STRATEGIES = (
+    _Strategy("the usual resolution"),
+    _Strategy("a finer resolution", FINER),
+    _Strategy("a finer resolution and spheres 3 mm larger", FINER, 0.003),
+    _Strategy("a finer resolution and spheres 10 mm larger", FINER, 0.01),
+)
+"""In this order, each after the motion of the one before is rejected: the first one costs what the
+search costs, the others up to ten times as much, and succeed where exact shapes extend beyond
+spheres or between two configurations of an edge."""
 
 
 class FoundMotion(NamedTuple):
@@ -218,25 +193,20 @@ class PlanRun:
         self._corner_step = CornerBlending.resolution
 
     def run(self) -> MotionPlan:
-        """Plan, and again more conservatively if the verification rejects the path."""
+        """Plan by one strategy after the other, until the verification accepts the motion."""
         self._request, note = reachable_form(self._request)
         self._notes += [note] if note else []
-        found, note = self._with_preferred_clearance()
-        if found is None:
-            found = self._once(self._request, self._options)
-            self._notes += [note] if note and found.result.path is not None else []
-        self._corner_step /= FINER
-        for margin in _MARGINS:
+        found = self._once(self._request, self._options)
+        for strategy in _STRATEGIES[1:]:
             if not found.refused or self._left() <= 0.0 or self._request.cancelled():
                 break
-            checker = self._request.checker.snapshot()
-            checker.set_resolution(checker.resolution / FINER)
-            checker.set_sphere_margin(margin)
-            again = replace(self._request, checker=checker, timeout=self._left())
-            more = f" and spheres {1e3 * margin:g} mm larger" if margin else ""
-            self._notes.append(f"searched again with a finer resolution{more}: {found.refused}")
+            self._notes.append(f"searched again with {strategy.words}: {found.refused}")
+            self._corner_step = CornerBlending.resolution / strategy.finer
+            again = replace(
+                self._request, checker=strategy.checker(self._request), timeout=self._left()
+            )
             other = self._once(again, replace(self._options, attempts=1))
-            if other.result.path is None and margin:
+            if other.result.path is None and strategy.margin:
                 break  # no path exists with larger spheres
             found = other
         if found.refused:
@@ -247,20 +217,6 @@ class PlanRun:
         result = replace(found.result, time=spent)
         stages, notes = tuple(self._stages), tuple(self._notes)
         return MotionPlan(result, found.points, found.motion, stages, notes, spent, self._tree)
-
-    def _with_preferred_clearance(self) -> tuple[FoundMotion | None, str]:
-        """Return a path with the preferred clearance, or None and the reason."""
-        margin, checker = self._options.preferred_clearance, self._request.checker
-        if margin == 0.0 or any(_is_at(self._request, goal) for goal in self._request.goals):
-            return None, ""
-        checker = checker.snapshot()
-        checker.set_sphere_margin(margin)
-        timeout = min(_PREFERRED_SHARE * self._request.timeout, _PREFERRED_TIME)
-        found = self._once(replace(self._request, checker=checker, timeout=timeout), self._options)
-        if found.result.path is not None and not found.refused:
-            return found, ""
-        why = found.refused or found.result.reason
-        return None, f"planned without the preferred clearance of {1e3 * margin:g} mm: {why}"
 
     def _points(self, path: Array, motion: TimedPath | None) -> JointTrajectory:
         """Return the trajectory: a single point if there is no motion."""
@@ -279,15 +235,17 @@ class PlanRun:
         if result.path is None:
             return FoundMotion(result)
         curve = result.curve if options.retime and not ends.note else None
-        shorten = options.shorten and result.curve is None
-        path = self._shortened(ends.request, result.path) if shorten else result.path
+        path = result.path
+        is_free: FreeCheck = ends.request.checker.are_free
+        if options.shorten and result.curve is None:
+            path, is_free = self._shortened(ends.request, path)
         path = ends.joined(path, result.goal_index)
         if ends.note and request is self._request:
             self._notes.append(ends.note)
         request = replace(request, checker=ends.request.checker)
         space = JointSpace.of_robot(request.checker.robot, request.checker.joint_names)
         result = replace(result, path=path, cost=space.length(path))
-        motion = self._timed(request, path, curve) if options.retime else None
+        motion = self._timed(request, path, curve, is_free) if options.retime else None
         points = self._points(path, motion) if options.retime else None
         # The motion leaves the path only at its corners, within verified bounds.
         driven = path if motion is None or points is None else points.positions
@@ -327,20 +285,53 @@ class PlanRun:
         assert best is not None
         return best
 
-    def _shortened(self, request: PlanRequest, path: Array) -> Array:
+    def _shortened(self, request: PlanRequest, path: Array) -> tuple[Array, FreeCheck]:
+        """Return a shorter path, with the preferred clearance where possible.
+
+        Returns:
+            The path, and the check that its blended corners have to pass.
+        """
+        options, checker = self._options, request.checker
+        margin, limit = options.preferred_clearance, options.shorten_time
         with self._stage("shorten"):
-            shorter = shorten_path(
-                request.checker,
+            if margin <= checker.sphere_margin or np.abs(path - path[0]).max() < _SAME:
+                short = shorten_path(
+                    checker,
+                    path,
+                    options.shortening,
+                    random_seed=request.random_seed,
+                    timeout=limit,
+                )
+                self._words = f"from {len(path)} to {len(short)} waypoints"
+                return short, checker.are_free
+            clear = checker.snapshot()
+            clear.set_sphere_margin(margin)
+            found = shorten_with_clearance(
+                checker,
+                clear,
                 path,
-                self._options.shortening,
+                options.shortening,
                 random_seed=request.random_seed,
-                timeout=self._options.shorten_time,
+                timeout=limit,
             )
-            self._words = f"from {len(path)} to {len(shorter)} waypoints"
-        return shorter
+            self._words = f"from {len(path)} to {len(found.path)} waypoints"
+        if not found.ends_only:
+            self._notes.append(
+                f"parts of the path are closer than the preferred clearance of {1e3 * margin:g} mm"
+            )
+
+        def is_free(Q: Array) -> NDArray[np.bool_]:
+            free = clear.are_free(Q)
+            if not free.all() and not found.clear.all():
+                rest = np.flatnonzero(~free)
+                rest = rest[found.near_a_tight_line(Q[rest], options.blend)]
+                free[rest] = checker.are_free(Q[rest])
+            return free
+
+        return found.path, is_free
 
     def _timed(
-        self, request: PlanRequest, path: Array, curve: JointPath | None
+        self, request: PlanRequest, path: Array, curve: JointPath | None, is_free: FreeCheck
     ) -> TimedPath | None:
         options, checker = self._options, request.checker
         if np.abs(path - path[0]).max() < _SAME:
@@ -351,7 +342,7 @@ class PlanRun:
             robot, joints, share = checker.robot, checker.joint_names, options.effort_share
             efforts = effort_limits(robot, joints, checker.positions, share, options.payload)
             if curve is None:
-                blending = CornerBlending(options.blend, checker.are_free, self._corner_step)
+                blending = CornerBlending(options.blend, is_free, self._corner_step)
                 motion = retime(
                     path,
                     checker.limits,
@@ -388,12 +379,3 @@ class PlanRun:
             raise
         finally:
             self._stages.append(PlanStage(name, compute_time() - began, self._words))
-
-
-def _is_at(request: PlanRequest, goal: Goal) -> bool:
-    """Return whether the start of a request is the configuration of a joint goal."""
-    if not isinstance(goal, JointGoal):
-        return False
-    q = configuration(request.checker, request.start, "the start")
-    goal_q = configuration(request.checker, goal.q, "a joint goal")
-    return bool((request.checker.limits.turns.distance(q, goal_q) <= _SAME).all())

@@ -80,12 +80,12 @@ _OTHER_NAMES = {
     "anytime": AnytimeRrtConnect.name,
     "aorrtc": AnytimeRrtConnect.name,
     "birrt": DEFAULT,
-    "bitrrt": DEFAULT,
     "jacobiantransposerrt": TaskSpaceRrt.name,
     "jtrrt": TaskSpaceRrt.name,
     "straight": DirectMotion.name,
     "ptp": DirectMotion.name,
 }
+"""Other names of the same planners; any other planner's name gets a note."""
 _SUFFIXES = ("kconfigdefault", "config")
 """Suffixes of planner names in MoveIt configurations."""
 

@@ -7,7 +7,7 @@ import enum
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from numpy.typing import ArrayLike
 
@@ -17,6 +17,11 @@ from motion_nodes.model.tree import Array
 from motion_nodes.planning.constrained.path_constraints import PathConstraint
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.joint_path import JointPath
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.trajectory.timed_path import TimedPath
+
+if TYPE_CHECKING:
+    from motion_nodes.planning.tree_search import SearchTree
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +154,63 @@ class PlanResult:
     def success(self) -> bool:
         """Whether a path was found."""
         return self.status is PlanStatus.SOLVED
+
+
+@dataclass(frozen=True)
+class PlanStage:
+    """One stage of the pipeline."""
+
+    name: str
+    """``path``, ``shorten``, ``retime``, ``sample`` or ``verify``."""
+    time: float
+    """Duration [s]."""
+    words: str
+    """Result as text."""
+
+
+@dataclass(frozen=True, eq=False)
+class MotionPlan:
+    """Result of planning."""
+
+    result: PlanResult
+    """Status, path and statistics of the search; the motion follows its path."""
+    trajectory: JointTrajectory | None
+    """Sampled trajectory from rest to rest, or None."""
+    motion: TimedPath | None
+    """The same as an exact function of time."""
+    stages: tuple[PlanStage, ...]
+    """In order of execution, including unsuccessful searches."""
+    notes: tuple[str, ...]
+    """Notes for the client, e.g. that another planner was used."""
+    time: float
+    """Total duration [s]."""
+    tree: SearchTree | None = None
+    """Tree of the successful search, for visualization; None for planners without one."""
+
+    def __repr__(self) -> str:
+        """Return a summary without the numbers of the motion."""
+        words = ", ".join(f"{stage.name} {1e3 * stage.time:.2f} ms" for stage in self.stages)
+        return f"MotionPlan({self.status.value}, {words}{', ' if self.reason else ''}{self.reason})"
+
+    @property
+    def success(self) -> bool:
+        """Whether a motion was found."""
+        return self.result.success
+
+    @property
+    def status(self) -> PlanStatus:
+        """Status of planning."""
+        return self.result.status
+
+    @property
+    def reason(self) -> str:
+        """Why there is no motion; empty on success."""
+        return self.result.reason
+
+    @property
+    def path(self) -> Array | None:
+        """Waypoints joined by straight lines, shape (k, n), or None."""
+        return self.result.path
 
 
 class Planner(Protocol):

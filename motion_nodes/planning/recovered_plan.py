@@ -118,11 +118,11 @@ def joined(first: JointTrajectory, then: JointTrajectory, pause: float) -> Joint
 
     Args:
         first: with velocities and accelerations.
-        then: begins where the first ends; a single point adds nothing.
+        then: begins where the first ends. A single point of either adds nothing.
         pause: between them [s]; above 0, because each has its own acceleration there.
     """
-    if len(then.times) < 2:
-        return first
+    if min(len(first.times), len(then.times)) < 2:
+        return first if len(then.times) < 2 else then
     assert first.velocities is not None
     assert first.accelerations is not None
     assert then.velocities is not None

@@ -11,6 +11,9 @@ from motion_nodes.model.tree import Joint, JointKind, KinematicTree
 _FINGER = re.compile(r"finger|grip|thumb|knuckle|jaw|claw|palm|pinch|hand_(?!e)", re.IGNORECASE)
 _DIGIT = re.compile(r"(?<![a-z])(index|middle|ring|pinky|little)(?![a-z])", re.IGNORECASE)
 """Finger names that are also common words."""
+_TURNED = re.compile(r"wrist|yaw|pitch|roll(?![a-z])", re.IGNORECASE)
+_PART = re.compile(r"finger|thumb|knuckle|jaw|claw|pinch", re.IGNORECASE)
+"""A wrist's joint may be named after the gripper or hand that it turns; parts of a hand may not."""
 _DIGITS = 2
 """Min number of joints with such names on one link."""
 _LONGEST_FINGER = 5
@@ -20,8 +23,19 @@ _CONTINUED = 3
 
 def is_named_finger(joint: Joint) -> bool:
     """Return whether the name of a joint or its child suggests a part of a hand."""
+    return _is_part(joint) or bool(_DIGIT.search(f"{joint.name} {joint.child}"))
+
+
+def is_finger(name: str) -> bool:
+    """Return whether a link is named like a moving part of a hand: not palm, hand or gripper."""
+    return bool(_PART.search(name) or _DIGIT.search(name))
+
+
+def _is_part(joint: Joint) -> bool:
     text = f"{joint.name} {joint.child}"
-    return bool(_FINGER.search(text) or _DIGIT.search(text))
+    if _TURNED.search(joint.name) and not _PART.search(text):
+        return False
+    return bool(_FINGER.search(text))
 
 
 class Branches:
@@ -79,15 +93,26 @@ class Branches:
             several: whether it has siblings.
         """
         below = self.all_below([joint])
+        if not several and self._continues(below):
+            return False
         if len(below) > 1 and not several and not _FINGER.search(joint.name):
             # The wrist that carries the body of a gripper, which has the gripper's name.
             return False
-        if any(_FINGER.search(f"{j.name} {j.child}") is None and j.mimic is None for j in below):
+        if any(not _is_part(j) and j.mimic is None for j in below):
             # Independent of names: parallel prismatic or mimic joints.
             small = all(j.mimic is not None or j.kind is JointKind.PRISMATIC for j in below)
             return several and small and len(below) <= 3 and self._ends_something(joint)
         # An arm may be attached to a "gripper_base"; a long chain is not a hand.
         return self._depth(joint) <= _LONGEST_FINGER
+
+    def _continues(self, joints: Sequence[Joint]) -> bool:
+        """Return whether the last joints of a chain mimic joints above them, as a leveled wrist."""
+        return all(
+            joint.mimic is not None
+            and not is_named_finger(joint)
+            and joint.mimic.joint in {j.name for j in self.tree.path(self.tree.root, joint.parent)}
+            for joint in joints
+        )
 
     def _ends_something(self, joint: Joint) -> bool:
         """Return whether a joint is at the end of a chain, or of a gripper without an arm."""
@@ -112,7 +137,7 @@ class Branches:
         Rods of a parallelogram linkage branch the tree, but do not branch the arm.
         """
         below = self.all_below([joint])
-        if any(j.mimic is None or _FINGER.search(f"{j.name} {j.child}") for j in below):
+        if any(j.mimic is None or _is_part(j) for j in below):
             return False
         longest = max(sum(j.mimic is None for j in self.all_below([s])) for s in siblings)
         return longest >= _CONTINUED

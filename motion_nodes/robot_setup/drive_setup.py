@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import JointKind, KinematicTree
 from motion_nodes.robot_setup import drives as drive_guess
 from motion_nodes.robot_setup.groups import Groups
@@ -56,8 +57,8 @@ def moved_masses(
     """
     volumes = {link: geometry.volume for link, geometry in geometries.items()}
     masses = drive_guess.masses_of(tree, volumes, findings)
-    lower = np.array([tree.joints[name].lower for name in tree.joint_names])
-    upper = np.array([tree.joints[name].upper for name in tree.joint_names])
+    limits = JointLimits.of_tree(tree)
+    lower, upper = limits.lower, limits.upper
     bounded = np.isfinite(upper - lower)
     low, high = np.where(bounded, lower, -np.pi), np.where(bounded, upper, np.pi)
     inertia, load = drive_guess.joint_inertias(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Array, JointKind, KinematicTree
 from motion_nodes.robot_setup.notes import Notes, listed
 
@@ -24,9 +25,8 @@ _LEAST_INERTIA = 1e-5
 
 def motion_limits(tree: KinematicTree, findings: Notes) -> dict[str, dict[str, float]]:
     """Return acceleration [rad/s^2] and jerk limits by joint, from the velocity limits."""
-    acceleration = {
-        name: _round(tree.joints[name].velocity / ACCELERATE_WITHIN) for name in tree.joint_names
-    }
+    velocity = zip(tree.joint_names, JointLimits.of_tree(tree).velocity, strict=True)
+    acceleration = {name: _round(float(v) / ACCELERATE_WITHIN) for name, v in velocity}
     findings.add(
         "guessed",
         "limits",

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Joint, KinematicTree
-from motion_nodes.robot_setup.branches import Branches, is_named_finger
+from motion_nodes.robot_setup.branches import Branches, is_finger, is_named_finger
 from motion_nodes.robot_setup.notes import Confidence, Notes, listed
 from motion_nodes.robot_setup.questions import Ask, Question, answered, take_guess
 
@@ -20,18 +22,22 @@ _TIPS = [
     for pattern in (
         *(r"tcp|tool_?center|pinch", r"grasp", r"^(.*_)?tool0?$|_tool(_link)?$"),
         *(
-            r"end_?effector|^ee_|_ee(_|$)",
-            r"flange|_tip$|tool|attachment",
-            r"hand|gripper",
+            r"end_?effector|^ee_(?![xyz]$)|_ee(_|$)",
+            r"flange|(^|_)tips?(_|$)|tool|attachment",
+            r"hand|gripper|palm",
             r"wrist|foot|sole(?![a-z])",
+            r"(^|_)toes?|_contact$",
         ),
     )
 ]
 """Names of frames at the end of an arm or a leg, in order of preference."""
 _CERTAIN = 3
 """Number of patterns for tool centre points; the other patterns also match parts."""
+_HAND = 5
+"""Rank of the pattern for the body of a hand, to which fingers are attached."""
 _SENSOR = re.compile(
-    r"camera|optical|imu|sensor|lidar|laser|depth|stereo|led_|radar|realsense|livox|zed_",
+    r"camera|optical|imu|sensor|lidar|laser|depth|stereo|led_|radar|realsense|livox|zed_|touch|"
+    r"fsr|gyro|accelero",
     re.IGNORECASE,
 )
 """Names of frames that are not tools."""
@@ -98,8 +104,9 @@ def guess_groups(
         chains, hands = [moving], []
     chains, hands = _confirmed(tree, chains, hands, ask)
     result = Groups()
+    # Mimic joints may be anywhere in a chain, also at its end.
+    chains = [chain for chain in chains if any(joint.mimic is None for joint in chain)]
     actuated = [[j for j in chain if j.mimic is None] for chain in chains]
-    actuated = [chain for chain in actuated if chain]
     longest = max(actuated, key=len, default=None)
     many = sum(len(chain) > 2 for chain in actuated) > 1
     longer = sum(len(chain) == len(longest or ()) for chain in actuated) == 1
@@ -107,7 +114,9 @@ def guess_groups(
         is_arm = chain is longest and longer
         name = "arm" if is_arm else f"chain_{k + 1}"
         name = name if is_arm and not many else _name(chain, name)
-        group = _chain(tree, _unique(name, result.groups), chain, base or tree.root, ask)
+        palms = {_palm(tree, joint.parent) for hand in hands for joint in hand}
+        unique = _unique(name, result.groups)
+        group = _chain(tree, unique, chains[k], base or tree.root, palms, ask)
         result.groups.append(group)
         if chain is longest:
             result.main = group
@@ -158,6 +167,12 @@ def _split(
             below = branches.below[chain[-1].name]
         chains.append(chain)
         _split(branches, below, chains, hands)
+
+
+def _palm(tree: KinematicTree, link: str) -> str:
+    """Return the body to which a finger is attached, directly or by parts of fingers."""
+    above = tree.parent_joint.get(link)
+    return link if above is None or not is_finger(link) else _palm(tree, above.parent)
 
 
 def _is_lone_hand(moving: Sequence[Joint]) -> bool:
@@ -212,16 +227,26 @@ def _hand_evidence(hand: Sequence[Joint]) -> tuple[str, Confidence]:
 
 
 def _chain(
-    tree: KinematicTree, name: str, chain: Sequence[Joint], start: str, ask: Ask
+    tree: KinematicTree,
+    name: str,
+    chain: Sequence[Joint],
+    start: str,
+    palms: Collection[str],
+    ask: Ask,
 ) -> GroupGuess:
     base = chain[0].parent
-    question = _tip_question(tree, name, chain[-1].child)
+    question = _tip_question(tree, name, chain[-1].child, palms)
     tip = answered(question, ask)
     if start in tree.frame_names and _moving(tree, start, tip) == _moving(tree, base, tip):
         base = start
-    joints = tuple(joint.name for joint in chain)
-    if _moving(tree, base, tip) != joints:
-        return GroupGuess(name, joints)  # a mimic joint in between
+    joints = tuple(joint.name for joint in chain if joint.mimic is None)
+    try:
+        own = tree.variables(base, tip)
+    except InvalidDescription as error:
+        return GroupGuess(name, joints, reason=f"no base and tip: {error}", confidence="low")
+    if own != joints:
+        why = f"no base and tip: {listed(own)} are between {base} and {tip}"
+        return GroupGuess(name, joints, reason=why, confidence="low")
     if tip != question.guess:
         return GroupGuess(name, joints, base, tip, reason="the tip was chosen")
     return GroupGuess(
@@ -241,8 +266,12 @@ def _moving(tree: KinematicTree, base: str, tip: str) -> tuple[str, ...]:
     return tuple(reversed(joints))
 
 
-def _tip_question(tree: KinematicTree, group: str, link: str) -> Question:
-    """Return the question for the tool frame at the end of a chain, with the most likely answer."""
+def _tip_question(tree: KinematicTree, group: str, link: str, palms: Collection[str]) -> Question:
+    """Return the question for the tool frame at the end of a chain, with the most likely answer.
+
+    Links that carry fingers (``palms``) are as likely as those with the name of a hand; fingers are
+    no answers where there is anything else.
+    """
     found = [link]
     for name in tree.frame_names:
         joint = tree.parent_joint.get(name)
@@ -256,8 +285,14 @@ def _tip_question(tree: KinematicTree, group: str, link: str) -> Question:
             guess, confidence if len(found) > 1 else "high", reason,
         )  # fmt: skip
 
+    likely = [name for name in found if not is_finger(name)] or found
     for rank, pattern in enumerate(_TIPS):
-        fitting = [name for name in found if pattern.search(name)]
+        fitting = [name for name in likely if pattern.search(name)]
+        if rank == _HAND:
+            # The link of a wrist's joint may be named after the gripper that it turns.
+            fitting = [
+                name for name in likely if name in palms or (name in fitting and not _turned(name))
+            ]
         # A frame without a body is preferred to a part with a matching name.
         frames = [name for name in fitting if _is_frame(tree, name)]
         if fitting:
@@ -265,13 +300,20 @@ def _tip_question(tree: KinematicTree, group: str, link: str) -> Question:
             what = "a tool centre point" if rank < _CERTAIN else "the end of a chain"
             text = f"the tip is named like {what}"
             return question((frames or fitting)[-1], "high" if sure else "medium", text)
-    flanges = [name for name in found if _is_frame(tree, name)]
+    flanges = [name for name in likely if _is_frame(tree, name)]
     # A trunk that carries arms has no tool; its frames belong to sensors.
     carries = any(joint.movable and joint.parent in found for joint in tree.joints.values())
     if flanges and not carries:
         alone: Confidence = "medium" if len(flanges) == 1 else "low"
         return question(flanges[-1], alone, "the tip is the last frame without a body")
+    attached = [name for name in likely if name != link]
+    if len(attached) == 1 and not carries:
+        return question(attached[0], "low", "the tip is the only part at the end")
     return question(link, "low", "the tip is the last moving link")
+
+
+def _turned(link: str) -> bool:
+    return not {"yaw", "pitch", "roll"}.isdisjoint(words_of(link))
 
 
 def _is_frame(tree: KinematicTree, name: str) -> bool:
@@ -283,7 +325,7 @@ def _is_frame(tree: KinematicTree, name: str) -> bool:
 
 def _name(joints: Sequence[Joint], default: str) -> str:
     """Return the words common to the names of joints."""
-    words = [_words(joint.name) for joint in joints]
+    words = [words_of(joint.name) for joint in joints]
     shared = [word for word in dict.fromkeys(words[0]) if all(word in other for other in words)]
     kept = [w for w in shared if w not in _NOT_IN_NAMES and (len(w) > 1 or w in _SIDES)]
     if kept in (["l"], ["r"], ["left"], ["right"]):
@@ -292,7 +334,8 @@ def _name(joints: Sequence[Joint], default: str) -> str:
     return "_".join(kept) or default
 
 
-def _words(name: str) -> list[str]:
+def words_of(name: str) -> list[str]:
+    """Return the words of a name in lower case, without numbers."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
     return [word for word in re.split(r"[^a-z]+", spaced.lower()) if word]
 
@@ -317,10 +360,10 @@ def open_and_close(
     ends = [link for link in moved if not any(j.parent == link for j in tree.joints.values())]
     if len(ends) < 2:
         return None
-    widths = []
-    for end in ("lower", "upper"):
+    widths, limits = [], JointLimits.of_tree(tree)
+    for end in (limits.lower, limits.upper):
         q = np.zeros(len(tree.joint_names))
-        q[columns] = [getattr(tree.joints[name], end) for name in group.joints]
+        q[columns] = end[columns]
         if not np.isfinite(q).all():
             return None
         kinematics = Kinematics(tree, generic=True)
@@ -329,8 +372,8 @@ def open_and_close(
         widths.append(float(np.linalg.norm(places - places.mean(axis=0), axis=1).mean()))
     if abs(widths[0] - widths[1]) < 1e-3:
         return None
-    low = {name: tree.joints[name].lower for name in group.joints}
-    high = {name: tree.joints[name].upper for name in group.joints}
+    low = {name: float(limits.lower[k]) for name, k in zip(group.joints, columns, strict=True)}
+    high = {name: float(limits.upper[k]) for name, k in zip(group.joints, columns, strict=True)}
     return (low, high) if widths[0] > widths[1] else (high, low)
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +111,38 @@ def _existing_master(name: str, mimic: Any, by_name: Mapping[str, Any], findings
         mimic.set("joint", alike[0])
         text = f"{name} mimics {alike[0]}: there is no {master}"
         findings.add("changed", "joints", text)
+
+
+def set_limits(root: Any, field: str, values: Mapping[str, float]) -> None:
+    """Set limits of joints: their velocity or effort, by joint."""
+    for joint in root.findall("joint"):
+        if joint.get("name") in values:
+            joint.find("limit").set(field, repr(values[joint.get("name")]))
+
+
+def invert_axes(root: Any, joints: Sequence[str], findings: Notes) -> None:
+    """Invert axes of wheels and steering joints, so that forward and left are positive."""
+    for joint in root.findall("joint"):
+        mimic = joint.find("mimic")
+        if mimic is not None:  # the same motion in the new signs
+            own, leader = joint.get("name") in joints, mimic.get("joint") in joints
+            if own != leader:
+                mimic.set("multiplier", repr(-float(mimic.get("multiplier", "1"))))
+            if own:
+                mimic.set("offset", repr(-float(mimic.get("offset", "0"))))
+        if joint.get("name") not in joints:
+            continue
+        axis = joint.find("axis")
+        numbers = [-float(word) + 0.0 for word in axis.get("xyz").split()]
+        axis.set("xyz", " ".join(f"{number:g}" for number in numbers))
+        limit = joint.find("limit")
+        if limit is not None and "lower" in limit.attrib and "upper" in limit.attrib:
+            lower, upper = float(limit.get("lower")), float(limit.get("upper"))
+            limit.set("lower", repr(-upper))
+            limit.set("upper", repr(-lower))
+    findings.add(
+        "changed",
+        "joints",
+        f"axes inverted, so that forward (or left) is positive: {listed(joints)}. A driver of the "
+        "real robot has to invert its signs, too",
+    )

@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Legs: the chains on which a body stands, and a standing configuration."""
+"""Limbs: the chains on which a body stands, a standing configuration, and pairs of arms."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, KinematicTree
-from motion_nodes.robot_setup.groups import GroupGuess, Groups
+from motion_nodes.robot_setup.branches import is_finger
+from motion_nodes.robot_setup.groups import GroupGuess, Groups, words_of
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.robot_setup.notes import Confidence, Notes, listed
+from motion_nodes.robot_setup.questions import Ask, Question, answered
 from motion_nodes.robot_setup.wheels import in_base, link_poses
 from motion_nodes.scene.robot_spheres import rigid_links
 
@@ -24,6 +29,11 @@ _ABOVE = 0.25
 _BENT = 0.85
 """Length of a standing leg, relative to the stretched leg."""
 _SAMPLES = 4000
+_LEG_WORDS = {"leg", "hip", "knee", "ankle", "thigh", "calf", "shank", "haa", "hfe", "kfe", "femur",
+              "tibia", "shin"}  # fmt: skip
+_FOOT_WORDS = {"foot", "feet", "toe", "toes", "sole", "paw"}
+_LONGEST_LEG, _MANY_LEGS = 7, 4
+"""Max number of joints of a leg, and min number of legs that are known by their number alone."""
 _SOLE = 0.01
 """Max height of points of a sole above its lowest point [m]."""
 _ROUNDS = 3
@@ -32,6 +42,14 @@ _ASIDE, _BENDING = 0.3, 0.02
 """Weights of a lateral foot offset and of joint positions, relative to a forward foot offset."""
 _WITH_ANKLE = 5
 """Min number of joints of a leg with an ankle."""
+_HAND_BODY = re.compile(r"palm|hand(?![a-z])|gripper", re.IGNORECASE)
+_LEAST_OF_AN_ARM = 3
+"""Min number of joints of each arm of a pair."""
+_BELOW = re.compile(
+    r"leg|hip|knee|ankle|foot|thigh|calf|shank|femur|tibia|toe|h[af][ae]|kfe|wheel", re.IGNORECASE
+)
+"""Words in the names of joints of legs."""
+BOTH_ARMS = "both_arms"
 
 
 @dataclass(frozen=True)
@@ -84,6 +102,139 @@ def find_legs(
     counts = [len(leg.group.joints) for leg in legs]
     alike = [leg for leg in legs if len(leg.group.joints) == max(counts, key=counts.count)]
     return tuple(alike) if len(alike) > 1 else ()
+
+
+class Standing(NamedTuple):
+    """Legs, and why they are taken for legs."""
+
+    legs: tuple[Leg, ...]
+    reason: str
+    confidence: Confidence
+
+
+def guess_legs(
+    tree: KinematicTree, geometries: Mapping[str, LinkGeometry], groups: Groups, base: str
+) -> Standing:
+    """Return the legs of a robot whose file does not say whether its base is fixed.
+
+    Those of :func:`find_legs`; else two or more chains with the names of legs; else four or more
+    chains of equal length at one body that is no hand.
+
+    Args:
+        tree: the robot.
+        geometries: geometries of its links.
+        groups: its groups.
+        base: frame in which z is up.
+    """
+    measured = find_legs(tree, geometries, groups, base)
+    if measured:
+        return Standing(measured, "its lowest points are their ends", "high")
+    rigid = rigid_links(tree)
+    with_hands = {rigid[tree.joints[hand.joints[0]].parent] for hand in groups.grippers}
+    chains = [
+        group
+        for group in groups.groups
+        if group.tip is not None
+        and 2 <= len(group.joints) <= _LONGEST_LEG
+        and rigid[tree.joints[group.joints[-1]].child] not in with_hands
+    ]
+    named = [group for group in chains if _is_named_leg(group)]
+    counts = [len(group.joints) for group in named]
+    named = [group for group in named if counts.count(len(group.joints)) > 1]
+    if named:
+        legs = tuple(_leg(tree, geometries, group) for group in named)
+        return Standing(legs, "they have the names of legs", "medium")
+    body = rigid[base]
+    around = [g for g in chains if rigid[tree.joints[g.joints[0]].parent] == body]
+    alike = len(around) == len(chains) and len({len(group.joints) for group in around}) == 1
+    ends = [tree.links[name].name for name in (base, body, *(str(g.tip) for g in around))]
+    hand = any(is_finger(name) or _HAND_BODY.search(name) for name in ends)
+    if alike and len(around) >= _MANY_LEGS and len(around) % 2 == 0 and not hand:
+        legs = tuple(_leg(tree, geometries, group) for group in around)
+        return Standing(legs, f"{len(legs)} chains alike at one body", "low")
+    return Standing((), "", "high")
+
+
+def _is_named_leg(group: GroupGuess) -> bool:
+    """Return whether a joint is named like one of a leg, or the tip like a foot."""
+    joints = {word for name in group.joints for word in words_of(name)}
+    ends = {word for word in words_of(str(group.tip))}
+    legs = joints & _LEG_WORDS or any(word[1:] == "leg" for word in joints)
+    return bool(legs or ends & (_FOOT_WORDS | _LEG_WORDS)) and "wheel" not in joints
+
+
+def _leg(tree: KinematicTree, geometries: Mapping[str, LinkGeometry], group: GroupGuess) -> Leg:
+    """Return a chain as a leg, with the farthest point of its last body as foot."""
+    link = tree.joints[group.joints[-1]].child
+    rigid = rigid_links(tree)
+    X = link_poses(tree, link)
+    ends = [in_base(X[n], g) for n, g in geometries.items() if rigid[n] == rigid[link]]
+    points = np.concatenate([X[str(group.tip)][None, :3, 3], *ends])
+    return Leg(group, link, points[int(np.argmax(np.linalg.norm(points, axis=1)))])
+
+
+@dataclass(frozen=True)
+class GivenBase:
+    """What is known of a robot's base before its legs are looked for."""
+
+    kind: str
+    """``arm`` without wheels, else the kind of wheeled base."""
+    floating: bool
+    """Whether the file states that it moves freely."""
+    stated: bool
+    """Whether the file states that it moves freely or is fixed."""
+    has_wheels: bool
+    """Whether there are wheels, of any base."""
+
+
+def guess_kind(
+    tree: KinematicTree,
+    geometries: Mapping[str, LinkGeometry],
+    groups: Groups,
+    base: str,
+    given: GivenBase,
+    findings: Notes,
+    ask: Ask,
+) -> tuple[str, tuple[Leg, ...]]:
+    """Return the kind of robot and its legs; the kind is noted with its evidence.
+
+    Args:
+        tree: the robot.
+        geometries: geometries of its links.
+        groups: its groups.
+        base: frame in which z is up.
+        given: what is known of its base.
+        findings: notes are added.
+        ask: answers whether a robot with chains like legs stands on them.
+    """
+    kind = given.kind
+    confidence: Confidence = "high"
+    if given.stated or kind != "arm":
+        found = Standing(find_legs(tree, geometries, groups, base), "", "high")
+    else:
+        found = guess_legs(tree, geometries, groups, base)
+    legs, names = found.legs, listed(leg.group.name for leg in found.legs)
+    if kind != "arm":
+        reason = "from its wheels"
+    elif given.floating:
+        kind, reason = "floating", "the file has a floating base"
+    elif legs:
+        question = Question(
+            "kind", f"Does the robot stand on {names}, or is its base fixed?", ("floating", "arm"),
+            "floating", found.confidence, found.reason,
+        )  # fmt: skip
+        kind, confidence = answered(question, ask), found.confidence
+        legs = legs if kind == "floating" else ()
+        reason = f"it stands on {names}" + (f"; {found.reason}" if found.reason else "")
+        reason = reason if legs else "its base is fixed, as chosen"
+    elif given.stated:
+        reason = "the file has a fixed base"
+    else:
+        reason, confidence = "neither wheels nor legs were found; its base is fixed", "medium"
+        if given.has_wheels:
+            reason, confidence = "its wheels form no known base", "low"
+    findings.add("guessed", "kind", f"{kind}: {reason}", confidence)
+    return kind, legs
 
 
 def standing(robot: Robot, legs: Sequence[Leg], home: Array, seed: int) -> Array:
@@ -179,3 +330,64 @@ class _Stance:
         if self._has_ankle:
             terms.append((R - self._flat).reshape(len(Q), 9))
         return np.concatenate(terms, axis=1)
+
+
+def add_both_arms(
+    tree: KinematicTree, groups: Groups, legs: Collection[str], findings: Notes
+) -> None:
+    """Add the group of both arms, if there are exactly two chains alike that are no legs.
+
+    Chains are alike if the names of their joints differ by left and right, or by one number.
+
+    Args:
+        tree: the robot.
+        groups: its groups, to which the group is added.
+        legs: names of the groups that are legs.
+        findings: a note is added.
+    """
+    arms = [
+        group
+        for group in groups.groups
+        if group.tip is not None
+        and group.name not in legs
+        and len(group.joints) >= _LEAST_OF_AN_ARM
+        and not any(_BELOW.search(name) for name in group.joints)
+    ]
+    pairs = [
+        (one, other)
+        for k, one in enumerate(arms)
+        for other in arms[k + 1 :]
+        if are_sides(one.joints, other.joints)
+    ]
+    if len(pairs) != 1:
+        return
+    together = {name for group in pairs[0] for name in group.joints}
+    joints = tuple(name for name in tree.joint_names if name in together)
+    taken = {word for group in groups.groups for word in (group.name, *group.aliases)}
+    if BOTH_ARMS in taken or any(set(group.joints) == together for group in groups.groups):
+        return
+    groups.groups.append(GroupGuess(BOTH_ARMS, joints))
+    names = " and ".join(group.name for group in pairs[0])
+    findings.add("guessed", f"groups.{BOTH_ARMS}", f"{names}: named alike", "high")
+
+
+def are_sides(joints: Sequence[str], others: Sequence[str]) -> bool:
+    """Return whether the names of joints differ from others by left and right, or one number."""
+    if len(joints) != len(others):
+        return False
+    differences = {_difference(a.lower(), b.lower()) for a, b in zip(joints, others, strict=True)}
+    if len(differences) != 1:
+        return False
+    one, other = differences.pop()
+    sides = {one, other} in ({"l", "r"}, {"lef", "righ"}, {"left", "right"})
+    return sides or (one.isdecimal() and other.isdecimal())
+
+
+def _difference(one: str, other: str) -> tuple[str, str]:
+    """Return what remains of two names without their common beginning and end."""
+    shortest = min(len(one), len(other))
+    start = next((k for k in range(shortest) if one[k] != other[k]), shortest)
+    one, other = one[start:], other[start:]
+    shortest = min(len(one), len(other))
+    end = next((k for k in range(shortest) if one[-1 - k] != other[-1 - k]), shortest)
+    return one[: len(one) - end], other[: len(other) - end]

@@ -20,6 +20,8 @@ _EFFORT = {"revolute": 50.0, "continuous": 50.0, "prismatic": 100.0}
 _MOVABLE = 0.5
 """Max friction, as a fraction of the effort limit."""
 _EQUAL = 1e-3
+_LEFT = 0.1
+"""Min share of a joint's range in which a mimic joint with other limits can follow it."""
 """Tolerance for the comparison of position limits [rad or m]."""
 
 
@@ -59,7 +61,10 @@ def repair_limits(joints: Iterable[Any], file: Path, findings: Notes) -> dict[st
 
 
 def _mimic_range(joint: Any, by_name: dict[str, Any], file: Path, findings: Notes) -> None:
-    """Extend the range of a mimic joint that would block the mimicked joint."""
+    """Extend the range of a mimic joint that would block the mimicked joint.
+
+    A range that leaves it some motion restricts it instead: a stated limit is not exceeded.
+    """
     mimic = joint.find("mimic")
     master = by_name.get(mimic.get("joint")) if mimic is not None else None
     if master is None or "continuous" in (joint.get("type"), master.get("type")):
@@ -71,7 +76,16 @@ def _mimic_range(joint: Any, by_name: dict[str, Any], file: Path, findings: Note
         for key in ("lower", "upper")
     ]
     lower, upper = (number_in(limit, key, 0.0, file) for key in ("lower", "upper"))
-    if min(ends) < lower - _EQUAL or max(ends) > upper + _EQUAL:
+    if not (min(ends) < lower - _EQUAL or max(ends) > upper + _EQUAL) or multiplier == 0.0:
+        return
+    common = min(upper, max(ends)) - max(lower, min(ends))
+    if common >= _LEFT * (max(ends) - min(ends)):
+        text = (
+            f"{master.get('name')} moves as far as {joint.get('name')} can follow, "
+            f"{lower:g} to {upper:g} instead of {min(ends):.4g} to {max(ends):.4g}"
+        )
+        findings.add("changed", "limits.position", text)
+    else:
         limit.set("lower", repr(min(lower, *ends)))
         limit.set("upper", repr(max(upper, *ends)))
         text = (

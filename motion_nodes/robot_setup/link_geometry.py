@@ -164,7 +164,10 @@ class LinkGeometry:
     @functools.cached_property
     def _weights(self) -> Array:
         """1 for an element inside, 1/2 for one at the surface, shape (v,)."""
-        return frozen(np.where(self.depth(self.elements) < 0.5 * self.spacing, 0.5, 1.0))
+        # Only the neighbourhood of each element is searched: most are deep inside.
+        near = 0.5 * self.spacing
+        distance = self._samples_tree.query(self.elements, distance_upper_bound=near)[0]
+        return frozen(np.where(np.isfinite(distance), 0.5, 1.0))
 
     def depth(self, points: Array) -> Array:
         """Return the depth of points inside the surface, negative outside [m], shape (m,).

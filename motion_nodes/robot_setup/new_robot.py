@@ -35,7 +35,8 @@ from motion_nodes.robot_setup.geometry_fit import (
     link_geometries,
 )
 from motion_nodes.robot_setup.groups import Groups, guess_groups
-from motion_nodes.robot_setup.legs import find_legs, standing
+from motion_nodes.robot_setup.joint_repair import invert_axes, set_limits
+from motion_nodes.robot_setup.legs import GivenBase, add_both_arms, guess_kind, standing
 from motion_nodes.robot_setup.limit_repair import repair_friction
 from motion_nodes.robot_setup.mecanum_signs import mecanum_evidence
 from motion_nodes.robot_setup.mesh_copies import sort_out
@@ -200,31 +201,32 @@ class _Making:
         signs = mecanum_evidence(root, self._tree, wheels, self._search.find, file.name)
         base = guess_base(wheels, self._tree, findings, frame, self._unstated, self._ask, signs)
         if base.turned:
-            _turn_round(root, base.turned, findings)
+            invert_axes(root, base.turned, findings)
         if base.wheel_velocity is not None:
-            _set_limits(root, "velocity", dict.fromkeys(base.driven, base.wheel_velocity))
+            set_limits(root, "velocity", dict.fromkeys(base.driven, base.wheel_velocity))
             for joint in root.findall("joint"):
                 if joint.get("name") in self._weak.intersection(base.driven):
                     repair_friction(joint, file, findings, at_speed=True)
         moved = moved_masses(self._tree, self._geometries, findings, rng)
         weak = self._weak - set(base.driven)
         efforts = sufficient_efforts(self._tree, self._geometries, moved.load, weak, findings)
-        _set_limits(root, "effort", efforts)
+        set_limits(root, "effort", efforts)
         if base.turned or base.wheel_velocity is not None or efforts:
             self._tree = _tree(root, file)
         tree = self._tree
         if mjcf is not None:
             base.passive += tuple(n for n in mjcf.passive if n not in base.passive)
-        if self._floating and base.kind == "arm":
-            base.kind = "floating"
         self._base, self._rng = base, rng
         self._left_out = {*base.driven, *base.steering, *base.passive}
         self._groups = guess_groups(tree, self._left_out, findings, frame, self._ask)
-        self._legs = find_legs(tree, self._geometries, self._groups, frame)
-        if self._legs and base.kind == "arm":
-            base.kind = "floating"
-            names = listed(leg.group.name for leg in self._legs)
-            findings.add("guessed", "kind", f"floating: it stands on {names}")
+        # An MJCF, and a link "world", state whether the base is fixed.
+        stated_base = self._floating or mjcf is not None or tree.root == "world"
+        guess = GivenBase(base.kind, self._floating, stated_base, has_wheels=bool(wheels))
+        base.kind, self._legs = guess_kind(
+            tree, self._geometries, self._groups, frame, guess, findings, self._ask
+        )
+        legs = [leg.group.name for leg in self._legs]
+        add_both_arms(tree, self._groups, legs, findings)
         self._spheres, self._coverage = fit_spheres(self._geometries, accuracy, self._report)
         self._report("working out drives")
         limits = motion_limits(tree, findings)
@@ -355,34 +357,6 @@ class _Making:
 
 def _tree(root: Any, file: Path) -> KinematicTree:
     return read_urdf(etree.tostring(root, encoding="unicode"), str(file))
-
-
-def _set_limits(root: Any, field: str, values: Mapping[str, float]) -> None:
-    """Set limits of joints: their velocity or effort, by joint."""
-    for joint in root.findall("joint"):
-        if joint.get("name") in values:
-            joint.find("limit").set(field, repr(values[joint.get("name")]))
-
-
-def _turn_round(root: Any, joints: Sequence[str], findings: Notes) -> None:
-    """Invert axes of wheels, so that a positive velocity drives forward."""
-    for joint in root.findall("joint"):
-        if joint.get("name") not in joints:
-            continue
-        axis = joint.find("axis")
-        numbers = [-float(word) + 0.0 for word in axis.get("xyz").split()]
-        axis.set("xyz", " ".join(f"{number:g}" for number in numbers))
-        limit = joint.find("limit")
-        if limit is not None and "lower" in limit.attrib and "upper" in limit.attrib:
-            lower, upper = float(limit.get("lower")), float(limit.get("upper"))
-            limit.set("lower", repr(-upper))
-            limit.set("upper", repr(-lower))
-    findings.add(
-        "changed",
-        "joints",
-        f"axes inverted, so that forward (or left) is positive: {listed(joints)}. A driver of the "
-        "real robot has to invert its signs, too",
-    )
 
 
 def _assembled(

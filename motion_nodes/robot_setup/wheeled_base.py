@@ -156,13 +156,14 @@ def _carriers(tree: KinematicTree, passive: Sequence[str]) -> tuple[str, ...]:
 
 
 def _suspension(tree: KinematicTree, wheels: Sequence[Wheel]) -> tuple[str, ...]:
-    """Return the joints that carry only wheels, two or more: rockers and bogies."""
+    """Return the joints that carry only wheels: rockers and bogies of two or more, and springs."""
     rolling = {wheel.joint for wheel in wheels} | set(_rollers(wheels))
     found: list[str] = []
     for name in reversed(tree.joint_names):
         below = [j for j in tree.joint_names if j != name and _is_below(tree, j, name)]
         carried = sum(wheel.joint in below for wheel in wheels)
-        if carried >= 2 and all(j in rolling or j in found for j in below):
+        least = 1 if tree.joints[name].kind is JointKind.PRISMATIC else 2
+        if carried >= least and all(j in rolling or j in found for j in below):
             found.append(name)
     return tuple(reversed(found))
 
@@ -219,7 +220,7 @@ def _ackermann(
     guess.steering = tuple(wheel.swivel.name for wheel in front if wheel.swivel)
     guess.passive += tuple(wheel.joint for wheel in front)
     guess.turned = _turned([*rolling, *steered]) + tuple(
-        wheel.swivel.name for wheel in front if wheel.swivel and wheel.swivel.axis[2] < 0.0
+        wheel.swivel.name for wheel in front if wheel.swivel and wheel.swivels_down
     )
     names, other = ("front", "rear") if wheelbase > 0.0 else ("rear", "front")
     radii = {names: front[0].radius, other: rear[0].radius}

@@ -40,6 +40,8 @@ class Wheel:
     """Axis of the joint in the base frame, shape (3,)."""
     swivel: Joint | None
     """Vertical joint that carries the wheel, if there is one."""
+    swivels_down: bool = False
+    """Whether the axis of this joint points down in the base frame: positive angles turn right."""
     rollers: tuple[str, ...] = ()
     """Joints of rollers on its rim, if in the URDF."""
     roller_angle_deg: float | None = None
@@ -85,12 +87,14 @@ def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple
         along = _along_rim(points - X[:3, 3], axis, radius)
         centre = X[:3, 3] + 0.5 * (along.min() + along.max()) * axis
         above = tree.parent_joint.get(rigid[joint.parent])
-        upright = above is not None and abs((poses[above.child][:3, :3] @ above.axis)[2]) > 0.95
-        swivel = above if upright else None
+        upwards = (poses[above.child][:3, :3] @ above.axis)[2] if above is not None else 0.0
+        sprung = above is not None and above.kind is JointKind.PRISMATIC
+        swivel = above if abs(upwards) > 0.95 and not sprung else None
         names = tuple(roller.name for roller in rim)
         stated = joint.rollers.angle_deg if joint.rollers else None
         angle = roller_angle_deg(rim, axis, centre, poses, geometries) if rim else stated
-        found.append(Wheel(joint.name, radius, centre, axis, swivel, names, angle))
+        down = swivel is not None and upwards < 0.0
+        found.append(Wheel(joint.name, radius, centre, axis, swivel, down, names, angle))
     return tuple(found)
 
 

@@ -45,6 +45,10 @@ class EndpointNode(LifecycleNode):
         self._polled: list[PolledSubscription[Any]] = []
         self._entities: list[tuple[Callable[[Any], Any], Any]] = []
         self._node_logger: NodeLogger | None = None
+        self.goal_servers: list[Any] = []
+        """Servers of the node's actions."""
+        self.loop_servers: list[Any] = []
+        """Those whose goals the loop executes; polled after each of its cycles."""
         super().__init__(name, cli_args=ros_args, use_global_arguments=ros_args is None)
         self.warn = Warnings(self)
         """Throttled warnings."""
@@ -272,6 +276,21 @@ class EndpointNode(LifecycleNode):
         return bool(super().destroy_subscription(subscription))
 
     # ---- for the lifecycle
+
+    def poll_goals(self) -> None:
+        """Wake the executor if the loop has ended goals."""
+        for server in list(self.loop_servers):
+            server.poll()
+
+    def answer_goals(self) -> None:
+        """Send the results of goals that the loop has ended; in the executor."""
+        for server in list(self.loop_servers):
+            server.finish()
+
+    def abort_goals(self, text: str) -> None:
+        """Abort the goals of all actions that have no result yet; in the executor."""
+        for server in self.goal_servers:
+            server.abort_all(text)
 
     def forget_messages(self) -> None:
         """Drop the pending messages of polled subscriptions."""

@@ -3,6 +3,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from motion_nodes.model.base_description import controller_name
+
+if TYPE_CHECKING:
+    from motion_nodes.model.robot import Robot
+
 JOINT_CONTROLLER = "joint_trajectory_controller"
 """Controller of joints: trajectories, streams, commands."""
 
@@ -17,7 +24,22 @@ BASE_CONTROLLERS = {
     "holonomic": "mecanum_drive_controller",
     "ackermann": "ackermann_steering_controller",
 }
-"""Controller of wheeled bases, by kind of robot."""
+"""Controller of wheeled bases, by kind of robot, unless its description names another one."""
+
+
+BASE_CONTROLLER_DOC = "Name of the controller of the base; empty: that of the robot's description."
+"""Description of the parameter ``base_controller``."""
+
+
+def base_controller(robot: Robot) -> str:
+    """Return the name of the controller of a robot's base.
+
+    Args:
+        robot: a robot with a wheeled base.
+    """
+    assert robot.base is not None
+    return controller_name(robot.kind, robot.base)
+
 
 BASE_NAVIGATOR = "base_navigator"
 """Drives a wheeled base to poses and along paths."""
@@ -51,7 +73,11 @@ CONTROLLER_TYPES = {
     IMPEDANCE_CONTROLLER: "cartesian_impedance_controller/CartesianImpedanceController",
     "diff_drive_controller": "diff_drive_controller/DiffDriveController",
     "mecanum_drive_controller": "mecanum_drive_controller/MecanumDriveController",
+    "omni_wheel_drive_controller": "omni_wheel_drive_controller/OmniWheelDriveController",
     "ackermann_steering_controller": "ackermann_steering_controller/AckermannSteeringController",
+    "bicycle_steering_controller": "bicycle_steering_controller/BicycleSteeringController",
+    "tricycle_steering_controller": "tricycle_steering_controller/TricycleSteeringController",
+    "tricycle_controller": "tricycle_controller/TricycleController",
 }
 """Type of ros2_controllers that each controller replaces."""
 

@@ -20,7 +20,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
@@ -72,8 +72,6 @@ class MotionNode(NodeHooks[P], StoppableNode):
         """Why the last transition failed, as text; None if it succeeded."""
         self.on_crash: Callable[[], None] | None = None
         """Called when the process must exit: out of memory, or SystemExit in the loop."""
-        self.goal_servers: list[Any] = []
-        """Servers of the node's actions."""
         self._parameters_set: ParameterSet[P] | None = None
         self._loop: RateLoop | None = None
         self.step = Step(0.0, 0.0, None)
@@ -137,8 +135,8 @@ class MotionNode(NodeHooks[P], StoppableNode):
     def input_ns(self) -> int:
         """Return the time at which the inputs of this cycle are evaluated [ns].
 
-        It is the first deadline of the cycle, or now if none is due, but not after the next one;
-        so a command is never newer than the reference computed from it.
+        The first deadline of the cycle, or now if none is due, but not after the next one; so a
+        command is never newer than the reference computed from it.
         """
         if self.step.stamps:
             return self.step.stamps[0]
@@ -227,6 +225,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
     def halt_and_answer(self) -> None:
         """Halt the robot and answer pending requests and goals; in the executor."""
         self._deactivate()
+        self.answer_goals()
         self.answer_waiting()
 
     def destroy_node(self) -> None:
@@ -239,11 +238,6 @@ class MotionNode(NodeHooks[P], StoppableNode):
         self._leave_graph()
 
     # ---- called by FaultRecovery
-
-    def abort_goals(self, text: str) -> None:
-        """Abort the goals of all actions that have no result yet; in the executor."""
-        for server in self.goal_servers:
-            server.abort_all(text)
 
     def changed_parameters(self) -> list[Parameter]:
         """Return the current values of the parameters that clients can set."""
@@ -276,7 +270,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
         return TransitionCallbackReturn.FAILURE
 
     def _leave_graph(self) -> None:
-        if self._instance is not None:
+        if self._instance:
             self._instance.release()
         super().destroy_node()
         # The state machine references the node and would keep it in the graph until collected.
@@ -333,6 +327,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
                 loop.at_end(self.halt)
             self._jobs.run()
             self.halt()
+            self.poll_goals()
 
     def _release(self) -> None:
         self.release()
@@ -361,6 +356,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
             self.warn("time", f"ROS time jumped from {before:.3f} s to {after:.3f} s; restarting")
             self.time_jumped(before, after)
         self.tick(step.dt)
+        self.poll_goals()
 
     def _crashed(self, error: BaseException) -> None:
         """Halt after an exception in a cycle; in the loop's thread. Recovery restarts the node."""

@@ -4,12 +4,16 @@
 Each field made by :func:`param` is a ROS parameter. A batch set by a client is validated as a
 whole, and the dataclass is replaced only after rclpy has accepted it: a rejected batch changes
 nothing, and readers never see a partial update.
+
+A dataclass may have ``WITHOUT_EFFECT``: names of parameters of other systems that are accepted,
+with ``*`` for any text, and the reason why they have no effect here.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatch
 from typing import Any, Generic, TypeVar
 
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
@@ -126,6 +130,10 @@ class ParameterSet(Generic[P]):
             value = _from_ros(entry.kind, self._node.get_parameter(entry.name).value)
         except ParameterUninitializedException:
             value = ()
+            if default == ():
+                # Clients that ask for it among others would get none of them.
+                empty = Parameter(entry.name, ROS_TYPES[entry.kind], [])
+                self._node._parameters[entry.name] = empty
         problem = entry.rules.problem(entry.name, value)
         if problem:
             raise InvalidConfig(f"{where} {problem}", field=entry.name)
@@ -177,13 +185,29 @@ class ParameterSet(Generic[P]):
 
     def _warn_unknown(self) -> None:
         known = set(self._node._parameters)
+        unused: dict[str, str] = getattr(self._type, "WITHOUT_EFFECT", {})
         for name in sorted(set(self._node._parameter_overrides) - known):
             if name.startswith("qos_overrides."):
+                continue
+            why = next((text for like, text in unused.items() if fnmatch(name, like)), "")
+            if why:
+                self._node.get_logger().warning(f"parameter '{name}' has no effect: {why}")
                 continue
             self._node.get_logger().warning(
                 f"parameter '{name}' is unknown to this node and has no effect."
                 f"{did_you_mean(name, sorted(self._declared))}"
             )
+
+
+def given_early(node: Node, name: str) -> Any:
+    """Return the value that was given for a parameter before it is declared; None for none."""
+    if node.has_parameter(name):
+        try:
+            return node.get_parameter(name).value
+        except ParameterUninitializedException:
+            return None
+    given = node._parameter_overrides.get(name)
+    return None if given is None else given.value
 
 
 def declare_early(

@@ -26,6 +26,9 @@ READY, WAITING, ASLEEP, FAILED = "ready", "waiting", "asleep", "failed"
 """State of a node: ready; active but waiting for an input; not active, without autostart; start
 failed."""
 
+NEVER = "never: "
+"""Beginning of the value ``ready`` on ``/diagnostics`` of a node whose robot was left out."""
+
 FAULT = "fault"
 """Halted by an exception; restarted, or left inactive with the reason in the text."""
 

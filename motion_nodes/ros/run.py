@@ -86,16 +86,30 @@ def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | N
     except USER_ERRORS as error:
         text = explained(re.sub(r",? at /\S+:\d+", "", " ".join(str(error).split())))
         print(f"cannot start: {text}", file=sys.stderr, flush=True)
-        report_state(FAILED, text=text)
+        report_state(FAILED, _full_name(make, len(nodes)), text)
         _fail(failed)
     except Exception as error:
         traceback.print_exc()
-        report_state(FAILED, text=f"{type(error).__name__}: {error}")
+        report_state(FAILED, _full_name(make, len(nodes)), f"{type(error).__name__}: {error}")
         _fail(failed)
     executor = GuardedExecutor() if rclpy.ok() else None
     if executor is not None:
         _serve_until_stopped(executor, nodes, failed)
     return 1 if failed.is_set() else 0
+
+
+def _full_name(make: Sequence[Callable[[], Any]], number: int) -> str:
+    """Return the full name in the ROS arguments of the factory of a node; empty if unknown."""
+    if not number < len(make):
+        return ""
+    arguments = getattr(make[number], "keywords", {}).get("ros_args") or ()
+    found = {}
+    for word in arguments:
+        key, sign, value = word.partition(":=")
+        if sign and key in ("__node", "__ns"):
+            found[key] = value
+    name = found.get("__node")
+    return f"{found.get('__ns', '').rstrip('/')}/{name}" if name else ""
 
 
 def _serve_until_stopped(

@@ -29,9 +29,9 @@ def frame_prefix(node: Node, desired: str) -> str:
 
     Args:
         node: the node.
-        desired: the parameter; ``~`` stands for the node's namespace.
+        desired: the parameter; each ``~`` in it stands for the node's namespace.
     """
-    return node.get_namespace() if desired == "~" else desired
+    return desired.replace("~", node.get_namespace()).replace("//", "/")
 
 
 def transform_pose(stamped: Any) -> Array:

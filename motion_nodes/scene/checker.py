@@ -59,6 +59,8 @@ class CollisionChecker:
     """
     clearance: float
     """Min allowed distance of robot and attached bodies from the world [m], not from each other."""
+    sphere_margin: float
+    """Additional clearance of the spheres [m]; see :meth:`set_sphere_margin`."""
 
     def __init__(
         self,
@@ -102,14 +104,12 @@ class CollisionChecker:
         self._links = link_bodies(robot)
         self._X_WB = frozen(np.eye(4))
         self.resolution = checked_steps(robot, self._links, self.joint_names, resolution)
-        self.scene = Scene()
-        self.clearance = 0.0
+        self.scene, self.clearance, self.sphere_margin = Scene(), 0.0, 0.0
         self._bodies = self._links
         self._numpy: GenericChecks | None = None
         self._compiled = CompiledChecks(robot, self.joint_names)
         self._table: CollisionTable | None = None
         self._exact: list[ExactChecks] = []  # shared by snapshots until they change
-        self._margin = 0.0
         if X_WB is not None:
             self.set_base_pose(X_WB)
         self.set_clearance(clearance)
@@ -176,7 +176,7 @@ class CollisionChecker:
         Raises:
             InvalidConfig: it is negative or not finite.
         """
-        self._margin = configurations.checked_distance(margin, "margin")
+        self.sphere_margin = configurations.checked_distance(margin, "margin")
         self._table = None
 
     def set_resolution(self, resolution: float | ArrayLike | None) -> None:
@@ -378,7 +378,7 @@ class CollisionChecker:
                 self._pairs_to_check,
                 self._positions,
                 self.clearance,
-                self._margin,
+                self.sphere_margin,
                 self.resolution,
                 self.scene,
                 self._X_WB,

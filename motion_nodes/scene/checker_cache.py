@@ -14,6 +14,9 @@ from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.moved_links import scene_for
 from motion_nodes.scene.scene import Scene
 
+MAX_GROUPS = 32
+"""Max number of groups whose checkers are kept: any list of joints is a group."""
+
 
 class CheckerCache:
     """Provides checkers to several threads; only changed tables are computed again."""
@@ -45,6 +48,8 @@ class CheckerCache:
             checker = self._checkers.get(group.name)
             if checker is None:
                 checker = CollisionChecker(self._robot, group.joints)
+                if len(self._checkers) >= MAX_GROUPS:
+                    self._checkers.pop(next(iter(self._checkers)))
                 self._checkers[group.name] = checker
             # Setting anything recomputes its tables, which may take longer than a plan.
             if checker.clearance != clearance:

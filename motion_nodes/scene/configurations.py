@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.model.mimic_joints import leader_values
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 
@@ -40,16 +41,18 @@ def changed_positions(robot: Robot, before: Array, given: Mapping[str, float] | 
     Args:
         robot: the robot.
         before: previous positions [rad or m], in the order of its joints.
-        given: new positions [rad or m], by joint or in the order of the robot's joints.
+        given: new positions [rad or m], by joint or in the order of the robot's joints. Mimic
+            joints must agree with their leaders, or determine those that are not given.
 
     Raises:
         UnknownJoint: unknown joint.
-        InvalidCommand: a value that is not finite, or wrong length.
+        InvalidCommand: a value that is not finite, a mimic joint that disagrees with its leader, or
+            wrong length.
     """
     values = before.copy()
     if isinstance(given, Mapping):
-        names = list(given)
-        values[robot.indices(names)] = [float(given[name]) for name in names]
+        leaders = leader_values(robot.tree, {name: float(given[name]) for name in given})
+        values[robot.indices(list(leaders))] = list(leaders.values())
     else:
         values = np.array(given, dtype=np.float64)
         if values.shape != before.shape:

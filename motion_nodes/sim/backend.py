@@ -34,9 +34,8 @@ class UnknownRobot(MotionError, LookupError):
     def __init__(self, given: str, allowed: Iterable[str]) -> None:
         """Create the error of a name ``given``; ``allowed`` are those of the cell's robots."""
         self.given, self.allowed = given, tuple(allowed)
-        super().__init__(
-            f"the simulated cell has no robot '{given}'.{did_you_mean(given, self.allowed)}"
-        )
+        hint = did_you_mean(given, allowed)
+        super().__init__(f"the simulated cell has no robot '{given}'.{hint}")
 
 
 class SimulationDiverged(MotionError, RuntimeError):
@@ -52,13 +51,14 @@ class MeasuredJoints(NamedTuple):
     """Velocities [rad/s or m/s], shape (n,)."""
     effort: Array
     """Saturated efforts of the drives [N m or N], shape (n,)."""
+    followers: Array
+    """Positions and velocities of the mimic joints, by :func:`.follower_names`, shape (2, m)."""
 
 
 class _CheckedSample(NamedTuple):
-    """A validated sample of a stream."""
+    """A validated sample of a stream, from its targets."""
 
     targets: JointTargets
-    """The original sample."""
     sample: StreamSample
     joints: NDArray[np.bool_]
     """The joints that it commands, shape (n,)."""

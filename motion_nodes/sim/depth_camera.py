@@ -25,6 +25,7 @@ from motion_nodes.sim.mujoco_world import MujocoWorld
 
 R_BODY_OPTICAL = np.array([(0.0, 0.0, 1.0), (-1.0, 0.0, 0.0), (0.0, -1.0, 0.0)])
 """Axes of the optical frame (z forward) in the body of a camera (x forward), REP-103."""
+_BACKGROUND = np.array([190, 210, 235], np.uint8)
 _WORD = re.compile(r"(?:(?P<space>[\w/]+)/)?(?P<name>\w+):=(?P<link>[^@/]+)@(?P<at>.+)")
 
 
@@ -147,8 +148,15 @@ class SimulatedCamera:
         self._rays: DepthProjection | None = None
         self._rng = np.random.default_rng(0)
 
-    def render(self, seen: Snapshot, settings: CameraSettings) -> NDArray[np.float32]:
-        """Return the depth image of a snapshot [m], shape (h, w); inf where nothing is in range."""
+    def render(
+        self, seen: Snapshot, settings: CameraSettings
+    ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+        """Return the images of a snapshot.
+
+        Returns:
+            depth: [m], shape (h, w); inf where nothing is in range.
+            color: of the same pixels, red, green, blue, without light, shape (h, w, 3).
+        """
         if self._data is None or self._data[0] is not seen.model:
             self._data = (seen.model, mujoco.MjData(seen.model))
         model, data = self._data
@@ -173,4 +181,14 @@ class SimulatedCamera:
         depth[depth > settings.max_range] = np.inf
         hit = np.flatnonzero(np.isfinite(depth))
         depth[hit] += settings.noise * depth[hit] ** 2 * self._rng.normal(size=len(hit))
-        return depth.reshape(settings.height, settings.width).astype(np.float32)
+        image = np.where((geoms < 0)[:, None], _BACKGROUND, _colors(model)[geoms])
+        size = (settings.height, settings.width)
+        return depth.reshape(size).astype(np.float32), image.reshape(*size, 3)
+
+
+def _colors(model: mujoco.MjModel) -> NDArray[np.uint8]:
+    """Return the color of each geom, shape (n, 3)."""
+    rgba = np.where(
+        (model.geom_matid < 0)[:, None], model.geom_rgba, model.mat_rgba[model.geom_matid]
+    ) if model.nmat else model.geom_rgba  # fmt: skip
+    return np.asarray(np.round(255.0 * rgba[:, :3]), np.uint8)

@@ -15,6 +15,7 @@ import numpy as np
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array, Box, Cylinder, Mesh, Sphere, frozen
+from motion_nodes.perception.colors import color_in
 from motion_nodes.scene.mesh_cache import shared_mesh
 from motion_nodes.scene.mesh_distance import surface_of
 from motion_nodes.scene.mesh_file import read_mesh
@@ -111,7 +112,8 @@ def parse_free_body(word: str) -> FreeBody:
     Shapes are ``box`` (length, width, height), ``sphere`` (radius) and ``cylinder`` (radius,
     height), in m, kg and rad, for example ``cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025``; ``drawer``
     (depth, width, height), placed by the centre of its handle, x towards the cabinet; and ``mesh``
-    (file and optional scale), for example ``cup:=mesh:cup.stl,0.001:0.2@0.5,0,0``.
+    (file and optional scale), for example ``cup:=mesh:cup.stl,0.001:0.2@0.5,0,0``. A name that
+    contains a color, such as ``red_cube``, colors the object.
 
     Raises:
         InvalidConfig: names the invalid part.
@@ -143,7 +145,9 @@ def parse_free_body(word: str) -> FreeBody:
     if found["shape"] == "drawer":
         return FreeBody(name, HANDLE, mass, X, drawer=(size[0], size[1], size[2]))
     geometry = Box((size[0], size[1], size[2])) if kind is Box else kind(*size)
-    return FreeBody(name, geometry, mass, X)
+    color = color_in(name)
+    rgba = _RGBA if color is None else (*color.tolist(), 1.0)
+    return FreeBody(name, geometry, mass, X, rgba=rgba)
 
 
 def add_free_bodies(spec: mujoco.MjSpec, bodies: Iterable[FreeBody]) -> None:

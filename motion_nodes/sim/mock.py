@@ -15,6 +15,7 @@ import numpy as np
 from motion_nodes.bases.from_robot import base_of, root_height
 from motion_nodes.bases.odometry import Odometry
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.mimic_joints import Followers
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.sim.backend import MeasuredJoints, RobotBackend
 from motion_nodes.sim.drive_targets import DriveMode, DriveTargets
@@ -67,7 +68,8 @@ class MockWorld(RobotBackend):
     def state(self, name: str) -> MeasuredJoints:
         """Return positions, velocities and efforts of all joints of a robot."""
         robot = self._robot(name)
-        return MeasuredJoints(frozen(robot.q), frozen(robot.v), frozen(robot.effort))
+        channels = (robot.q, robot.v, robot.effort, robot.followers())
+        return MeasuredJoints(*map(frozen, channels))
 
     def base_pose(self, name: str) -> Array:
         """Return the ground-truth ``X_WB`` of a robot's base frame, shape (4, 4), read-only."""
@@ -100,6 +102,7 @@ class _MockRobot:
         """Start in the home state."""
         self._targets = targets
         self._table = targets.table
+        self._followers = Followers(placement.robot.tree)
         spec = placement.robot.base
         self._base = base_of(placement.robot) if spec is not None else None
         self._wheels = [
@@ -122,6 +125,10 @@ class _MockRobot:
         self.v: Array = np.zeros_like(self.q)
         self.effort: Array = np.zeros_like(self.q)
         self.odometry = Odometry()
+
+    def followers(self) -> tuple[Array, Array]:
+        """Return positions and velocities of the mimic joints."""
+        return self._followers.positions(self.q), self._followers.rates(self.v)
 
     def pose(self) -> Array:
         """Return ``X_WB`` of the base frame."""

@@ -25,6 +25,7 @@ from motion_nodes.sim.robot_addresses import RobotAddresses, addresses_of
 from motion_nodes.sim.scene_bodies import SceneBody
 from motion_nodes.sim.scene_cell import SceneCell
 from motion_nodes.sim.sleep import Sleep
+from motion_nodes.sim.stiction import EVERY, Stiction
 from motion_nodes.sim.surface_gripper import (
     GripperRun,
     GripState,
@@ -76,6 +77,7 @@ class MujocoWorld(RobotBackend):
         self._addresses = {p.name: addresses_of(self.model, p) for p in placements}
         self._diverged = ""
         self._sleep = Sleep()
+        self._stiction = Stiction(self.model)
         self.reset()
         self._standing = standing_bodies(self.model, self.data)
         self._rules = self._contact_rules()
@@ -116,6 +118,7 @@ class MujocoWorld(RobotBackend):
         self._sleep.wake()
         model = self.model
         self.model, self.data = self._scene.change(bodies, model, self.data, self.base_pose)
+        self._stiction = Stiction(self.model)
         self._rules = self._contact_rules()
 
     def revive_bodies(self) -> None:
@@ -160,14 +163,16 @@ class MujocoWorld(RobotBackend):
             for _ in range(count):
                 self.data.time += self._time_step
             return
-        if any(gripper.state is not GripState.OPEN for gripper in self.grippers.values()):
+        gripping = any(gripper.state is not GripState.OPEN for gripper in self.grippers.values())
+        if gripping:
             self._sleep.wake()
-            for _ in range(count):
-                self._integrate(1)
-                for gripper in self.grippers.values():
-                    gripper.update(self.model, self.data)
-        else:
-            self._integrate(count)
+        most = 1 if gripping else EVERY if self._stiction.carries else count
+        for begin in range(0, count, most):
+            steps = min(most, count - begin)
+            self._integrate(steps)
+            self._stiction.update(self.data, steps)
+            for gripper in self.grippers.values() if gripping else ():
+                gripper.update(self.model, self.data)
         v = self.data.qvel
         square = float(v @ v)
         # Also true for NaN, which fails every comparison. The norm, an upper bound, is cheaper.
@@ -205,6 +210,7 @@ class MujocoWorld(RobotBackend):
             InvalidConfig: the pose is not rigid, or the object is a drawer.
         """
         self._free.place(name, X_WO, self.data)
+        self._stiction.clear()
         for gripper in self.grippers.values():
             gripper.drop(name, self.model, self.data)
 
@@ -259,7 +265,8 @@ class MujocoWorld(RobotBackend):
         at = self._at(name)
         data = self.data
         channels = data.qpos[at.q], data.qvel[at.v], data.actuator_force[at.actuator]
-        return MeasuredJoints(*map(frozen, channels))
+        followers = (data.qpos[at.follower_q], data.qvel[at.follower_v])
+        return MeasuredJoints(*map(frozen, (*channels, followers)))
 
     def base_pose(self, name: str) -> Array:
         """Return the ground-truth ``X_WB`` of a robot's base frame, shape (4, 4), read-only."""
@@ -313,6 +320,7 @@ class MujocoWorld(RobotBackend):
         self._diverged = ""
         self._sleep.wake()
         self._free.reset()
+        self._stiction.clear()
         mujoco.mj_resetData(self.model, self.data)
         set_home(self.model, self.data, self.placements)
         for gripper in self.grippers.values():

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Literal
 
-from motion_nodes.errors import MotionError
 from motion_nodes.tasks.language_words import (
     BREAKS,
     ONTO,
@@ -21,19 +21,24 @@ from motion_nodes.tasks.language_words import (
     TAKE_TO,
     VERBS,
     WITH,
-    WORDS,
     Verb,
 )
+from motion_nodes.tasks.object_descriptions import (
+    NotUnderstood,
+    candidates,
+    object_of,
+    relations_in,
+    spellings,
+    without_positions,
+    words_of,
+)
 from motion_nodes.tasks.skills import DIRECTIONS
+from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_plan import Plan, PlanStep
-from motion_nodes.tasks.world_state import WorldState
+from motion_nodes.tasks.world_state import WorldState, half_extents
 
 MAX_SENTENCE = 2000
 """Max number of characters of a sentence."""
-
-
-class NotUnderstood(MotionError, ValueError):
-    """A sentence without a known verb, or with names that are not known or not unique."""
 
 
 def parse_sentence(sentence: str, state: WorldState) -> Plan:
@@ -57,9 +62,30 @@ def parse_sentence(sentence: str, state: WorldState) -> Plan:
     for clause in BREAKS.split(text):
         if clause.strip():
             reader.read(clause.strip())
+    if not reader.steps and reader.held_already:
+        held = f"the gripper already holds '{reader.held_already}'"
+        raise NotUnderstood(held, TaskCode.ALREADY_HELD)
     if not reader.steps:
         raise NotUnderstood(f"'{sentence}' contains no task; verbs: {_verb_words()}")
     return tuple(reader.steps)
+
+
+def example_sentences(state: WorldState) -> list[str]:
+    """Return sentences that fit the known objects: small ones are moved, large ones carry them."""
+    sizes = {name: float(max(half_extents(item.shape))) for name, item in state.objects.items()}
+    order = sorted(sizes, key=lambda name: (sizes[name], name))
+    movable = [name for name in order if state.objects[name].movable]
+    small = [name for name in movable if name != state.held]
+    if state.held is None and not small:
+        return []
+    taken = state.held or small[0]
+    large = [name for name in reversed(order) if name != taken]
+    words = {name: name.replace("_", " ") for name in order}
+    found = [f"put the {words[taken]} on the {words[large[0]]}"] if large else []
+    if state.held is None:
+        found += [f"pick up the {words[name]}" for name in small[-2:-1] or small[:1]]
+        found.append(f"push the {words[taken]} to the left")
+    return [*found, "go home"]
 
 
 class _SentenceReader:
@@ -70,6 +96,8 @@ class _SentenceReader:
         self._last: str | None = None
         self._holding = state.held
         self.steps: list[PlanStep] = []
+        self.held_already = ""
+        """Object that a clause picks although it is held, which needs no step."""
 
     def read(self, clause: str) -> None:
         """Add the steps of a clause."""
@@ -115,7 +143,10 @@ class _SentenceReader:
         # "the cup on the table": the first name is the target.
         what, _ = self._split(clause)
         named = self._names(what, tuple(self._state.objects))
-        self._fetch(self._object(what if named else clause))
+        name = self._object(what if named else clause)
+        if self._holding == name:
+            self.held_already = name
+        self._fetch(name)
 
     def _place(self, clause: str) -> None:
         what, where = self._split(clause)
@@ -140,8 +171,8 @@ class _SentenceReader:
         self.steps.append(PlanStep("pour", {"source": source, "target": target}))
 
     def _push(self, clause: str) -> None:
-        words = _words(clause)
-        towards = [d for d in DIRECTIONS if any(word in words for word in _spellings(d))]
+        words = words_of(without_positions(clause))
+        towards = [d for d in DIRECTIONS if any(word in words for word in spellings(d))]
         if len(towards) != 1:
             raise NotUnderstood(f"which way in '{clause}'? One of {', '.join(DIRECTIONS)}")
         self.steps.append(
@@ -192,11 +223,15 @@ class _SentenceReader:
 
     def _split(self, clause: str) -> tuple[str, str]:
         """Divide a clause at the preposition before its last name: what, and where to."""
+        relations = relations_in(clause)  # "the box in front of the can" is no place
         splits = [
             m
             for m in ONTO.finditer(clause)
-            if self._names(clause[m.end() :], self._state.locations)
-            or POINT_MARK.search(clause[m.end() :])
+            if not any(begin <= m.start() < end for begin, end in relations)
+            and (
+                self._names(clause[m.end() :], self._state.locations)
+                or POINT_MARK.search(clause[m.end() :])
+            )
         ]
         if not splits:
             return clause, ""
@@ -212,62 +247,25 @@ class _SentenceReader:
                 return default
         return self._one(text, tuple(self._state.objects), "object")
 
-    def _one(self, text: str, names: Sequence[str], kind: str, other_than: str = "") -> str:
-        found = [name for name in self._names(text, names) if name != other_than]
-        if len(found) == 1:
-            self._last = found[0] if kind == "object" else self._last
-            return found[0]
-        if not found:
-            raise NotUnderstood(
-                f"no known {kind} in '{text.strip()}'. Known: {', '.join(names) or 'none'}"
-            )
-        raise NotUnderstood(f"which {kind} in '{text.strip()}': {', '.join(found)}?")
+    def _one(
+        self,
+        text: str,
+        names: Sequence[str],
+        kind: Literal["object", "location"],
+        other_than: str = "",
+    ) -> str:
+        found = object_of(text, names, self._state, other_than, kind)
+        self._last = found if kind == "object" else self._last
+        return found
 
     def _names(self, text: str, names: Sequence[str]) -> list[str]:
-        """Return the names that match a text best: those of which it contains most words."""
-        plain, words = text.lower(), _words(text)
-        scores = {name: _score(name, plain, words) for name in names}
-        best = max(scores.values(), default=0.0)
-        return [name for name, score in scores.items() if score == best > 0.0]
+        return candidates(text, names, self._state)
 
 
 def _keep_point(found: re.Match[str], points: list[str]) -> str:
     """Append a point to a list; return its placeholder, whose length is the number of points."""
     points.append(",".join(f"{float(number):g}" for number in found.groups() if number))
     return f" @{'p' * len(points)} "
-
-
-def _score(name: str, plain: str, words: set[str]) -> float:
-    """Return the score of a name in a text: 1 per word if all occur, less if only some do."""
-    if name.lower() in plain:
-        return 10.0 + len(name)
-    parts = [part for part in re.split(r"[_\s-]+|(?<=\D)(?=\d)", name.lower()) if part]
-    known = [part for part in parts if any(word in words or _in_chinese(word, plain)
-                                           for word in _spellings(part))]  # fmt: skip
-    if not known:
-        return 0.0
-    # The noun comes last; an adjective alone, such as a colour, means no object.
-    noun = next((part for part in reversed(parts) if not part.isdigit()), parts[-1])
-    if noun not in known:
-        return 0.0
-    return len(known) + 0.5 * len(known) / len(parts)
-
-
-def _spellings(word: str) -> tuple[str, ...]:
-    for key, others in WORDS.items():
-        if word == key or word in others:
-            return (key, *others)
-    return (word,)
-
-
-def _in_chinese(word: str, text: str) -> bool:
-    return not word.isascii() and word in text
-
-
-def _words(text: str) -> set[str]:
-    found = re.findall(r"[a-z0-9]+", text.lower())
-    chinese = {w for others in WORDS.values() for w in others if _in_chinese(w, text)}
-    return {*found, *(word.rstrip("s") for word in found), *chinese}
 
 
 def _unknown_noun(text: str) -> bool:

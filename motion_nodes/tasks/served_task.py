@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from motion_nodes.tasks.language import example_sentences
+from motion_nodes.tasks.task_codes import NO_REASON, Reason, TaskCode
 from motion_nodes.tasks.task_plan import Plan
 from motion_nodes.tasks.task_runner import TaskRunner, TaskStatus
 from motion_nodes.tasks.world_state import WorldState
@@ -14,6 +16,9 @@ MAX_TEXT_SHOWN = 1000
 """Max length of the text in a status."""
 EVENTS_SHOWN = 20
 """Max number of events in a status."""
+
+
+CANCELED = Reason(TaskCode.CANCELED, "the task was canceled")
 
 
 @dataclass
@@ -27,12 +32,12 @@ class ServedTask:
     plan: Plan = ()
     plan_only: bool = False
     """Whether the plan is not executed."""
-    refusal: str = ""
-    """Reason of the rejection; empty if it was accepted."""
+    refusal: Reason = NO_REASON
+    """Reason of the rejection, if it was rejected."""
     runner: TaskRunner | None = None
     """Executes the plan, from its start on."""
-    canceled: bool = False
-    """Whether it was canceled before it began."""
+    canceled: Reason = NO_REASON
+    """Why it was canceled before it began, if it was."""
 
     @property
     def state(self) -> str:
@@ -62,12 +67,14 @@ class ServedTask:
         """Whether the task has ended."""
         if self.runner is not None:
             return not self.running
-        return bool(self.refusal) or self.canceled or self.plan_only
+        return bool(self.refusal or self.canceled) or self.plan_only
 
     @property
-    def reason(self) -> str:
-        """Why it was refused or failed; empty otherwise."""
-        return self.refusal or ("" if self.runner is None else self.runner.reason)
+    def reason(self) -> Reason:
+        """Why it was refused, failed or was canceled."""
+        return self.refusal or self.canceled or (
+            NO_REASON if self.runner is None else self.runner.reason
+        )  # fmt: skip
 
     @property
     def progress(self) -> str:
@@ -78,12 +85,12 @@ class ServedTask:
         phase = f": {runner.phase}" if runner.phase else ""
         return f"{runner.plan[runner.step]}{phase}"
 
-    def cancel(self) -> None:
-        """End it."""
+    def cancel(self, reason: Reason = CANCELED) -> None:
+        """End it for a reason."""
         if self.runner is not None:
-            self.runner.cancel()
+            self.runner.cancel(reason)
         elif not self.ended:
-            self.canceled = True
+            self.canceled = reason
 
     def status(self, world: WorldState) -> dict[str, Any]:
         """Return the status as plain data.
@@ -97,12 +104,17 @@ class ServedTask:
             "task": self.text[:MAX_TEXT_SHOWN],
             "number": self.number,
             "state": self.state,
-            "reason": self.reason,
+            "reason": self.reason.text,
+            "code": self.reason.code.word,
             "plan": [] if self.canceled else [step.as_data() for step in plan],
             "objects": sorted(world.objects),
             "held": world.held,
+            "examples": example_sentences(world),
         }
         if runner is not None:
             events = [event.text for event in runner.events[-EVENTS_SHOWN:]]
-            found |= {"step": runner.step, "phase": runner.phase, "events": events}
+            found |= {
+                "step": runner.step, "phase": runner.phase, "attempt": runner.attempt,
+                "plans": runner.plans, "events": events,
+            }  # fmt: skip
         return found

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from motion_nodes.tasks.task_codes import NO_REASON, Reason, TaskCode
 from motion_nodes.tasks.world_state import WorldState
 
 ArgumentKind = Literal["object", "location", "direction"]
@@ -44,8 +45,8 @@ class Skill:
     arguments: tuple[SkillArgument, ...] = ()
     timeout: float = 60.0
     """Max duration of an execution [s]."""
-    unmet: Callable[[Arguments, WorldState], str] = lambda arguments, state: ""
-    """Returns the precondition that is not met, as text; empty if all are met."""
+    unmet: Callable[[Arguments, WorldState], Reason] = lambda arguments, state: NO_REASON
+    """Returns the precondition that is not met; no reason if all are met."""
     effect: Callable[[Arguments, WorldState], WorldState] = lambda arguments, state: state
     """Returns the state after a successful execution."""
 
@@ -54,47 +55,56 @@ class Skill:
         return next((entry for entry in self.arguments if entry.name == name), None)
 
 
-def _hand_is_empty(arguments: Arguments, state: WorldState) -> str:
-    return "" if state.held is None else f"the gripper already holds '{state.held}'"
+def _hand_is_empty(arguments: Arguments, state: WorldState) -> Reason:
+    if state.held is None:
+        return NO_REASON
+    same = state.held == arguments["object"]
+    code = TaskCode.ALREADY_HELD if same else TaskCode.GRIPPER_FULL
+    return Reason(code, f"the gripper already holds '{state.held}'")
 
 
-def _pickable(arguments: Arguments, state: WorldState) -> str:
+def _pickable(arguments: Arguments, state: WorldState) -> Reason:
     name = arguments["object"]
     if name in state.objects and not state.objects[name].movable:
-        return f"'{name}' cannot be moved"
+        return Reason(TaskCode.NOT_MOVABLE, f"'{name}' cannot be moved")
     if state.held == name and state.grip_unsure:
-        return ""  # gripped again
+        return NO_REASON  # gripped again
     return _hand_is_empty(arguments, state)
 
 
-def _held(arguments: Arguments, state: WorldState) -> str:
-    name = arguments["object"]
+def _holds(name: str, state: WorldState) -> Reason:
     if state.held == name:
-        return ""
+        return NO_REASON
     holds = f"it holds '{state.held}'" if state.held else "it is empty"
-    return f"the gripper does not hold '{name}'; {holds}"
+    return Reason(TaskCode.NOT_HELD, f"the gripper does not hold '{name}'; {holds}")
 
 
-def _placeable(arguments: Arguments, state: WorldState) -> str:
+def _held(arguments: Arguments, state: WorldState) -> Reason:
+    return _holds(arguments["object"], state)
+
+
+def _placeable(arguments: Arguments, state: WorldState) -> Reason:
     if arguments["object"] == arguments["location"]:
-        return "an object cannot be placed on itself"
+        return Reason(TaskCode.SAME_OBJECT, "an object cannot be placed on itself")
     return _held(arguments, state)
 
 
-def _pourable(arguments: Arguments, state: WorldState) -> str:
+def _pourable(arguments: Arguments, state: WorldState) -> Reason:
     if arguments["source"] == arguments["target"]:
-        return "source and target are the same object"
-    return _held({"object": arguments["source"]}, state)
+        return Reason(TaskCode.SAME_OBJECT, "source and target are the same object")
+    return _holds(arguments["source"], state)
 
 
-def _wipeable(arguments: Arguments, state: WorldState) -> str:
+def _wipeable(arguments: Arguments, state: WorldState) -> Reason:
     if arguments["object"] == arguments["surface"]:
-        return "an object cannot wipe itself"
+        return Reason(TaskCode.SAME_OBJECT, "an object cannot wipe itself")
     return _held(arguments, state)
 
 
-def _pushable(arguments: Arguments, state: WorldState) -> str:
-    return _pickable({"object": arguments["object"]}, state)
+def _drivable(arguments: Arguments, state: WorldState) -> Reason:
+    if state.has_base:
+        return NO_REASON
+    return Reason(TaskCode.UNSUPPORTED_SKILL, "the robot has no mobile base")
 
 
 HOLDING = {"place": "object", "pour": "source", "wipe": "object", "handover": "object"}
@@ -137,7 +147,7 @@ SKILLS: Mapping[str, Skill] = MappingProxyType({
             "push",
             "Push an object over its surface by 10 cm.",
             (_OBJECT, SkillArgument("direction", "direction", "Where to push it.")),
-            unmet=_pushable,
+            unmet=_pickable,
         ),
         Skill(
             "wipe",
@@ -168,9 +178,7 @@ SKILLS: Mapping[str, Skill] = MappingProxyType({
             "Drive the robot's base to a place.",
             (SkillArgument("location", "location", "Where to drive."),),
             timeout=120.0,
-            unmet=lambda arguments, state: (
-                "" if state.has_base else "the robot has no mobile base"
-            ),
+            unmet=_drivable,
         ),
         Skill("home", "Move the arm to its home position."),
     )

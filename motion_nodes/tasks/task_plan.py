@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from motion_nodes.errors import MotionError, did_you_mean
+from motion_nodes.errors import did_you_mean
 from motion_nodes.tasks.skills import DIRECTIONS, SKILLS, Skill, SkillArgument
+from motion_nodes.tasks.task_codes import Reason, TaskCode, TaskError
 from motion_nodes.tasks.world_state import POINT_PATTERN, WorldState, point_of
 
 MAX_STEPS = 50
@@ -24,18 +25,29 @@ MAX_TEXT = 100_000
 """Max number of characters of a plan."""
 
 
-class InvalidPlan(MotionError, ValueError):
+_UNKNOWN = {
+    "object": TaskCode.UNKNOWN_OBJECT,
+    "location": TaskCode.UNKNOWN_LOCATION,
+    "direction": TaskCode.INVALID_PLAN,
+}
+"""Code of an argument that is not known, by its kind."""
+
+
+class InvalidPlan(TaskError, ValueError):
     """The plan is invalid; no step was executed."""
 
-    def __init__(self, reason: str, step: int | None = None) -> None:
+    def __init__(
+        self, problem: str, step: int | None = None, code: TaskCode = TaskCode.INVALID_PLAN
+    ) -> None:
         """Create the error.
 
         Args:
-            reason: what is wrong and what is allowed.
+            problem: what is wrong and what is allowed.
             step: index of the step; None for the whole plan.
+            code: of the reason.
         """
-        self.reason, self.step = reason, step
-        super().__init__(reason if step is None else f"step {step + 1}: {reason}")
+        self.step = step
+        super().__init__(problem if step is None else f"step {step + 1}: {problem}", code)
 
 
 @dataclass(frozen=True)
@@ -117,20 +129,21 @@ def check_plan(plan: Plan, state: WorldState) -> WorldState:
     for i, step in enumerate(plan):
         reason = step_problem(step, state)
         if reason:
-            raise InvalidPlan(reason, i)
+            raise InvalidPlan(reason.text, i, reason.code)
         state = SKILLS[step.skill].effect(step.args, state)
     return state
 
 
-def step_problem(step: PlanStep, state: WorldState) -> str:
-    """Return why a step cannot begin in a state; empty if it can."""
+def step_problem(step: PlanStep, state: WorldState) -> Reason:
+    """Return why a step cannot begin in a state; no reason if it can."""
     skill = SKILLS[step.skill]
     for argument in skill.arguments:
         value = step.args[argument.name]
         allowed = _allowed(argument, state)
         if value not in allowed and not (_points(skill, argument) and point_of(value)):
             points = " Or a point: x,y or x,y,z [m]." if _points(skill, argument) else ""
-            return f"{argument.kind} '{value}' is not known.{did_you_mean(value, allowed)}{points}"
+            text = f"{argument.kind} '{value}' is not known.{did_you_mean(value, allowed)}{points}"
+            return Reason(_UNKNOWN[argument.kind], text)
     return skill.unmet(step.args, state)
 
 
@@ -165,9 +178,9 @@ def _step(index: int, entry: object) -> PlanStep:
     for argument in skill.arguments:
         value = args.get(argument.name)
         if not isinstance(value, str) or not 0 < len(value) <= 1000:
-            raise InvalidPlan(
-                f"{name} needs the argument '{argument.name}' as text: {argument.doc}", index
-            )
+            code = _UNKNOWN[argument.kind] if value == "" else TaskCode.INVALID_PLAN
+            text = f"{name} needs the argument '{argument.name}' as text: {argument.doc}"
+            raise InvalidPlan(text, index, code)
     return PlanStep(name, {key: str(args[key]) for key in known})
 
 

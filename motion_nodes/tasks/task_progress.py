@@ -34,6 +34,14 @@ class TaskProgress:
     """Names of known objects."""
     held: str | None = None
     """Name of the held object."""
+    code: str = ""
+    """Code of the reason (:class:`~motion_nodes.tasks.task_codes.TaskCode`)."""
+    attempt: int = 0
+    """Number of the current step's attempt, from 1 on."""
+    plans: int = 1
+    """Number of plans so far."""
+    examples: tuple[str, ...] = ()
+    """Sentences that fit the known objects."""
 
     @property
     def waits(self) -> bool:
@@ -54,9 +62,15 @@ class TaskProgress:
         if not isinstance(data, Mapping):
             raise InvalidPlan("a status is an object")
         steps, step, held = data.get("plan") or (), data.get("step", 0), data.get("held")
-        lists = [data.get(name, []) for name in ("events", "objects")]
-        if not (isinstance(step, int) and all(isinstance(given, list) for given in lists)):
-            raise InvalidPlan("in a status, step is a whole number, events and objects are lists")
+        lists = [data.get(name, []) for name in ("events", "objects", "examples")]
+        counts = [step, data.get("attempt", 0), data.get("plans", 1)]
+        if not all(isinstance(n, int) for n in counts) or not all(
+            isinstance(x, list) for x in lists
+        ):
+            raise InvalidPlan(
+                "in a status, step, attempt and plans are whole numbers, events, objects and "
+                "examples are lists"
+            )
         return cls(
             task=str(data.get("task", "")),
             state=str(data.get("state", "")),
@@ -67,6 +81,10 @@ class TaskProgress:
             events=tuple(map(str, lists[0])),
             objects=tuple(map(str, lists[1])),
             held=None if held is None else str(held),
+            code=str(data.get("code", "")),
+            attempt=counts[1],
+            plans=counts[2],
+            examples=tuple(map(str, lists[2])),
         )
 
 

@@ -20,6 +20,7 @@ from py_trees.common import Status
 from motion_nodes.errors import MotionError
 from motion_nodes.tasks.drives import with_drives
 from motion_nodes.tasks.skills import HOLDING, SKILLS
+from motion_nodes.tasks.task_codes import NO_REASON, Reason, TaskCode, TaskError
 from motion_nodes.tasks.task_plan import Plan, PlanStep, check_plan, step_problem
 from motion_nodes.tasks.world_state import WorldState
 
@@ -27,7 +28,7 @@ MAX_EVENTS = 1000
 """Max length of the event log."""
 
 
-class SkillFailed(MotionError):
+class SkillFailed(TaskError):
     """A skill that did not succeed; the text is the reason."""
 
 
@@ -122,8 +123,8 @@ class TaskRunner:
         self._robot, self._replan = robot, replan or repaired
         self._limits = limits or TaskLimits()
         self.state = TaskStatus.RUNNING
-        self.reason = ""
-        """Why the task failed; empty otherwise."""
+        self.reason = NO_REASON
+        """Why the task failed or was canceled."""
         self.plan = plan
         """Steps of the current plan."""
         self.events: list[TaskEvent] = []
@@ -137,6 +138,17 @@ class TaskRunner:
         return sum(behavior.done for behavior in self._behaviors)
 
     @property
+    def attempt(self) -> int:
+        """Number of the current step's attempt, from 1 on; 0 before the first one."""
+        current = next((b for b in self._behaviors if not b.done), None)
+        return 0 if current is None else current.attempt
+
+    @property
+    def plans(self) -> int:
+        """Number of plans so far."""
+        return self._plans
+
+    @property
     def phase(self) -> str:
         """Phase of the current skill."""
         current = next((b for b in self._behaviors if not b.done), None)
@@ -148,16 +160,16 @@ class TaskRunner:
             return self.state
         self._tree.tick_once()
         if self._tree.status is Status.SUCCESS:
-            self._end(TaskStatus.SUCCEEDED, "")
+            self._end(TaskStatus.SUCCEEDED, NO_REASON)
         elif self._tree.status is Status.FAILURE:
             self._repair()
         return self.state
 
-    def cancel(self) -> None:
-        """Cancel the current skill and end the task."""
+    def cancel(self, reason: Reason) -> None:
+        """Cancel the current skill and end the task for a reason."""
         if self.state is TaskStatus.RUNNING:
             self._tree.stop(Status.INVALID)
-            self._end(TaskStatus.CANCELED, "")
+            self._end(TaskStatus.CANCELED, reason)
 
     def log(self, text: str) -> None:
         """Add an event."""
@@ -181,9 +193,13 @@ class TaskRunner:
 
     def _repair(self) -> None:
         failed = next(b for b in self._behaviors if not b.done)
-        reason = f"{failed.step}: {failed.reason}"
+        code, reason = failed.reason.code, f"{failed.step}: {failed.reason}"
         if self._plans >= self._limits.plans:
-            self._end(TaskStatus.FAILED, f"{reason} (plan {self._plans} of {self._limits.plans})")
+            last = f"{reason} (plan {self._plans} of {self._limits.plans})"
+            self._end(TaskStatus.FAILED, Reason(code, last))
+            return
+        if failed.lost and not any(map(_held_by, self.plan[self.step :])):
+            self._end(TaskStatus.FAILED, Reason(code, reason))  # nothing left brings it back
             return
         self._plans += 1
         try:
@@ -191,12 +207,12 @@ class TaskRunner:
             plan = self._replan(self.plan[self.step :], state, reason)
             check_plan(plan, state)
         except MotionError as error:
-            self._end(TaskStatus.FAILED, f"{reason}; no new plan: {error}")
+            self._end(TaskStatus.FAILED, Reason(code, f"{reason}; no new plan: {error}"))
             return
         self.log(f"replanning after {reason}")
         self._begin(plan)
 
-    def _end(self, state: TaskStatus, reason: str) -> None:
+    def _end(self, state: TaskStatus, reason: Reason) -> None:
         self.state, self.reason = state, reason
         self.log(f"{state.value}{': ' if reason else ''}{reason}")
 
@@ -210,19 +226,30 @@ class SkillBehavior(py_trees.behaviour.Behaviour):
         self.step, self._robot, self._log = step, robot, log
         self._execution: SkillExecution | None = None
         self._deadline = 0.0
-        self.reason = ""
+        self.reason = NO_REASON
         """Why the last attempt failed."""
         self.done = False
         """Whether it has succeeded."""
+        self.attempt = 0
+        """Number of attempts so far."""
 
     @property
     def phase(self) -> str:
         """Phase of the execution."""
         return "" if self._execution is None else self._execution.phase
 
+    @property
+    def lost(self) -> bool:
+        """Whether the held object was lost in the last attempt; a pick may be repeated."""
+        return self.reason.code is TaskCode.OBJECT_LOST and self.step.skill != "pick"
+
     def initialise(self) -> None:
         """Observe the world, check the preconditions, and begin."""
-        self._execution, self.reason = None, ""
+        self._execution = None
+        if self.lost:
+            return  # repeated, it would end as if nothing had happened
+        self.reason = NO_REASON
+        self.attempt += 1
         self._deadline = self._robot.now() + SKILLS[self.step.skill].timeout
         try:
             state = self._robot.observe()
@@ -231,19 +258,21 @@ class SkillBehavior(py_trees.behaviour.Behaviour):
                 self._execution = self._robot.start(self.step, state)
                 self._log(f"{self.step} begins")
         except SkillFailed as error:
-            self.reason = str(error)
+            self.reason = error.reason
 
     def update(self) -> Status:
         """Return the status of the execution."""
         if self._execution is None:
             return self._failed()
         if self._robot.now() > self._deadline:
-            self.reason = f"not done within {SKILLS[self.step.skill].timeout:g} s"
+            late = f"not done within {SKILLS[self.step.skill].timeout:g} s"
+            self.reason = Reason(TaskCode.TIMEOUT, late)
             return self._failed()
         try:
             self.done = self._execution.poll()
         except SkillFailed as error:
-            self.reason = f"{self.phase}: {error}" if self.phase else str(error)
+            text = f"{self.phase}: {error}" if self.phase else str(error)
+            self.reason = Reason(error.code, text)
             return self._failed()
         if not self.done:
             return Status.RUNNING

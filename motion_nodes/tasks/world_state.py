@@ -76,6 +76,8 @@ class ObjectState:
     """Shapes of a compound object with their poses in it; empty: its shape alone."""
     mesh: SurfaceMesh | None = None
     """Surface in the frame of its shape, which is then its bounding box."""
+    color: str = ""
+    """Name of its color, such as ``red``; empty if it is not known."""
 
     def __post_init__(self) -> None:
         """Check the pose."""

@@ -44,6 +44,11 @@ class JointTrajectory(Trajectory):
     """Velocities [rad/s or m/s], shape (m, n), or None."""
     accelerations: Array | None = None
     """Accelerations [rad/s^2 or m/s^2], shape (m, n), or None."""
+    efforts: Array | None = None
+    """Feed-forward efforts [N m or N], shape (m, n), or None."""
+    stepped: bool = False
+    """Whether each point is the target from the time of the point before it, at rest, without
+    interpolation."""
     begin: TrajectorySample | None = field(default=None, init=False)
     """State at time 0, see :meth:`starting_from`; None: at the first point."""
 
@@ -55,7 +60,7 @@ class JointTrajectory(Trajectory):
                 "a trajectory needs at least one joint and one point", field="points"
             )
         object.__setattr__(self, "times", frozen(self.times, (m,)))
-        for name in ("positions", "velocities", "accelerations"):
+        for name in ("positions", "velocities", "accelerations", "efforts"):
             values = getattr(self, name)
             if values is None:
                 continue
@@ -135,6 +140,34 @@ class JointTrajectory(Trajectory):
         object.__setattr__(joined, "begin", start)
         return joined
 
+    def of_joints(self, columns: NDArray[np.intp]) -> JointTrajectory:
+        """Return the trajectory of some joints, by index, shape (k,)."""
+        part = copy.copy(self)
+        object.__setattr__(part, "joint_names", tuple(self.joint_names[i] for i in columns))
+        for name in ("positions", "velocities", "accelerations", "efforts"):
+            values = getattr(self, name)
+            if values is not None:
+                object.__setattr__(part, name, values[:, columns])
+        if self.begin is not None:
+            start = TrajectorySample(*(values[columns] for values in self.begin))
+            object.__setattr__(part, "begin", start)
+        return part
+
+    def effort(self, time: float) -> Array | None:
+        """Return the feed-forward efforts at a time [N m or N], shape (n,); None without any.
+
+        They are interpolated linearly, from 0 at the start, as in ros2_controllers.
+        """
+        if self.efforts is None:
+            return None
+        times, efforts = self.times, self.efforts
+        i = int(np.searchsorted(times, time, side="right"))
+        if i == len(times):
+            return np.asarray(efforts[-1])
+        before, at = (efforts[i - 1], times[i - 1]) if i else (np.zeros_like(efforts[0]), 0.0)
+        share = 0.0 if times[i] <= at else min(max((time - at) / (times[i] - at), 0.0), 1.0)
+        return np.asarray(before + share * (efforts[i] - before))
+
     def sample(self, time: float) -> TrajectorySample:
         """Return position, velocity and acceleration at a time, shape (n,) each.
 
@@ -142,6 +175,8 @@ class JointTrajectory(Trajectory):
             time: from the start [s]; before it the joints rest at the start, after the last point
                 at the end.
         """
+        if self.stepped:
+            return self._target(time)
         if self.begin is not None and time < self.times[0]:
             return self._lead_in(self.begin, time)
         if time <= self.times[0] or len(self.times) == 1:
@@ -152,6 +187,14 @@ class JointTrajectory(Trajectory):
         span = float(self.times[i + 1] - self.times[i])
         piece = polynomial_between(self._knot(i), self._knot(i + 1), span)
         return evaluate(piece, time - float(self.times[i]))
+
+    def _target(self, time: float) -> TrajectorySample:
+        """Return the target at a time, without interpolation."""
+        if self.begin is not None and time < self.times[0]:
+            still = np.zeros_like(self.begin.position)
+            return TrajectorySample(self.begin.position, still, still)
+        i = int(np.searchsorted(self.times, time, side="right"))
+        return self._at(min(i, len(self.times) - 1), moving=False)
 
     def _at(self, i: int, *, moving: bool) -> TrajectorySample:
         zeros = np.zeros(len(self.joint_names))
@@ -172,6 +215,62 @@ class JointTrajectory(Trajectory):
             still = np.zeros_like(begin.position)
             return TrajectorySample(begin.position, still, still)
         return evaluate(polynomial_between(begin, self._knot(0), float(self.times[0])), time)
+
+
+def integrated(
+    times: Array, start: TrajectorySample, velocities: Array | None, accelerations: Array | None
+) -> tuple[Array, Array]:
+    """Return positions and velocities of points that have only their derivatives.
+
+    Args:
+        times: of the points [s], shape (m,), increasing.
+        start: state at time 0, shape (n,) each.
+        velocities: [rad/s or m/s], shape (m, n); None: integrated from the accelerations.
+        accelerations: [rad/s^2 or m/s^2], shape (m, n); None with velocities.
+
+    Returns:
+        Positions [rad or m] and velocities [rad/s or m/s], shape (m, n) each, by the trapezoidal
+        rule (ros2_controllers, joint_trajectory_controller, "Trajectory Representation").
+    """
+    spans = np.diff(times, prepend=0.0)[:, None]
+
+    def integral(rates: Array, first: Array, value: Array) -> Array:
+        before = np.vstack([first, rates[:-1]])
+        return np.asarray(value + np.cumsum(0.5 * (before + rates) * spans, axis=0))
+
+    if velocities is None:
+        assert accelerations is not None
+        velocities = integral(accelerations, start.acceleration, start.velocity)
+    return integral(velocities, start.velocity, start.position), velocities
+
+
+def spline_velocities(times: Array, positions: Array) -> Array:
+    """Return the velocities of the cubic spline through points, at rest at both ends.
+
+    Args:
+        times: of the points [s], shape (m,), increasing.
+        positions: [rad or m], shape (m, n).
+
+    Returns:
+        Velocities [rad/s or m/s], shape (m, n), with which the acceleration is continuous: the
+        tridiagonal system of a clamped cubic spline (de Boor, "A Practical Guide to Splines",
+        chapter IV), solved by elimination.
+    """
+    m = len(times)
+    v = np.zeros_like(positions)
+    if m < 3:
+        return v
+    h = np.diff(times)
+    slopes = np.diff(positions, axis=0) / h[:, None]
+    right = 3.0 * (slopes[1:] / h[1:, None] + slopes[:-1] / h[:-1, None])
+    diagonal = 2.0 * (1.0 / h[1:] + 1.0 / h[:-1])
+    for i in range(1, m - 2):
+        share = 1.0 / (h[i] * diagonal[i - 1])
+        diagonal[i] -= share / h[i]
+        right[i] -= share * right[i - 1]
+    for i in range(m - 3, -1, -1):
+        v[i + 1] = (right[i] - v[i + 2] / h[i + 1]) / diagonal[i]
+    return v
 
 
 _Knot = tuple[Array, Array | None, Array | None]

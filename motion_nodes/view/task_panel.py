@@ -17,6 +17,7 @@ from motion_nodes.view.ui_commands import TASK_VERBS, TaskCommand
 SENTENCE = "sentence"
 """Choice of the task in words."""
 NONE = "(no objects)"
+NO_EXAMPLE = "(choose one)"
 MAX_EVENTS = 8
 """Number of shown events."""
 ARM_SKILLS = tuple(name for name in SKILLS if name != "navigate")
@@ -57,6 +58,11 @@ class TaskPanel:
             )
             for name, argument in names.items()
         }
+        self.examples = gui.add_dropdown(
+            "Examples",
+            (NO_EXAMPLE,),
+            hint="Sentences that fit the objects; a choice fills the field.",
+        )
         self.verbs = gui.add_button_group("Run", tuple(TASK_VERBS))
         self.confirm = gui.add_button(
             "Confirm plan", color="green", visible=False, hint="Executes the plan shown below."
@@ -67,6 +73,7 @@ class TaskPanel:
         with gui.add_folder("Log", expand_by_default=False):
             self.log = gui.add_markdown("")
         self.choice.on_update(self._chosen)
+        self.examples.on_update(self._example_chosen)
         self.verbs.on_click(self._pressed)
         self.confirm.on_click(self._confirmed)
 
@@ -108,6 +115,9 @@ class TaskPanel:
             self.log.content = log
         if self.confirm.visible != progress.waits:
             self.confirm.visible = progress.waits
+        sentences = (NO_EXAMPLE, *progress.examples)
+        if tuple(self.examples.options) != sentences:
+            self.examples.options = sentences
         options = progress.objects or (NONE,)
         for name, dropdown in self.arguments.items():
             if name != "direction" and tuple(dropdown.options) != options:
@@ -118,10 +128,15 @@ class TaskPanel:
 
     async def _chosen(self, _: object) -> None:
         choice, self._picks = str(self.choice.value), 0
-        self.sentence.visible = choice == SENTENCE
+        self.sentence.visible = self.examples.visible = choice == SENTENCE
         needed = () if choice == SENTENCE else SKILLS[choice].arguments
         for name, dropdown in self.arguments.items():
             dropdown.visible = any(argument.name == name for argument in needed)
+
+    async def _example_chosen(self, event: viser.GuiEvent[viser.GuiDropdownHandle[str]]) -> None:
+        chosen = str(self.examples.value)
+        if event.client is not None and chosen != NO_EXAMPLE:
+            show_value(self.sentence, chosen)
 
     async def _pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
         if event.client is None:
@@ -152,18 +167,25 @@ class TaskPanel:
 
 
 def shown(progress: TaskProgress) -> str:
-    """Return a status as Markdown: the state, and the plan with the status of each step."""
+    """Return a status as Markdown: the state, the tree of steps as it runs, reason, objects."""
     task = f": {plain(progress.task)}" if progress.task else ""
-    lines = [f"**{plain(progress.state)}**{task}", ""]
+    plans = f" (plan {progress.plans})" if progress.plans > 1 else ""
+    lines = [f"**{plain(progress.state)}**{task}{plans}", ""]
     begun = progress.state not in ("planned", "idle") and not progress.waits
     for i, step in enumerate(progress.plan):
-        status = "done" if begun and i < progress.step else ""
-        if begun and i == progress.step:
+        mark, status = "\u25cb", ""
+        if begun and i < progress.step:
+            mark, status = "\u2713", "done"
+        elif begun and i == progress.step:
             running = progress.state == RUNNING
+            mark = "\u25b6" if running else "\u2717"
             status = plain(progress.phase or "running") if running else "failed"
-        lines.append(f"- {plain(str(step))}" + (f": **{status}**" if status else ""))
+            status += f", attempt {progress.attempt}" if progress.attempt > 1 else ""
+        lines.append(f"- {mark} {plain(str(step))}" + (f": **{status}**" if status else ""))
     if progress.reason:
-        lines += ["", plain(progress.reason)]
+        code = f" ({plain(progress.code)})" if progress.code else ""
+        lines += ["", f"{plain(progress.reason)}{code}"]
+    lines += ["", f"Objects: {', '.join(map(plain, progress.objects)) or 'none'}"]
     if progress.held:
         lines += ["", f"holds {plain(progress.held)}"]
     return "\n".join(lines)

@@ -11,13 +11,26 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from raised_errors import about
-from sample_car import FRONT, FRONT_TRACK, REAR, STEERING, WHEELBASE, write_car
+from sample_car import (
+    FRONT,
+    FRONT_RADIUS,
+    FRONT_TRACK,
+    REAR,
+    REAR_RADIUS,
+    REAR_TRACK,
+    STEERING,
+    WHEELBASE,
+    write_car,
+    write_tricycle,
+)
 
 from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
+from motion_nodes.bases.ackermann_robot import left_first
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.from_robot import base_of
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
+from motion_nodes.model.base_description import controller_name
 from motion_nodes.model.loader import load_robot
 
 nan, inf = math.nan, math.inf
@@ -340,3 +353,52 @@ def test_a_described_car_that_would_drive_wrong(tmp_path, changes, message):
 def test_a_description_that_is_no_car(tmp_path, changes, message):
     with pytest.raises(InvalidDescription, check=about(message)):
         load_robot(str(write_car(tmp_path / "car", **changes)))
+
+
+@pytest.mark.parametrize(
+    ("rear", "driven", "name"),
+    [
+        (2, "rear", "tricycle_steering_controller"),
+        (1, "rear", "bicycle_steering_controller"),
+        (2, "front", "bicycle_steering_controller"),
+    ],
+)
+def test_one_steered_wheel_is_that_in_the_middle_of_a_car(tmp_path, rear, driven, name):
+    """Oracle: v = r w of the fixed axle's middle, tan(angle) = wheelbase wz / v."""
+    robot = load_robot(str(write_tricycle(tmp_path / "tri", rear=rear, driven=driven)))
+    made = base_of(robot)
+    assert controller_name(robot.kind, robot.base) == name
+    twist, angle = Twist2(0.5, 0.0, 0.4), math.atan(WHEELBASE * 0.4 / 0.5)
+    steering = made.steer(twist, np.zeros(1), 10.0)
+    assert steering == pytest.approx([angle])
+    wheels = made.wheels_from_twist(twist)
+    if driven == "front":
+        expected = [0.5 / math.cos(angle) / FRONT_RADIUS]
+    elif rear == 2:
+        expected = [(0.5 - 0.4 * y) / REAR_RADIUS for y in (0.5 * REAR_TRACK, -0.5 * REAR_TRACK)]
+    else:
+        expected = [0.5 / REAR_RADIUS]
+    assert wheels == pytest.approx(expected)
+    assert made.twist_from_wheels(wheels, steering) == pytest.approx(twist, abs=1e-9)
+    with pytest.raises(InvalidCommand):
+        made.twist_from_wheels(wheels, np.zeros(2))
+
+
+def test_the_left_joint_of_an_axle_is_found_by_the_urdf(tmp_path):
+    robot = load_robot(str(write_car(tmp_path / "car")))
+    assert left_first(robot, STEERING[::-1]) == left_first(robot, STEERING) == STEERING
+    assert left_first(robot, ("a", "b")) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"rear_track_width": None}, "base.rear_track_width"),
+        ({"driven": "front", "front_track_width": 0.2}, "base.front_wheel_names"),
+        ({"controller": "diff_drive_controller"}, "base.controller"),
+    ],
+)
+def test_bad_axles_are_refused(tmp_path, changes, path):
+    folder = write_tricycle(tmp_path / "tri", **changes)
+    with pytest.raises(InvalidDescription, match=path):
+        load_robot(str(folder))

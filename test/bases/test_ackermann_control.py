@@ -257,8 +257,8 @@ def test_ramps_of_a_drive_command():
     ("changes", "angle", "top"),
     [
         ({}, 0.0, 35.0 * 0.05),  # the front wheels, which are smaller
-        ({"max_wheel_velocity": 0.0}, 0.0, 2.0),
-        ({"max_wheel_velocity": 0.0}, 0.45, 2.5 * 0.32 / math.tan(0.45)),  # the yaw rate
+        ({"max_wheel_velocity": math.nan}, 0.0, 2.0),
+        ({"max_wheel_velocity": math.nan}, 0.45, 2.5 * 0.32 / math.tan(0.45)),  # the yaw rate
     ],
 )
 def test_ramps_do_not_run_on_beyond_the_limits(changes, angle, top):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -53,19 +54,57 @@ def test_golden_wheel_limit_scaled_and_clipped():
     assert driven(controller(max_wheel_velocity=-9.0), -0.3, 1.0)[0] == pytest.approx(-9.0)
 
 
-@pytest.mark.parametrize("unset", [0.0, nan])
-def test_unset_limits_do_not_bind(unset):
-    axis = BodyAxisLimits(max_velocity=unset, max_acceleration=unset, max_deceleration=unset)
-    base = controller(x=axis, yaw=axis, max_wheel_velocity=unset)
+def test_unset_limits_do_not_bind():
+    axis = BodyAxisLimits(max_velocity=nan, max_acceleration=nan, max_deceleration=nan)
+    base = controller(x=axis, yaw=axis, max_wheel_velocity=nan)
     assert driven(base, 30.0, -50.0) == pytest.approx(
         base.base.wheels_from_twist(Twist2(30.0, 0.0, -50.0))
     )
 
 
-@pytest.mark.parametrize("timeout", [0.0, -1.0, nan, inf])
+@pytest.mark.parametrize("limit", ["max_velocity", "max_acceleration", "max_jerk"])
+def test_a_limit_of_0_stops_its_axis_and_no_other(limit):
+    """As in ros2_controllers; the other axis is not scaled down with it."""
+    held, free = BodyAxisLimits(**{limit: 0.0}), BodyAxisLimits(max_velocity=2.0)
+    base = controller(x=held, yaw=free)
+    assert driven(base, 1.0, 1.0) == pytest.approx(base.base.wheels_from_twist(Twist2(0, 0, 1.0)))
+    base = controller(x=free, yaw=held)
+    assert driven(base, 1.0, 1.0) == pytest.approx(base.base.wheels_from_twist(Twist2(1.0)))
+
+
+@pytest.mark.parametrize("limit", ["min_velocity", "max_acceleration_reverse"])
+def test_a_limit_of_0_of_one_direction_leaves_the_other(limit):
+    axis = BodyAxisLimits(max_velocity=2.0, **{limit: 0.0})
+    assert driven(controller(x=axis), -1.0, 0.0) == pytest.approx([0.0, 0.0])
+    assert (driven(controller(x=axis), 1.0, 0.0) > 0.0).all()
+
+
+@pytest.mark.parametrize("limit", ["max_wheel_velocity", "max_wheel_acceleration"])
+def test_a_limit_of_0_of_the_wheels_stops_them(limit):
+    assert driven(controller(**{limit: 0.0}), 1.0, 1.0) == pytest.approx([0.0, 0.0])
+
+
+def test_a_base_in_motion_stops_by_a_limit_of_0():
+    base = controller(x=BodyAxisLimits(max_velocity=2.0, max_deceleration=1.0))
+    assert (driven(base, 1.0, 0.0) > 0.0).all()
+    stopped = BodyAxisLimits(max_velocity=0.0, max_deceleration=1.0)
+    base.reconfigure(base.base, dataclasses.replace(base.config, limits=BaseLimits(x=stopped)))
+    speeds = [base.step(0.001 * k, 0.1).twist.vx for k in range(12)]
+    assert speeds == pytest.approx([max(0.9 - 0.1 * k, 0.0) for k in range(12)])
+
+
+@pytest.mark.parametrize("timeout", [-1.0, nan, inf])
 def test_bad_timeouts_are_refused(timeout):
     with pytest.raises(InvalidConfig, check=about("cmd_vel_timeout")):
         controller(timeout)
+
+
+def test_without_a_timeout_a_command_is_valid_until_the_next():
+    base = controller(0.0)
+    base.command(Twist2(1.0), 0.0)
+    assert base.step(1e6, 0.01).twist == Twist2(1.0)
+    base.command(Twist2(), 1e6)
+    assert base.step(2e6, 0.01).twist == Twist2()
 
 
 @pytest.mark.parametrize("dt", [0.0, -0.1, nan])

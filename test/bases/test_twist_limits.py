@@ -48,7 +48,8 @@ def test_the_other_way_may_have_its_own_velocity_limit():
     assert limiter(x=axis).step(Twist2(-4.0, 0.0, 4.0), 0.1) == (-0.5, 0.0, 0.5)
     assert limiter(x=axis).step(Twist2(4.0, 0.0, 4.0), 0.1) == (2.0, 0.0, 2.0)
     assert BodyAxisLimits(max_velocity=2.0, min_velocity=0.5).backward == 0.5  # signs do not matter
-    assert BodyAxisLimits(max_velocity=2.0, min_velocity=0.0).backward == 2.0  # 0 is not set
+    assert BodyAxisLimits(max_velocity=2.0, min_velocity=math.nan).backward == 2.0
+    assert BodyAxisLimits(max_velocity=2.0, min_velocity=0.0).backward == 0.0  # no reverse
 
 
 @pytest.mark.parametrize("name", NAMES)

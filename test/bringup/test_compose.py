@@ -182,6 +182,22 @@ def test_cameras_are_simulated_and_mapped_for_their_robots():
         config("franka", backend="mock", objects=("box",))
 
 
+def test_a_single_arm_with_tasks_has_objects_before_it():
+    def objects(*robots, **options):
+        return nodes_for(config(*robots, tasks=True, **options))[0].parameters.get("objects", ())
+
+    names = [word.partition(":=")[0] for word in objects("franka")]
+    assert names == ["red_cube", "blue_cube", "can", "shelf"]
+    assert objects("franka", objects=("cube:=box:0.1,0.1,0.1:1@1,0,0.1",)) == (
+        "cube:=box:0.1,0.1,0.1:1@1,0,0.1",
+    )
+    assert objects("franka", empty=True) == ()
+    assert objects("a:=franka", "b:=jetbot@2,0,0") == ()
+    assert objects("franka", scene_bodies=True) == ()
+    assert not nodes_for(config("franka"))[0].parameters.get("objects")
+    assert "objects" not in nodes_for(config("franka", tasks=True, backend="mock"))[0].parameters
+
+
 def test_cameras_detect_the_objects_of_tasks():
     word = ("a/camera:=panda_link0@1,0,1",)
     specs = nodes_for(

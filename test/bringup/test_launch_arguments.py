@@ -42,6 +42,7 @@ def test_every_argument_has_an_effect():
         "detect": "true",
         "policy": "go2",
         "tasks": "true",
+        "empty": "true",
     }
     real = {
         "driver": "feetech",

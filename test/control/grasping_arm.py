@@ -184,5 +184,5 @@ class GraspingArm:
         load, certain = (float(np.linalg.norm(w[:3])) for w in (
             self.contact.value, self.contact.certain))  # fmt: skip
         grasp.step(float(q[i].mean()), pushing, load, PERIOD, certain)
-        if self.settings.grasp_force > 0.0:
-            self.runner.effort_bounds[i] = grasp.force
+        if grasp.holding or self.settings.grasp_force > 0.0:
+            self.runner.effort_bounds[i] = grasp.efforts(q[i])

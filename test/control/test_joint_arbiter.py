@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from raised_errors import about
 
+from motion_nodes.control.active_trajectories import TrajectorySettings
 from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_command import JointCommand
 from motion_nodes.control.joint_controller import ArticulationController
@@ -340,3 +341,107 @@ def test_a_return_from_outside_begins_where_the_joints_are(runner):
     runner.controller.reset(np.array([2.95, 0.0, 0.0]))
     with pytest.raises(InvalidCommand, check=about("return")):
         runner.start(goal(JointTrajectory(JOINTS, [0.0, 1.0], rows)), "me")
+
+
+def test_joints_that_a_new_trajectory_omits_follow_the_old_one_if_wanted(runner):
+    """Exactly, also through a second replacement; their goal is aborted as before."""
+    runner.trajectories.settings = TrajectorySettings(continue_others=True)
+    old = runner.start(goal(smooth()), "old")
+    run(runner, 0.8)
+    new = None
+    here = runner.controller.reference(np.arange(3)).position
+    for name, at in (("a", 0), ("b", 1)):
+        hold = JointTrajectory((name,), np.array([1.0]), here[[at]][None], np.zeros((1, 1)))
+        new = runner.start(goal(hold), f"new {name}")
+        assert old.follower.status is FollowStatus.PREEMPTED
+    path = run(runner, 1.6)
+    assert new is not None
+    assert new.follower.status is FollowStatus.SUCCEEDED
+    np.testing.assert_allclose(path[-1], [here[0], here[1], 1.0], atol=1e-9)
+    wanted = [smooth().sample(0.8 + DT * (k + 1)).position[2] for k in range(290)]
+    np.testing.assert_allclose(path[:290, 2], wanted, atol=1e-12)
+
+
+def test_joints_follow_the_old_trajectory_until_a_future_one_begins(runner):
+    runner.trajectories.settings = TrajectorySettings(continue_others=True)
+    runner.start(goal(smooth()), "old")
+    run(runner, 0.6)
+    back = JointTrajectory(JOINTS, np.array([1.5]), np.zeros((1, 3)), np.zeros((1, 3)))
+    future = runner.start(goal(back), "future", delay=0.4)
+    path = run(runner, 0.396)
+    wanted = [smooth().sample(0.6 + DT * (k + 1)).position for k in range(len(path))]
+    np.testing.assert_allclose(path, wanted, atol=1e-12)
+    rest = run(runner, 1.6)
+    assert future.follower.status is FollowStatus.SUCCEEDED
+    speeds = np.abs(np.diff(np.vstack([path, rest]), axis=0)) / DT
+    assert np.abs(np.diff(speeds, axis=0)).max() / DT < 8.0
+    np.testing.assert_allclose(rest[-1], 0.0, atol=1e-9)
+
+
+def test_efforts_of_points_are_forwarded_and_end_with_the_trajectory(runner):
+    t = np.array([0.5, 1.0])
+    q = np.zeros((2, 3))
+    efforts = np.array([[1.0, -2.0, 2000.0], [3.0, 0.0, 0.0]])
+    trajectory = JointTrajectory(JOINTS, t, q, q, q, efforts)
+    runner.start(goal(trajectory), "me")
+    seen = []
+    for _ in range(249):
+        reference = runner.step(DT, np.zeros(3), np.zeros(3))
+        seen.append(reference.efforts)
+    times = DT * np.arange(1, 250)
+    limit = limits().effort
+    for joint in range(3):
+        wanted = np.interp(times, [0.0, *t], [0.0, *efforts[:, joint]])
+        np.testing.assert_allclose(
+            np.array(seen)[:, joint], wanted.clip(-limit[joint], limit[joint]), atol=1e-9
+        )
+    for _ in range(5):
+        reference = runner.step(DT, np.zeros(3), np.zeros(3))
+    assert np.isnan(reference.efforts).all()
+
+
+def test_a_stop_on_the_path_uses_the_decelerations_given(runner):
+    runner.trajectories.settings = TrajectorySettings(decelerations=np.array([np.inf, 1.0, np.inf]))
+    active = runner.start(goal(smooth()), "me")
+    run(runner, 1.0)
+    runner.cancel(active, "enough")
+    speeds = np.diff(run(runner, 1.2), axis=0) / DT
+    deceleration = -np.diff(speeds, axis=0).min() / DT
+    assert 0.5 < deceleration < 1.01
+    assert not runner.controller.moving
+
+
+def test_a_command_timeout_ends_a_trajectory_that_does_not_arrive(runner):
+    wish = dataclasses.replace(goal(smooth(seconds=2.0)), cmd_timeout=0.3)
+    active = runner.start(wish, "me")
+    for _ in range(round(2.28 / DT)):
+        runner.step(DT, np.zeros(3), np.zeros(3))
+    assert not active.follower.status.ended
+    for _ in range(round(0.05 / DT)):
+        runner.step(DT, np.zeros(3), np.zeros(3))
+    assert active.follower.status is FollowStatus.GOAL_TOLERANCE_VIOLATED
+
+
+def test_times_since_the_start_with_and_without_scaling(runner):
+    active = runner.start(goal(smooth()), "me")
+    run(runner, 1.0, scaling=0.5)
+    assert active.follower.time == pytest.approx(0.5)
+    assert active.follower.elapsed == pytest.approx(1.0)
+    assert runner.trajectories.newest is active
+    run(runner, 2.0)
+    ended = active.follower.elapsed
+    run(runner, 0.4)
+    assert active.follower.elapsed == pytest.approx(ended + 0.4)
+    runner.command(JointCommand(names=("a",), positions=[0.0]), "another")
+    assert runner.trajectories.newest is None
+
+
+def test_a_trajectory_may_begin_at_the_measured_state(runner):
+    runner.trajectories.settings = TrajectorySettings(from_reference=False)
+    measured = np.full(3, 0.02)
+    runner.step(DT, measured, np.zeros(3))
+    ahead = JointTrajectory(JOINTS, np.array([1.0]), np.ones((1, 3)), np.zeros((1, 3)))
+    active = runner.start(goal(ahead), "me")
+    begin = active.follower.goal.trajectory.begin
+    assert begin is not None
+    np.testing.assert_array_equal(begin.position, measured)

@@ -196,9 +196,26 @@ BAD: dict[str, tuple[str, str]] = {
         urdf(AB, joint(inside=Z + LIMIT + '<dynamics damping="-1"/>')),
         r"must not be negative",
     ),
-    "mimic of a mimic": (
-        CHAIN_OF_MIMICS,
-        r"'j3' mimics 'j2', which itself mimics 'j1'. Let 'j3' mimic 'j1'",
+    "circle of mimics": (
+        CHAIN_OF_MIMICS.replace(
+            '<joint name="j1" type="revolute">',
+            '<joint name="j1" type="revolute"><mimic joint="j3"/>',
+        ),
+        r"'j1' mimics itself, over j1 -> j3 -> j2 -> j1; one of them must be without <mimic>",
+    ),
+    "mimic that never moves": (
+        CHAIN_OF_MIMICS.replace('joint="j2"/>', 'joint="j2" multiplier="0"/>'),
+        r"'j3': mimic multiplier is 0.*fixed",
+    ),
+    "mimic without a number": (
+        CHAIN_OF_MIMICS.replace('joint="j2"/>', 'joint="j2" offset="nan"/>'),
+        r"'j3': mimic is .*nan.*finite",
+    ),
+    "mimics whose product is nothing": (
+        CHAIN_OF_MIMICS.replace('joint="j2"/>', 'joint="j2" multiplier="1e-300"/>').replace(
+            'joint="j1"/>', 'joint="j1" multiplier="1e-300"/>'
+        ),
+        r"'j3' moves 0 times as far as 'j1' over j3 -> j2 -> j1",
     ),
     "mimic of nothing": (
         urdf(AB, joint(inside=Z + LIMIT + '<mimic joint="k"/>')),

@@ -53,7 +53,9 @@ class ScriptedArm:
     def to_state(self, name: str) -> Iterator[None]:
         return self._moved(name)
 
-    def straight(self, *poses: Any, what: str, speed: float = 1.0) -> Iterator[None]:
+    def straight(
+        self, *poses: Any, what: str, speed: float = 1.0, checked: bool = True
+    ) -> Iterator[None]:
         self.pose = np.array(poses[-1])
         return self._moved(what)
 
@@ -67,6 +69,16 @@ class ScriptedArm:
 
     def cancel(self) -> None:
         self.calls.append("cancel")
+
+    def cancel_all(self) -> None: ...
+
+    def grasp_report(self) -> str:
+        return ""
+
+    def limit_force(self, force: float | None) -> None: ...
+
+    def learn_force_limit(self) -> Iterator[None]:
+        yield
 
     # compliance
     @property

@@ -47,7 +47,7 @@ def base(
     module_suite.bring_up(f"tri:={robot_folder}", backend="mock", rate=100.0, params_file=str(file))
     module_client.wait_for_diagnosis(NODE, "no command yet")
     free = {
-        f"{axis}__max_{what}": 0.0
+        f"{axis}__max_{what}": math.nan
         for axis in ("linear__x", "linear__y", "angular__z")
         for what in ("velocity", "acceleration", "deceleration")
     }
@@ -197,7 +197,7 @@ def test_the_quadratic_programme_is_a_parameter(base):
     ],
 )
 def test_gains_and_speed_limits(base, parameters, driven):
-    usual = {name: 1.0 if name.endswith("gain") else 0.0 for name in parameters}
+    usual = {name: 1.0 if name.endswith("gain") else math.nan for name in parameters}
     assert base.client.set_parameters(NODE, **parameters).successful
     try:
         drive_until(base, (0.3, -0.4, 0.3), ROLLING.wheels_from_twist(Twist2(*driven)))
@@ -212,7 +212,7 @@ def test_a_limit_of_the_wheels_slows_all_of_them(base):
     try:
         drive_until(base, (1.0, 1.0, 0.1), free * (10.0 / np.abs(free).max()))
     finally:
-        assert base.client.set_parameters(NODE, max_wheel_velocity=0.0).successful
+        assert base.client.set_parameters(NODE, max_wheel_velocity=math.nan).successful
     stop(base)
 
 

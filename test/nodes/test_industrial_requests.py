@@ -169,19 +169,40 @@ def test_sequences_that_contradict_themselves_are_refused(planner):
     other = item(beside(0.1, 0.1))
     other.req.group_name = "hand"
     for items in (
-        [],
         [item(beside(0.1), radius=0.05)],
         [item(beside(0.1), radius=-0.1), item(beside())],
         [item(beside(0.1), radius=0.2), item(beside())],
         [item(beside(0.1)), started],
         [item(beside(0.1)), other],
-        [item(beside(0.1)), item(beside(0.1))],
+        [item(beside(0.1), radius=0.01), item(beside(0.1))],
         [item(beside(0.1), "RRTConnect")],
     ):
         answer = sequence(planner, items)
         assert answer.error_code.val != Codes.SUCCESS
         assert answer.error_code.message
         assert not answer.planned_trajectories
+
+
+def test_motions_to_where_the_robot_is_succeed(planner):
+    assert sequence(planner, []).error_code.val == Codes.SUCCESS
+    sent = planner.arm.send(MoveGroupSequence.Goal(), MoveGroupSequence, "/sequence_move_group")
+    status, result = sent.result()
+    assert (status, result.response.error_code.val) == (SUCCEEDED, Codes.SUCCESS)
+    assert planner.move(beside(), pipeline_id=PILZ, planner_id="PTP").result()[0] == SUCCEEDED
+    planner.arm.rest()
+    for kind in ("PTP", "LIN"):
+        status, result = planner.move(beside(), pipeline_id=PILZ, planner_id=kind).result()
+        assert status == SUCCEEDED, result.error_code.message
+        points = result.planned_trajectory.joint_trajectory.points
+        assert [point.time_from_start.sec for point in points] == [0]
+    whole = sequence(planner, [item(beside(), kind) for kind in ("PTP", "LIN")])
+    assert whole.error_code.val == Codes.SUCCESS, whole.error_code.message
+    for kind in ("PTP", "LIN"):
+        around = [item(beside(), kind), item(beside(0.05)), item(beside(0.05), kind)]
+        answer = sequence(planner, around)
+        assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+        P = tool_positions(answer.planned_trajectories[0])
+        assert P[-1] == pytest.approx((0.05, 0.0, 0.0), abs=1e-4)
 
 
 def test_the_hand_stays_upright_along_the_path(planner):

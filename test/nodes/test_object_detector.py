@@ -12,6 +12,7 @@ from moveit_msgs.msg import AttachedCollisionObject, PlanningScene
 from moveit_msgs.srv import GetPlanningScene
 from nodes.test_occupancy_mapper import EYE, FRANKA, PINHOLE, Cameras
 from perception.boxes_seen import depth_of
+from rclpy.parameter import Parameter
 from ros_client import RELIABLE
 from scene_requests import box, detached, diff
 from visualization_msgs.msg import Marker, MarkerArray
@@ -39,6 +40,7 @@ class Detector:
         for name, value in (
             ("depth_images", "['/left/image']"), ("point_clouds", "['/right/points']"),
             ("models", "['red_cube:=box:0.08,0.08,0.08']"), ("max_age", "30.0"),
+            ("color_images", "['/left/color']"),
         ):  # fmt: skip
             args += ["-p", f"{name}:={value}"]
         self.node = ObjectDetectorNode(ros_args=args)
@@ -130,6 +132,28 @@ def test_what_the_robot_hides_or_carries_is_reported_as_it_was(detector) -> None
     detector.heard.clear()
     detector.until(lambda: detector.in_hand(detached()), lambda: len(detector.heard) > 4)
     assert detector.found["red_cube"].pose == carried.pose
+
+
+def test_colors_and_descriptions_name_objects(detector) -> None:
+    cameras, depth = detector.cameras, seen(CUBE, CRATE)
+    points = DepthProjection(PINHOLE).points(depth) @ EYE[:3, :3].T + EYE[:3, 3]
+    color = np.full((*depth.shape, 3), 200, np.uint8)
+    for (low, high), value in ((CUBE, (0.15, 0.62, 0.22)), (CRATE, (0.13, 0.33, 0.80))):
+        inside = ((points >= np.array(low) - 1e-3) & (points <= np.array(high) + 1e-3)).all(axis=1)
+        color[inside.reshape(depth.shape)] = np.round(255 * np.array(value))
+    show = lambda: cameras.show(depth, color=color)  # noqa: E731
+    detector.until(show, lambda: {m.text for m in detector.found.values()} == {"green", "blue"})
+    assert detector.found["red_cube"].text == "green"  # named by its size
+    texts = Parameter("descriptions", value=["blue box", "yellow ball"])
+    assert detector.node.set_parameters([texts])[0].successful
+    detector.until(show, lambda: "blue_box" in detector.found)
+    assert detector.found["blue_box"].text == "blue"
+    assert "yellow_ball" not in detector.found
+    # Images of another time or size are not used.
+    detector.until(
+        lambda: cameras.show(depth, color=color[::2].copy()),
+        lambda: {m.text for m in detector.found.values()} == {""},
+    )
 
 
 def test_images_without_a_known_frame_or_time_are_refused(detector) -> None:

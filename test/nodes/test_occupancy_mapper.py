@@ -20,7 +20,12 @@ from tf2_msgs.msg import TFMessage
 from motion_nodes.model.loader import load_robot
 from motion_nodes.perception.depth_camera import DepthProjection
 from motion_nodes.ros.joint_topics import set_stamp
-from motion_nodes.ros.messages.depth_messages import cloud_message, depth_message, info_message
+from motion_nodes.ros.messages.depth_messages import (
+    cloud_message,
+    color_message,
+    depth_message,
+    info_message,
+)
 from motion_nodes.ros.scene.octomaps import voxels_of
 from motion_nodes.ros.transforms import TransformSender
 
@@ -45,6 +50,7 @@ class Cameras:
         self.heard = client.listen(Octomap, "/occupancy_mapper/octomap_binary", LATCHED)
         static = node.create_publisher(TFMessage, "/tf_static", LATCHED)
         TransformSender(static, [("panda_link0", "eye")]).send(EYE[None], 0)
+        self.colors = client.publisher(Image, "/left/color")
         self.lag = 0.0
         moving = node.create_publisher(TFMessage, "/tf", RELIABLE)
         self.transforms = TransformSender(moving, [("panda_link0", "moving_eye")])
@@ -57,7 +63,7 @@ class Cameras:
         set_stamp(message, self.client.node.get_clock().now().nanoseconds)
         self.states.publish(message)
 
-    def show(self, depth, millimetres=False, frame="eye", info=True) -> None:
+    def show(self, depth, millimetres=False, frame="eye", info=True, color=None) -> None:
         self.state()
         message = depth_message(depth.astype(np.float32), frame, Image().header.stamp)
         if millimetres:
@@ -65,6 +71,8 @@ class Cameras:
             message.encoding, message.step = "16UC1", 2 * depth.shape[1]
             message.data = whole.tobytes()
         self.stamp(message)
+        if color is not None:
+            self.colors.publish(color_message(color, frame, message.header.stamp))
         if info:
             self.infos.publish(info_message(PINHOLE, frame, message.header.stamp))
         self.images.publish(message)
@@ -202,3 +210,37 @@ def test_a_camera_that_stops(cameras):
     cameras.set(camera_stopped="block")
     client.repeat(cameras.state, lambda: stops.newest is not None, "the stop")
     client.repeat(cameras.state, lambda: "blocked" in cameras.report, "the report")
+
+
+def test_the_region_follows_a_base_that_moves_in_the_map(module_suite, cameras):
+    """A wall 0.6 m ahead of the base is mapped 3 m from the region of the start."""
+    module_suite.node(
+        "occupancy_mapper", name="moving_mapper", robot="franka", map_frame="odom",
+        point_clouds=["/front/points"],
+    )  # fmt: skip
+    client = cameras.client
+    clouds = client.publisher(PointCloud2, "/front/points")
+    heard = client.listen(Octomap, "/moving_mapper/octomap_binary", LATCHED)
+    moving = client.node.create_publisher(TFMessage, "/tf", RELIABLE)
+    sender = TransformSender(moving, [("odom", "panda_link0")])
+    wall = np.column_stack((np.full(400, 0.9), *np.random.default_rng(1).uniform(
+        (-0.3, 0.3), (0.3, 0.6), (400, 2)).T))  # fmt: skip
+    place = 0.0
+
+    def show() -> None:
+        now = client.node.get_clock().now().nanoseconds
+        X = np.eye(4)
+        X[0, 3] = place
+        sender.send(X[None], now)
+        cameras.state()
+        message = cloud_message(wall.astype(np.float32), "panda_link0", Image().header.stamp)
+        set_stamp(message, now)
+        clouds.publish(message)
+
+    def seen_at() -> float:
+        solid = None if heard.newest is None else voxels_of(heard.newest)
+        return -1.0 if solid is None else float(solid.cells[:, 0].max() * solid.resolution)
+
+    client.repeat(show, lambda: abs(seen_at() - 0.9) < 0.03, "the wall", within=20.0)
+    place = 3.0
+    client.repeat(show, lambda: abs(seen_at() - 3.9) < 0.03, "the wall after the way", within=20.0)

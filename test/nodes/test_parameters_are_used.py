@@ -17,7 +17,7 @@ from motion_nodes.nodes.registry import NODES, node_class
 from motion_nodes.ros.parameters import declared
 
 PACKAGE = Path(motion_nodes.__file__).parent
-ELSEWHERE = {"robot", "rmpflow_file", "description", "joint_order"}
+ELSEWHERE = {"robot", "peer_defaults", "rmpflow_file", "description", "joint_order"}
 """Read before the dataclass exists (RobotNode.prepare and robot_defaults)."""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from navigation_client import ABORTED, CANCELED, SUCCEEDED, Codes, NavigationClient
+from navigation_client import ABORTED, CANCELED, SUCCEEDED, Codes, NavigationClient, stamped
 from ros_client import RosClient
 from scripted_base import ScriptedBase
 
@@ -101,3 +101,39 @@ def test_waypoints_in_loops_and_those_that_are_missed(base, navigator):
     status, result = call.result()
     assert (status, [missed.index for missed in result.missed_waypoints]) == (ABORTED, [1])
     navigator.client.wait(lambda: base.stands, "the base to stand")
+
+
+def test_a_waypoint_in_an_unknown_frame_is_named(base, navigator):
+    bad = stamped((1.0, 0.0, 0.0), "moon")
+    call = navigator.visit((0.05, 0.0, 0.0), bad, (0.1, 0.0, 0.0))
+    status, result = call.result()
+    assert (status, result.error_code) == (ABORTED, Codes.TF_ERROR)
+    (missed,) = result.missed_waypoints
+    assert (missed.index, missed.error_code, missed.goal) == (1, Codes.TF_ERROR, bad)
+    assert base.pose.distance(Pose2()) < 1e-3  # known before the first motion
+
+
+def test_waypoints_after_a_missed_one_are_visited_if_told_so(base, navigator):
+    assert navigator.client.set_parameters(navigator.node, stop_on_failure=False).successful
+    try:
+        bad = stamped((1.0, 0.0, 0.0), "moon"), stamped((math.nan, 0.0, 0.0))
+        call = navigator.visit(bad[0], (0.1, 0.0, 0.0), bad[1], number_of_loops=1)
+        status, result = call.result(within=40.0)
+        assert (status, result.error_code) == (SUCCEEDED, Codes.NONE)
+        missed = [(m.index, m.error_code) for m in result.missed_waypoints]
+        assert missed == [(0, Codes.TF_ERROR), (2, Codes.INVALID_PATH)] * 2
+        assert base.pose.distance(Pose2(0.1)) < NEAR
+        # None is left to visit.
+        status, result = navigator.visit(*bad).result()
+        assert (status, [m.index for m in result.missed_waypoints]) == (SUCCEEDED, [0, 1])
+        # One that is not reached because the base is stuck.
+        base.stuck = True
+        more = {"movement_time_allowance": 0.5}
+        assert navigator.client.set_parameters(navigator.node, **more).successful
+        call = navigator.visit((0.5, 0.0, 0.0), (0.6, 0.0, 0.0))
+        status, result = call.result(within=40.0)
+        assert (status, [m.index for m in result.missed_waypoints]) == (SUCCEEDED, [0, 1])
+    finally:
+        base.stuck = False
+        usual = {"stop_on_failure": True, "movement_time_allowance": 10.0}
+        assert navigator.client.set_parameters(navigator.node, **usual).successful

@@ -336,8 +336,25 @@ def test_servo_stops_before_an_obstacle_and_says_so(policy):
 def test_a_bad_servo_command_moves_nothing(policy, command, words):
     policy.client.repeat_for(command(policy), 0.3)
     policy.wait_for_warning(words)
+    policy.client.wait(
+        lambda: policy.servo_statuses.newest.code == ServoStatus.INVALID, "servo to say so"
+    )
+    assert words in policy.servo_statuses.newest.message
     assert policy.text == "idle"
     assert not policy.sent
+
+
+def test_a_jog_into_a_limit_says_so(policy):
+    policy.client.repeat(
+        policy.jog(panda_joint7=1.0),
+        lambda: policy.servo_statuses.newest.code == ServoStatus.JOINT_BOUND,
+        "servo to name the limit",
+        rate=50.0,
+        within=30.0,
+    )
+    assert "panda_joint7" in policy.servo_statuses.newest.message
+    limits = FRANKA.limits.select(["panda_joint7"])
+    assert policy.arm.joints["panda_joint7"] < limits.upper[0]
 
 
 def test_servo_can_be_stopped_paused_and_told_what_to_take(policy):

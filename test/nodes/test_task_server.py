@@ -42,6 +42,7 @@ from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.scene.collision_objects import object_message
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.shapes import triangle_mesh
+from motion_nodes.tasks.task_codes import TaskCode
 
 
 @pytest.fixture(scope="module")
@@ -97,21 +98,28 @@ def cube_position(client: RosClient) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "code"),
     [
-        "dance", "pick up the banana", "[", '[{"skill": "fly", "args": {}}]',
-        '[{"skill": "place", "args": {"object": "red_cube", "location": "shelf"}}]',
-        "go to the shelf", "x" * 5000,
+        ("dance", "not_understood"), ("pick up the banana", "unknown_object"),
+        ("pick up the green cube", "unknown_object"),
+        ("put the red cube on the moon", "not_understood"),
+        ("[", "invalid_plan"), ('[{"skill": "fly", "args": {}}]', "invalid_plan"),
+        ('[{"skill": "place", "args": {"object": "red_cube", "location": "shelf"}}]', "not_held"),
+        ('[{"skill": "place", "args": {"object": "red_cube", "location": "moon"}}]',
+         "unknown_location"),
+        ("go to the shelf", "unsupported_skill"), ("x" * 5000, "not_understood"),
     ],
 )  # fmt: skip
-def test_tasks_that_are_refused(tasks: TaskClient, text: str) -> None:
+def test_tasks_that_are_refused(tasks: TaskClient, text: str, code: str) -> None:
     status = tasks.ask(text, "refused")
+    assert status["code"] == code
     assert status["reason"]
     assert status["plan"] == []
 
 
 def test_too_wide_object_fails_with_its_reason_after_bounded_plans(tasks: TaskClient) -> None:
     status = tasks.ask("pick up the beam", "failed")
+    assert status["code"] == "does_not_fit"
     assert "fingers" in status["reason"]
     assert sum("begins" in event for event in status["events"]) <= 6
 
@@ -147,6 +155,7 @@ def test_a_full_place_ends_the_task_within_its_budget(tasks: TaskClient) -> None
     pile = world_object("pile", Box((0.2, 0.2, 0.1)), from_xyz_rpy((0.5, 0.4, 0.05)))
     put(tasks, pile, lid)
     status = tasks.ask("put the red cube on the pile", "failed")
+    assert status["code"] == "no_room"
     assert "no room" in status["reason"]
     assert status["held"] == "red_cube"
     assert sum("place(red_cube, pile) begins" in event for event in status["events"]) <= 6
@@ -202,10 +211,12 @@ def test_tasks_in_words_are_an_action_and_one_runs_at_a_time(tasks: TaskClient) 
     assert call.accepted()
     tasks.until(lambda s: s["state"] == "running" and s["phase"] == "approach")
     status, result = execute("go home").result()
-    assert (status, result.error_code) == (ABORTED, 1)
+    assert (status, result.error_code) == (ABORTED, TaskCode.BUSY)
     assert "under way" in result.error_msg
     assert call.cancel()
-    assert call.result()[0] == CANCELED
+    status, result = call.result()
+    assert (status, result.error_code) == (CANCELED, TaskCode.CANCELED)
+    assert result.error_msg
     assert execute("go home").result(60.0)[1].error_code == 0
 
 
@@ -273,7 +284,10 @@ async def _session_of_a_model(tasks: TaskClient) -> None:
         assert reached["tip"]["position"] == pytest.approx(goal["position"], abs=5e-3)
         assert reached["joints"] == pytest.approx(dry["final_joints"], abs=5e-3)
         assert await refusal("move_to_pose", position=[3.0, 0.0, 0.5])
-        assert "banana" in await refusal("run_task", task="pick up the banana")
+        unknown = await session.call_tool("run_task", {"task": "pick up the banana"})
+        assert "banana" in unknown.content[0].text
+        assert unknown.is_error
+        assert unknown.structured_content["code"] == "unknown_object"
 
         before = cube_position(tasks.client)
         plan = (await call("run_task", task="put the red cube on the shelf"))["plan"]

@@ -48,7 +48,7 @@ BAD = {
     ),
     "velocities alone": (
         trajectory([J1], [[]], [1.0], [[0.1]]),
-        "point 0 has no positions; velocities alone are not supported",
+        "point 0 has no positions; velocities alone are integrated with allow_integration",
     ),
     "too few positions": (
         trajectory([J1, J2], [[0.1]], [1.0]), "point 0 has 1 positions for 2 joints"

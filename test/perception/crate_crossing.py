@@ -127,7 +127,7 @@ class CrateCrossing:
             if int((now + phase) * self.rate) > rendered:
                 rendered = int((now + phase) * self.rate)
                 world, q = snapshot(arm.world), arm.state(slice(None))[0]
-                depths = [camera.render(world, self._settings) for camera, _ in self._cameras]
+                depths = [camera.render(world, self._settings)[0] for camera, _ in self._cameras]
                 images.append((now, depths, self._robot.sphere_positions(q)))
             if images and now - images[0][0] >= DELAY:
                 taken, depths, spheres = images.pop(0)

@@ -80,7 +80,7 @@ class Trials:
 
         An error is that of the position [m], that of the size [m], and whether the kind is right.
         """
-        depth = self.camera.render(snapshot(self.world), self.settings)
+        depth, _ = self.camera.render(snapshot(self.world), self.settings)
         points, X = DepthProjection(self.settings.pinhole).points(depth), self.mounted.X_LO
         found = self.detector.detect(points @ X[:3, :3].T + X[:3, 3], self.spheres)
         rest, missed, errors = list(found), [], []

@@ -26,6 +26,7 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
 from motion_nodes.perception.depth_camera import DepthProjection, Pinhole
+from motion_nodes.perception.map_settings import MapSettings
 from motion_nodes.perception.occupancy_map import OccupancyMap
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.shapes import HalfSpace, triangle_mesh
@@ -249,3 +250,26 @@ def test_depth_images():
     assert points[10:, 2] == pytest.approx(2.0)
     with pytest.raises(InvalidCommand):
         projection.points(depth[:5])
+
+
+def test_a_region_that_moves_keeps_the_voxels_in_it():
+    """Oracle: the voxels of a map that had the region there from the beginning."""
+    moved = OccupancyMap(MapSettings())
+    point = np.tile((0.0, 0.0, 1.0), (50, 1))
+    for k in range(3):
+        moved.add_view(point, np.eye(4), float(k))
+    before = moved.cells()
+    assert len(before)
+    assert moved.shift((0.5, -0.3, 0.0))
+    assert not moved.shift((0.5, -0.3, 0.001))
+    np.testing.assert_array_equal(moved.cells(), before)
+    beyond = np.eye(4)
+    beyond[0, 3] = 1.4  # outside of the region at the start
+    for k in range(3):
+        moved.add_view(point, beyond, 3.0 + k)
+    there = OccupancyMap(MapSettings(region_min=(-0.5, -1.3, -0.2), region_max=(1.5, 0.7, 1.4)))
+    for k, X in enumerate([np.eye(4)] * 3 + [beyond] * 3):
+        there.add_view(point, X, float(k))
+    np.testing.assert_array_equal(moved.cells(), there.cells())
+    moved.shift((10.0, 0.0, 0.0))
+    assert len(moved.cells()) == 0

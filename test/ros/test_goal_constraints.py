@@ -371,8 +371,19 @@ def test_path_constraints_become_regions(context):
     assert rotation.upper[3:] == (0.1, 0.2, math.inf)
     several = region(BOX, 0.2, 0.2, 0.2)
     several.constraint_region.primitives *= 2
+    several.constraint_region.primitive_poses *= 2
     (union,) = path_constraints_of(Constraints(position_constraints=[several]), context)
     assert len(union.regions) == 2
+
+
+def test_a_region_without_a_pose_is_refused(context):
+    """It would be at the origin of its frame: with an object's frame, in the middle of it."""
+    bare = region(SPHERE, 0.1)
+    bare.constraint_region.primitive_poses = []
+    given = [Constraints(position_constraints=[bare])]
+    for read in (lambda: goals_of(given, context), lambda: path_constraints_of(given[0], context)):
+        with pytest.raises(RequestRejected, match="primitive_poses"):
+            read()
 
 
 @pytest.mark.parametrize("axis", range(3))
@@ -421,6 +432,7 @@ def test_path_constraints_in_a_moving_frame_are_relative_to_its_link(context):
 def test_constraints_of_two_links_are_one_goal(context):
     two = region(BOX, 0.1, 0.1, 0.1)
     two.constraint_region.primitives *= 2
+    two.constraint_region.primitive_poses *= 2
     goals = goals_of([pose(two, turn(link="panda_link5"))], context)
     assert [[p.link for p in goal.poses] for goal in goals] == [
         ["panda_hand_tcp", "panda_link5"]

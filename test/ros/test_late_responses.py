@@ -4,17 +4,24 @@
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 
 import pytest
 from control_msgs.action import ParallelGripperCommand
+from patience import wait_until
 from rclpy._rclpy_pybind11 import InvalidHandle
-from rclpy.action import ActionClient
+from rclpy.action import ActionClient, CancelResponse
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_srvs.srv import Trigger
 
 from motion_nodes.ros.concurrency import late_responses, responding_action_server
+from motion_nodes.ros.concurrency.lean_executor import LeanExecutor
 from motion_nodes.ros.endpoint_node import EndpointNode
+
+ACCEPTED = CancelResponse.ACCEPT
 
 NEVER_MATCHED = QoSProfile(depth=5, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 """Of a client whose requests arrive, and whose reader of responses no service matches."""
@@ -136,9 +143,7 @@ def test_others_are_answered_while_a_client_is_not_discovered(node, client, monk
 
 def test_a_goal_whose_client_is_discovered_late_begins_once(client, monkeypatch):
     repeated, begun = [], []
-    monkeypatch.setattr(
-        responding_action_server, "repeat", lambda send, lost: repeated.append((send, lost))
-    )
+    monkeypatch.setattr(late_responses, "repeat", lambda send, lost: repeated.append((send, lost)))
     server = responding_action_server.RespondingActionServer(
         client.node,
         ParallelGripperCommand,
@@ -152,10 +157,78 @@ def test_a_goal_whose_client_is_discovered_late_begins_once(client, monkeypatch)
     request = ParallelGripperCommand.Goal()
     request.command.position = [0.02]
     goals.send_goal_async(request)
-    client.wait(lambda: begun, "the goal")
+    client.wait(lambda: begun and repeated, "the goal")
     assert [list(handle.request.command.position) for handle in begun] == [[0.02]]
     ((send, _lost),) = repeated
     with pytest.raises(late_responses.Undelivered), late_responses.undelivered_raises():
         send()
     goals.destroy()
     server.destroy()
+
+
+class PausedSends:
+    """The C++ part of an action client whose thread pauses after each request that it sends."""
+
+    def __init__(self, handle, pause: float) -> None:
+        self._handle, self._pause = handle, pause
+
+    def __getattr__(self, name: str):
+        found = getattr(self._handle, name)
+        if not (name.startswith("send_") and name.endswith("_request")):
+            return found
+
+        def paused(request):
+            number = found(request)
+            time.sleep(self._pause)
+            return number
+
+        return paused
+
+
+@pytest.fixture
+def spun_client(ros):
+    """A node that another thread spins, as pymoveit2's and many others are."""
+    made = Node("spun_client", use_global_arguments=False)
+    executor = SingleThreadedExecutor()
+    executor.add_node(made)
+    thread = threading.Thread(target=executor.spin, daemon=True)
+    thread.start()
+    yield made
+    executor.shutdown()
+    thread.join(10.0)
+    made.destroy_node()
+
+
+def test_no_response_overtakes_the_bookkeeping_of_its_client(spun_client, monkeypatch):
+    # The pause is far shorter, also on a busy machine.
+    monkeypatch.setattr(responding_action_server, "HOLD_BACK", 0.2)
+    node = Node("quick_server", use_global_arguments=False)
+    executor = LeanExecutor()
+    executor.add_node(node)
+
+    def execute(handle):
+        handle.succeed()
+        return ParallelGripperCommand.Result(reached_goal=True)
+
+    server = responding_action_server.RespondingActionServer(
+        node, ParallelGripperCommand, "quick", execute, cancel_callback=lambda _goal: ACCEPTED
+    )
+    thread = threading.Thread(target=executor.spin, daemon=True)
+    thread.start()
+    goals = ActionClient(spun_client, ParallelGripperCommand, "quick")
+    wait_until(goals.server_is_ready, "the server")
+    paused = PausedSends(goals._client_handle, 0.005)
+    goals._client_handle = paused
+    for _ in range(3):
+        accepted = goals.send_goal_async(ParallelGripperCommand.Goal())
+        wait_until(accepted.done, "the response to the goal")
+        canceled = accepted.result().cancel_goal_async()
+        wait_until(canceled.done, "the response to the cancellation")
+        result = accepted.result().get_result_async()
+        wait_until(result.done, "the result")
+        assert result.result().result.reached_goal
+    goals._client_handle = paused._handle
+    executor.shutdown()
+    thread.join(10.0)
+    server.destroy()
+    node.destroy_node()

@@ -36,7 +36,7 @@ def world():
 def test_depth_equals_exact_ray_casts(world):
     link = JETBOT.tree.root
     camera = SimulatedCamera(world, "r", parse_camera(f"eye:={link}@0.3,4.6,1.1,0,0.5,0.3"))
-    depth = camera.render(snapshot(world), SETTINGS)
+    depth, _ = camera.render(snapshot(world), SETTINGS)
     root = world.data.body(f"r/{link}")
     X_WL = np.eye(4)
     X_WL[:3, :3], X_WL[:3, 3] = root.xmat.reshape(3, 3), root.xpos
@@ -56,13 +56,13 @@ def test_depth_equals_exact_ray_casts(world):
 def test_objects_are_put_elsewhere(world):
     link = JETBOT.tree.root
     camera = SimulatedCamera(world, "r", parse_camera(f"eye:={link}@0.3,5,0.3"))
-    before = camera.render(snapshot(world), SETTINGS)
+    before, _ = camera.render(snapshot(world), SETTINGS)
     X = np.eye(4)
     X[:3, 3] = (1.0, 0.0, 0.2)
     world.place_object("box", X)
-    after = camera.render(snapshot(world), SETTINGS)
+    after, _ = camera.render(snapshot(world), SETTINGS)
     assert after[18, 24] < before[18, 24] - 0.5
-    noisy = camera.render(snapshot(world), CameraSettings(width=48, height=36, noise=0.01))
+    noisy, _ = camera.render(snapshot(world), CameraSettings(width=48, height=36, noise=0.01))
     both = np.isfinite(after) & np.isfinite(noisy)
     assert 1e-3 < np.abs(noisy[both] - after[both]).mean() < 0.5
 

@@ -9,6 +9,7 @@ import pytest
 from motion_nodes.model.tree import Box
 from motion_nodes.tasks.served_task import ServedTask
 from motion_nodes.tasks.skills import SKILLS
+from motion_nodes.tasks.task_codes import Reason, TaskCode
 from motion_nodes.tasks.task_plan import PlanStep, parse_plan
 from motion_nodes.tasks.task_runner import SkillFailed, TaskLimits, TaskRunner, TaskStatus
 from motion_nodes.tasks.world_state import ObjectState, WorldState
@@ -33,7 +34,7 @@ class ScriptedExecution:
         if self.failure == "never":
             return False
         if self.failure and self.polls > 1:
-            raise SkillFailed(self.failure)
+            raise SkillFailed(self.failure, TaskCode.MOTION_FAILED)
         if self.polls < 3:
             return False
         self.robot.state = SKILLS[self.step.skill].effect(self.step.args, self.robot.state)
@@ -106,7 +107,8 @@ def test_failures_are_bounded(retries: int, plans: int) -> None:
     robot = ScriptedRobot(*["blocked"] * 100)
     runner = run(robot, limits=TaskLimits(retries=retries, plans=plans))
     assert runner.state is TaskStatus.FAILED
-    assert "blocked" in runner.reason
+    assert runner.reason.code is TaskCode.MOTION_FAILED
+    assert "blocked" in runner.reason.text
     assert len(robot.started) == (retries + 1) * plans
 
 
@@ -119,7 +121,8 @@ def test_vanished_object_ends_the_task_with_its_reason() -> None:
     for _ in range(200):
         runner.tick()
     assert runner.state is TaskStatus.FAILED
-    assert "cube" in runner.reason
+    assert runner.reason.code is TaskCode.UNKNOWN_OBJECT
+    assert "cube" in runner.reason.text
 
 
 def test_step_that_never_ends_is_canceled_at_its_timeout() -> None:
@@ -133,8 +136,9 @@ def test_cancel_stops_the_step() -> None:
     robot = ScriptedRobot("never")
     runner = TaskRunner(robot, PLAN)
     runner.tick()
-    runner.cancel()
+    runner.cancel(Reason(TaskCode.STOPPED_MEANWHILE, "stopped by the page"))
     assert runner.state is TaskStatus.CANCELED
+    assert runner.reason == Reason(TaskCode.STOPPED_MEANWHILE, "stopped by the page")
     assert robot.canceled == 1
     assert runner.tick() is TaskStatus.CANCELED
 
@@ -149,8 +153,10 @@ def test_failures_stay_in_the_log() -> None:
 def test_states_of_a_served_task() -> None:
     world = ScriptedRobot().state
     assert ServedTask().status(world)["state"] == "idle"
-    refused = ServedTask("dance", 1, refusal="no such skill")
-    assert (refused.state, refused.ended, refused.reason) == ("refused", True, "no such skill")
+    why = Reason(TaskCode.NOT_UNDERSTOOD, "no such skill")
+    refused = ServedTask("dance", 1, refusal=why)
+    assert (refused.state, refused.ended, refused.reason) == ("refused", True, why)
+    assert refused.status(world)["code"] == "not_understood"
     assert ServedTask("x", 1, PLAN, plan_only=True).state == "planned"
     waiting = ServedTask("x", 1, PLAN)
     assert waiting.waits

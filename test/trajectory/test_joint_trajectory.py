@@ -4,14 +4,17 @@
 import numpy as np
 import pytest
 from raised_errors import about
-from scipy.interpolate import CubicHermiteSpline
+from scipy.integrate import cumulative_trapezoid
+from scipy.interpolate import CubicHermiteSpline, CubicSpline
 
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import (
     JointTrajectory,
     TrajectorySample,
+    integrated,
     rest_to_rest_duration,
+    spline_velocities,
 )
 from motion_nodes.trajectory.trajectory_checks import (
     MAX_POINTS,
@@ -206,3 +209,60 @@ def test_a_motion_from_rest_to_rest_uses_up_its_tightest_limit(limits):
     j = np.abs(np.diff(accelerations, axis=0)).max() / (times[1] - times[0])
     shares = np.array([v, np.abs(accelerations).max(), j]) / limits
     assert shares.max() == pytest.approx(1.0, rel=2e-3)
+
+
+@pytest.mark.parametrize("points", [1, 2, 3, 4, 9])
+def test_spline_velocities_are_those_of_a_clamped_cubic_spline(points):
+    made = random_trajectory(0, seed=points, points=points)
+    found = spline_velocities(made.times, made.positions)
+    if points < 3:
+        assert not found.any()
+        return
+    oracle = CubicSpline(made.times, made.positions, bc_type="clamped")(made.times, 1)
+    np.testing.assert_allclose(found, oracle, atol=1e-12)
+
+
+def test_points_of_derivatives_alone_are_integrated():
+    rng = np.random.default_rng(3)
+    times = np.cumsum(rng.uniform(0.1, 0.5, 7))
+    start = TrajectorySample(*rng.normal(size=(3, 2)))
+    a = rng.normal(size=(7, 2))
+    q, v = integrated(times, start, None, a)
+    grid = np.append(0.0, times)
+
+    def integral(first, rates):
+        return first + cumulative_trapezoid(rates, grid, axis=0, initial=0.0)
+
+    speeds = integral(start.velocity, np.vstack([start.acceleration, a]))
+    np.testing.assert_allclose(v, speeds[1:], atol=1e-12)
+    np.testing.assert_allclose(q, integral(start.position, speeds)[1:], atol=1e-12)
+    again, same = integrated(times, start, v, a)
+    np.testing.assert_allclose(again, q, atol=1e-12)
+    assert same is v
+
+
+def test_without_interpolation_each_point_is_the_target_from_the_one_before():
+    made = random_trajectory(1)
+    stepped = JointTrajectory(JOINTS, made.times, made.positions, made.velocities, stepped=True)
+    start = TrajectorySample(*np.zeros((3, 3)))
+    joined = stepped.starting_from(start)
+    np.testing.assert_array_equal(joined.sample(made.times[0] - 1e-6).position, start.position)
+    for i in range(len(made.times) - 1):
+        for time in (made.times[i], made.times[i + 1] - 1e-9):
+            sample = joined.sample(float(time))
+            np.testing.assert_array_equal(sample.position, made.positions[i + 1])
+            assert not sample.velocity.any()
+    np.testing.assert_array_equal(joined.sample(1e3).position, made.positions[-1])
+
+
+def test_a_trajectory_of_some_joints_is_that_part_of_all():
+    made = random_trajectory(2)
+    made = JointTrajectory(
+        JOINTS, made.times, made.positions, made.velocities, None, np.ones((6, 3)) * [1, 2, 3]
+    ).starting_from(TrajectorySample(*np.ones((3, 3))))
+    part = made.of_joints(np.array([2, 0]))
+    assert part.joint_names == ("c", "a")
+    for time in np.linspace(-0.1, made.end_time + 0.1, 30):
+        for whole, some in zip(made.sample(time), part.sample(time), strict=True):
+            np.testing.assert_array_equal(whole[[2, 0]], some)
+        np.testing.assert_array_equal(made.effort(time)[[2, 0]], part.effort(time))

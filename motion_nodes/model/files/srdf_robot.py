@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model import default_drives
 from motion_nodes.model.files.srdf_file import Srdf, SrdfGroup
 from motion_nodes.model.files.xrdf_robot import SPHERES_FILE, DescribedRobot
@@ -82,14 +83,35 @@ def _groups(
         if not joints:
             _LOG.warning("%s: group '%s' is ignored: it has no movable joints", where, group.name)
             continue
-        alone = len(group.chains) == 1 and not (group.joints or group.links or group.groups)
-        # No inverse kinematics for a chain with mimic or passive joints.
-        base, tip = group.chains[0] if alone and joints == moving else (None, None)
+        base, tip = _ends(group, tree, joints, where)
         found[group.name] = GroupDescription(joints, base, tip)
     return {
         name: GroupDescription(group.joints, group.base, group.tip, aliases.get(name, ()))
         for name, group in found.items()
     }
+
+
+def _ends(
+    group: SrdfGroup, tree: KinematicTree, joints: tuple[str, ...], where: str
+) -> tuple[str, str] | tuple[None, None]:
+    """Return base and tip of a group that is a chain of driven joints and their mimic joints."""
+    if len(group.chains) != 1 or group.joints or group.links or group.groups:
+        return None, None
+    base, tip = group.chains[0]
+    try:
+        own = tree.variables(base, tip)
+    except InvalidDescription as error:
+        why = str(error)
+    else:
+        if own == joints:
+            return base, tip
+        others = [name for name in own if name not in joints]
+        why = f"{tree.name}: {', '.join(others)} between {base} and {tip} are passive joints"
+    _LOG.warning(
+        "%s: group '%s' has joints, but no base and tip, so no inverse kinematics: %s",
+        *(where, group.name, why),
+    )
+    return None, None
 
 
 def _is_alias(group: SrdfGroup) -> bool:

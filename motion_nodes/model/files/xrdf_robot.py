@@ -76,7 +76,7 @@ def describe(
     _check_names(xrdf, tree, where, names)
     joints = tuple(joint for joint in tree.joint_names if joint in xrdf.cspace.joint_names)
     ends = {tool: _last_link(tree, tool, joints, where) for tool in xrdf.tool_frames}
-    groups, tool = _groups(tuple(dict.fromkeys(ends.values())), tree, joints)
+    groups, tool = _groups(tuple(dict.fromkeys(ends.values())), tree, joints, where)
     spheres = _spheres(xrdf, where)
     description = RobotDescription(
         format=1,
@@ -199,21 +199,25 @@ def _home(xrdf: Xrdf, tree: KinematicTree, where: str, names: FieldNames) -> dic
 
 
 def _groups(
-    tools: tuple[str, ...], tree: KinematicTree, joints: tuple[str, ...]
+    tools: tuple[str, ...], tree: KinematicTree, joints: tuple[str, ...], where: str
 ) -> tuple[dict[str, GroupDescription], str | None]:
     """Return the derived groups and the tool frame."""
     groups: dict[str, GroupDescription] = {}
     if not joints:
         return groups, tools[0] if tools else None
     ends = tools or (tree.joints[joints[-1]].child,)
-    chains = {tool: _moving(tree, tool) for tool in ends}
+    chains = {tool: _variables(tree, tool, where) for tool in ends}
     whole = next((tool for tool, chain in chains.items() if chain == joints), None)
     if whole is not None:
         groups["arm"] = GroupDescription(joints, tree.root, whole)
     else:
         groups["arm"] = GroupDescription(joints)
         for tool, chain in chains.items():
-            if set(chain) < set(joints) and chain not in [g.joints for g in groups.values()]:
+            if (
+                chain
+                and set(chain) < set(joints)
+                and chain not in [g.joints for g in groups.values()]
+            ):
                 groups[f"{tool}_arm"] = GroupDescription(chain, tree.root, tool)
     others = tuple(name for name in tree.joint_names if name not in joints)
     if others:
@@ -223,20 +227,35 @@ def _groups(
     return groups, whole or (tools[0] if tools else None)
 
 
+def _variables(tree: KinematicTree, tool: str, where: str) -> tuple[str, ...]:
+    """Return the actuated joints from the root to a tool; none if its pose needs others."""
+    try:
+        return tree.variables(tree.root, tool)
+    except InvalidDescription as error:
+        _LOG.warning("%s: tool_frames: '%s' has no group: %s", *(where, tool, error))
+        return ()
+
+
 def _last_link(tree: KinematicTree, tool: str, joints: tuple[str, ...], where: str) -> str:
     """Return the tool frame; if movable joints outside the c-space end its chain, the link above.
 
-    The chain of a group contains only joints of the group.
+    The chain of a group contains only joints of the group and their mimic joints.
     """
     way = tree.path(tree.root, tool)
+    own = {joint.name for joint in way} & set(joints)
     for joint in reversed(way):
-        if joint.name in joints:
+        if joint.law.joint in own:
             break
-        if joint.movable and any(above.name in joints for above in way):
+        if joint.movable and own:
+            why = f"'{joint.name}', which is not in the c-space"
+            if joint.mimic is not None:
+                why = (
+                    f"'{joint.name}', which mimics '{joint.mimic.joint}'; that one is not a joint "
+                    "of the c-space above it"
+                )
             _LOG.warning(
-                "%s: tool_frames: '%s' moves with joint '%s', which is not in the c-space; the "
-                "tool frame is '%s'",
-                *(where, tool, joint.name, joint.parent),
+                "%s: tool_frames: '%s' moves with joint %s; the tool frame is '%s'",
+                *(where, tool, why, joint.parent),
             )
             tool = joint.parent
     return tool
@@ -250,10 +269,6 @@ def _sources(xrdf: Xrdf, tree: KinematicTree, where: str) -> dict[str, str]:
     if tree.joint_names:
         sources["drives"] = default_drives.SOURCE
     return sources
-
-
-def _moving(tree: KinematicTree, tip: str) -> tuple[str, ...]:
-    return tuple(joint.name for joint in tree.path(tree.root, tip) if joint.movable)
 
 
 def _is_below(tree: KinematicTree, link: str, above: str) -> bool:

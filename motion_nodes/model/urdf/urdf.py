@@ -10,7 +10,9 @@ converts its failures to readable errors and adds checks. Joints are validated i
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
+import math
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,8 +22,8 @@ from lxml import etree  # type: ignore[import-untyped]
 from urdf_parser_py import urdf as urdf_parser
 from urdf_parser_py.xml_reflection import core as xml_reflection
 
-from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.tree import KinematicTree
+from motion_nodes.errors import InvalidDescription, did_you_mean
+from motion_nodes.model.tree import Joint, KinematicTree, Mimic
 from motion_nodes.model.urdf.robot_xml import robot_root
 from motion_nodes.model.urdf.urdf_joints import read_joint
 from motion_nodes.model.urdf.urdf_links import read_link
@@ -189,24 +191,41 @@ def _check_unique(names: Iterable[str], kind: str, where: str) -> None:
         seen.add(name)
 
 
-def _resolve_mimics(joints: dict[str, Any], where: str) -> None:
-    """Reject mimic joints of unknown, mimic or fixed joints."""
-    for joint in joints.values():
+def _resolve_mimics(joints: dict[str, Joint], where: str) -> None:
+    """Let joints that mimic a mimic joint follow the actuated joint at the end.
+
+    Raises:
+        InvalidDescription: a mimicked joint that is unknown or fixed, a circle, or a relation that
+            is not finite.
+    """
+    for joint in list(joints.values()):
         if joint.mimic is None:
             continue
-        master = joints.get(joint.mimic.joint)
-        if master is None:
+        passed, multiplier, offset, step = [joint.name], 1.0, 0.0, joint
+        while step.mimic is not None:
+            offset += multiplier * step.mimic.offset
+            multiplier *= step.mimic.multiplier
+            leader = joints.get(step.mimic.joint)
+            if leader is None:
+                raise InvalidDescription(
+                    f"{where}: joint '{step.name}' mimics '{step.mimic.joint}', which does not "
+                    f"exist.{did_you_mean(step.mimic.joint, joints)} Available: "
+                    f"{', '.join(joints)}."
+                )
+            if leader.name in passed:
+                raise InvalidDescription(
+                    f"{where}: joint '{joint.name}' mimics itself, over "
+                    f"{' -> '.join([*passed, leader.name])}; one of them must be without <mimic>."
+                )
+            passed.append(leader.name)
+            step = leader
+        if not step.movable:
             raise InvalidDescription(
-                f"{where}: joint '{joint.name}' mimics '{joint.mimic.joint}', which does not "
-                f"exist. Available: {', '.join(joints)}."
+                f"{where}: joint '{joint.name}' mimics '{step.name}', which is fixed."
             )
-        if master.mimic is not None:
+        if not (math.isfinite(multiplier) and math.isfinite(offset)) or multiplier == 0.0:
             raise InvalidDescription(
-                f"{where}: joint '{joint.name}' mimics '{master.name}', which itself mimics "
-                f"'{master.mimic.joint}'. Let '{joint.name}' mimic '{master.mimic.joint}' "
-                "with the product of the multipliers."
+                f"{where}: joint '{joint.name}' moves {multiplier:g} times as far as "
+                f"'{step.name}' over {' -> '.join(passed)}; a finite factor other than 0 is needed."
             )
-        if not master.movable:
-            raise InvalidDescription(
-                f"{where}: joint '{joint.name}' mimics '{master.name}', which is fixed."
-            )
+        joints[joint.name] = dataclasses.replace(joint, mimic=Mimic(step.name, multiplier, offset))

@@ -192,4 +192,9 @@ def _mimic(joint: Any, kind: JointKind, where: str) -> Mimic | None:
     multiplier = 1.0 if joint.mimic.multiplier is None else joint.mimic.multiplier
     offset = joint.mimic.offset or 0.0
     multiplier, offset = finite_vector((multiplier, offset), 2, f"{where}: mimic")
+    if multiplier == 0.0:
+        raise InvalidDescription(
+            f"{where}: mimic multiplier is 0, so it never moves; give another number, or make it "
+            'type="fixed".'
+        )
     return Mimic(joint.mimic.joint, multiplier, offset)

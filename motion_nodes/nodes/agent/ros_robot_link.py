@@ -38,7 +38,7 @@ from motion_nodes.nodes.task.remote_work import (
     require_success,
 )
 from motion_nodes.ros.clients.client_node import client_node
-from motion_nodes.ros.clients.task_client import TaskClient
+from motion_nodes.ros.clients.task_client import TaskClient, TaskNotDone
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.concurrency.lean_executor import LeanExecutor
 from motion_nodes.ros.messages.moveit_messages import pose_of, seconds_of
@@ -238,8 +238,8 @@ class RosRobotLink:
         try:
             self._tasks.find(FIND_TIMEOUT)
             return self._tasks.run(order)
-        except MotionError as error:
-            raise NotDone(str(error)) from None
+        except TaskNotDone as error:
+            raise NotDone(str(error), error.code) from None
 
     def _wait(self, work: Work) -> Any:
         """Advance work until it is done; return its result."""

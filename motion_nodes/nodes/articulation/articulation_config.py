@@ -15,12 +15,24 @@ from motion_nodes.control.gripper import GripperConfig
 from motion_nodes.control.guard_defaults import position_tolerances
 from motion_nodes.control.joint_drive import DriveGains
 from motion_nodes.control.joint_reference import ControlMode
-from motion_nodes.control.tolerances import ToleranceRequest, Tolerances
+from motion_nodes.control.tolerances import NO_TOLERANCE, ToleranceRequest, Tolerances
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.ros.core_settings import settings_from
+
+COMBINATIONS = tuple(
+    frozenset(each.split())
+    for each in (
+        "position", "position velocity", "position velocity acceleration", "velocity", "effort",
+        "position effort",
+    )
+)  # fmt: skip
+"""Command interfaces of one controller, as in ros2_controllers."""
+
+VELOCITY_GAIN = 10.0
+"""Proportional gain of the command interface velocity, if none is given [1/s]."""
 
 
 def modes_of(params: ArticulationParams) -> dict[str, ControlMode]:
@@ -34,20 +46,62 @@ def modes_of(params: ArticulationParams) -> dict[str, ControlMode]:
     return {j: ControlMode.named(m) for j, m in zip(params.joints, names, strict=True)}
 
 
-def gains_of(params: ArticulationParams) -> DriveGains:
-    """Return the gains of the PID controller of command_interface effort.
+def command_interfaces_of(params: ArticulationParams) -> tuple[str, ...]:
+    """Return the command interfaces: position, velocity or effort, or position and effort.
 
     Raises:
-        InvalidConfig: a wrong number of gains, or only zeros with command_interface effort.
+        InvalidConfig: a combination that ros2_controllers does not know, or acceleration alone.
     """
-    given = {"kp": params.kp, "ki": params.ki, "kd": params.kd}
-    kp, ki, kd = (np.array(per_joint(params, *item)) for item in given.items())
-    if params.command_interface == "effort" and not (kp.any() or kd.any()):
+    given = params.command_interfaces
+    if not given:
+        return (params.command_interface,)
+    if frozenset(given) not in COMBINATIONS or len(set(given)) != len(given):
+        allowed = "; ".join(", ".join(sorted(each)) for each in COMBINATIONS)
+        raise InvalidConfig(
+            f"command_interfaces are {', '.join(given)}; allowed: {allowed}",
+            field="command_interfaces",
+        )
+    if "position" in given:
+        return ("position", "effort") if "effort" in given else ("position",)
+    return tuple(given)
+
+
+def gains_of(params: ArticulationParams) -> DriveGains:
+    """Return the gains of the PID controller of the command interfaces effort and velocity.
+
+    Raises:
+        InvalidConfig: a wrong number of gains, or only zeros with the command interface effort.
+    """
+    drives = {"kp": params.kp, "ki": params.ki, "kd": params.kd}
+    interface = command_interfaces_of(params)[0]
+    if interface == "velocity":
+        drives = {"kp": (VELOCITY_GAIN,), "ki": (0.0,), "kd": (0.0,)}
+    own = (params.gains_p, params.gains_i, params.gains_d)
+    kp, ki, kd = (
+        np.array(_bounds(params.joints, mine, per_joint(params, *item)))
+        for mine, item in zip(own, drives.items(), strict=True)
+    )
+    if interface == "effort" and not (kp.any() or kd.any()):
         raise InvalidConfig(
             "command_interface effort needs gains: set kp and kd, or the drives' gains in "
             "robot.yaml"
         )
     return DriveGains(kp, kd, ki)
+
+
+def output_of(params: ArticulationParams) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the factor of reference velocities in the output of the PID controller, and its limit.
+
+    Returns:
+        Factors, and limits of the magnitude [rad/s, m/s, N m or N] (infinite for none), shape (n,).
+    """
+    usual = float(command_interfaces_of(params)[0] == "velocity")
+    factor = _bounds(params.joints, params.gains_ff_velocity_scale, usual)
+    upper, lower = (
+        np.array([of[joint] for joint in params.joints])
+        for of in (params.gains_u_clamp_max, params.gains_u_clamp_min)
+    )
+    return np.array(factor), np.minimum(upper, -lower)
 
 
 def limits_of(params: ArticulationParams, robot: Robot) -> JointLimits:
@@ -98,8 +152,23 @@ def tolerances_of(
     )
 
 
-def _bounds(joints: Sequence[str], own: Mapping[str, float], of_all: float) -> list[float]:
-    return [of_all if math.isnan(own[joint]) else own[joint] for joint in joints]
+def decelerations_of(params: ArticulationParams) -> NDArray[np.float64]:
+    """Return the max decelerations of trajectories that end early, shape (n,); infinite: none."""
+    given = [params.constraints_joint_max_deceleration_on_cancel[j] for j in params.joints]
+    used = np.array(given) > 0.0 if params.constraints_decelerate_on_cancel else False
+    return np.where(used, given, np.inf)
+
+
+def cmd_timeout_of(params: ArticulationParams) -> float:
+    """Return the time after a trajectory's end at which it fails [s]; 0: none."""
+    return params.cmd_timeout if params.cmd_timeout > params.constraints_goal_time else 0.0
+
+
+def _bounds(
+    joints: Sequence[str], own: Mapping[str, float], of_all: float | Sequence[float]
+) -> list[float]:
+    usual = [of_all] * len(joints) if isinstance(of_all, float) else of_all
+    return [u if math.isnan(own[j]) else own[j] for j, u in zip(joints, usual, strict=True)]
 
 
 def guard_tolerances(
@@ -137,7 +206,7 @@ def guard_of(requests: Sequence[ToleranceRequest], joints: Sequence[str]) -> NDA
     """Return the path tolerances of a goal for the guard [rad or m], shape (n,); NaN if not set."""
     bounds = np.full(len(joints), np.nan)
     for request in requests:
-        if request.position != 0.0:
+        if request.position > 0.0 or request.position == NO_TOLERANCE:
             bounds[joints.index(request.joint)] = max(request.position, 0.0) or math.inf
     return bounds
 

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the articulation controller; named as in joint_trajectory_controller."""
+"""Parameters of the articulation controller."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from motion_nodes.control.contact_wrench import WrenchLimits
@@ -13,12 +12,11 @@ from motion_nodes.control.grasp_force import GraspSettings
 from motion_nodes.control.gripper import GripperConfig
 from motion_nodes.control.guard_defaults import effort_margins
 from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
+from motion_nodes.model.limits import joint_indices
 from motion_nodes.model.robot import Robot
+from motion_nodes.nodes.articulation.trajectory_params import PEER_DEFAULTS, TrajectoryParams
 from motion_nodes.ros.names import IMPEDANCE_GROUP
 from motion_nodes.ros.parameters import core_param, core_params, param
-from motion_nodes.ros.robot_node import FramedParams
-
-INTERFACES = ("position", "effort")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,22 +26,11 @@ INTERFACES = ("position", "effort")
 )
 @core_params(GraspSettings, "gripper")
 @core_params(ImpedanceSettings, "impedance")
-class ArticulationParams(FramedParams):
+class ArticulationParams(TrajectoryParams):
     """Parameters of the articulation controller; lists hold one value per joint, or one for all."""
 
     update_rate: float = param(
         250.0, doc="Update rate of the node's loop.", unit="Hz", gt=0.0, le=2000.0, read_only=True
-    )
-    joints: tuple[str, ...] = param(
-        doc="Names of the controlled joints; default: all actuated joints except wheels.",
-        read_only=True,
-    )
-    command_interface: str = param(
-        "position",
-        doc="Command interface of the robot: position sends position and velocity references "
-        "to the drives; effort sends efforts computed by this node's PID controller.",
-        one_of=INTERFACES,
-        read_only=True,
     )
     control_modes: tuple[str, ...] = param(
         doc="Control mode of each joint, in the order of joints: position, velocity or effort."
@@ -127,46 +114,6 @@ class ArticulationParams(FramedParams):
         gt=0.0,
         le=10.0,
     )
-    state_publish_rate: float = param(
-        50.0, doc="Publish rate of ~/controller_state.", unit="Hz", gt=0.0, le=1000.0
-    )
-    action_monitor_rate: float = param(
-        20.0,
-        doc="Publish rate of the action feedback.",
-        unit="Hz",
-        gt=0.0,
-        le=200.0,
-        read_only=True,
-    )
-    start_tolerance: float = param(
-        0.1,
-        doc="Tolerance between the current joint positions and the first point of a "
-        "trajectory that starts at time 0; 0: unlimited.",
-        unit="rad or m",
-        ge=0.0,
-        le=10.0,
-    )
-    constraints_trajectory: float = param(
-        math.nan,
-        name="constraints.trajectory",
-        doc="Path tolerance: max position error of each joint, relative to the references of the "
-        "last tracking_lag seconds, for trajectories and streams; 0: unlimited. Not set (NaN): "
-        "derived from effort limits and stiffness of the drives, 0.05 to 0.25 rad or 0.01 to "
-        "0.05 m, unlimited for gripper joints.",
-        unit="rad or m",
-        ge=0.0,
-        le=10.0,
-        nan=True,
-    )
-    constraints_joint_trajectory: Mapping[str, float] = param(
-        math.nan,
-        name="constraints.<joint>.trajectory",
-        doc="Path tolerance of this joint; not set (NaN): constraints.trajectory, 0: unlimited.",
-        unit="rad or m",
-        ge=0.0,
-        nan=True,
-        per="joints",
-    )
     tracking_lag: float = param(
         0.25,
         doc="Max delay of the drives: age of the references used for the path tolerance.",
@@ -187,41 +134,6 @@ class ArticulationParams(FramedParams):
         "effort of each joint; 0: unlimited.",
         unit="N m or N",
         ge=0.0,
-    )
-    constraints_goal: float = param(
-        0.01,
-        name="constraints.goal",
-        doc="Goal tolerance: max position error of each joint at the end of a trajectory; 0: "
-        "unlimited.",
-        unit="rad or m",
-        ge=0.0,
-        le=10.0,
-    )
-    constraints_joint_goal: Mapping[str, float] = param(
-        math.nan,
-        name="constraints.<joint>.goal",
-        doc="Goal tolerance of this joint; not set (NaN): constraints.goal, 0: unlimited.",
-        unit="rad or m",
-        ge=0.0,
-        nan=True,
-        per="joints",
-    )
-    constraints_stopped_velocity_tolerance: float = param(
-        0.01,
-        name="constraints.stopped_velocity_tolerance",
-        doc="Max joint velocity at which a trajectory goal counts as reached; 0: unlimited.",
-        unit="rad/s or m/s",
-        ge=0.0,
-        le=100.0,
-    )
-    constraints_goal_time: float = param(
-        5.0,
-        name="constraints.goal_time",
-        doc="Time after the end of a trajectory within which the goal tolerances must be met; "
-        "0: no timeout.",
-        unit="s",
-        ge=0.0,
-        le=600.0,
     )
     gripper_abort_on_loss: bool = param(
         False,
@@ -254,12 +166,25 @@ class ArticulationParams(FramedParams):
     )
 
 
-def robot_defaults(robot: Robot) -> dict[str, Any]:
-    """Return the defaults given by a robot's description."""
-    joints = robot.arm_joints
+def robot_defaults(
+    robot: Robot, joints: Sequence[str] = (), *, peer_defaults: bool = False
+) -> dict[str, Any]:
+    """Return the defaults given by a robot's description.
+
+    Args:
+        robot: of the controller.
+        joints: given as the parameter ``joints``, which all lists follow; empty: all of the robot.
+        peer_defaults: whether to add those of ros2_controllers.
+
+    Raises:
+        UnknownJoint: a joint that the robot does not have.
+    """
+    joints = tuple(joints) or robot.arm_joints
+    joint_indices(joints, robot.limits.names, f"robot '{robot.name}'")
     drives = [robot.drive(name) for name in joints]
     limits = robot.limits.select(joints)
     return {
+        **(PEER_DEFAULTS if peer_defaults else {}),
         "joints": joints,
         "control_modes": tuple(drive.mode for drive in drives),
         "kp": tuple(drive.kp for drive in drives),

@@ -51,5 +51,6 @@ def serve_state_and_reset(host: ControllerHost, reset: Callable[[], str]) -> Non
             return response
         return respond_from_loop(node, response, reset)
 
-    node.serve(QueryTrajectoryState, "~/query_state", query)
+    for name in ("~", *node.params.aliases):
+        node.serve(QueryTrajectoryState, f"{name}/query_state", query)
     node.serve(Trigger, "~/reset", discard)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,8 +62,11 @@ class FollowTrajectoryServer(LoopActionServer[_Execution]):
             monitor_rate: publish rate of the feedback [Hz].
         """
         self._host = host
-        actions = ((FollowJointTrajectory, "~/follow_joint_trajectory"),)
+        names = ("~", *host.node.params.aliases)
+        actions = [(FollowJointTrajectory, f"{name}/follow_joint_trajectory") for name in names]
         super().__init__(host.node, actions, monitor_rate)
+        if host.node.params.reject_invalid_goals:
+            self.refuse_by(self._refusal)
 
     def start(self, goal: ActionGoal) -> _Execution | None:
         """Start the trajectory; abort the goal if it cannot be executed."""
@@ -81,6 +85,14 @@ class FollowTrajectoryServer(LoopActionServer[_Execution]):
         else:
             return _Execution(goal, run)
         return None
+
+    def _refusal(self, request: Any) -> str:
+        """Return why a goal is rejected when it is sent; empty if it is accepted."""
+        try:
+            goal_of(self._host, copy.deepcopy(request.trajectory), request)
+        except (MotionError, TimeoutError) as error:
+            return str(error)
+        return ""
 
     def stop(self, execution: _Execution) -> None:
         """Cancel a trajectory: bring its joints to rest."""
@@ -106,7 +118,7 @@ class FollowTrajectoryServer(LoopActionServer[_Execution]):
         set_stamp(message, self._host.node.now_ns())
         position, velocity = now.desired.position, now.desired.velocity
         _fill(message.desired, position, velocity, now.time)
-        _fill(message.actual, now.position, now.velocity, now.time)
+        _fill(message.actual, now.position, now.velocity, now.elapsed)
         _fill(message.error, position - now.position, velocity - now.velocity, now.time)
         return message
 

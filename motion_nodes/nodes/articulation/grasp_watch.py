@@ -37,6 +37,8 @@ class GraspWatch:
         self.grasp: GraspForce | None = None
         """The current grasp, until another command preempts it."""
         self._out = host.node.advertise(DiagnosticStatus, STATUS, qos.STATUS)
+        self._bounded = False
+        """Whether the efforts of the fingers are limited."""
         self._published: object = self  # unlike anything that is published
 
     def begin(self, claim: Claim, max_effort: float) -> GraspForce:
@@ -44,6 +46,7 @@ class GraspWatch:
         limits = self._host.runner.controller.limits.effort[self._indices]
         grasp = GraspForce(self.settings, min(max_effort, float(limits.min())), len(limits))
         self.grasp = grasp
+        self._bounded = self.settings.grasp_force > 0.0 or math.isfinite(max_effort)
         if self.settings.grasp_force > 0.0:
             self._host.runner.effort_bounds[claim.joints] = grasp.force
         return grasp
@@ -66,8 +69,8 @@ class GraspWatch:
             if contact is not None:
                 load, certain = self._load(contact.value), self._load(contact.certain)
             grasp.step(opening, pushing, load, dt, certain)
-            if self.settings.grasp_force > 0.0:
-                runner.effort_bounds[self._indices] = grasp.force
+            if self._bounded:
+                runner.effort_bounds[self._indices] = grasp.efforts(position[self._indices])
             if grasp.state is not before:
                 self._host.grasp_failed(grasp.reason)
         self._publish()

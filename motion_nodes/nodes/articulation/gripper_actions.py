@@ -24,6 +24,7 @@ from motion_nodes.control.guard_defaults import GRIPPER_GROUP
 from motion_nodes.control.joint_command import JointCommand
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.mimic_joints import NamedJoints
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.articulation_config import gripper_config
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
@@ -110,8 +111,12 @@ class GripperServer(LoopActionServer[_Grip]):
         self._newest: _Grip | None = None
         """The newest goal, whose grasp is monitored."""
         self.set_params(host.node.params)
-        actions = [(GripperCommand, name) for name in COMMAND_NAMES]
+        # Of two action types under one name, clients find neither.
+        aliases = [f"{name}/gripper_cmd" for name in host.node.params.gripper_aliases]
+        actions = [(GripperCommand, name) for name in (*COMMAND_NAMES, *aliases)]
         super().__init__(host.node, [*actions, (ParallelGripperCommand, PARALLEL_NAME)])
+        if host.node.params.reject_invalid_goals:
+            self.refuse_by(self._refusal)
 
     def set_params(self, params: ArticulationParams) -> None:
         """Set the configuration of future goals."""
@@ -175,6 +180,15 @@ class GripperServer(LoopActionServer[_Grip]):
             self._finish(goal, ActionOutcome.ABORTED)
             return None
 
+    def _refusal(self, request: Any) -> str:
+        """Return why a goal is rejected when it is sent; empty if it is accepted."""
+        try:
+            GripperMove(self._position(request.command), self._config)
+            self._max_effort(request.command)
+        except MotionError as error:
+            return str(error)
+        return ""
+
     def stop(self, grip: _Grip) -> None:
         """Cancel a goal: stop the fingers."""
         self._host.runner.release(grip.claim, stop=True)
@@ -193,13 +207,20 @@ class GripperServer(LoopActionServer[_Grip]):
         """Return the commanded position in the goal of either action [rad or m]."""
         if hasattr(command, "max_effort"):
             return float(command.position)
-        for name in command.name:
+        named = NamedJoints(self._host.node.robot.tree, command.name)
+        for name in named.names:
             if name not in self._joints:
                 raise InvalidCommand(
                     f"unknown gripper joint '{name}'; allowed: {', '.join(self._joints)}"
                 )
-        positions = list(command.position)
-        if len(positions) not in (1, len(command.name) or 1) or len({*positions}) != 1:
+        positions, count = list(command.position), len(command.name)
+        fits = len(positions) in (1, count or 1)
+        if fits and not named.trivial:
+            # One position for joints with different multipliers is that of the driven joint.
+            given = positions if count == len(positions) else [positions[0]]
+            if count == len(given):
+                positions = named.positions(given).tolist()
+        if not fits or len({*positions}) != 1:
             raise InvalidCommand(
                 f"positions are {positions}; a gripper needs one position for all fingers"
             )

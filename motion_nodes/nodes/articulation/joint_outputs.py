@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +14,20 @@ from control_msgs.msg import JointTrajectoryControllerState
 from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 
+from motion_nodes.control.active_commands import TrajectoryRun
 from motion_nodes.control.effort_limiter import EffortLimiter
 from motion_nodes.control.joint_drive import DriveLaw, motion_load, one_step_back
 from motion_nodes.control.joint_reference import ControlMode, JointReference
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
-from motion_nodes.nodes.articulation.articulation_config import gains_of, limits_of, modes_of
+from motion_nodes.nodes.articulation.articulation_config import (
+    command_interfaces_of,
+    gains_of,
+    limits_of,
+    modes_of,
+    output_of,
+)
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter
@@ -32,7 +40,8 @@ LOAD_STEP = 1e-6
 """Motion of a resting robot up to which its feed-forward efforts are kept [rad or m]."""
 
 REPORTED = (
-    "reference.positions", "reference.velocities", "feedback.positions", "feedback.velocities",
+    "reference.positions", "reference.velocities", "reference.accelerations",
+    "feedback.positions", "feedback.velocities",
     "error.positions", "error.velocities", "output.positions", "output.velocities",
     "output.effort",
 )  # fmt: skip
@@ -62,11 +71,22 @@ class MotionLoad:
 
 @dataclass
 class EffortDrives:
-    """Joint control by efforts that the node computes."""
+    """Joint control by efforts or velocities that the node computes."""
 
     law: DriveLaw
     limits: Array
-    """Effort limits [N m or N], shape (n,)."""
+    """Limits of its output [N m or N; rad/s or m/s], shape (n,)."""
+    factor: Array
+    """Factors of the reference velocities in the output, shape (n,)."""
+    velocities: bool = False
+    """Whether the output are velocities."""
+
+
+def output_limits(params: ArticulationParams, limits: JointLimits) -> tuple[Array, Array]:
+    """Return factors of reference velocities, and limits of the output, shape (n,) each."""
+    factor, clamp = output_of(params)
+    by_velocity = command_interfaces_of(params)[0] == "velocity"
+    return factor, np.minimum(limits.velocity if by_velocity else limits.effort, clamp)
 
 
 def outputs_of(
@@ -87,9 +107,13 @@ def outputs_of(
     """
     params: ArticulationParams = node.params
     limits, drives, load = limits_of(params, robot), None, None
-    if params.command_interface == "effort":
-        law = DriveLaw(params.joints, gains_of(params), limits.effort, modes_of(params))
-        drives = EffortDrives(law, limits.effort)
+    interface = command_interfaces_of(params)[0]
+    if interface != "position":
+        factor, most = output_limits(params, limits)
+        law = DriveLaw(params.joints, gains_of(params), most, modes_of(params))
+        drives = EffortDrives(law, most, factor, interface == "velocity")
+        if drives.velocities:
+            dynamics = None
     if dynamics is not None and (drives is not None or params.feed_forward):
         load = MotionLoad(dynamics, params.gravity_compensation, params.inertia_compensation)
     limiter = EffortLimiter(stiffness, robot.limits.select(params.joints))
@@ -133,11 +157,17 @@ class JointOutputs:
         self._writer = JointStateWriter(
             node.advertise(JointState, "joint_command", qos.REFERENCE_STREAM), joints, effort=True
         )
-        self._out = node.advertise(JointTrajectoryControllerState, "~/controller_state")
+        self._out = [
+            node.advertise(JointTrajectoryControllerState, f"{name}/controller_state")
+            for name in ("~", *node.params.aliases)
+        ]
         self._report = MessageTemplate(
             JointTrajectoryControllerState(joint_names=list(joints)),
             {**dict.fromkeys(REPORTED, len(joints)), "speed_scaling_factor": 0},
+            ("reference.time_from_start", "feedback.time_from_start"),
         )
+        self._timed = False
+        """Whether the report has times of a trajectory."""
         self._nan = np.full(len(joints), np.nan)
         self._loaded_at: Array = self._nan.copy()
         """Measured positions that the feed-forward efforts in the message were computed at."""
@@ -147,6 +177,8 @@ class JointOutputs:
         """Last position references [rad or m], shape (n,); NaN if none were sent."""
         self.velocity: Array = self._nan.copy()
         """Last velocity references [rad/s or m/s], shape (n,)."""
+        self._acceleration: Array = self._nan.copy()
+        """Last acceleration references [rad/s^2 or m/s^2], shape (n,)."""
 
     def set_params(
         self, params: ArticulationParams, limits: JointLimits, modes: Mapping[str, ControlMode]
@@ -162,7 +194,7 @@ class JointOutputs:
         if self.drives is not None:
             gains = gains_of(params)
             self.drives.law.set_gains(gains.kp, gains.kd, gains.ki)
-            self.drives.limits = limits.effort
+            self.drives.factor, self.drives.limits = output_limits(params, limits)
             for joint, mode in modes.items():
                 self.drives.law.switch_mode(mode, [joint])
         if self.load is not None:
@@ -190,6 +222,7 @@ class JointOutputs:
             stamp_ns: deadline [ns].
         """
         self.position[:], self.velocity[:] = reference.positions, reference.velocities
+        self._acceleration[:] = reference.accelerations
         drives = self.drives
         if drives is None:
             sent = self._limiter.limit(reference, state.position, self._bounds, period)
@@ -201,16 +234,25 @@ class JointOutputs:
             # A reference at rest is the same object in each cycle, whose arrays are read-only.
             self._written = None if sent.positions.flags.writeable else sent
             return
-        limits = np.minimum(drives.limits, self._bounds)
+        limits = drives.limits
+        if not drives.velocities:
+            limits = np.minimum(limits, self._bounds)
         if not np.array_equal(limits, drives.law.max_efforts):
             drives.law.set_max_efforts(limits)
         due = one_step_back(reference, period)
         load = 0.0 if self.load is None else self.load.of(due, state)
-        efforts = drives.law.efforts(due, state.position, state.velocity, period, load=load)
         direct = np.isnan(reference.positions) & np.isnan(reference.velocities)
-        efforts = np.where(direct, reference.efforts.clip(-limits, limits), efforts)
+        if drives.factor.any():
+            forward = np.nan_to_num(due.efforts) + drives.factor * np.nan_to_num(due.velocities)
+            due = dataclasses.replace(due, efforts=np.where(direct, due.efforts, forward))
+        output = drives.law.efforts(due, state.position, state.velocity, period, load=load)
+        if drives.velocities:
+            output = np.where(direct, np.nan, output)
+            self._write(self._nan, output, np.where(direct, reference.efforts, np.nan), stamp_ns)
+            return
+        output = np.where(direct, reference.efforts.clip(-limits, limits), output)
         self._measured_at_effort = state.position.copy()
-        self._write(self._nan, self._nan, efforts, stamp_ns)
+        self._write(self._nan, self._nan, output, stamp_ns)
 
     def sent_last(self, reference: JointReference | None) -> bool:
         """Return whether the last command consists of a reference at rest and its load."""
@@ -270,17 +312,33 @@ class JointOutputs:
             np.where(np.isnan(reference.efforts) & (self.load is None), np.nan, 0.0),
         )
 
-    def report(self, state: JointStateReader, scaling: float, now_ns: int) -> None:
-        """Publish ``~/controller_state``: reference, feedback, error and output."""
+    def report(
+        self, state: JointStateReader, scaling: float, run: TrajectoryRun | None, now_ns: int
+    ) -> None:
+        """Publish ``~/controller_state``: reference, feedback, error and output.
+
+        Args:
+            state: measured.
+            scaling: speed scaling factor.
+            run: the newest trajectory, whose times are reported; None: 0.
+            now_ns: stamp [ns].
+        """
         arrays, writer = self._report.arrays, self._writer
+        if run is not None or self._timed:
+            now = (0.0, 0.0) if run is None else (run.follower.time, run.follower.elapsed)
+            for path, time in zip(("reference", "feedback"), now, strict=True):
+                self._report.set_duration(f"{path}.time_from_start", time)
+            self._timed = run is not None
         values: tuple[Array | float, ...] = (
-            self.position, self.velocity, state.position, state.velocity,
+            self.position, self.velocity, self._acceleration, state.position, state.velocity,
             self.position - state.position, self.velocity - state.velocity,
             writer.position, writer.velocity, writer.effort, scaling,
         )  # fmt: skip
         for array, value in zip(arrays.values(), values, strict=True):
             array[:] = value
-        self._out.publish(self._report.bytes(now_ns))
+        data = self._report.bytes(now_ns)
+        for out in self._out:
+            out.publish(data)
 
     def _write(self, positions: Array, velocities: Array, efforts: Array, stamp_ns: int) -> None:
         self._fill(positions, velocities, efforts)

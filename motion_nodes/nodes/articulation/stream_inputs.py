@@ -18,7 +18,8 @@ from std_msgs.msg import Float64MultiArray
 from motion_nodes.control.joint_command import JointCommand
 from motion_nodes.control.joint_reference import ControlMode
 from motion_nodes.control.joint_streams import STREAM_PAUSE, Stream, StreamSenders
-from motion_nodes.errors import MotionError
+from motion_nodes.errors import InvalidCommand, MotionError
+from motion_nodes.model.mimic_joints import NamedJoints
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.ros import qos
 from motion_nodes.ros.controller_references import BLOCKED
@@ -42,9 +43,10 @@ class StreamInputs:
         node = host.node
         self._reference = node.poll_bytes(JointState, "~/reference", qos.COMMANDS)
         self._reader = JointSampleReader()
+        self._named = NamedJoints(node.robot.tree, ())
         self._commands = node.poll(Float64MultiArray, "~/commands", qos.COMMANDS, relaxed=True)
         self._scaling_input = node.poll(SpeedScalingFactor, "~/speed_scaling_input", relaxed=True)
-        self.scaling = 1.0
+        self.scaling: float = node.params.speed_scaling_initial_scaling_factor
         """Speed scaling factor of trajectories, 0 to 1."""
         self._senders = StreamSenders(host.runner.begin_stream)
         self._watch = SenderWatch()
@@ -107,14 +109,36 @@ class StreamInputs:
         except InvalidMessage as error:
             self._reference.refuse(str(error))
             return
-        self._command(
-            JointCommand(
-                names=names or None,
-                positions=sample.position if len(sample.position) else None,
-                velocities=sample.velocity if len(sample.velocity) else None,
-                efforts=sample.effort if len(sample.effort) else None,
-            ),
-            stream,
+        if names != self._named.given:
+            self._named = NamedJoints(node.robot.tree, names)
+        try:
+            command = self._leader_command(sample)
+        except MotionError as error:
+            self._reference.refuse(str(error))
+            return
+        self._command(command, stream)
+
+    def _leader_command(self, sample: JointSample) -> JointCommand:
+        """Return a command to the joints that move by themselves.
+
+        Raises:
+            InvalidCommand: a mimic joint disagrees with its leader, or values for another number of
+                joints.
+        """
+        named = self._named
+        channels = (sample.position, sample.velocity, sample.effort)
+        position, velocity, effort = (c if len(c) else None for c in channels)
+        if not named.trivial:
+            wrong = [len(c) for c in channels if len(c) not in (0, len(named.given))]
+            if wrong:
+                raise InvalidCommand(f"{wrong[0]} values for {len(named.given)} joints")
+            if named.twice:
+                raise InvalidCommand(f"joint {', '.join(named.twice)} is named twice")
+            position = position if position is None else named.positions(position, missing=True)
+            velocity = velocity if velocity is None else named.rates(velocity, missing=True)
+            effort = effort if effort is None else named.efforts(effort)
+        return JointCommand(
+            names=named.names or None, positions=position, velocities=velocity, efforts=effort
         )
 
     def _take_array(self, values: Array, stream: Stream) -> None:

@@ -15,16 +15,26 @@ from motion_nodes.control.active_commands import TrajectoryRun
 from motion_nodes.control.trajectory_follower import FollowGoal
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.bounds import DURATION
-from motion_nodes.nodes.articulation.articulation_config import guard_of, tolerances_of
+from motion_nodes.model.limits import joint_indices
+from motion_nodes.nodes.articulation.articulation_config import (
+    cmd_timeout_of,
+    command_interfaces_of,
+    guard_of,
+    tolerances_of,
+)
+from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.ros import qos
+from motion_nodes.ros.messages.mimic_messages import leader_tolerances, leader_trajectory
 from motion_nodes.ros.messages.trajectory_messages import (
+    TrajectoryRules,
     drop_points,
     seconds,
     size_fault,
     tolerance_requests,
     trajectory_from,
 )
+from motion_nodes.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.trajectory.playback_rate import playback_rate
 from motion_nodes.trajectory.trajectory_checks import validate
 
@@ -45,9 +55,10 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
         InvalidCommand: an invalid trajectory; names joint and point.
         UnknownJoint: a joint that the controller does not have.
     """
-    limits = host.runner.controller.limits
+    limits, tree = host.runner.controller.limits, host.node.robot.tree
     try:
-        checked = trajectory_from(trajectory, limits.names)
+        rules = rules_of(host, topic=request is None)
+        checked = trajectory_from(leader_trajectory(trajectory, tree), limits.names, rules)
     finally:
         drop_points(trajectory)
     names = checked.joint_names
@@ -62,9 +73,10 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
             raise InvalidCommand(
                 "the goal has a multi_dof_trajectory; this controller has no such joints"
             )
-        requested = list(tolerance_requests(request.path_tolerance))
+        requested = leader_tolerances(tolerance_requests(request.path_tolerance), tree)
         path, guard = path.requested(requested, names), guard_of(requested, names)
-        goal = goal.requested(tolerance_requests(request.goal_tolerance), names)
+        at_goal = leader_tolerances(tolerance_requests(request.goal_tolerance), tree)
+        goal = goal.requested(at_goal, names)
         if any(t.acceleration > 0.0 for t in (*request.path_tolerance, *request.goal_tolerance)):
             host.node.warn(
                 "acceleration",
@@ -72,7 +84,7 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
             )
         tolerance = seconds(request.goal_time_tolerance)
         goal_time = goal_time if tolerance == 0.0 else max(tolerance, 0.0)
-    rate = playback_rate(checked, limits.select(names))
+    rate = 1.0 if checked.stepped else playback_rate(checked, limits.select(names))
     if rate < 1.0:
         host.node.warn(
             "rate",
@@ -81,8 +93,33 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
         )
     return FollowGoal(
         trajectory=checked, path=path, goal=goal, goal_time=goal_time, guard=guard, within=limits,
-        rate=rate,
+        rate=rate, cmd_timeout=cmd_timeout_of(host.node.params),
     )  # fmt: skip
+
+
+def rules_of(host: ControllerHost, *, topic: bool) -> TrajectoryRules:
+    """Return what a controller accepts in trajectories.
+
+    Args:
+        host: the controller.
+        topic: whether they are received on ``~/joint_trajectory``; else as goals.
+    """
+    params: ArticulationParams = host.node.params
+
+    def reference(names: tuple[str, ...]) -> TrajectorySample:
+        joints = joint_indices(names, params.joints)
+        present = host.node.in_loop(lambda: host.runner.reference_in(0.0))
+        return TrajectorySample(*(values[joints] for values in present))
+
+    upsampled = params.positions_upsampling_enable and topic
+    return TrajectoryRules(
+        efforts="effort" in command_interfaces_of(params),
+        end_velocity=params.allow_nonzero_velocity_at_trajectory_end,
+        partial=params.allow_partial_joints_goal,
+        stepped=params.interpolation_method == "none",
+        start=reference if params.allow_integration_in_goal_trajectories else None,
+        upsampling=params.positions_upsampling_policy_frequency if upsampled else None,
+    )
 
 
 def start(host: ControllerHost, goal: FollowGoal, stamp: Any, label: str) -> TrajectoryRun:
@@ -118,7 +155,7 @@ def start(host: ControllerHost, goal: FollowGoal, stamp: Any, label: str) -> Tra
 
 
 def listen_for_trajectories(host: ControllerHost) -> None:
-    """Subscribe to ``~/joint_trajectory``."""
+    """Subscribe to ``~/joint_trajectory``, and to those of other names."""
 
     def start_trajectory(message: JointTrajectory) -> None:
         try:
@@ -127,6 +164,8 @@ def listen_for_trajectories(host: ControllerHost) -> None:
         except (MotionError, TimeoutError) as error:
             host.node.warn("trajectory", f"trajectory refused, nothing moves: {error}")
 
-    host.node.listen(
-        JointTrajectory, "~/joint_trajectory", qos.REQUESTS, start_trajectory, size_fault=size_fault
-    )
+    for name in ("~", *host.node.params.aliases):
+        topic = f"{name}/joint_trajectory"
+        host.node.listen(
+            JointTrajectory, topic, qos.REQUESTS, start_trajectory, size_fault=size_fault
+        )

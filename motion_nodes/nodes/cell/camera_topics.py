@@ -19,7 +19,12 @@ from motion_nodes.perception.depth_camera import DepthProjection
 from motion_nodes.ros import qos
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.messages.depth_messages import cloud_message, depth_message, info_message
+from motion_nodes.ros.messages.depth_messages import (
+    cloud_message,
+    color_message,
+    depth_message,
+    info_message,
+)
 from motion_nodes.ros.names import under
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.transforms import TransformSender, frame_id
@@ -40,14 +45,20 @@ class _Outputs:
         topic = under(camera.namespace, f"{camera.name}/depth")
         self.frame = frame_id(camera.namespace, f"{camera.name}_depth_optical_frame")
         self.link = frame_id(camera.namespace, camera.link)
+        # Of the same pixels as the depth image.
+        self._color = node.advertise(
+            Image, under(camera.namespace, f"{camera.name}/color/image_raw")
+        )
         self._image = node.advertise(Image, f"{topic}/image_rect_raw")
         self._info = node.advertise(CameraInfo, f"{topic}/camera_info")
         self._points = node.advertise(PointCloud2, f"{topic}/points")
 
     def send(self, camera: SimulatedCamera, seen: Snapshot, settings: CameraSettings,
              nanoseconds: int) -> None:  # fmt: skip
-        depth = camera.render(seen, settings)
+        depth, color = camera.render(seen, settings)
         stamp = Time(nanoseconds=nanoseconds).to_msg()
+        if self._color.get_subscription_count():
+            self._color.publish(color_message(color, self.frame, stamp))
         self._info.publish(info_message(settings.pinhole, self.frame, stamp))
         self._image.publish(depth_message(depth, self.frame, stamp))
         if self._points.get_subscription_count():

@@ -46,5 +46,6 @@ class ObjectMarkers:
             marker.type = Marker.CYLINDER
             size = (2.0 * shape.radius, 2.0 * shape.radius, shape.length)
         marker.scale.x, marker.scale.y, marker.scale.z = size
-        marker.color.r, marker.color.g, marker.color.b, marker.color.a = 0.2, 0.55, 0.8, 1.0
+        color = self._world.free_body(name).rgba
+        marker.color.r, marker.color.g, marker.color.b, marker.color.a = color
         return marker

@@ -10,6 +10,7 @@ from sensor_msgs.msg import JointState
 
 from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidCommand, UnknownJoint
+from motion_nodes.model.mimic_joints import follower_names
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.nodes.cell.floating_base import FloatingBaseTopics
@@ -41,14 +42,17 @@ class SimulatedRobot:
         self._cell = cell
         self._warn = node.warn
         self._joints = cell.joint_names(name)
-        self._channels = JointChannels(self._joints, name)
+        robot = next(p.robot for p in cell.placements if p.name == name)
+        self._channels = JointChannels(self._joints, name, robot.tree)
         self._sample: StreamSample | None = None
         self._targets = JointTargets()
         """The last command."""
         prefix = f"{place.namespace}/" if place.namespace else ""
         self._commands = node.poll_bytes(JointState, f"{prefix}joint_command", qos.REFERENCES)
         self._writer = JointStateWriter(
-            node.advertise(JointState, f"{prefix}joint_states"), self._joints, effort=True
+            node.advertise(JointState, f"{prefix}joint_states"),
+            (*self._joints, *follower_names(robot.tree)),
+            effort=True,
         )
         self._truth = Odometry()
         self._place = b""
@@ -57,7 +61,6 @@ class SimulatedRobot:
         self._truth.header.frame_id = "world"
         self._truth.child_frame_id = "base"
         self._truth_out = node.advertise(Odometry, f"{prefix}ground_truth")
-        robot = next(p.robot for p in cell.placements if p.name == name)
         self._fixed = robot.kind == "arm"
         self._floating: FloatingBaseTopics | None = None
         if robot.kind == "floating":
@@ -109,9 +112,11 @@ class SimulatedRobot:
         if self._floating is not None:
             self._floating.publish(nanoseconds)
         sample = self._cell.state(self.name)
-        self._writer.position[:] = sample.position
-        self._writer.velocity[:] = sample.velocity
-        self._writer.effort[:] = sample.effort
+        writer, count = self._writer, len(self._joints)
+        writer.position[:count], writer.position[count:] = sample.position, sample.followers[0]
+        writer.velocity[:count], writer.velocity[count:] = sample.velocity, sample.followers[1]
+        # Without a drive, a mimic joint has no effort of its own.
+        writer.effort[:count], writer.effort[count:] = sample.effort, 0.0
         self._writer.send(nanoseconds)
 
     def publish_truth(self, nanoseconds: int) -> None:

@@ -129,8 +129,6 @@ class SurfaceGripperTopics:
 
     def tick(self) -> None:
         """Publish changes; in the loop."""
-        if self._server is not None:
-            self._server.poll()
         run = self._run
         reason = "" if run.state is GripState.CLOSING else run.reason
         now = (run.state, run.gripped, reason)
@@ -160,11 +158,6 @@ class SurfaceGripperTopics:
                 ],
             )
         )
-
-    def finish(self) -> None:
-        """Send the results of ended goals; in the executor."""
-        if self._server is not None:
-            self._server.finish()
 
     def destroy(self) -> None:
         """Destroy the action server."""

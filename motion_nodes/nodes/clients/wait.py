@@ -17,6 +17,7 @@ from rclpy.node import Node
 from motion_nodes.ros import qos, signals
 from motion_nodes.ros.clients.client_node import client_node
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.readiness import NEVER
 
 _POLL_PERIOD = 0.02
 """Period of polling [s]."""
@@ -50,6 +51,9 @@ def wait_for_nodes(
         reports = PolledSubscription(node, DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
         began = reminded = time.monotonic()
         while missing and time.monotonic() - began < seconds:
+            # A robot that was left out is never ready; all others are awaited.
+            if all(reason.startswith(NEVER) for reason in missing.values()):
+                break
             if signals.STOP.wait(_POLL_PERIOD):
                 break
             for name in _running(node, others) - found:
@@ -121,7 +125,7 @@ def wait_and_report(
 
     missing = wait_for_nodes(names, seconds, report_ready, others=others, remind=remind)
     for name, reason in missing.items():
-        report(f"{name.strip('/')} is NOT ready: {reason}")
+        report(f"{name.strip('/')} is NOT ready: {reason.removeprefix(NEVER)}")
     if not missing:
         report(f"READY after {last:.1f} s, {count} nodes")
     return not missing

@@ -26,11 +26,11 @@ from motion_nodes.nodes.kinematics.solution_checks import (
     ValidityFactory,
     all_of,
     constraint_validity,
-    supported,
-    violation,
+    excesses,
 )
 from motion_nodes.nodes.kinematics.state_checks import StateChecks, contact_message
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
+from motion_nodes.ros.messages.goal_context import GoalContext
 from motion_nodes.ros.messages.moveit_messages import (
     RequestRejected,
     fill_robot_state,
@@ -100,7 +100,7 @@ class KinematicsRequests:
         Raises:
             RequestRejected: an invalid state, or joints that are neither given nor measured.
         """
-        return self.current.complete(joint_values(given, self.robot.joint_names, what), what)
+        return self.current.complete(joint_values(given, self.robot, what), what)
 
     def inverse(self, request: Any, response: Any) -> str:
         """Fill in the response of GetPositionIK.
@@ -127,7 +127,8 @@ class KinematicsRequests:
         note = "; ".join(dict.fromkeys(note for *_, note in located if note))
         timeout = seconds_of(request.timeout, "timeout")
         positions = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
-        factories = [constraint_validity(request.constraints, positions, self.robot.limits)]
+        context = GoalContext(self.robot, group, q, frames)
+        factories = [constraint_validity(request.constraints, context)]
         collisions = None
         if request.avoid_collisions and scene is not None:
             collisions = self.collision_validity(group, q, scene)
@@ -244,10 +245,10 @@ class KinematicsRequests:
             response.fk_link_names.append(given)
 
     def valid(self, request: Any, response: Any) -> None:
-        """Fill in the response of GetStateValidity: joint limits, collisions, joint constraints.
+        """Fill in the response of GetStateValidity: joint limits, collisions, constraints.
 
         With a group, only its joint limits are checked, and pairs whose distance it can change;
-        joint constraints may be of any joint.
+        constraints may be of any joint and link.
 
         Args:
             request: of the service.
@@ -260,7 +261,10 @@ class KinematicsRequests:
         names = self.robot.joint_names
         group_joints: tuple[str, ...] = ()
         if request.group_name:
-            names = group_joints = self.group(request.group_name).joints
+            group = self.group(request.group_name)
+            names = group_joints = group.joints
+        else:
+            group = next(iter(self.robot.groups.values()))
         limits = self.robot.limits.select(names)
         values = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
         for k, name in enumerate(names):
@@ -271,8 +275,8 @@ class KinematicsRequests:
         for contact in self.checks.checker(group_joints, q, scene).exact.explain(q):
             if contact.kind != "limit":
                 response.contacts.append(contact_message(contact, scene, self.kinematics.base))
-        for constraint in supported(request.constraints):
-            distance = violation(constraint, values, self.robot.limits)
+        context = GoalContext(self.robot, group, q, self.frames.in_scene(scene))
+        for _, distance in excesses(request.constraints, context):
             response.constraint_result.append(
                 ConstraintEvalResult(result=distance <= 0.0, distance=max(distance, 0.0))
             )

@@ -1,19 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validity of IK solutions: joint constraints and collisions."""
+"""Validity of IK solutions and of states: constraints and collisions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from moveit_msgs.msg import MoveItErrorCodes
+import numpy as np
+from moveit_msgs.msg import MoveItErrorCodes, OrientationConstraint
+from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.ik.problem import Validity
 from motion_nodes.model.limits import JointLimits, joint_indices
+from motion_nodes.model.rotation_vectors import rotation_vector
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.kinematics.state_checks import in_words
-from motion_nodes.ros.messages.moveit_messages import RequestRejected
+from motion_nodes.ros.messages.goal_constraints import of_leaders
+from motion_nodes.ros.messages.goal_context import GoalContext, refused
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
+from motion_nodes.ros.messages.pose_constraints import (
+    orientation_of,
+    orientation_tolerances,
+    region_primitives,
+    target_offset,
+)
 from motion_nodes.scene.checker import CollisionChecker
 
 Codes = MoveItErrorCodes
@@ -21,24 +33,41 @@ ValidityFactory = Callable[[Sequence[str]], Validity | None]
 """Creates the validity check for the joints of a solution, in their order; None: all are valid."""
 
 ROUNDING = 1e-9
-"""Distance outside a constraint that is rounding [rad or m]."""
+"""Excess that counts as none [rad or m]."""
 MAX_DESCRIBED = 4
 """Max number of rejected configurations whose contacts are described."""
 
 
-def supported(constraints: Any) -> Sequence[Any]:
-    """Return the joint constraints of moveit_msgs/Constraints, the only supported kind.
+def excesses(constraints: Any, context: GoalContext) -> list[tuple[str, float]]:
+    """Return how far a state is outside each constraint, joints first as in MoveIt.
+
+    Args:
+        constraints: moveit_msgs/Constraints. Of a visibility constraint the angles are evaluated,
+            occlusion is not.
+        context: with the state, and a group whose tip is meant by an empty link name.
+
+    Returns:
+        Name of each constraint and distance outside it [rad or m]; 0 or less inside. Those of mimic
+        joints are constraints of their leaders.
 
     Raises:
-        RequestRejected: constraints of another kind.
+        RequestRejected: an unknown joint, link or frame, or an invalid constraint.
     """
-    for kind in ("position", "orientation", "visibility"):
-        if getattr(constraints, f"{kind}_constraints"):
-            raise RequestRejected(
-                Codes.INVALID_GOAL_CONSTRAINTS,
-                f"{kind} constraints are not supported here; only joint constraints are",
-            )
-    return list(constraints.joint_constraints)
+    values = dict(zip(context.robot.joint_names, context.q.tolist(), strict=True))
+    return [
+        *((each.joint_name, violation(each, values, context.robot.limits))
+          for each in of_leaders(constraints.joint_constraints, context.robot)),
+        *((_named(each, context), position_excess(each, context))
+          for each in constraints.position_constraints),
+        *((_named(each, context), orientation_excess(each, context))
+          for each in constraints.orientation_constraints),
+        *(("the line of sight", sight_excess(each, context))
+          for each in constraints.visibility_constraints),
+    ]  # fmt: skip
+
+
+def _named(constraint: Any, context: GoalContext) -> str:
+    return str(constraint.link_name or context.link(""))
 
 
 class CollisionValidity:
@@ -105,33 +134,31 @@ def all_of(factories: Sequence[ValidityFactory]) -> ValidityFactory:
     return check_for
 
 
-def constraint_validity(
-    constraints: Any, positions: Mapping[str, float], limits: JointLimits
-) -> ValidityFactory:
-    """Return the check of joint constraints.
+def constraint_validity(constraints: Any, context: GoalContext) -> ValidityFactory:
+    """Return the check of the constraints of a request.
 
     Args:
         constraints: moveit_msgs/Constraints of the request.
-        positions: of all joints [rad or m], for those that are not solved for.
-        limits: of all joints.
+        context: with the positions of the joints that are not solved for.
 
     Raises:
-        RequestRejected: constraints of another kind, or an invalid one.
+        RequestRejected: an invalid constraint.
     """
-    joint_constraints = supported(constraints)
-    for constraint in joint_constraints:
-        violation(constraint, positions, limits)
+    given = bool(excesses(constraints, context))
+    joints = list(context.robot.joint_names)
 
     def check_for(names: Sequence[str]) -> Validity | None:
-        def check(q: Array) -> bool | str:
-            values = {**positions, **dict(zip(names, q.tolist(), strict=True))}
-            for constraint in joint_constraints:
-                name = constraint.joint_name
-                if violation(constraint, values, limits) > 0.0:
-                    return f"{name} at {values[name]:.4f} violates its joint constraint"
+        columns = [joints.index(name) for name in names]
+
+        def check(solution: Array) -> bool | str:
+            q = context.q.copy()
+            q[columns] = solution
+            for name, excess in excesses(constraints, replace(context, q=q, notes=[])):
+                if excess > 0.0:
+                    return f"{name} violates its constraint by {excess:.4g}"
             return True
 
-        return check if joint_constraints else None
+        return check if given else None
 
     return check_for
 
@@ -164,3 +191,78 @@ def violation(constraint: Any, values: Mapping[str, float], limits: JointLimits)
     turns = limits.turns.select(joint_indices([name], limits.names))
     excess = float(turns.excess([values[name]], [lower], [upper])[0])
     return 0.0 if 0.0 < excess <= ROUNDING else excess
+
+
+def position_excess(constraint: Any, context: GoalContext) -> float:
+    """Return the distance of a PositionConstraint's point outside its region [m]; 0 inside.
+
+    Raises:
+        RequestRejected: an unknown link or frame, or an invalid region.
+    """
+    offset = target_offset(constraint)
+    X_BL = context.frames.pose(_named(constraint, context), context.q)
+    point = (X_BL if offset is None else X_BL @ offset)[:3, 3]
+    distances = []
+    for X_BR, primitive in region_primitives(constraint, context):
+        p, sizes = X_BR[:3, :3].T @ (point - X_BR[:3, 3]), list(primitive.dimensions)
+        if primitive.type == SolidPrimitive.SPHERE:
+            outside = [float(np.linalg.norm(p)) - sizes[0]]
+        elif primitive.type == SolidPrimitive.CYLINDER:
+            outside = [math.hypot(p[0], p[1]) - sizes[1], abs(float(p[2])) - 0.5 * sizes[0]]
+        else:
+            outside = [abs(float(x)) - 0.5 * size for x, size in zip(p, sizes, strict=True)]
+        distances.append(math.hypot(*(max(x, 0.0) for x in outside)))
+    return max(min(distances) - ROUNDING, 0.0)
+
+
+def orientation_excess(constraint: Any, context: GoalContext) -> float:
+    """Return the angle of a link outside its OrientationConstraint [rad]; 0 or less inside.
+
+    Raises:
+        RequestRejected: an unknown link or frame, or an invalid orientation.
+    """
+    R_BT, _ = orientation_of(constraint, context)
+    R = R_BT.T @ context.frames.pose(_named(constraint, context), context.q)[:3, :3]
+    if constraint.parameterization == OrientationConstraint.ROTATION_VECTOR:
+        errors = np.array(rotation_vector(R))
+    else:
+        errors = np.array(
+            [
+                math.atan2(-R[1, 2], R[2, 2]),
+                math.asin(min(max(R[0, 2], -1.0), 1.0)),
+                math.atan2(-R[0, 1], R[0, 0]),
+            ]
+        )
+    return float((np.abs(errors) - orientation_tolerances(constraint)).max()) - ROUNDING
+
+
+def sight_excess(constraint: Any, context: GoalContext) -> float:
+    """Return the angle by which a VisibilityConstraint is exceeded [rad]; 0 or less inside.
+
+    Raises:
+        RequestRejected: an unknown frame, or invalid angles or axes.
+    """
+    axes = {0: 2, 1: 1, 2: 0}
+    angles = (constraint.max_view_angle, constraint.max_range_angle)
+    if constraint.sensor_view_direction not in axes or not all(
+        math.isfinite(angle) and angle >= 0.0 for angle in angles
+    ):
+        raise refused(
+            f"a visibility constraint has the angles {angles} and sensor_view_direction "
+            f"{constraint.sensor_view_direction}; allowed are finite angles that are not negative, "
+            "and 0 (z), 1 (y), 2 (x)"
+        )
+    X_BS, X_BT = (
+        context.frames.pose(given.header.frame_id, context.q)
+        @ pose_of(given.pose, f"the {what} of a visibility constraint")[0]
+        for what, given in (("sensor", constraint.sensor_pose), ("target", constraint.target_pose))
+    )
+    axis, towards = X_BS[:3, axes[constraint.sensor_view_direction]], X_BT[:3, 3] - X_BS[:3, 3]
+    distance = float(np.linalg.norm(towards))
+    cosines = (-axis @ X_BT[:3, 2], axis @ towards / distance if distance else 1.0)
+    given = [
+        math.acos(min(max(float(cosine), -1.0), 1.0)) - limit
+        for cosine, limit in zip(cosines, angles, strict=True)
+        if limit > 0.0
+    ]
+    return max(given, default=0.0) - ROUNDING

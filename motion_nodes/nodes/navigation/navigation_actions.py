@@ -24,11 +24,15 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.base_navigation.spin import Spin as SpinMotion
 from motion_nodes.nodes.navigation.frame_waits import FrameWaits
 from motion_nodes.nodes.navigation.navigation_requests import (
+    BEHAVIOR_CODES,
+    BEHAVIORS,
+    CODES,
+    MISSED,
+    FrameNotKnown,
     NavigationHost,
     NavigationPlan,
     NavigationRejected,
     goal_of,
-    goals_of,
     plan_along,
     plan_behavior,
     plan_through,
@@ -40,30 +44,6 @@ from motion_nodes.ros.messages.planar_messages import stamped_pose
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
 
 Codes = FollowPath.Result
-
-CODES = {
-    MotionResult.SUCCEEDED: Codes.NONE,
-    MotionResult.CANCELED: Codes.NONE,
-    MotionResult.PREEMPTED: Codes.UNKNOWN,
-    MotionResult.STUCK: Codes.FAILED_TO_MAKE_PROGRESS,
-    MotionResult.FAILED: Codes.NO_VALID_CONTROL,
-    MotionResult.LOST: Codes.TF_ERROR,
-    MotionResult.BLOCKED: Codes.PATIENCE_EXCEEDED,
-    MotionResult.TIMEOUT: Codes.CONTROLLER_TIMED_OUT,
-    MotionResult.ABORTED: Codes.UNKNOWN,
-}
-"""Error code of FollowPath by result, which Nav2's NavigateToPose forwards."""
-
-BEHAVIORS = (Spin, BackUp, DriveOnHeading)
-BEHAVIOR_CODES = {
-    Codes.NONE: "NONE",
-    Codes.TF_ERROR: "TF_ERROR",
-    Codes.INVALID_PATH: "INVALID_INPUT",
-    Codes.PATIENCE_EXCEEDED: "COLLISION_AHEAD",
-    Codes.CONTROLLER_TIMED_OUT: "TIMEOUT",
-}
-"""Name of the error code of a behavior by that of FollowPath; others, and those that a behavior
-does not have, are UNKNOWN."""
 
 OUTCOMES = {
     MotionResult.SUCCEEDED: ActionOutcome.SUCCEEDED,
@@ -81,8 +61,13 @@ class _Navigation:
     task: NavigationTask | None = None
     """None: waiting for the transform of its frame."""
     frame: str = ""
-    goals: list[tuple[str, Pose2]] = field(default_factory=list)
-    """Frames and poses to reach one after the other; empty for a path, and before the start."""
+    goals: list[tuple[str, Pose2] | NavigationRejected] = field(default_factory=list)
+    """Frames and poses to reach one after the other, or why one is missed; empty for a path, and
+    before the start."""
+    skips: bool = False
+    """Whether waypoints that are not reached are missed, instead of ending the goal."""
+    bad: int | None = None
+    """Index of the pose for which a goal of several was refused."""
     first: int = 0
     """Index of the pose that is the first one to reach."""
     count: int = 1
@@ -103,10 +88,18 @@ class _Navigation:
 
     @property
     def continues(self) -> bool:
-        """Whether a pose was reached that is not the last one."""
+        """Whether a pose was reached, or is missed, that is not the last one."""
         task = self.task
-        arrived = task is not None and task.ended and task.ending is MotionResult.SUCCEEDED
-        return arrived and self.reached + self.span < self.count
+        if task is None or not task.ended:
+            return False
+        over = task.ending is MotionResult.SUCCEEDED or self.missed
+        return over and self.reached + self.span < self.count
+
+    @property
+    def missed(self) -> bool:
+        """Whether the motion ended without reaching a waypoint that may be missed."""
+        task = self.task
+        return self.skips and task is not None and task.ended and task.ending in MISSED
 
     @property
     def span(self) -> int:
@@ -120,7 +113,8 @@ class _Navigation:
 
     def ahead(self) -> float:
         """Return the length of straight lines from the end of the motion to the last pose [m]."""
-        left = [pose for _, pose in self.goals[self.reached + self.span - 1 :]]
+        rest = self.goals[self.reached + self.span - 1 :]
+        left = [goal[1] for goal in rest if isinstance(goal, tuple)]
         return sum(math.dist((a.x, a.y), (b.x, b.y)) for a, b in itertools.pairwise(left))
 
     @property
@@ -131,6 +125,8 @@ class _Navigation:
         self.server.begin(self)
 
     def refuse(self, error: Exception) -> None:
+        if isinstance(error, FrameNotKnown) and self.server.begin_without(self):
+            return
         code = getattr(error, "code", Codes.CONTROLLER_TIMED_OUT)
         self.server.fail(self, code, str(error))
 
@@ -168,7 +164,10 @@ class NavigationServer(LoopActionServer[_Navigation]):
         """Plan and start the task of a goal; see :meth:`NavigationRequest.start`."""
         goal = navigation.goal
         label = f"{goal.action_name} goal {goal.label}"
-        plan = self._plan(navigation)
+        plan = self._next_plan(navigation)
+        if plan is None:
+            self.end(goal, Codes.NONE, "", ActionOutcome.SUCCEEDED)
+            return
 
         def start() -> NavigationTask:
             if navigation.reached and self._host.driving:
@@ -179,6 +178,34 @@ class NavigationServer(LoopActionServer[_Navigation]):
         navigation.frame, navigation.after = plan.frame, plan.after
         navigation.passed, navigation.length = 0, plan.path.length
 
+    def begin_without(self, navigation: _Navigation) -> bool:
+        """Start a goal of waypoints without those in unknown frames; return whether it may."""
+        request = navigation.goal.request
+        if not isinstance(request, FollowWaypoints.Goal) or self._stops_on_failure:
+            return False
+        try:
+            self._read_goals(navigation, request, waited=True)
+            self.begin(navigation)
+        except (NavigationRejected, TimeoutError) as error:
+            navigation.refuse(error)
+        return True
+
+    @property
+    def _stops_on_failure(self) -> bool:
+        return bool(self._host.node.params.stop_on_failure)
+
+    def _next_plan(self, navigation: _Navigation) -> NavigationPlan | None:
+        """Return the plan to the next pose; None if all that are left are missed."""
+        while not navigation.goals or navigation.reached < navigation.count:
+            try:
+                return self._plan(navigation)
+            except NavigationRejected as error:
+                if not navigation.skips or isinstance(error, FrameNotKnown):
+                    raise
+                self._miss(navigation, error.code)
+            navigation.reached += 1
+        return None
+
     def _plan(self, navigation: _Navigation) -> NavigationPlan:
         request = navigation.goal.request
         if isinstance(request, FollowPath.Goal):
@@ -188,10 +215,25 @@ class NavigationServer(LoopActionServer[_Navigation]):
         if not navigation.goals:
             self._read_goals(navigation, request)
         if isinstance(request, NavigateThroughPoses.Goal):
-            return plan_through(self._host, navigation.goals[navigation.reached :])
-        return plan_to(self._host, *navigation.goals[navigation.index])
+            left = navigation.goals[navigation.reached :]
+            return plan_through(self._host, [goal for goal in left if isinstance(goal, tuple)])
+        goal = navigation.goals[navigation.index]
+        if isinstance(goal, NavigationRejected):
+            # Of the same code, but final.
+            raise NavigationRejected(goal.code, str(goal))
+        return plan_to(self._host, *goal)
 
-    def _read_goals(self, navigation: _Navigation, request: Any) -> None:
+    def _read_goals(self, navigation: _Navigation, request: Any, *, waited: bool = False) -> None:
+        """Read the poses of a goal.
+
+        Args:
+            navigation: the goal.
+            request: its message.
+            waited: whether waypoints in frames that are still unknown are missed.
+
+        Raises:
+            NavigationRejected: a pose is invalid; ``bad`` is its index.
+        """
         if getattr(request, "behavior_tree", ""):
             raise NavigationRejected(
                 Codes.INVALID_CONTROLLER,
@@ -202,7 +244,8 @@ class NavigationServer(LoopActionServer[_Navigation]):
             navigation.goals = [goal_of(self._host, request.pose, "the goal")]
             return
         poses = len(request.poses)
-        if isinstance(request, FollowWaypoints.Goal) and request.goal_index:
+        waypoints = isinstance(request, FollowWaypoints.Goal)
+        if waypoints and request.goal_index:
             if request.goal_index >= poses:
                 raise NavigationRejected(
                     Codes.INVALID_PATH,
@@ -210,7 +253,19 @@ class NavigationServer(LoopActionServer[_Navigation]):
                     f"{poses}",
                 )
             navigation.first = request.goal_index
-        navigation.goals = goals_of(self._host, request.poses)
+        navigation.skips = waypoints and not self._stops_on_failure
+        goals: list[tuple[str, Pose2] | NavigationRejected] = []
+        if not poses:
+            raise NavigationRejected(Codes.INVALID_PATH, "the goal has no poses")
+        for k, pose in enumerate(request.poses):
+            try:
+                goals.append(goal_of(self._host, pose, f"pose {k + 1} of {poses}"))
+            except NavigationRejected as error:
+                if not navigation.skips or (isinstance(error, FrameNotKnown) and not waited):
+                    navigation.bad = k
+                    raise
+                goals.append(error)
+        navigation.goals, navigation.bad = goals, None
         loops = 1 + getattr(request, "number_of_loops", 0)
         navigation.count = loops * poses - navigation.first
 
@@ -223,6 +278,8 @@ class NavigationServer(LoopActionServer[_Navigation]):
             if navigation.canceled:
                 self._end_canceled(navigation)
                 continue
+            if navigation.missed:
+                self._miss(navigation, CODES[task.ending])
             navigation.reached += navigation.span
             navigation.time += task.time
             navigation.detours += task.detours
@@ -248,11 +305,15 @@ class NavigationServer(LoopActionServer[_Navigation]):
         self.end(navigation.goal, code, text)
 
     def _miss(self, navigation: _Navigation, code: int) -> None:
-        """Name the waypoint at which a goal ended; the following ones are not tried."""
-        request, index = navigation.goal.request, navigation.index
-        if isinstance(request, FollowWaypoints.Goal) and navigation.goals:
+        """Add the current waypoint, or the bad one of a refused goal, to the missed ones."""
+        request = navigation.goal.request
+        index = navigation.index if navigation.bad is None else navigation.bad
+        if not isinstance(request, FollowWaypoints.Goal) or index >= len(request.poses):
+            return
+        if navigation.goals or navigation.bad is not None:
             missed = MissedWaypoint(index=index, goal=request.poses[index], error_code=code)
-            navigation.goal.result.missed_waypoints = [missed]
+            result = navigation.goal.result
+            result.missed_waypoints = [*result.missed_waypoints, missed]
 
     def _end_canceled(self, navigation: _Navigation) -> None:
         self.end(navigation.goal, Codes.NONE, "canceled by its client", ActionOutcome.CANCELED)
@@ -268,7 +329,10 @@ class NavigationServer(LoopActionServer[_Navigation]):
             outcome = OUTCOMES.get(task.ending, ActionOutcome.ABORTED)
             if outcome is ActionOutcome.ABORTED:
                 self._miss(navigation, CODES[task.ending])
-            self.end(goal, CODES[task.ending], task.text, outcome)
+            if navigation.missed:
+                self.end(goal, Codes.NONE, task.text, ActionOutcome.SUCCEEDED)
+            else:
+                self.end(goal, CODES[task.ending], task.text, outcome)
         else:
             self.end(goal, Codes.UNKNOWN, "the navigator is shutting down")
 

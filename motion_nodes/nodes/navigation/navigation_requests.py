@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from nav2_msgs.action import BackUp, Spin
+from nav2_msgs.action import BackUp, DriveOnHeading, Spin
 from nav2_msgs.action import FollowPath as FollowPathAction
 
 from motion_nodes.base_navigation.approaches import (
@@ -24,7 +24,7 @@ from motion_nodes.base_navigation.approaches import (
 )
 from motion_nodes.base_navigation.base_motion import BaseMotion
 from motion_nodes.base_navigation.follow_path import LAWS, FollowPath
-from motion_nodes.base_navigation.navigator import NavigationTask
+from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask
 from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.base_navigation.spin import Spin as SpinMotion
@@ -36,6 +36,38 @@ from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.transform_tree import TransformTree
 
 Codes = FollowPathAction.Result
+
+CODES = {
+    MotionResult.SUCCEEDED: Codes.NONE,
+    MotionResult.CANCELED: Codes.NONE,
+    MotionResult.PREEMPTED: Codes.UNKNOWN,
+    MotionResult.STUCK: Codes.FAILED_TO_MAKE_PROGRESS,
+    MotionResult.FAILED: Codes.NO_VALID_CONTROL,
+    MotionResult.LOST: Codes.TF_ERROR,
+    MotionResult.BLOCKED: Codes.PATIENCE_EXCEEDED,
+    MotionResult.TIMEOUT: Codes.CONTROLLER_TIMED_OUT,
+    MotionResult.ABORTED: Codes.UNKNOWN,
+}
+"""Error code of FollowPath by result, which Nav2's NavigateToPose forwards."""
+
+BEHAVIORS = (Spin, BackUp, DriveOnHeading)
+BEHAVIOR_CODES = {
+    Codes.NONE: "NONE",
+    Codes.TF_ERROR: "TF_ERROR",
+    Codes.INVALID_PATH: "INVALID_INPUT",
+    Codes.PATIENCE_EXCEEDED: "COLLISION_AHEAD",
+    Codes.CONTROLLER_TIMED_OUT: "TIMEOUT",
+}
+"""Name of the error code of a behavior by that of FollowPath; others, and those that a behavior
+does not have, are UNKNOWN."""
+
+MISSED = (
+    MotionResult.STUCK,
+    MotionResult.FAILED,
+    MotionResult.BLOCKED,
+    MotionResult.TIMEOUT,
+)
+"""Results after which the next waypoint is tried if ``stop_on_failure`` is false."""
 
 MAP_FRAME = "map"
 """Frame of a localization, in which clients of Nav2 send goals (REP-105)."""
@@ -166,13 +198,6 @@ def goal_of(host: NavigationHost, stamped: Any, what: str) -> tuple[str, Pose2]:
         raise NavigationRejected(Codes.INVALID_PATH, str(error)) from None
     frame, (goal,) = _in_steady_frame(host, frame, [goal], stamped)
     return frame, goal
-
-
-def goals_of(host: NavigationHost, poses: Sequence[Any]) -> list[tuple[str, Pose2]]:
-    """Return frames and poses of several geometry_msgs/PoseStamped; see :func:`goal_of`."""
-    if not poses:
-        raise NavigationRejected(Codes.INVALID_PATH, "the goal has no poses")
-    return [goal_of(host, p, f"pose {k} of {len(poses)}") for k, p in enumerate(poses, 1)]
 
 
 def plan_to(host: NavigationHost, frame: str, goal: Pose2) -> NavigationPlan:

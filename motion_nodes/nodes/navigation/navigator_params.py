@@ -8,10 +8,12 @@ import dataclasses
 from motion_nodes.base_navigation.approaches import APPROACHES, QuinticConfig
 from motion_nodes.base_navigation.follow_path import LAWS, FollowConfig
 from motion_nodes.base_navigation.goal_check import GoalTolerance, StoppedCheck
+from motion_nodes.base_navigation.grid_plan import GridPlanConfig
 from motion_nodes.base_navigation.motion_limits import MotionLimits
 from motion_nodes.base_navigation.stanley import SteeringConfig
 from motion_nodes.base_navigation.turn_then_drive import TurnThenDriveConfig
 from motion_nodes.nodes.navigation.obstacle_params import ObstacleParams
+from motion_nodes.ros.names import BASE_CONTROLLER_DOC
 from motion_nodes.ros.parameters import core_param, core_params, param
 
 ALL_APPROACHES = tuple(dict.fromkeys(name for names in APPROACHES.values() for name in names))
@@ -19,10 +21,16 @@ ALL_APPROACHES = tuple(dict.fromkeys(name for names in APPROACHES.values() for n
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 @core_params(TurnThenDriveConfig, "turn_then_drive")
+@core_params(GridPlanConfig, "planner")
 @core_params(QuinticConfig, "quintic", only=("max_acceleration", "max_jerk"))
 class NavigatorParams(ObstacleParams):
     """Parameters of a base navigator, named as in Nav2 where it has a counterpart."""
 
+    map_file: str = param(
+        "", doc="Map of compute_path_to_pose: YAML file of Nav2's map_server with a PGM image; "
+        "empty: from the topic map, or an empty plane until one was received.", read_only=True,
+    )  # fmt: skip
+    base_controller: str = param("", doc=BASE_CONTROLLER_DOC, read_only=True)
     approach: str = param(
         doc="Motion to a pose goal: straight (turn, drive, turn; a holonomic base moves on "
         "all axes at once), turn_then_drive (the same at fixed speeds, without "
@@ -80,6 +88,10 @@ class NavigatorParams(ObstacleParams):
         gt=0.0,
         le=3600.0,
     )
+    stop_on_failure: bool = param(
+        True, doc="Whether follow_waypoints ends at the first waypoint that is not reached; "
+            "otherwise it goes on to the next, and missed_waypoints names those.",
+    )  # fmt: skip
     max_deviation: float = core_param(FollowConfig, "max_deviation")
     wheelbase: float = core_param(SteeringConfig, "wheelbase")
     max_steering_angle: float = core_param(

@@ -16,11 +16,13 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.perception.depth_camera import DepthProjection
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
-from motion_nodes.ros.messages.depth_messages import depth_of, pinhole_of, points_of
+from motion_nodes.ros.messages.depth_messages import color_of, depth_of, pinhole_of, points_of
 from motion_nodes.ros.node import MotionNode
 
 MATCH_PERIOD = 1.0
 """Period at which the reliability of the publishers is checked [s]."""
+COLOR_TOLERANCE = 0.05
+"""Max difference between the stamps of a color image and of its depth image [s]."""
 SETTLING_TIME = 2.0
 """Intrinsics and transforms of a camera that starts may arrive this long after its images [s]."""
 
@@ -36,19 +38,26 @@ class View:
     """[s]; 0 if the camera gives none."""
     arrived: float
     """On ``time.monotonic()`` [s]."""
+    color: NDArray[np.uint8] | None = None
+    """Color of each point's pixel, shape (h, w, 3); None without a color image of its stamp."""
 
 
 class CameraInput:
     """Reads clouds, or depth images with their camera info."""
 
-    def __init__(self, node: MotionNode[Any], topic: str, depth: bool) -> None:
+    def __init__(
+        self, node: MotionNode[Any], topic: str, depth: bool, color_topic: str = ""
+    ) -> None:
         """Subscribe.
 
         Args:
             node: that uses them.
             topic: of the images.
             depth: whether they are depth images.
+            color_topic: of color images with the same pixels as the depth images; empty: none.
         """
+        self._colors = node.poll(Image, color_topic, qos.NEWEST) if color_topic else None
+        self._color: Image | None = None
         self.topic, self._depth = topic, depth
         self._images = node.poll(Image if depth else PointCloud2, topic, qos.NEWEST_RELIABLE)
         self._infos = None
@@ -106,6 +115,8 @@ class CameraInput:
         if time.monotonic() - self._matched_at > MATCH_PERIOD:
             self._matched_at = time.monotonic()
             self._images.match_publishers()
+        if self._colors is not None:
+            self._color = self._colors.newest() or self._color
         if self.pending is not None:
             return
         message = self._images.newest()
@@ -115,7 +126,20 @@ class CameraInput:
             self._first = time.monotonic()
         points = self._points(message)
         stamp = 1e-9 * stamp_ns(message)
-        self.pending = View(points, message.header.frame_id, stamp, time.monotonic())
+        color = self._color_at(stamp, len(points))
+        self.pending = View(points, message.header.frame_id, stamp, time.monotonic(), color)
+
+    def _color_at(self, stamp: float, count: int) -> NDArray[np.uint8] | None:
+        """Return the color image of a depth image; None if there is none of its time and size.
+
+        Raises:
+            InvalidCommand: the newest color image has an invalid layout.
+        """
+        message = self._color
+        if message is None or abs(1e-9 * stamp_ns(message) - stamp) > COLOR_TOLERANCE:
+            return None
+        image = color_of(message)
+        return image if image.shape[0] * image.shape[1] == count else None
 
     def _points(self, message: Any) -> NDArray[np.float32]:
         if not self._depth:

@@ -23,6 +23,12 @@ class CameraParams(FramedParams):
         "contains the intrinsics.",
         read_only=True,
     )
+    color_images: tuple[str, ...] = param(
+        (),
+        doc="Topics of color images (sensor_msgs/Image, rgb8 or bgr8) with the same pixels as the "
+        "depth images, in their order; an empty name: none.",
+        read_only=True,
+    )
     max_age: float = param(
         1.0, doc="Images older than this are dropped.", unit="s", gt=0.0, le=60.0
     )

@@ -7,6 +7,7 @@ import dataclasses
 
 from motion_nodes.nodes.perception.camera_params import CameraParams
 from motion_nodes.perception.detector_settings import DetectorSettings
+from motion_nodes.perception.image_detection import COLORS
 from motion_nodes.ros.parameters import core_params, param
 
 
@@ -30,6 +31,16 @@ class DetectorParams(CameraParams):
         doc="Objects of known name and size, at most one of each: "
         "NAME:=box:X,Y,Z, NAME:=cylinder:RADIUS,LENGTH or NAME:=sphere:RADIUS in m. Others are "
         "named object_1, object_2 ...",
+        read_only=True,
+    )
+    descriptions: tuple[str, ...] = param(
+        (),
+        doc="Texts such as 'red cup', each of which names the object that the image detector finds "
+        "by it in the color images: red_cup.",
+    )
+    image_detector: str = param(
+        COLORS,
+        doc="Detector of described objects: colors, or the name that another package registered.",
         read_only=True,
     )
     robot_padding: float = param(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 
@@ -55,7 +56,13 @@ class RobotCameras:
         self.follower = SceneFollower(node, robot, self.kinematics, frames)
         self.cameras = [
             *(CameraInput(node, topic, depth=False) for topic in params.point_clouds if topic),
-            *(CameraInput(node, topic, depth=True) for topic in params.depth_images if topic),
+            *(
+                CameraInput(node, topic, depth=True, color_topic=color)
+                for topic, color in itertools.zip_longest(
+                    params.depth_images, params.color_images, fillvalue=""
+                )
+                if topic
+            ),
         ]
 
     def destroy(self) -> None:

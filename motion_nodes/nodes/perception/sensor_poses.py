@@ -89,6 +89,11 @@ class SensorPoses:
         """Full name of the map's frame."""
         return self._map or self._base
 
+    @property
+    def frame_is_base(self) -> bool:
+        """Whether the map's frame is that of the base, which does not move in it."""
+        return not self._map
+
     def base_at(self, stamp: float) -> Array:
         """Return the pose of the robot's base frame in the map, shape (4, 4).
 

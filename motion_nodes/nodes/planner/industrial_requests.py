@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 Codes = MoveItErrorCodes
 
+NO_ITEMS = "the sequence has no items: there is nothing to do"
+"""Note of an empty sequence, which succeeds as it does in MoveIt."""
+
 
 def plan_tool_motion(
     requests: PlanningRequests, job: PlanJob, cancelled: Callable[[], bool]
@@ -65,18 +68,13 @@ def plan_motion_sequence(
 
 
 def sequence_job(sequence: Any, options: Any, *, from_current: bool) -> PlanJob:
-    """Return the job of a MotionSequenceRequest.
+    """Return the job of a MotionSequenceRequest with items.
 
     Args:
         sequence: the request.
         options: its PlanningOptions.
         from_current: see :class:`.PlanJob`.
-
-    Raises:
-        RequestRejected: it has no items.
     """
-    if not sequence.items:
-        raise RequestRejected(Codes.INVALID_MOTION_PLAN, "the sequence has no items")
     notes = tuple(options_not_used(options))
     return PlanJob(sequence.items[0].req, options.planning_scene_diff, from_current, notes)
 

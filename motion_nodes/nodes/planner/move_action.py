@@ -21,6 +21,7 @@ from std_msgs.msg import String
 
 from motion_nodes.errors import MotionError
 from motion_nodes.nodes.planner.industrial_requests import (
+    NO_ITEMS,
     fill_sequence,
     plan_motion_sequence,
     sequence_job,
@@ -40,6 +41,7 @@ from motion_nodes.ros.concurrency.threaded_action_server import (
     ActionOutcome,
     GoalServer,
 )
+from motion_nodes.ros.messages.mimic_messages import leader_trajectory
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, set_code
 from motion_nodes.ros.messages.request_fields import options_not_used
 from motion_nodes.ros.messages.trajectory_messages import trajectory_from
@@ -266,6 +268,8 @@ class MoveActions:
         """Execute a MoveGroupSequence goal."""
         sequence, options = goal.request.request, goal.request.planning_options
         _send_feedback(goal, PLANNING)
+        if not sequence.items:
+            return ExecutionResult(Codes.SUCCESS, NO_ITEMS)
         executed = not options.plan_only
         job = sequence_job(sequence, options, from_current=executed)
         if executed:
@@ -299,10 +303,11 @@ class MoveActions:
         if trajectory.multi_dof_joint_trajectory.points:
             text = "multi_dof_joint_trajectory has points; the robot has no multi-DOF joints"
             return ExecutionResult(Codes.INVALID_MOTION_PLAN, text)
-        message = trajectory.joint_trajectory
+        robot = self._host.requests.robot
         try:
             # Before the claim: an invalid trajectory preempts no motion.
-            checked = trajectory_from(message, self._host.requests.robot.joint_names)
+            message = leader_trajectory(trajectory.joint_trajectory, robot.tree)
+            checked = trajectory_from(message, robot.joint_names)
         except MotionError as error:
             return ExecutionResult(Codes.INVALID_MOTION_PLAN, str(error))
         self._host.execution.claim(motion, checked.joint_names)

@@ -124,7 +124,7 @@ class PlanningRequests:
             RequestRejected: an invalid or incomplete state, or one that differs from the current
                 state by more than the start tolerance.
         """
-        values = joint_values(given, self.robot.joint_names, "start_state")
+        values = joint_values(given, self.robot, "start_state")
         if not from_current:
             return self.state.complete(values, "start_state")
         current = self.state.fresh()

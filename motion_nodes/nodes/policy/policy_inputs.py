@@ -17,6 +17,7 @@ from sensor_msgs.msg import JointState
 
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
 from motion_nodes.model.bounds import JOINT_POSITION, check_numbers
+from motion_nodes.model.mimic_joints import NamedJoints
 from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
@@ -98,6 +99,8 @@ class RmpflowInputs:
         """Whether pause_servo is set."""
         self.servo_type: int | None = None
         """Accepted type of Servo commands; None for all."""
+        self.servo_fault = ""
+        """Why the newest Servo command was refused; empty if it was accepted."""
         self.refused = 0
         """Number of rejected messages."""
 
@@ -150,6 +153,7 @@ class RmpflowInputs:
         self.discard()
         self.accept_all()
         self.servo_on, self.servo_paused, self.servo_type = True, False, None
+        self.servo_fault = ""
 
     def accept_all(self) -> None:
         """Accept all topics again."""
@@ -178,10 +182,14 @@ class RmpflowInputs:
                 self.refused += 1
             else:
                 source.accept(message, stamp)
+            if source.servo_type is not None:
+                self.servo_fault = (warning or "") if stamp is None else ""
         except _TransformPending:
             source.pending = message
         except MotionError as error:
             self.refused += 1
+            if source.servo_type is not None:
+                self.servo_fault = f"{source.name} refused: {error}"
             node.warn(source.name, f"{source.name} refused, nothing changes: {error}")
 
     def _is_held_off(self, source: _Input) -> bool:
@@ -218,16 +226,17 @@ class RmpflowInputs:
 
     def _accept_posture(self, message: JointState, stamp: float) -> None:
         joints = self._follower.policy.active_joints
-        names = list(message.name) or list(joints)
-        if len(names) != len(message.position):
-            raise InvalidCommand(f"{len(names)} names for {len(message.position)} positions")
-        robot = self._node.robot.joint_names  # type: ignore[attr-defined]
-        for name in names:
-            if name not in robot:
-                raise UnknownJoint(name, robot, "the robot")
-        check_numbers(message.position, JOINT_POSITION, "position", names)
+        given = list(message.name) or list(joints)
+        if len(given) != len(message.position):
+            raise InvalidCommand(f"{len(given)} names for {len(message.position)} positions")
+        robot = self._node.robot  # type: ignore[attr-defined]
+        for name in given:
+            if name not in robot.tree.joints:
+                raise UnknownJoint(name, robot.joint_names, "the robot")
+        check_numbers(message.position, JOINT_POSITION, "position", given)
+        named = NamedJoints(robot.tree, given)
         posture = self._follower.posture.copy()
-        for name, position in zip(names, message.position, strict=True):
+        for name, position in zip(named.names, named.positions(message.position), strict=True):
             if name in joints:
                 posture[joints.index(name)] = position
         self._follower.follow_posture(posture, stamp)
@@ -247,6 +256,10 @@ class RmpflowInputs:
         params = self._node.params
         scale = params.servo_joint if params.servo_command_in_type == "unitless" else None
         joints = self._follower.policy.active_joints
+        named = NamedJoints(self._node.robot.tree, message.joint_names)  # type: ignore[attr-defined]
+        if not named.trivial and len(message.velocities) == len(named.given):
+            speeds = named.rates(message.velocities).tolist()
+            message = JointJog(joint_names=list(named.names), velocities=speeds)
         self._follower.follow_jog(jog_of(message, joints, scale), stamp)
 
     def _frame(self, name: str) -> Array:

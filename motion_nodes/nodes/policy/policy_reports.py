@@ -24,7 +24,7 @@ from motion_nodes.nodes.policy.policy_snapshot import PolicySnapshot
 from motion_nodes.rmpflow.follower_settings import Phase
 from motion_nodes.rmpflow.policy_inspection import PolicyInspector
 from motion_nodes.rmpflow.policy_view import PolicyView
-from motion_nodes.rmpflow.targets import FollowerCommand
+from motion_nodes.rmpflow.targets import FollowerCommand, JogCommand
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.markers import Markers
 from motion_nodes.ros.node import MotionNode
@@ -33,8 +33,9 @@ CLOSE = 0.1
 """Distance below which an obstacle is reported as the cause of a slow Servo motion [m]."""
 SLOWED, HALTED = 0.7, 0.2
 """Fractions of the commanded speed below which Servo is slowed down, and halted."""
-AT_LIMIT = 0.02
-"""Distance from its limit below which a joint is reported as the cause [rad or m]."""
+NEAR_LIMIT = 0.3
+"""Distance from its limit below which a slow joint is reported as the cause [rad or m]: the limits'
+RMPs slow it down before it is there."""
 _LEVELS = {Phase.STUCK: DiagnosticStatus.WARN, Phase.STOPPED: DiagnosticStatus.WARN}
 _FIGURES = ["weight", "force", "acceleration"]
 
@@ -178,6 +179,9 @@ class PolicyReports:
     def _servo_status(self, command: FollowerCommand, view: PolicyView) -> tuple[int, str]:
         """Return code and text of the cause of a slow Servo motion."""
         share = self._inspector.share_of_speed(command)
+        limited = self._limited_joint(command, view)
+        if limited and (share <= SLOWED or isinstance(command, JogCommand)):
+            return ServoStatus.JOINT_BOUND, limited
         if share > SLOWED:
             return ServoStatus.NO_WARNING, ""
         clearance = self._inspector.clearance()
@@ -188,15 +192,30 @@ class PolicyReports:
                 else ServoStatus.DECELERATE_FOR_COLLISION
             )
             return code, f"an obstacle is {clearance:.3f} m away"
+        return ServoStatus.NO_WARNING, ""
+
+    def _limited_joint(self, command: FollowerCommand, view: PolicyView) -> str:
+        """Return which joint is slow because it is near its limit; empty for none.
+
+        Of a jog these are commanded joints that do not reach their velocity towards the limit; of
+        other commands, the joint nearest to a limit.
+        """
         joints = self._inspector.active_joints
         robot = self._node.robot  # type: ignore[attr-defined]
-        indices = robot.indices(joints)
-        q = view.q[: len(joints)]
-        margins: Array = np.minimum(q - self._lower[indices], self._upper[indices] - q)
+        indices, n = robot.indices(joints), len(joints)
+        q, qd = view.q[:n], view.qd[:n]
+        below: Array = q - self._lower[indices]
+        above: Array = self._upper[indices] - q
+        if isinstance(command, JogCommand):
+            wished = command.velocity
+            margins = np.where(wished > 0.0, above, below)
+            margins[(wished == 0.0) | (qd * np.sign(wished) > SLOWED * np.abs(wished))] = np.inf
+        else:
+            margins = np.minimum(below, above)
         i = int(margins.argmin())
-        if margins[i] < AT_LIMIT:
-            return ServoStatus.JOINT_BOUND, f"{joints[i]} is at its limit"
-        return ServoStatus.NO_WARNING, ""
+        if margins[i] > NEAR_LIMIT:
+            return ""
+        return f"{joints[i]} is {max(float(margins[i]), 0.0):.3f} from its limit"
 
     def _publish_metrics(self) -> None:
         figures = self._inspector.figures()

@@ -71,7 +71,7 @@ class PolicyServices:
         return "integrating the policy's own state" if on else "using the measured joint state"
 
     def _start_servo(self) -> str:
-        self._inputs.servo_on = True
+        self._inputs.servo_on, self._inputs.servo_fault = True, ""
         self._inputs.accept_all()
         return "servo commands are accepted"
 
@@ -105,4 +105,4 @@ class PolicyServices:
     def _change_type(self, kind: int) -> None:
         if kind != self._inputs.servo_type:
             self._follower.end_servo()
-        self._inputs.servo_type = kind
+        self._inputs.servo_type, self._inputs.servo_fault = kind, ""

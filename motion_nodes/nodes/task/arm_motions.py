@@ -7,14 +7,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from action_msgs.srv import CancelGoal
 from control_msgs.action import GripperCommand
+from diagnostic_msgs.msg import DiagnosticStatus
 from moveit_msgs.action import ExecuteTrajectory, MoveGroup
 from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetCartesianPath
+from rcl_interfaces.msg import ParameterType
+from rcl_interfaces.srv import GetParameters, SetParametersAtomically
+from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 
 from motion_nodes.api.joint_group import JointGroup
+from motion_nodes.control.grasp_force import GraspState
 from motion_nodes.model.tree import Array
+from motion_nodes.nodes.articulation.grasp_watch import STATUS
 from motion_nodes.nodes.clients.go import arm_to_joints
 from motion_nodes.nodes.task.remote_work import (
     RemoteAction,
@@ -26,9 +33,14 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.messages.moveit_messages import pose_message
+from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.node import MotionNode
+from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 
+MAX_FORCE = "contact.max_force"
+"""Parameter of the joint controller: force at the tool at which it stops the arm."""
+FOLLOW = f"{JOINT_CONTROLLER}/follow_joint_trajectory"
 MAX_STEP = 0.005
 """Distance of the points of a straight motion [m]."""
 SLOW = 0.25
@@ -67,6 +79,16 @@ class ArmMotions:
         self._grip = RemoteAction(
             node, jobs, GripperCommand, "gripper_action_controller/gripper_cmd"
         )
+        self._everyone = [
+            RemoteService(node, jobs, CancelGoal, f"{name}/_action/cancel_goal")
+            for name in ("move_action", "execute_trajectory", FOLLOW)
+        ]
+        self._get = RemoteService(node, jobs, GetParameters, f"{JOINT_CONTROLLER}/get_parameters")
+        self._set = RemoteService(
+            node, jobs, SetParametersAtomically, f"{JOINT_CONTROLLER}/set_parameters_atomically"
+        )
+        self._configured_force: float | None = None
+        self._reports = node.poll(DiagnosticStatus, STATUS, qos.STATUS)
         self._cartesian = RemoteService(node, jobs, GetCartesianPath, "compute_cartesian_path")
         states = node.poll_bytes(JointState, "joint_states", qos.STATES)
         self._state = JointStateReader(states, arm.joint_names, limits=arm.limits)
@@ -113,13 +135,14 @@ class ArmMotions:
         """Plan and execute a motion to a named state."""
         yield from self.to_joints(self.arm.state(name), name)
 
-    def straight(self, *poses: Array, what: str, speed: float = 1.0) -> Work:
+    def straight(self, *poses: Array, what: str, speed: float = 1.0, checked: bool = True) -> Work:
         """Move the tool straight through poses in the base frame, shape (4, 4) each.
 
         Args:
             poses: to move through.
             what: name of the motion in errors.
             speed: scaling of the velocity limits.
+            checked: whether a collision ends it.
 
         Raises:
             SkillFailed: a part of the path is not possible.
@@ -129,7 +152,7 @@ class ArmMotions:
             link_name=self.arm.tip,
             waypoints=[pose_message(pose) for pose in poses],
             max_step=MAX_STEP,
-            avoid_collisions=True,
+            avoid_collisions=checked,
             max_velocity_scaling_factor=speed,
         )
         request.header.frame_id = self.arm.base
@@ -137,7 +160,7 @@ class ArmMotions:
         good = response.error_code.val == MoveItErrorCodes.SUCCESS
         if not good or response.fraction < 1.0 - 1e-6:
             text = response.error_code.message or f"only {100 * response.fraction:.0f} % possible"
-            raise SkillFailed(f"{what}: {text}")
+            raise SkillFailed(f"{what}: {text}", TaskCode.MOTION_FAILED)
         goal = ExecuteTrajectory.Goal(trajectory=response.solution)
         require_success((yield from self._execute.execute(goal)), what)
 
@@ -158,6 +181,36 @@ class ArmMotions:
         for action in (self._move, self._execute, self._grip):
             action.cancel()
 
+    def cancel_all(self) -> None:
+        """Cancel the motions of all clients."""
+        for service in self._everyone:
+            service.send(CancelGoal.Request())  # without an id: all goals
+
+    def limit_force(self, force: float | None) -> None:
+        """Stop the arm at an external force at the tool [N]; None: as it was configured.
+
+        Without detection of contacts the controller refuses it, and nothing changes.
+        """
+        value = self._configured_force if force is None else force
+        if value is not None:
+            made = Parameter(MAX_FORCE, value=value).to_parameter_msg()
+            self._set.send(SetParametersAtomically.Request(parameters=[made]))
+
+    def learn_force_limit(self) -> Work:
+        """Read the configured limit of the external force, once."""
+        if self._configured_force is None:
+            response = yield from self._get.call(GetParameters.Request(names=[MAX_FORCE]))
+            values = response.values
+            known = bool(values) and values[0].type == ParameterType.PARAMETER_DOUBLE
+            self._configured_force = float(values[0].double_value) if known else 0.0
+
+    def grasp_report(self) -> str:
+        """Return why the controller reports the grasp as lost since the last call, or ''."""
+        message = self._reports.newest()
+        if message is None or message.message != GraspState.LOST.value:
+            return ""
+        return next((v.value for v in message.values if v.key == "reason"), "the grasp was lost")
+
     def destroy(self) -> None:
         """Destroy the clients."""
         for action in (self._move, self._execute, self._grip):
@@ -172,7 +225,7 @@ class ArmMotions:
         goal.command.position, goal.command.max_effort = position, effort
         _, result = yield from self._grip.execute(goal)
         if not (result.reached_goal or result.stalled):
-            raise SkillFailed("the gripper did not reach its position")
+            raise SkillFailed("the gripper did not reach its position", TaskCode.GRIPPER_FAILED)
         return result
 
 

@@ -3,29 +3,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
+from motion_nodes.model.tree import Array, Cylinder, Sphere
 from motion_nodes.nodes.task.arm_motions import SLOW
 from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, Holding
 from motion_nodes.nodes.task.reachability import Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.tasks.grasps import GraspPose, places_at, places_on
+from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_plan import PlanStep
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState, WorldState, half_extents, point_of
 
 GAP = 2e-3
 """Height above the surface at which an object is released [m]."""
-MOVED = 0.01
-"""Distance by which an object may have moved before it is grasped [m]."""
+APPROACHES = 4
+"""Number of approaches of a pick to an object that moves meanwhile."""
+MOVED = np.array((0.01, 0.01, 0.01))
+"""Displacement of an object for which a straight correction above it is enough [m]."""
+PLAY = np.array((0.008, np.inf, 0.01))
+"""Displacement for which open fingers around it need not be moved: across their motion, along it
+(limited by their gap), and in height [m]."""
+FINGER_GAP = 0.004
+"""Min gap between open fingers and an object [m]."""
+TURNED = 0.15
+"""Rotation of an object after which another grasp is chosen [rad]."""
 OFF_CENTRE = 0.003
-"""Distance by which an object may have moved before the fingers close [m]."""
+"""Displacement of an object that is corrected above it [m]."""
+MOVED_DETECTIONS = 2
+"""Number of successive detections of a moved object."""
+FREE_FORCE = 12.0
+"""Force at the tool at which a motion of empty fingers ends [N]."""
+REST_CYCLES, REST_TIMEOUT = 4, 2.0
+"""Number of cycles at rest after a stop, and max time until then [s]."""
 POUR_ANGLE = 1.9
 """Angle by which a container is tilted [rad]."""
 PUSH = 0.10
@@ -35,6 +52,18 @@ PUSH_HEIGHT = 0.015
 _DIRECTIONS = {
     "forward": (1.0, 0.0), "backward": (-1.0, 0.0), "left": (0.0, 1.0), "right": (0.0, -1.0),
 }  # fmt: skip
+
+
+class _TargetMoved(SkillFailed):
+    """The object to be grasped is no longer where it was."""
+
+    def __init__(self, target: ObjectState, seen: ObjectState, away: float, turn: float) -> None:
+        """Create it from both states of the object, their distance [m] and rotation [rad]."""
+        how = f"turned by {np.degrees(turn):.0f} degrees" if turn > TURNED else (
+            f"moved by {1e3 * away:.0f} mm"
+        )  # fmt: skip
+        super().__init__(f"'{target.name}' has {how}", TaskCode.OBJECT_MOVED)
+        self.seen = seen
 
 
 class ArmSkills(Holding):
@@ -63,7 +92,7 @@ class ArmSkills(Holding):
         """
         method = getattr(self, f"_{step.skill}", None)
         if method is None:
-            raise SkillFailed(f"this robot cannot {step.skill}")
+            raise SkillFailed(f"this robot cannot {step.skill}", TaskCode.UNSUPPORTED_SKILL)
         return self._resumed(method(state=state, phase=phase, **step.args), state, phase)
 
     def _home(self, state: WorldState, phase: Callable[[str], None]) -> Work:
@@ -82,41 +111,143 @@ class ArmSkills(Holding):
             yield from self._lift(tool, phase)
             return
         self._grasped = None
-        phase("approach")
+        yield from motions.learn_force_limit()
+        for attempt in range(APPROACHES):
+            phase("approach")
+            try:
+                grasp, target = yield from self._approach(target)
+                phase("pre_grasp")
+                self._objects.hide(target)
+                grasp, target = yield from self._descend(grasp, target)
+                phase("grasp")
+                yield from self._grasp(grasp, target)
+                break
+            except _TargetMoved as error:
+                if attempt == APPROACHES - 1:
+                    raise
+                phase(f"again: {error}")
+                target = error.seen
+            finally:
+                if self._grasped is None:
+                    self._objects.show(self._objects.detected(object) or target)
+        yield from self._lift(grasp.X_WG, phase)
+
+    def _approach(self, target: ObjectState) -> Work:
+        """Move the open fingers above an object; return the grasp, and the object as seen there."""
+        motions = self._motions
         grasp, q = yield from self._reach.grasp(target, motions.max_width)
         yield from motions.open()
-        yield from motions.to_joints(q, "approach")
-        self._require_unmoved(target)
-        phase("pre_grasp")
-        self._objects.hide(target)
+        with self._free_motion():
+            yield from self._watched(motions.to_joints(q, "approach"), grasp, target, MOVED)
+            seen = yield from self._fresh(target.name)
+            if seen is None:
+                return grasp, target
+            self._require_near(grasp, target, seen, MOVED)
+            shift = seen.X_WO[:3, 3] - target.X_WO[:3, 3]
+            if float(np.linalg.norm(shift)) > OFF_CENTRE:
+                X_WG = np.array(grasp.X_WG)
+                X_WG[:3, 3] += shift
+                grasp = replace(grasp, X_WG=X_WG)
+                yield from motions.straight(raised(X_WG), what="approach", speed=SLOW)
+        return grasp, seen
+
+    def _descend(self, grasp: GraspPose, target: ObjectState) -> Work:
+        """Move the open fingers down around an object; back up if it moves or is touched."""
+        begin = self._motions.tool_pose()
+        down = self._motions.straight(grasp.X_WG, what="pre_grasp", speed=SLOW)
         try:
-            yield from motions.straight(grasp.X_WG, what="pre_grasp", speed=SLOW)
-            phase("grasp")
-            grasp, target = yield from self._centred(grasp, target)
-            yield from self._grasp(grasp, target)
+            with self._free_motion():
+                yield from self._watched(down, grasp, target, PLAY)
+            seen = yield from self._fresh(target.name)
+            if seen is not None:
+                self._require_near(grasp, target, seen, PLAY)
+        except SkillFailed:
+            yield from self._back_up(raised(grasp.X_WG) if begin is None else begin)
+            raise
+        return grasp, target if seen is None else seen
+
+    def _back_up(self, begin: Array) -> Work:
+        """Move straight up, to the height at which a descent began."""
+        yield from self._at_rest()
+        tool = self._motions.tool_pose()
+        if tool is None or tool[2, 3] > begin[2, 3] - OFF_CENTRE:
+            return
+        above = np.array(tool)
+        above[2, 3] = begin[2, 3]
+        # What has come between the fingers is in contact with them.
+        yield from self._motions.straight(above, what="retreat", checked=False)
+
+    def _at_rest(self) -> Work:
+        """Wait until the tool does not move, at most REST_TIMEOUT."""
+        end, last, still = self._objects.now() + REST_TIMEOUT, self._motions.tool_pose(), 0
+        while still < REST_CYCLES and self._objects.now() < end:
+            yield
+            now = self._motions.tool_pose()
+            if last is None or now is None:
+                return
+            still = still + 1 if float(np.abs(now - last).max()) < 1e-4 else 0
+            last = now
+
+    @contextlib.contextmanager
+    def _free_motion(self) -> Iterator[None]:
+        """Stop the arm at a force above FREE_FORCE: empty fingers touch nothing on their way."""
+        self._motions.limit_force(FREE_FORCE)
+        try:
+            yield
         finally:
-            if self._grasped is None:
-                self._objects.show(target)
-        yield from self._lift(grasp.X_WG, phase)
+            self._motions.limit_force(None)
+
+    def _watched(self, motion: Work, grasp: GraspPose, target: ObjectState, play: Array) -> Work:
+        """Execute a motion to an object; stop it if the object moves, turns or disappears.
+
+        Args:
+            motion: the motion.
+            grasp: that it leads to.
+            target: the object as it was when the grasp was chosen.
+            play: tolerated displacement across, along the fingers' motion, and in height [m].
+        """
+        checked, moved = self._objects.reported_at, 0
+        for _ in motion:
+            if self._objects.reported_at != checked:
+                checked = self._objects.reported_at
+                try:
+                    self._require_near(grasp, target, self._objects.detected(target.name), play)
+                    moved = 0
+                except SkillFailed:
+                    moved += 1
+                    if moved >= MOVED_DETECTIONS:
+                        self._motions.cancel()
+                        motion.close()
+                        yield from self._at_rest()
+                        raise
+            yield
+
+    def _require_near(
+        self, grasp: GraspPose, target: ObjectState, seen: ObjectState | None, play: Array
+    ) -> None:
+        """Fail if an object was moved or turned from where a grasp expects it.
+
+        Raises:
+            SkillFailed: it has disappeared.
+            _TargetMoved: it has moved.
+        """
+        if seen is None:
+            if self._objects.detects(target.name):
+                raise SkillFailed(f"'{target.name}' is no longer detected", TaskCode.NOT_DETECTED)
+            return
+        R = grasp.X_WG[:3, :3]
+        away = R.T @ (seen.X_WO[:3, 3] - target.X_WO[:3, 3])
+        between = 0.5 * (self._motions.max_width - grasp.width) - FINGER_GAP
+        allowed = np.minimum(play, (np.inf, max(between, OFF_CENTRE), np.inf))
+        turn = _turn(target, seen)
+        if (np.abs(away) > allowed).any() or turn > TURNED:
+            raise _TargetMoved(target, seen, float(np.linalg.norm(away)), turn)
 
     def _lift(self, X_WT: Array, phase: Callable[[str], None]) -> Work:
         """Lift the held object from a pose of the tool, shape (4, 4)."""
         phase("lift")
-        yield from self._carry(self._motions.straight(raised(X_WT), what="lift"))
+        yield from self._motions.straight(raised(X_WT), what="lift")
         yield from self._measure()
-
-    def _centred(self, grasp: GraspPose, target: ObjectState) -> Work:
-        """Align the open fingers with an object that has moved; return grasp and object."""
-        seen = yield from self._fresh(target.name)
-        if seen is None:
-            return grasp, target
-        moved = (seen.X_WO[:3, 3] - target.X_WO[:3, 3]) * [1.0, 1.0, 0.0]
-        if float(np.linalg.norm(moved)) > OFF_CENTRE:
-            X_WG = np.array(grasp.X_WG)
-            X_WG[:3, 3] += moved
-            grasp = replace(grasp, X_WG=X_WG)
-            yield from self._motions.straight(X_WG, what="pre_grasp", speed=SLOW)
-        return grasp, seen
 
     def _grasp(self, grasp: GraspPose, target: ObjectState) -> Work:
         """Close the fingers, check that the object is between them, and attach it."""
@@ -127,7 +258,8 @@ class ArmSkills(Holding):
             yield from motions.straight(raised(grasp.X_WG), what="retreat")
             raise SkillFailed(
                 f"nothing between the fingers: {1e3 * width:.0f} mm apart, "
-                f"'{target.name}' is {1e3 * grasp.width:.0f} mm wide"
+                f"'{target.name}' is {1e3 * grasp.width:.0f} mm wide",
+                TaskCode.NOT_GRASPED,
             )
         self._hold(target, grasp.X_WG)
 
@@ -137,7 +269,9 @@ class ArmSkills(Holding):
         surface, motions = state.objects.get(location), self._motions
         point = None if surface is not None else point_of(location)
         if surface is None and point is None:
-            raise SkillFailed(f"'{location}' is neither a known object nor a point")
+            raise SkillFailed(
+                f"'{location}' is neither a known object nor a point", TaskCode.UNKNOWN_LOCATION
+            )
         phase("find place")
         item = yield from self._held_item(object, state)
         if surface is not None:
@@ -145,15 +279,15 @@ class ArmSkills(Holding):
         else:
             poses = places_at(point or (), item, state.objects)
         if not poses:
-            raise SkillFailed(f"there is no room for '{object}' on '{location}'")
+            raise SkillFailed(f"there is no room for '{object}' on '{location}'", TaskCode.NO_ROOM)
         for pose in poses:
             pose[2, 3] += GAP
         X_OT = inverse(self._pose_in_tool(object))
         pose, q = yield from self._reach.place(poses, X_OT)
         phase("move")
-        yield from self._carry(motions.to_joints(q, "move"))
+        yield from motions.to_joints(q, "move")
         phase("let down")
-        yield from self._carry(motions.straight(pose @ X_OT, what="let down", speed=SLOW))
+        yield from motions.straight(pose @ X_OT, what="let down", speed=SLOW)
         phase("release")
         released = replace(item, X_WO=pose)
         yield from self._release(released)
@@ -177,11 +311,11 @@ class ArmSkills(Holding):
         start, tilted, q = yield from self._reach.pour(
             above, inverse(self._pose_in_tool(source)), POUR_ANGLE
         )
-        yield from self._carry(self._motions.to_joints(q, "move"))
+        yield from self._motions.to_joints(q, "move")
         phase("tilt")
-        yield from self._carry(self._motions.straight(tilted, what="tilt", speed=SLOW))
+        yield from self._motions.straight(tilted, what="tilt", speed=SLOW)
         phase("bring upright")
-        yield from self._carry(self._motions.straight(start, what="bring upright", speed=SLOW))
+        yield from self._motions.straight(start, what="bring upright", speed=SLOW)
 
     def _push(
         self, object: str, direction: str, state: WorldState, phase: Callable[[str], None]
@@ -206,7 +340,7 @@ class ArmSkills(Holding):
             self._objects.show(replace(target, X_WO=moved))
         now = yield from self._fresh(object)
         if now is not None and (now.X_WO[:3, 3] - target.X_WO[:3, 3]) @ along < 0.5 * PUSH:
-            raise SkillFailed(f"'{object}' did not follow")
+            raise SkillFailed(f"'{object}' did not follow", TaskCode.NOT_PLACED)
 
     # ---- observations
 
@@ -214,11 +348,13 @@ class ArmSkills(Holding):
         seen = self._objects.detected(target.name)
         if seen is None:
             if self._objects.detects(target.name):
-                raise SkillFailed(f"'{target.name}' is no longer detected")
+                raise SkillFailed(f"'{target.name}' is no longer detected", TaskCode.NOT_DETECTED)
             return
         moved = float(np.linalg.norm(seen.X_WO[:3, 3] - target.X_WO[:3, 3]))
-        if moved > MOVED:
-            raise SkillFailed(f"'{target.name}' has moved by {1e3 * moved:.0f} mm")
+        if moved > MOVED[0]:
+            raise SkillFailed(
+                f"'{target.name}' has moved by {1e3 * moved:.0f} mm", TaskCode.OBJECT_MOVED
+            )
 
     def _require_placed(self, item: ObjectState) -> Work:
         seen = yield from self._fresh(item.name)
@@ -226,4 +362,16 @@ class ArmSkills(Holding):
             return
         away = float(np.linalg.norm(seen.X_WO[:3, 3] - item.X_WO[:3, 3]))
         if away > LOST_DISTANCE:
-            raise SkillFailed(f"'{item.name}' is {1e3 * away:.0f} mm from its place")
+            raise SkillFailed(
+                f"'{item.name}' is {1e3 * away:.0f} mm from its place", TaskCode.NOT_PLACED
+            )
+
+
+def _turn(before: ObjectState, after: ObjectState) -> float:
+    """Return the angle by which an object was turned, except about axes of symmetry [rad]."""
+    R = before.X_WO[:3, :3].T @ after.X_WO[:3, :3]
+    if isinstance(before.shape, Sphere) and before.mesh is None:
+        return 0.0
+    if isinstance(before.shape, Cylinder) and before.mesh is None:
+        return float(np.arccos(np.clip(abs(R[2, 2]), 0.0, 1.0)))
+    return float(np.arccos(np.clip(0.5 * (np.trace(R) - 1.0), -1.0, 1.0)))

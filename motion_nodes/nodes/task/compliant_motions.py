@@ -26,6 +26,7 @@ from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER, JOINT_CONTROLLER
 from motion_nodes.ros.node import MotionNode
+from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 
 MAX_AGE = 0.5
@@ -151,10 +152,10 @@ class CompliantMotions:
     def _switch(self, on: bool) -> Work:
         response = yield from self._activate.call(SetBool.Request(data=on))
         if not response.success:
-            raise SkillFailed(response.message)
+            raise SkillFailed(response.message, TaskCode.MOTION_FAILED)
 
     def _apply(self, parameters: list[Any]) -> Work:
         request = SetParametersAtomically.Request(parameters=parameters)
         response = yield from self._set.call(request)
         if not response.result.successful:
-            raise SkillFailed(response.result.reason)
+            raise SkillFailed(response.result.reason, TaskCode.MOTION_FAILED)

@@ -13,6 +13,7 @@ from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.scene.world import World
 from motion_nodes.tasks.contact_poses import backed
 from motion_nodes.tasks.grasps import GraspPose
+from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState
 
@@ -49,7 +50,10 @@ class ContactReachability(Reachability):
                 if ease > EASY_PULL:
                     return best
         if best is None:
-            raise SkillFailed(f"'{target.name}' cannot be pulled: out of reach, or in collision")
+            raise SkillFailed(
+                f"'{target.name}' cannot be pulled: out of reach, or in collision",
+                TaskCode.OUT_OF_REACH,
+            )
         return best
 
     def strokes(self, strokes: list[list[Array]], X_OT: Array, surface: ObjectState) -> Work:

@@ -19,6 +19,7 @@ from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH
 from motion_nodes.nodes.task.reachability import raised
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.tasks.contact_poses import backed, handle_grasps, moved, strokes_over
+from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import WorldState
 
@@ -85,34 +86,40 @@ class ContactSkills(ArmSkills):
         X_OT = inverse(self._pose_in_tool(object))
         strokes = strokes_over(under, item)
         if not strokes:
-            raise SkillFailed(f"'{surface}' has no horizontal top that '{object}' can wipe")
+            raise SkillFailed(
+                f"'{surface}' has no horizontal top that '{object}' can wipe", TaskCode.DOES_NOT_FIT
+            )
         parts = yield from self._reach.strokes(strokes, X_OT, under)
         covered = sum(len(part) for part, _ in parts) / sum(map(len, strokes))
         if covered < MIN_COVERED:
             raise SkillFailed(
-                f"only {100 * covered:.0f} % of '{surface}' is within reach and collision-free"
+                f"only {100 * covered:.0f} % of '{surface}' is within reach and collision-free",
+                TaskCode.OUT_OF_REACH,
             )
         touched: list[bool] = []
         for k, (part, above) in enumerate(parts):
             phase(f"approach {k + 1} of {len(parts)}")
             start = np.array(part[0])
             start[2, 3] += WIPE_GAP
-            yield from self._carry(motions.to_joints(above, "approach"))
-            yield from self._carry(motions.straight(start, what="approach", speed=SLOW))
+            yield from motions.to_joints(above, "approach")
+            yield from motions.straight(start, what="approach", speed=SLOW)
             phase(f"wipe {k + 1} of {len(parts)}")
             self._objects.hide(under)
             try:
                 yield from compliance.begin(WIPE_SETTINGS)
-                yield from self._carry(self._press(part, surface, inverse(X_OT), touched))
+                yield from self._press(part, surface, inverse(X_OT), touched)
                 yield from compliance.end()
                 phase("retreat")
-                yield from self._carry(motions.straight(raised(part[-1]), what="retreat"))
+                yield from motions.straight(raised(part[-1]), what="retreat")
             finally:
                 compliance.abort()
                 self._objects.show(under)
         share = float(np.mean(touched))
         if share < MIN_TOUCHED:
-            raise SkillFailed(f"'{surface}' was touched for only {100 * share:.0f} % of the path")
+            raise SkillFailed(
+                f"'{surface}' was touched for only {100 * share:.0f} % of the path",
+                TaskCode.CONTACT,
+            )
         phase(f"wiped {100 * covered:.0f} % of the surface")
 
     def _press(self, part: list[Array], surface: str, X_TO: Array, touched: list[bool]) -> Work:
@@ -135,7 +142,9 @@ class ContactSkills(ArmSkills):
             force = compliance.force
             pushed = pushed + 1 if force is not None and _touches(force, tare) else 0
             if self._objects.now() > end:
-                raise SkillFailed(f"'{surface}' was not touched within {TOUCH_TIMEOUT:g} s")
+                raise SkillFailed(
+                    f"'{surface}' was not touched within {TOUCH_TIMEOUT:g} s", TaskCode.CONTACT
+                )
         for _ in compliance.follow(part, WIPE_SPEED):
             force = compliance.force
             touched.append(force is not None and _touches(force, tare))
@@ -158,19 +167,24 @@ class ContactSkills(ArmSkills):
                     samples.append(force)
                 yield
             if not samples:
-                raise SkillFailed("the force at the tool is not measured")
+                raise SkillFailed("the force at the tool is not measured", TaskCode.STATE_UNKNOWN)
             found = np.median(samples, axis=0)
             if before is not None and float(np.abs(found - before).max()) < STEADY_FORCE:
                 return found
             before = found
-        raise SkillFailed(f"the force at the tool is not steady within {STEADY_TIMEOUT:g} s")
+        raise SkillFailed(
+            f"the force at the tool is not steady within {STEADY_TIMEOUT:g} s",
+            TaskCode.STATE_UNKNOWN,
+        )
 
     def _open_drawer(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
         motions, compliance, handle = self._motions, self._compliance, state.objects[object]
         phase("approach")
         grasps = handle_grasps(handle, motions.max_width)
         if not grasps:
-            raise SkillFailed(f"'{object}' is no handle that fits between the fingers")
+            raise SkillFailed(
+                f"'{object}' is no handle that fits between the fingers", TaskCode.DOES_NOT_FIT
+            )
         grasp, q = yield from self._reach.pull(grasps, PULL, handle)
         X, away = grasp.X_WG, -grasp.X_WG[:3, 2]
         yield from motions.open()
@@ -184,7 +198,9 @@ class ContactSkills(ArmSkills):
             self._clasped = True
             width = yield from motions.close()
             if self._check_grasp() and width < max(LOST_WIDTH, 0.5 * grasp.width):
-                raise SkillFailed(f"nothing between the fingers: {1e3 * width:.0f} mm apart")
+                raise SkillFailed(
+                    f"nothing between the fingers: {1e3 * width:.0f} mm apart", TaskCode.NOT_GRASPED
+                )
             phase("pull")
             before = motions.tool_pose()
             begin = X if before is None else before
@@ -210,21 +226,44 @@ class ContactSkills(ArmSkills):
         if (followed := float(way @ away)) < PULLED * PULL:
             raise SkillFailed(
                 f"'{object}' moved by {1e3 * followed:.0f} of {1e3 * PULL:.0f} mm, pulled with up "
-                f"to {PULL_FORCE:g} N"
+                f"to {PULL_FORCE:g} N",
+                TaskCode.NOT_PLACED,
             )
 
     def _handover(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
-        motions, compliance = self._motions, self._compliance
         phase("move")
         yield from self._held_item(object, state)
-        yield from self._carry(motions.to_state("home"))
+        yield from self._motions.to_state("home")
         try:
             tare = yield from self._settled_force(SETTLE_TIME)
         except SkillFailed as error:
             if not self._objects.detects(object):
-                raise SkillFailed(f"a pull cannot be measured: {error}") from error
+                raise SkillFailed(
+                    f"a pull cannot be measured: {error}", TaskCode.STATE_UNKNOWN
+                ) from error
             tare = None
         phase("offer")
+        self._moving_fingers = True  # whoever takes it may pull it out
+        try:
+            yield from self._offered(object, tare)
+        finally:
+            self._moving_fingers = False
+        phase("release")
+        yield from self._release(state.objects[object])
+        seen = self._objects.detected(object)
+        if seen is not None:
+            self._objects.show(seen)
+        elif not self._objects.detects(object):
+            self._objects.forget(object)
+
+    def _offered(self, object: str, tare: Array | None) -> Work:
+        """Wait until a person takes the object, or pulls at it.
+
+        Args:
+            object: its name.
+            tare: force at the tool at rest [N], shape (3,); None: not measured.
+        """
+        compliance = self._compliance
         end, pulled_at = self._objects.now() + OFFER_TIMEOUT, None
         while not self._taken(object):
             force, now = compliance.force, self._objects.now()
@@ -235,15 +274,10 @@ class ContactSkills(ArmSkills):
             if pulled_at is not None and now > pulled_at + TAKEN_TIME:
                 break
             if now > end:
-                raise SkillFailed(f"'{object}' was not taken within {OFFER_TIMEOUT:g} s")
+                raise SkillFailed(
+                    f"'{object}' was not taken within {OFFER_TIMEOUT:g} s", TaskCode.TIMEOUT
+                )
             yield
-        phase("release")
-        yield from self._release(state.objects[object])
-        seen = self._objects.detected(object)
-        if seen is not None:
-            self._objects.show(seen)
-        elif not self._objects.detects(object):
-            self._objects.forget(object)
 
     def _taken(self, name: str) -> bool:
         """Return whether a detected object is no longer in the hand."""

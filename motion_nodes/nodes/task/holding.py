@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The object held by a gripper: attached, measured, monitored, kept after a stop or a failure."""
+"""The object held by a gripper: attached, measured, kept after a stop or a failure, and watched.
+
+:meth:`Holding.watch` is the one place that decides whether it is still held, in every cycle of the
+node, at rest, in any skill and in motions of other clients. It is lost if the fingers have closed
+or opened, if the controller reports the grasp as lost, or if the detector sees it elsewhere. Then
+the motion under way is stopped, the object is detached, and the active skill fails with the reason.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +22,7 @@ from motion_nodes.nodes.task.arm_motions import ArmMotions
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.scene.world import World
+from motion_nodes.tasks.task_codes import NO_REASON, Reason, TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState, WorldState
 
@@ -25,12 +32,20 @@ LOST_WIDTH = 4e-3
 """Finger distance below which the gripper is empty [m]."""
 LOOSE_WIDTH = 4e-3
 """Excess of the finger distance over an object's width from which it is released [m]."""
+SLIPPED_WIDTH = 6e-3
+"""Decrease of the finger distance from which a held object is lost, or half its width [m]."""
+SLIPPED_CYCLES = 2
+"""Number of successive measurements of it."""
+FORGOTTEN_TIME = 2.0
+"""Time after which an object is not held that another client has detached [s]."""
 LOST_DISTANCE = 0.05
 """Max distance of a detected object from its pose in the hand; beyond it, it is lost [m]."""
 MISSES = 3
 """Number of successive detections beyond that distance after which an object is lost."""
 TRAIL = 2.0
-"""Max age of a detection [s]."""
+"""Max age of a detection, during which poses of the hand are kept [s]."""
+STAMP_TOLERANCE = 0.1
+"""Max error of the stamp of a detection [s]."""
 FRESH_TIMEOUT = 5.0
 """Max time until an object is detected again [s]."""
 HIDDEN_TIMEOUT = 1.0
@@ -44,6 +59,8 @@ class Grasped:
     name: str
     X_TO: Array
     """Pose of the object in the tool, shape (4, 4)."""
+    width: float | None = None
+    """Distance of the fingers on it [m]; None: not measured."""
 
 
 class Holding:
@@ -74,6 +91,14 @@ class Holding:
         """The object that the fingers were grasping or releasing when interrupted."""
         self._clasped = False
         """Whether the fingers hold a fixed object, such as a handle."""
+        self._moving_fingers = False
+        """Whether the fingers open or close, or the object is offered: nothing is lost then."""
+        self._trail: deque[tuple[float, Array]] = deque()
+        """Times, and where the object would be in the hand then."""
+        self._checked = self._attached_at = 0.0
+        self._misses = self._slips = 0
+        self.lost: Reason = NO_REASON
+        """Why the object of the current task was lost; until a skill has failed with it."""
 
     @property
     def grip_unsure(self) -> bool:
@@ -92,6 +117,7 @@ class Holding:
             X_WT: pose of the tool, shape (4, 4).
             width: of the object between the fingers [m].
         """
+        self._moving_fingers = True
         try:
             found = yield from self._motions.close()
         except (GeneratorExit, SkillFailed):
@@ -99,16 +125,21 @@ class Holding:
                 self._hold(target, X_WT)
                 self._interrupted = target
             raise
+        finally:
+            self._moving_fingers = False
         return found
 
     def _hold(self, target: ObjectState, X_WT: Array) -> None:
         """Store and attach the held object."""
-        self._grasped = Grasped(target.name, inverse(X_WT) @ target.X_WO)
+        self._grasped = Grasped(target.name, inverse(X_WT) @ target.X_WO, self._motions.width)
+        self._motions.grasp_report()  # those so far are about the fingers before
+        self._watch_anew()
         self._attach(target, X_WT)
 
     def _release(self, item: ObjectState) -> Work:
         """Open the fingers and detach an object; if it is still held, it stays attached."""
         width = self._motions.width
+        self._moving_fingers = True
         try:
             yield from self._motions.open()
             self._require_opened(width)
@@ -119,6 +150,8 @@ class Holding:
             self._let_go(item)
             self._objects.show(item)
             raise
+        finally:
+            self._moving_fingers = False
         self._let_go(item)
 
     def _require_opened(self, before: float | None) -> None:
@@ -127,7 +160,10 @@ class Holding:
         if before is None or found is None:
             return
         if found < min(before + LOOSE_WIDTH, self._motions.max_width - LOOSE_WIDTH):
-            raise SkillFailed(f"the fingers did not open: they are {1e3 * found:.0f} mm apart")
+            raise SkillFailed(
+                f"the fingers did not open: they are {1e3 * found:.0f} mm apart",
+                TaskCode.GRIPPER_FAILED,
+            )
 
     def _let_go(self, item: ObjectState) -> None:
         self._objects.detach(item)
@@ -156,11 +192,38 @@ class Holding:
         if item is not None and state.held == item.name:
             phase("grip again")
             self._interrupted = item  # until it has succeeded
-            width = yield from self._motions.close()
+            self._moving_fingers = True
+            try:
+                width = yield from self._motions.close()
+            finally:
+                self._moving_fingers = False
             self._interrupted = None
             if self._check_grasp() and width < LOST_WIDTH:
-                self._drop(item, f"'{item.name}' is no longer between the fingers")
-        return (yield from work)
+                self._drop(f"'{item.name}' is no longer between the fingers")
+                raise SkillFailed(self._take_loss(), TaskCode.OBJECT_LOST)
+            if self._grasped is not None:
+                self._grasped = replace(self._grasped, width=self._motions.width)
+                self._watch_anew()
+        return (yield from self._until_lost(work))
+
+    def _until_lost(self, work: Work) -> Work:
+        """Execute a skill until it ends, or the held object is lost.
+
+        Raises:
+            SkillFailed: it was lost.
+        """
+        while not self.lost:
+            try:
+                next(work)
+            except StopIteration as end:
+                return end.value
+            yield
+        work.close()
+        raise SkillFailed(self._take_loss(), TaskCode.OBJECT_LOST)
+
+    def _take_loss(self) -> str:
+        reason, self.lost = self.lost, NO_REASON
+        return reason.text
 
     # ---- held object
 
@@ -175,46 +238,90 @@ class Holding:
             item, self._motions.arm.tip or "", inverse(X_WT) @ higher, self._touching
         )
 
-    def _carry(self, motion: Work) -> Work:
-        """Execute a motion; stop it if the held object is lost.
+    def watch(self) -> None:
+        """Decide whether the object is still held; in every cycle of the node."""
+        if self._moving_fingers:
+            return
+        grasped = self._adopted() if self._grasped is None else self._grasped
+        if grasped is None or self._interrupted is not None:
+            return
+        if self._objects.held == grasped.name:
+            self._attached_at = time.monotonic()
+        elif time.monotonic() > self._attached_at + FORGOTTEN_TIME:
+            self._grasped = None  # another client has detached it
+            return
+        why = self._slipped(grasped) or self._motions.grasp_report() or self._away(grasped)
+        if why:
+            self._stop_motions()
+            self._drop(f"'{grasped.name}' was dropped: {why}")
 
-        Detections are older than joint states: they are compared with an earlier pose of the hand.
+    def _adopted(self) -> Grasped | None:
+        """Return an object that is attached to the tool since before the start of this node."""
+        name, tool = self._objects.held, self._motions.tool_pose()
+        body = None if name is None else self._world.scene.attached.get(name)
+        seen = None if name is None else self._objects.detected(name)
+        if body is None or seen is None or tool is None or body.link != self._motions.arm.tip:
+            return None
+        if float(np.linalg.norm((tool @ body.X_LO - seen.X_WO)[:3, 3])) > LOST_DISTANCE:
+            return None  # attached by a client for its own purpose
+        self._grasped = Grasped(seen.name, body.X_LO, self._motions.width)
+        self._watch_anew()
+        return self._grasped
+
+    def _watch_anew(self) -> None:
+        self._trail.clear()
+        self._misses = self._slips = 0
+        self._attached_at = time.monotonic()
+
+    def _slipped(self, grasped: Grasped) -> str:
+        """Return how the fingers show that the object is gone, or an empty string."""
+        found, before = self._motions.width, grasped.width
+        if found is None or before is None:
+            return ""
+        opened = found > before + LOOSE_WIDTH
+        closed = found < before - min(SLIPPED_WIDTH, 0.5 * before) and self._check_grasp()
+        self._slips = self._slips + 1 if opened or closed else 0
+        if self._slips < SLIPPED_CYCLES:
+            return ""
+        how = "opened" if opened else "closed"
+        return f"the fingers {how} from {1e3 * before:.0f} to {1e3 * found:.0f} mm"
+
+    def _away(self, grasped: Grasped) -> str:
+        """Return where the detector sees the object, if not in the hand, or an empty string.
+
+        Detections are older than joint states: they are compared with the hand at their time.
         """
-        trail: deque[tuple[float, Array]] = deque()
-        checked = misses = 0.0
-        for _ in motion:
-            now, tool = time.monotonic(), self._motions.tool_pose()
-            grasped = self._grasped
-            seen = None if grasped is None else self._objects.detected(grasped.name)
-            if grasped is not None and tool is not None and seen is not None:
-                trail.append((now, (tool @ grasped.X_TO)[:3, 3]))
-                while trail[0][0] < now - TRAIL:
-                    trail.popleft()
-                if seen.stamp > checked:
-                    checked = seen.stamp
-                    away = [np.linalg.norm(at - seen.X_WO[:3, 3]) for _, at in trail]
-                    misses = misses + 1 if min(away) > LOST_DISTANCE else 0
-                    if misses >= MISSES:
-                        self._lose(float(min(away)))
-            yield
+        now, tool = self._objects.now(), self._motions.tool_pose()
+        seen = self._objects.detected(grasped.name)
+        if tool is None:
+            return ""
+        trail = self._trail
+        trail.append((now, (tool @ grasped.X_TO)[:3, 3]))
+        while trail[0][0] < now - TRAIL or trail[0][0] > now:  # simulated time may begin again
+            trail.popleft()
+        if seen is None or seen.stamp <= self._checked <= now:
+            return ""
+        self._checked = seen.stamp
+        away = [
+            float(np.linalg.norm(at - seen.X_WO[:3, 3]))
+            for t, at in trail if abs(t - seen.stamp) < STAMP_TOLERANCE
+        ]  # fmt: skip
+        self._misses = self._misses + 1 if away and min(away) > LOST_DISTANCE else 0
+        if self._misses < MISSES:
+            return ""
+        return f"it is {1e3 * min(away):.0f} mm from the hand"
 
-    def _lose(self, distance: float) -> None:
-        assert self._grasped is not None
-        name = self._grasped.name
+    def _stop_motions(self) -> None:
+        """Stop what moves the held object, also on behalf of other clients."""
         self._motions.cancel()
-        self._drop(
-            self._objects.detected(name),
-            f"'{name}' was dropped: it is {1e3 * distance:.0f} mm from the hand",
-        )
+        self._motions.cancel_all()
 
-    def _drop(self, item: ObjectState | None, reason: str) -> None:
-        """Detach a lost object, add it to the scene at its last detected pose, and fail."""
-        self._grasped = None
-        if item is not None:
-            seen = self._objects.detected(item.name) or item
-            self._objects.detach(seen)
-            self._objects.show(seen)
-        raise SkillFailed(reason)
+    def _drop(self, reason: str) -> None:
+        """Detach the lost object, and add it to the scene where it was detected."""
+        assert self._grasped is not None
+        name, self._grasped, self._interrupted = self._grasped.name, None, None
+        self.lost = Reason(TaskCode.OBJECT_LOST, reason)
+        self._objects.lose(name)
 
     def _measure(self) -> Work:
         """Update the pose of the held object in the hand from a detection, with the arm at rest."""
@@ -226,8 +333,9 @@ class Holding:
             return
         distance = float(np.linalg.norm((tool @ grasped.X_TO - seen.X_WO)[:3, 3]))
         if distance > LOST_DISTANCE:
-            self._lose(distance)
-        self._grasped = Grasped(grasped.name, inverse(tool) @ seen.X_WO)
+            self._drop(f"'{grasped.name}' was dropped: it is {1e3 * distance:.0f} mm from the hand")
+            raise SkillFailed(self._take_loss(), TaskCode.OBJECT_LOST)
+        self._grasped = replace(grasped, X_TO=inverse(tool) @ seen.X_WO)
         self._attach(seen, tool)
 
     def _held_item(self, name: str, state: WorldState) -> Work:
@@ -235,7 +343,7 @@ class Holding:
         yield from self._measure()
         item, tool = state.objects.get(name), self._motions.tool_pose()
         if item is None:
-            raise SkillFailed(f"'{name}' is no longer detected")
+            raise SkillFailed(f"'{name}' is no longer detected", TaskCode.NOT_DETECTED)
         return item if tool is None else replace(item, X_WO=tool @ self._pose_in_tool(name))
 
     def _pose_in_tool(self, name: str) -> Array:
@@ -243,7 +351,7 @@ class Holding:
             return self._grasped.X_TO
         body = self._world.scene.attached.get(name)
         if body is None or body.link != self._motions.arm.tip:
-            raise SkillFailed(f"'{name}' is not held by the tool")
+            raise SkillFailed(f"'{name}' is not held by the tool", TaskCode.NOT_HELD)
         return body.X_LO
 
     def _fresh(self, name: str) -> Work:
@@ -261,6 +369,6 @@ class Holding:
             if seen is not None and now > since + HIDDEN_TIMEOUT and objects.reported_at > since:
                 return None
             if now > since + FRESH_TIMEOUT:
-                raise SkillFailed(f"'{name}' is no longer detected")
+                raise SkillFailed(f"'{name}' is no longer detected", TaskCode.NOT_DETECTED)
             yield
         return None

@@ -15,6 +15,7 @@ from motion_nodes.nodes.task.drive_outlines import DriveOutlines
 from motion_nodes.nodes.task.navigated_base import NavigatedBase
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.tasks.base_poses import stand_poses
+from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import WorldState
 
@@ -45,16 +46,24 @@ class MobileSkills(ContactSkills):
         super().__init__(*args, **options)
         self._base, self._stand_off, self._outlines = base, stand_off, outlines
 
+    def _stop_motions(self) -> None:
+        super()._stop_motions()
+        self._base.cancel()
+        self._base.cancel_all()
+
     def _navigate(self, location: str, state: WorldState, phase: Callable[[str], None]) -> Work:
         base, target = self._base, state.objects.get(location)
         if target is None and location not in state.places:
-            raise SkillFailed(f"'{location}' is no object and no place")
+            raise SkillFailed(f"'{location}' is no object and no place", TaskCode.UNKNOWN_LOCATION)
         phase("fold")
-        yield from self._carry(self._motions.to_state("home"))
+        yield from self._motions.to_state("home")
         # The navigator checks the outline of this state only.
         here = base.in_odom_now()
         if here is None:
-            raise SkillFailed("the pose of the base is not known: no odometry, or none that is new")
+            raise SkillFailed(
+                "the pose of the base is not known: no odometry, or none that is new",
+                TaskCode.STATE_UNKNOWN,
+            )
 
         def goals(start: Pose2) -> Iterator[Pose2]:
             if target is None:
@@ -67,7 +76,9 @@ class MobileSkills(ContactSkills):
 
         legs = legs_to(goals, self._outlines.around(state))
         if not legs:
-            raise SkillFailed(f"no free drive to '{location}' without a detour was found")
+            raise SkillFailed(
+                f"no free drive to '{location}' without a detour was found", TaskCode.NO_DRIVE
+            )
         for leg in legs:
             phase("drive")
             yield from base.drive(here.compose(leg))

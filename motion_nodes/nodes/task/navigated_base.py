@@ -6,13 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from action_msgs.srv import CancelGoal
 from nav2_msgs.action import NavigateToPose
 
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.errors import MotionError
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
-from motion_nodes.nodes.task.remote_work import RemoteAction, Work, require_success
+from motion_nodes.nodes.task.remote_work import RemoteAction, RemoteService, Work, require_success
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.messages.planar_messages import pose2_of, stamped_pose
 from motion_nodes.ros.node import MotionNode
@@ -45,6 +46,9 @@ class NavigatedBase:
         self._node, self._tree, (self._odom, self._base) = node, tree, frames
         self._X_WO = np.asarray(X_WO)
         self._drive = RemoteAction(node, jobs, NavigateToPose, "navigate_to_pose")
+        self._everyone = RemoteService(
+            node, jobs, CancelGoal, "navigate_to_pose/_action/cancel_goal"
+        )
 
     def pose(self) -> Array | None:
         """Return the pose of the base in the frame of the detector, (4, 4); None if unknown."""
@@ -81,6 +85,10 @@ class NavigatedBase:
     def cancel(self) -> None:
         """Cancel the active drive, if any."""
         self._drive.cancel()
+
+    def cancel_all(self) -> None:
+        """Cancel the drives of all clients."""
+        self._everyone.send(CancelGoal.Request())  # without an id: all goals
 
     def destroy(self) -> None:
         """Destroy the client."""

@@ -44,6 +44,8 @@ SHOWN_WITHIN = 5.0
 """Time in which an object that was written to the planning scene appears there [s]."""
 FIXED = 0.3
 """Objects with a side above this are surfaces, which are not picked [m]."""
+MAX_COLOR = 32
+"""Max length of the color of an object (text of its marker)."""
 
 
 class ObservedObjects:
@@ -192,6 +194,19 @@ class ObservedObjects:
         self._attached_out.publish(detached_message(state.name))
         self.hide(state)
 
+    def lose(self, name: str) -> None:
+        """Detach an object that was dropped; it is shown where it is detected, if it is."""
+        self._released = name
+        self._attached_out.publish(detached_message(name))
+        self._written.pop(name, None)
+        seen = self._detected.get(name)
+        if seen is not None:
+            self.hide(seen)
+            self.show(seen)
+        else:
+            self._objects_out.publish(removed_message(name, self._frame))
+            self._kept.pop(name, None)
+
     def forget(self, name: str) -> None:
         """Discard an object that was hidden and is not detected."""
         self.hidden = None if self.hidden == name else self.hidden
@@ -243,7 +258,10 @@ class ObservedObjects:
         self._seen_meshes.pop(marker.ns, None)
         shape = _shape(marker)
         if shape is not None:
-            return ObjectState(marker.ns, X_BO, shape, stamp, _movable(shape))
+            movable = _movable(shape)
+            return ObjectState(
+                marker.ns, X_BO, shape, stamp, movable, color=marker.text[:MAX_COLOR]
+            )
         known = self._seen_meshes[marker.ns] = self._meshes.of(marker)
         box = known.box
         return ObjectState(marker.ns, X_BO @ known.X_OB, box, stamp, _movable(box), mesh=known.mesh)

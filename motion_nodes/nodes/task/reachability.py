@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -14,9 +14,11 @@ from motion_nodes.model.poses import from_xyz_rpy, inverse, rotation_about
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.remote_work import Work, beside
 from motion_nodes.scene.world import World
+from motion_nodes.tasks.antipodal import MARGIN
 from motion_nodes.tasks.grasps import GraspPose, grasps_of
+from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
-from motion_nodes.tasks.world_state import ObjectState
+from motion_nodes.tasks.world_state import ObjectState, half_extents
 
 APPROACH = 0.10
 """Length of the straight motion before a grasp and after it [m]."""
@@ -24,6 +26,10 @@ SAMPLES = 6
 """Number of poses that are checked along a straight motion."""
 CLOSE = 0.02
 """Distance of poses up to which only the end of a straight motion is checked [m]."""
+EXPLAINED = 4
+"""Number of poses for which the cause of a failure is looked for."""
+TILTED = 5.0
+"""Tilt from which an object does not rest on a side [degrees]."""
 MAX_CHANGE = 0.7
 """Max change of a joint between two of them [rad]."""
 UP = np.array([0.0, 0.0, 1.0])
@@ -68,22 +74,16 @@ class Reachability:
         else:  # sampling takes tenths of a second, which would block the loop
             grasps = yield from beside(lambda: grasps_of(target, max_width))
         if not grasps:
-            what = (
-                "does not fit" if target.mesh is None else "has no two sides that fit, from above,"
-            )
-            raise SkillFailed(
-                f"'{target.name}' {what} between the fingers, which open to "
-                f"{1e3 * max_width:.0f} mm"
-            )
+            raise _no_side(target, max_width)
         around = self._without(target.name)
         for grasp in self._least_turn_first(grasps):
             q = self._start(raised(grasp.X_WG), grasp.X_WG, around)
             if q is not None and self._arm.collision_free(q, self._world):
                 return grasp, q
             yield
-        raise SkillFailed(f"no grasp of '{target.name}' is within reach and collision-free")
+        raise self._out_of_reach(f"'{target.name}'", [grasp.X_WG for grasp in grasps], around)
 
-    def place(self, poses: Iterable[Array], X_OT: Array) -> Work:
+    def place(self, poses: Sequence[Array], X_OT: Array) -> Work:
         """Return a pose of the held object, and joint positions [rad] above it.
 
         Args:
@@ -100,7 +100,8 @@ class Reachability:
                 if q is not None:
                     return turned, q
                 yield
-        raise SkillFailed("no place there is within reach and collision-free")
+        poses = [turned @ X_OT for pose in poses for turned in _turned(pose)]
+        raise self._out_of_reach("the place", poses, self._world)
 
     def pour(self, pose: Array, X_OT: Array, angle: float) -> Work:
         """Return poses of the tool before and after a held object is tilted, and joint positions.
@@ -124,7 +125,10 @@ class Reachability:
                     if q is not None:
                         return begin, end, q
                     yield
-        raise SkillFailed("the object cannot be tilted there: out of reach, or in collision")
+        raise SkillFailed(
+            "the object cannot be tilted there: out of reach, or in collision",
+            TaskCode.OUT_OF_REACH,
+        )
 
     def push(self, begin: Array, end: Array, target: ObjectState) -> Work:
         """Return poses of the tool at both ends of a push, and joint positions above the first.
@@ -147,7 +151,10 @@ class Reachability:
             if reached is not None and self._follow(reached, first, last, around) is not None:
                 return first, last, q
             yield
-        raise SkillFailed(f"'{target.name}' cannot be pushed there: out of reach, or in collision")
+        raise SkillFailed(
+            f"'{target.name}' cannot be pushed there: out of reach, or in collision",
+            TaskCode.OUT_OF_REACH,
+        )
 
     # ---- inside
 
@@ -188,6 +195,30 @@ class Reachability:
             q = found
         return q
 
+    def _out_of_reach(self, what: str, poses: Sequence[Array], world: World) -> SkillFailed:
+        """Return why the tool cannot get to any of some poses: distance, or what is in the way.
+
+        Args:
+            what: words for the poses.
+            poses: of the tool, best first, shape (4, 4) each.
+            world: obstacles.
+        """
+        free = World()
+        for pose in poses[:EXPLAINED]:
+            for X in (pose, raised(pose)):
+                q = next((q for q in (self._solution(X, seed, free) for seed in self._seeds(1))
+                          if q is not None), None)  # fmt: skip
+                problems = () if q is None else self._arm.problems(q, world)
+                if problems:
+                    why = "; ".join(problems[:2])
+                    return SkillFailed(f"{what} cannot be reached: {why}", TaskCode.IN_COLLISION)
+        away = min(float(np.linalg.norm(pose[:3, 3])) for pose in poses)
+        return SkillFailed(
+            f"{what} is out of reach, {away:.2f} m from the arm's base: no joint positions lead "
+            "straight down to it",
+            TaskCode.OUT_OF_REACH,
+        )
+
     def _without(self, name: str) -> World:
         """Return the world without an object."""
         around = World(self._world.scene)
@@ -212,6 +243,26 @@ class Reachability:
                 -float(np.trace(g.X_WG.T @ tool)),
             ),
         )
+
+
+def _no_side(target: ObjectState, max_width: float) -> SkillFailed:
+    """Return why an object has no grasp from above."""
+    least = 2.0 * float(half_extents(target.shape).min())
+    if target.mesh is not None or least + MARGIN > max_width:
+        what = "does not fit" if target.mesh is None else "has no two sides that fit, from above,"
+        return SkillFailed(
+            f"'{target.name}' {what} between the fingers, which open to {1e3 * max_width:.0f} mm",
+            TaskCode.DOES_NOT_FIT,
+        )
+    tilt = float(np.degrees(np.arccos(min(1.0, float(np.abs(target.X_WO[2, :3]).max())))))
+    if tilt > TILTED:
+        text = f"'{target.name}' is tilted by {tilt:.0f} degrees: no two of its sides are vertical"
+        return SkillFailed(text, TaskCode.DOES_NOT_FIT)
+    return SkillFailed(
+        f"the sides of '{target.name}' that fit between the fingers, which open to "
+        f"{1e3 * max_width:.0f} mm, are above and below, or it is too flat",
+        TaskCode.DOES_NOT_FIT,
+    )
 
 
 def _turned(pose: Array) -> Iterator[Array]:

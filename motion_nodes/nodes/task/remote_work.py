@@ -19,6 +19,7 @@ from rclpy.node import Node
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.action_clients import action_client
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 
 Work = Generator[None, None, Any]
@@ -80,7 +81,7 @@ class RemoteAction:
             self.cancel()
             raise
         if replies[0] is None:
-            raise SkillFailed(f"{self.name} rejected the goal")
+            raise SkillFailed(f"{self.name} rejected the goal", TaskCode.MOTION_FAILED)
         ready_at = checked_at = time.monotonic()
         while len(replies) < 2:
             now = time.monotonic()
@@ -89,7 +90,7 @@ class RemoteAction:
                 if self._client.server_is_ready():
                     ready_at = now
                 elif now > ready_at + self._timeout:
-                    raise SkillFailed(f"{self.name} has ended")
+                    raise SkillFailed(f"{self.name} has ended", TaskCode.NODE_MISSING)
             yield
         self._handle = None
         return replies[1].status, replies[1].result
@@ -175,7 +176,7 @@ def _until(condition: Any, reason: str, timeout: float = RESPONSE_TIMEOUT) -> Wo
     end = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > end:
-            raise SkillFailed(reason)
+            raise SkillFailed(reason, TaskCode.NODE_MISSING)
         yield
 
 
@@ -189,4 +190,4 @@ def require_success(outcome: tuple[int, Any], what: str) -> None:
     code = getattr(result, "error_code", None)
     text = getattr(code, "message", "") or getattr(result, "error_msg", "")
     if status != GoalStatus.STATUS_SUCCEEDED:
-        raise SkillFailed(f"{what}: {text or f'status {status}'}")
+        raise SkillFailed(f"{what}: {text or f'status {status}'}", TaskCode.MOTION_FAILED)

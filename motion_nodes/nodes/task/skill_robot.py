@@ -10,6 +10,7 @@ from motion_nodes.errors import MotionError
 from motion_nodes.nodes.task.arm_skills import ArmSkills
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.remote_work import Work
+from motion_nodes.tasks.task_codes import NO_REASON, reason_of
 from motion_nodes.tasks.task_plan import PlanStep
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import WorldState
@@ -43,7 +44,7 @@ class WorkExecution:
         except SkillFailed:
             raise
         except MotionError as error:
-            raise SkillFailed(str(error)) from error
+            raise SkillFailed(str(error), reason_of(error).code) from error
         return False
 
     def cancel(self) -> None:
@@ -77,6 +78,16 @@ class TaskRobot:
         """
         self._objects, self._skills, self._cancel = objects, skills, cancel
         self._places, self._stand_off = dict(places or {}), stand_off
+
+    def watch(self) -> str:
+        """Watch the held object, in every cycle; return why it was lost in this one, if it was."""
+        before = self._skills.lost
+        self._skills.watch()
+        return "" if self._skills.lost is before else self._skills.lost.text
+
+    def begin(self) -> None:
+        """Begin a task: what was lost before does not concern it."""
+        self._skills.lost = NO_REASON
 
     def observe(self) -> WorldState:
         """Return the present state."""

@@ -19,19 +19,34 @@ from motion_nodes.ros.messages.moveit_messages import RequestRejected, set_code
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.tasks.served_task import ServedTask
+from motion_nodes.tasks.task_codes import Reason, TaskCode, reason_of
 
 Codes = MoveItErrorCodes
 OUTCOMES = {
-    "succeeded": (ActionOutcome.SUCCEEDED, Codes.SUCCESS),
-    "planned": (ActionOutcome.SUCCEEDED, Codes.SUCCESS),
-    "canceled": (ActionOutcome.CANCELED, Codes.PREEMPTED),
+    "succeeded": ActionOutcome.SUCCEEDED,
+    "planned": ActionOutcome.SUCCEEDED,
+    "canceled": ActionOutcome.CANCELED,
 }
-"""Outcome and error code by the state of a task; others are aborted as a failure."""
-ENDS = {"canceled": "the task was canceled"}
-"""Text of a result by the state of a task that gives no reason."""
-SHUT_DOWN = "the task server is shutting down"
-FAILED, TEXT_FAILED = (ActionOutcome.ABORTED, Codes.FAILURE), 1
-"""Outcome and code of other states; error code of a task as text."""
+"""Outcome by the state of a task; others are aborted."""
+SHUT_DOWN = Reason(TaskCode.SHUT_DOWN, "the task server is shutting down")
+MOVEIT_CODES = {
+    TaskCode.NONE: Codes.SUCCESS,
+    TaskCode.UNKNOWN_OBJECT: Codes.INVALID_OBJECT_NAME,
+    TaskCode.AMBIGUOUS_OBJECT: Codes.INVALID_OBJECT_NAME,
+    TaskCode.UNKNOWN_LOCATION: Codes.INVALID_GOAL_CONSTRAINTS,
+    TaskCode.OUT_OF_REACH: Codes.NO_IK_SOLUTION,
+    TaskCode.IN_COLLISION: Codes.GOAL_IN_COLLISION,
+    TaskCode.OBJECT_MOVED: Codes.MOTION_PLAN_INVALIDATED_BY_ENVIRONMENT_CHANGE,
+    TaskCode.NOT_DETECTED: Codes.UNABLE_TO_AQUIRE_SENSOR_DATA,
+    TaskCode.STATE_UNKNOWN: Codes.UNABLE_TO_AQUIRE_SENSOR_DATA,
+    TaskCode.MOTION_FAILED: Codes.CONTROL_FAILED,
+    TaskCode.TIMEOUT: Codes.TIMED_OUT,
+    TaskCode.NODE_MISSING: Codes.COMMUNICATION_FAILURE,
+    TaskCode.CANCELED: Codes.PREEMPTED,
+    TaskCode.STOPPED_MEANWHILE: Codes.PREEMPTED,
+    TaskCode.SHUT_DOWN: Codes.PREEMPTED,
+}
+"""MoveIt's error code by that of the reason; FAILURE for others."""
 
 
 class TaskHost(Protocol):
@@ -83,14 +98,16 @@ class TaskActionServer(LoopActionServer[TaskExecution]):
         try:
             task = self._node.in_loop(lambda: self._host.begin(self._goals.text_of(goal)))
         except RequestRejected as error:
-            self._finish(goal, ActionOutcome.ABORTED, error.code, str(error))
-        except (MotionError, TimeoutError) as error:
-            self._finish(goal, *FAILED, str(error))
+            reason = Reason(TaskCode.INVALID_PLAN, str(error))
+            self._finish(goal, ActionOutcome.ABORTED, reason, error.code)
+        except MotionError as error:
+            self._finish(goal, ActionOutcome.ABORTED, reason_of(error))
+        except TimeoutError as error:
+            self._finish(goal, ActionOutcome.ABORTED, Reason(TaskCode.TIMEOUT, str(error)))
         else:
             if not task.refusal:
                 return TaskExecution(goal, task)
-            code = self._node.in_loop(lambda: self._goals.refusal_code(goal))
-            self._finish(goal, ActionOutcome.ABORTED, code, task.refusal)
+            self._finish(goal, ActionOutcome.ABORTED, task.refusal)
         return None
 
     def stop(self, execution: TaskExecution) -> None:
@@ -100,14 +117,14 @@ class TaskActionServer(LoopActionServer[TaskExecution]):
     def answer(self, execution: TaskExecution) -> None:
         """Send the result."""
         task, goal = execution.task, execution.goal
-        outcome, code = OUTCOMES.get(task.state, FAILED)
-        text = task.reason or ENDS.get(task.state, "" if task.ended else SHUT_DOWN)
+        outcome = OUTCOMES.get(task.state, ActionOutcome.ABORTED)
+        reason = task.reason if task.ended else SHUT_DOWN
         took = time.monotonic() - execution.begun
         if goal.kind is DummyBehavior:
             fill_seconds(goal.result.total_elapsed_time, took)
         elif goal.kind is Place and goal.request.place_locations:
             goal.result.place_location = goal.request.place_locations[0]
-        self._finish(goal, outcome, code, text)
+        self._finish(goal, outcome, reason)
 
     def poll(self) -> None:
         """Send feedback of each new skill or phase, and results; in the loop."""
@@ -120,12 +137,17 @@ class TaskActionServer(LoopActionServer[TaskExecution]):
 
     # ---- inside
 
-    def _finish(self, goal: ActionGoal, outcome: ActionOutcome, code: int, text: str) -> None:
+    def _finish(
+        self, goal: ActionGoal, outcome: ActionOutcome, reason: Reason, code: int | None = None
+    ) -> None:
+        """Send a result; a code of MoveIt replaces that of the reason."""
+        text = reason.text
         if text:
             self._log.info(f"goal of {goal.action_name} ended: {text}")
         if goal.kind is DummyBehavior:
-            goal.result.error_code = 0 if outcome is ActionOutcome.SUCCEEDED else TEXT_FAILED
+            goal.result.error_code = int(reason.code)
             goal.result.error_msg = text
         else:
-            set_code(goal.result.error_code, code, text, "task_server")
+            chosen = MOVEIT_CODES.get(reason.code, Codes.FAILURE) if code is None else code
+            set_code(goal.result.error_code, chosen, text, "task_server")
         goal.finish(outcome, goal.result)

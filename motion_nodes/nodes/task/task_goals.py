@@ -105,13 +105,6 @@ class TaskGoals:
         point = f"{x:.6f},{y:.6f},{z:.6f}"
         return PlanStep("place", {"object": name, "location": point})
 
-    def refusal_code(self, goal: ActionGoal) -> int:
-        """Return the error code of a goal whose task was refused."""
-        request = goal.request
-        name = getattr(request, "target_name", getattr(request, "attached_object_name", None))
-        known = name is None or name in self._objects()
-        return int(Codes.FAILURE if known else Codes.INVALID_OBJECT_NAME)
-
     def _group_problem(self, name: str) -> str:
         """Return why a group cannot execute tasks; empty if it can, or is not named."""
         own = self._group

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.files.path_spec_yaml import parse_path_spec
 from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.mimic_joints import NamedJoints
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.trajectory.generator_params import (
     TrajectoryGeneratorParams,
@@ -28,6 +29,7 @@ from motion_nodes.planning.path_spec_file import path_spec_of
 from motion_nodes.planning.path_verification import sweep_path
 from motion_nodes.planning.start_state import in_words
 from motion_nodes.planning.task_space_generator import TaskSpaceTrajectoryGenerator
+from motion_nodes.ros.messages.mimic_messages import leader_trajectory
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values, requested_group
 from motion_nodes.ros.messages.path_constraints import is_constrained
 from motion_nodes.ros.messages.plan_messages import scaling
@@ -195,7 +197,7 @@ class GeneratorRequests:
                     Codes.INVALID_GROUP_NAME,
                     f"group '{group.name}' has no joint {', '.join(others)}",
                 )
-        start = joint_values(request.start_state, self.robot.joint_names, "start_state")
+        start = joint_values(request.start_state, self.robot, "start_state")
         if start:
             first = [start.get(name, points[0, k]) for k, name in enumerate(names)]
             points = np.vstack([[first], points])
@@ -250,8 +252,10 @@ class GeneratorRequests:
             names, points, _ = self._points_of(given[0])
             return names, points
         check_point_count(len(rows))
-        names = tuple(c.joint_name for c in rows[0].joint_constraints)
-        joint_order(names, self.robot.arm_joints)
+        named = NamedJoints(
+            self.robot.tree, names := tuple(c.joint_name for c in rows[0].joint_constraints)
+        )
+        joint_order(named.names if not named.twice else names, self.robot.arm_joints)
         values = []
         for i, row in enumerate(rows):
             found = {c.joint_name: c.position for c in row.joint_constraints}
@@ -261,10 +265,12 @@ class GeneratorRequests:
                     f"{', '.join(names)} once"
                 )
             values.append([found[name] for name in names])
-        return names, checked_waypoints(values, names, least=2)
+        points = named.positions(values)
+        return named.names, checked_waypoints(points, named.names, least=2)
 
     def _points_of(self, message: Any) -> tuple[tuple[str, ...], Array, Array]:
         """Return joints, positions (m, n) and times (m,) of a JointTrajectory."""
+        message = leader_trajectory(message, self.robot.tree)
         joint_order(message.joint_names, self.robot.arm_joints)
         check_point_count(len(message.points))
         names = tuple(message.joint_names)

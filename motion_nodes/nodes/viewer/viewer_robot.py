@@ -29,9 +29,9 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
 from motion_nodes.ros.names import (
-    BASE_CONTROLLERS,
     JOINT_CONTROLLER,
     POLICY_CONTROLLER,
+    base_controller,
     under,
 )
 from motion_nodes.ros.node import MotionNode
@@ -117,7 +117,7 @@ class WatchedRobot:
             self.attachment = WatchedAttachment(robot, self.name, self.planning, validity)
             self._scaled = ScaledMotions(node, robot, namespace)
         if robot.base is not None:
-            controller = under(namespace, BASE_CONTROLLERS[robot.kind])
+            controller = under(namespace, base_controller(robot))
             self._twist = node.advertise(TwistStamped, f"{controller}/cmd_vel")
             self._odom = node.poll(Odometry, f"{controller}/odom")
             if self.viewed.navigates:

@@ -23,6 +23,7 @@ from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_verification import PathVerifier
 from motion_nodes.planning.pipeline import FoundMotion, PlanOptions, PlanRun
 from motion_nodes.planning.planning_problem import PlanRequest
+from motion_nodes.planning.shortcut import lines_free
 from motion_nodes.planning.sphere_excess import searchable
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.blended_path import CornerBlending
@@ -70,8 +71,7 @@ class ConstrainedRun(PlanRun):
         path = result.path
         if options.shorten:
             with self._stage("shorten"):
-                search = ConstrainedSearch(ends.request.checker, self._constraints, self._settings)
-                path = search.shortened(path, request.random_seed)
+                path = self._shorter(ends.request, path)
                 self._words = f"from {len(result.path)} to {len(path)} waypoints"
         path = ends.joined(path, result.goal_index)
         if ends.note and request is self._request:
@@ -94,6 +94,20 @@ class ConstrainedRun(PlanRun):
             if not refused:
                 return FoundMotion(result, motion, self._points(path, motion))
         return FoundMotion(result, motion, self._points(path, motion), refused)
+
+    def _shorter(self, request: PlanRequest, path: Array) -> Array:
+        """Return a shorter path, with the preferred clearance where the path has it already."""
+        clear = request.checker.snapshot()
+        clear.set_sphere_margin(max(self._options.preferred_clearance, clear.sphere_margin))
+        free = np.flatnonzero(clear.are_free(path))
+        first, last = (int(free[0]), int(free[-1]) + 1) if len(free) else (0, 0)
+        inner = path[first:last]
+        found = len(inner) > 1 and lines_free(clear, inner)
+        if not found:
+            first, last, clear = 0, len(path), request.checker
+        search = ConstrainedSearch(clear, self._constraints, self._settings)
+        short = search.shortened(path[first:last], request.random_seed)
+        return np.concatenate([path[:first], short, path[last:]])
 
     def _along_spline(self, request: PlanRequest, path: Array) -> TimedPath | None:
         """Return the motion along the spline through the waypoints, or None."""

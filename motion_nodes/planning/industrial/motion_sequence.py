@@ -43,6 +43,8 @@ from motion_nodes.trajectory.time_parameterization import scaled_limits, time_op
 from motion_nodes.trajectory.timed_path import TimedPath
 
 _SAMPLE_TIME = 0.005  # [s]
+AT_GOAL = "the robot is at the goal already: there is nothing to move"
+"""Note of a plan without a motion."""
 _TIME_STEP = 0.01
 """Time between two points of a trajectory [s]."""
 
@@ -82,7 +84,8 @@ def plan_sequence(
         payload: for the effort limits; motions that it overloads are rejected.
 
     Returns:
-        The plan; ``motion`` is None if the joints stop between motions.
+        The plan; ``motion`` is None if the joints stop between motions. One that is at its goals
+        already has a trajectory of one point.
 
     Raises:
         InvalidCommand: no items, invalid blend radii, goals or arcs.
@@ -115,19 +118,25 @@ def _planned(
             paths.append(tool_path(item.request, q, item.kind, item.arc, item.link))
         except (MotionRejected, InvalidCommand) as error:
             raise _numbered(error, number, len(items)) from None
-        q = paths[-1].evaluate([paths[-1].length])[0]
+        if paths[-1] is not None:
+            q = paths[-1].evaluate([paths[-1].length])[0]
     kinematics = checker_kinematics(checker)
-    trajectory: JointTrajectory | None = None
-    motions = []
+    trajectory = _standing(checker.joint_names, start.q)
+    motions: list[TimedPath] = []
     for first, last in _runs(items):
-        run = items[first : last + 1]
-        path = _blended_run(run, paths[first : last + 1], kinematics)
+        run, parts = items[first : last + 1], paths[first : last + 1]
+        moved = [path for path in parts if path is not None]
+        if not moved and first == last:
+            continue
+        if len(moved) < len(parts):
+            still = first + parts.index(None)
+            text = "it does not move, so that it cannot be blended with its neighbour"
+            raise _numbered(InvalidCommand(text), still, len(items))
+        path = _blended_run(run, moved, kinematics)
         motion = _timed(run, path, effort_share, payload)
         _verify(run, motion, first, len(items))
         motions.append(motion)
-        points = motion.points(_TIME_STEP)
-        trajectory = points if trajectory is None else joined(trajectory, points, _TIME_STEP)
-    assert trajectory is not None
+        trajectory = joined(trajectory, motion.points(_TIME_STEP), _TIME_STEP)
     spent = compute_time() - began
     space = JointSpace.of_robot(checker.robot, checker.joint_names)
     way = trajectory.positions
@@ -136,8 +145,19 @@ def _planned(
         PlanStatus.SOLVED, way, "", name, cost=space.length(way), time=spent, goal_index=0
     )
     return MotionPlan(
-        result, trajectory, motions[0] if len(motions) == 1 else None, (), _notes(items), spent
+        result,
+        trajectory,
+        motions[0] if len(motions) == 1 else None,
+        (),
+        _notes(items) if motions else (AT_GOAL,),
+        spent,
     )
+
+
+def _standing(names: Sequence[str], q: Array) -> JointTrajectory:
+    """Return the trajectory of joints that stay at positions [rad or m], shape (n,): one point."""
+    zero = np.zeros((1, len(q)))
+    return JointTrajectory(tuple(names), np.zeros(1), q[np.newaxis], zero, zero)
 
 
 def _check_radii(items: Sequence[SequenceItem]) -> None:

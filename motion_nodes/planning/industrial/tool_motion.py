@@ -72,10 +72,10 @@ class MotionRejected(Exception):
 
 def tool_path(
     request: PlanRequest, start: Array, kind: ToolMotion, arc: ArcPoint | None, link: str
-) -> JointPath:
+) -> JointPath | None:
     """Return the joint path of a motion from a start to the goal of a request.
 
-    Collisions are not checked.
+    Collisions are not checked. None: PTP or LIN to where the robot is, which needs no motion.
 
     Args:
         request: with exactly one goal.
@@ -109,7 +109,7 @@ def tool_path(
     spec = TaskSpacePathSpec(X_start @ inverse(tool))
     if kind is ToolMotion.LIN:
         if np.allclose(X_start, X_goal, rtol=0.0, atol=_SAME):
-            raise InvalidCommand("the goal is the current pose: the line has no length")
+            return None
         spec.add_linear_path(X_goal @ inverse(tool))
     else:
         if arc is None:
@@ -121,7 +121,7 @@ def tool_path(
     return _converted(checker, link, spec, start)
 
 
-def _point_to_point(request: PlanRequest, start: Array) -> JointPath:
+def _point_to_point(request: PlanRequest, start: Array) -> JointPath | None:
     found = goal_configurations(request, start)
     if found.status is not None:
         raise MotionRejected(found.status, found.reason)
@@ -131,7 +131,7 @@ def _point_to_point(request: PlanRequest, start: Array) -> JointPath:
     change = changes[int(np.argmin(np.abs(changes).max(axis=1)))]
     length = float(np.abs(change).max())
     if length < _SAME:
-        raise InvalidCommand("the robot is at the goal already: there is nothing to move")
+        return None
     coefficients = np.array([[start, change / length]])
     return JointPath(names, np.array([0.0, length]), coefficients, np.empty(0))
 

@@ -25,6 +25,8 @@ QUIET = 0.3
 """Time without a message after which a status is the newest one [s]."""
 RESEND_AFTER = 3.0
 """Time without a response after which the task is sent again: commands are best effort [s]."""
+ENDING = 1.0
+"""Time within which a task that seems to be under way may turn out to have ended [s]."""
 LOST_AFTER = 10.0
 """Time without a task server after which it counts as ended [s]."""
 FIELDS = {"state", "number", "task", "plan", "reason"}
@@ -35,6 +37,11 @@ ENDED = ("succeeded", "planned", "failed", "canceled", "refused")
 
 class TaskNotDone(MotionError):
     """A task that was refused, failed or canceled; the text is the reason."""
+
+    def __init__(self, text: str, code: str = "") -> None:
+        """Create the error from a sentence and the code in the status, if there is one."""
+        self.code = code
+        super().__init__(text)
 
 
 class TaskClient:
@@ -98,6 +105,10 @@ class TaskClient:
         Raises:
             TaskNotDone: with the reason.
         """
+        # Its end may be on the way: another client's task has just ended.
+        end = time.monotonic() + ENDING
+        while self._status["state"] == "running" and time.monotonic() < end:
+            self._spin()
         if self._status["state"] == "running":
             raise TaskNotDone(f"another task is under way: '{self._status['task']}'")
         number, sent = self._status["number"], -RESEND_AFTER
@@ -119,7 +130,8 @@ class TaskClient:
             self._report_events(status)
             if status["state"] in ENDED:
                 if status["state"] not in ("succeeded", "planned"):
-                    raise TaskNotDone(str(status["reason"] or status["state"]))
+                    text = str(status["reason"] or status["state"])
+                    raise TaskNotDone(text, str(status.get("code", "")))
                 return list(status["plan"])
         raise TaskNotDone(self.cancel())
 

@@ -2,13 +2,15 @@
 """Action servers whose goals are executed by a node's loop.
 
 A goal starts between two cycles. When it has ended, the loop wakes the executor, which sends the
-result; until then the executor publishes feedback.
+result; until then the executor publishes feedback. The node polls its servers after each cycle,
+whatever the cycle did, and a goal that has ended before its server knows it is sent its result at
+once: each goal gets exactly one.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 from rclpy.clock import Clock, ClockType
@@ -69,6 +71,12 @@ class LoopActionServer(ABC, Generic[W]):
             GoalServer(node, self._jobs, kind, name, begin=self._begin, cancel=self._cancel)
             for kind, name in actions
         ]
+        node.loop_servers.append(self)
+
+    def refuse_by(self, refusal: Callable[[Any], str]) -> None:
+        """Reject goals for which a function of the request returns a reason."""
+        for server in self._servers:
+            server.refusal = refusal
 
     # ---- overridden by servers
 
@@ -90,7 +98,7 @@ class LoopActionServer(ABC, Generic[W]):
     # ---- called by the node
 
     def poll(self) -> None:
-        """Wake the executor if an execution has ended; called in the loop."""
+        """Wake the executor if an execution has ended; called after each cycle of the loop."""
         if self._works and not self._finishing and any(work.ended for work in self._works):
             self._finishing = True
             self._jobs.submit(self.finish)
@@ -105,6 +113,8 @@ class LoopActionServer(ABC, Generic[W]):
 
     def destroy(self) -> None:
         """Send the results of all goals, and destroy the servers."""
+        if self in self._node.loop_servers:
+            self._node.loop_servers.remove(self)
         for work in list(self._works):
             self._end(work)
         self._jobs.destroy()
@@ -122,6 +132,8 @@ class LoopActionServer(ABC, Generic[W]):
         self._works.append(work)
         if self._timer is not None:
             self._timer.reset()
+        # The loop may have ended it before it was in the list, and will not end it again.
+        self.poll()
 
     def _cancel(self, goal: ActionGoal) -> bool:
         work = next((work for work in self._works if work.goal is goal), None)

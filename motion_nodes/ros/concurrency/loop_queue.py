@@ -23,7 +23,7 @@ class LoopQueue:
 
         Args:
             job: the function; its exceptions are raised here.
-            timeout: max time to wait [s].
+            timeout: max time until it starts [s]; what has started is waited for.
             keep: whether it is still called after the timeout.
 
         Raises:
@@ -34,10 +34,10 @@ class LoopQueue:
         try:
             return future.result(timeout)
         except TimeoutError as error:
+            # A job that has started takes effect, so its caller is not refused.
+            if future.done() or not (keep or future.cancel()):
+                return future.result()
             raise TimeoutError(str(error) or "the node's loop did not respond in time") from None
-        finally:
-            if not keep:
-                future.cancel()
 
     def __len__(self) -> int:
         """Return the number of pending jobs."""

@@ -121,6 +121,8 @@ class GoalServer:
             cancel_service_qos_profile=qos.SERVICES,
         )
         self._name = name
+        self.refusal: Callable[[Any], str] = lambda _request: ""
+        """Returns why a goal is rejected when it is sent; empty: it is accepted."""
         node.goal_servers.append(self)
 
     @property
@@ -164,7 +166,11 @@ class GoalServer:
         if _key(goal._handle) in self._goals and goal._handle.is_active:
             goal._handle.publish_feedback(message)
 
-    def _on_goal(self, _request: Any) -> GoalResponse:
+    def _on_goal(self, request: Any) -> GoalResponse:
+        refusal = self.refusal(request)
+        if refusal:
+            self._node.warn(f"refused {self._name}", f"goal of {self._name} rejected: {refusal}")
+            return GoalResponse.REJECT
         if self._node.active:
             # rclpy stamps the accepted goal with this clock.
             self._clocked_node.set_clock()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Point clouds, depth images and camera infos from and to arrays."""
+"""Point clouds, depth and color images, and camera infos from and to arrays."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from motion_nodes.perception.depth_camera import Pinhole
 
 ENCODINGS = {"32FC1": (4, 1.0), "16UC1": (2, 1e-3), "mono16": (2, 1e-3)}
 """Bytes per pixel of a depth image, and its unit [m]."""
+COLORS = {"rgb8": [0, 1, 2], "bgr8": [2, 1, 0], "rgba8": [0, 1, 2], "bgra8": [2, 1, 0]}
+"""Places of red, green and blue in a pixel of each encoding."""
 _KINDS = {PointField.FLOAT32: "f4", PointField.FLOAT64: "f8"}
 _AXES = ("x", "y", "z")
 
@@ -80,6 +82,39 @@ def depth_of(message: Image) -> NDArray[np.float32]:
     raw = np.frombuffer(message.data, np.uint8)
     pixels = np.ndarray((height, width), kind, raw.data, 0, (row, size))
     return np.asarray(pixels * np.float32(unit), np.float32)
+
+
+def color_of(message: Image) -> NDArray[np.uint8]:
+    """Return a color image as red, green, blue, shape (h, w, 3).
+
+    Raises:
+        InvalidCommand: another encoding than rgb8, bgr8, rgba8 or bgra8, or a wrong size.
+    """
+    channels = COLORS.get(message.encoding)
+    if channels is None:
+        raise InvalidCommand(
+            f"the image has the encoding '{message.encoding}'; color images are {', '.join(COLORS)}"
+        )
+    height, width = int(message.height), int(message.width)
+    count = 4 if "a" in message.encoding else 3
+    row = int(message.step) or count * width
+    if row < count * width or len(message.data) < row * height or not width * height:
+        raise InvalidCommand(
+            f"the image has {len(message.data)} bytes in rows of {row}; {width} x {height} pixels "
+            f"of {count} bytes do not fit"
+        )
+    raw = np.frombuffer(message.data, np.uint8)
+    pixels = np.ndarray((height, width, count), np.uint8, raw.data, 0, (row, count, 1))
+    return np.ascontiguousarray(pixels[..., channels])
+
+
+def color_message(image: NDArray[np.uint8], frame: str, stamp: Any) -> Image:
+    """Return a color image, shape (h, w, 3), as rgb8."""
+    height, width = image.shape[:2]
+    message = Image(height=height, width=width, encoding="rgb8", step=3 * width)
+    message.header.frame_id, message.header.stamp = frame, stamp
+    message.data = array.array("B", np.ascontiguousarray(image).tobytes())
+    return message
 
 
 def pinhole_of(message: CameraInfo) -> Pinhole:

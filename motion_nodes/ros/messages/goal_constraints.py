@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
 
-from motion_nodes.errors import UnknownJoint
+from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.limits import LIMIT_ROUNDING
+from motion_nodes.model.robot import Robot
 from motion_nodes.planning.planning_problem import Goal, JointGoal
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
+from motion_nodes.ros.messages.mimic_messages import leader_constraints
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.pose_constraints import pose_goals
 
@@ -90,7 +92,7 @@ def joint_goal(constraints: Sequence[Any], context: GoalContext) -> JointGoal | 
     high = np.where(unlimited, q + math.pi, limits.upper)
     low, high = np.minimum(low, q), np.maximum(high, q)
     named: set[str] = set()
-    for constraint in constraints:
+    for constraint in of_leaders(constraints, context.robot):
         lower, upper = joint_interval(constraint, context)
         if constraint.joint_name not in group.joints:
             continue
@@ -113,6 +115,18 @@ def joint_goal(constraints: Sequence[Any], context: GoalContext) -> JointGoal | 
     if not named:
         return None
     return JointGoal(q, below=q - low, above=high - q)
+
+
+def of_leaders(constraints: Sequence[Any], robot: Robot) -> list[Any]:
+    """Return joint constraints with those of mimic joints as constraints of their leaders.
+
+    Raises:
+        RequestRejected: one that the constraint of its leader contradicts.
+    """
+    try:
+        return leader_constraints(constraints, robot.tree)
+    except InvalidCommand as error:
+        raise refused(str(error)) from None
 
 
 def joint_interval(constraint: Any, context: GoalContext) -> tuple[float, float]:

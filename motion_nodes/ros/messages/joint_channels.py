@@ -12,6 +12,8 @@ from sensor_msgs.msg import JointState
 
 from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidCommand, UnknownJoint
+from motion_nodes.model.mimic_joints import NamedJoints
+from motion_nodes.model.tree import KinematicTree
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.cdr import (
     AFTER_STAMP,
@@ -30,14 +32,18 @@ CHANNELS = ("position", "velocity", "effort")
 class JointChannels:
     """Reader of commands to a robot's joints."""
 
-    def __init__(self, joints: Sequence[str], robot: str) -> None:
+    def __init__(
+        self, joints: Sequence[str], robot: str, tree: KinematicTree | None = None
+    ) -> None:
         """Create the reader.
 
         Args:
             joints: of the robot, in the order of the arrays.
             robot: its name, for errors.
+            tree: the robot, if commands may name its mimic joints.
         """
-        self._joints, self._robot = tuple(joints), robot
+        self._joints, self._tree, self._robot = tuple(joints), tree, robot
+        self._named = NamedJoints(tree, ())
         self._indices = {joint: i for i, joint in enumerate(self._joints)}
         self._head = b""
         """Sender and names of the last serialized message."""
@@ -104,22 +110,29 @@ class JointChannels:
         return stamp, sample
 
     def _columns_of(self, names: Sequence[str]) -> NDArray[np.intp]:
+        if len(set(names)) != len(names):
+            raise InvalidCommand("a joint name occurs more than once")
+        self._named = NamedJoints(self._tree, names)
+        names = self._named.names
         for name in names:
             if name not in self._indices:
                 raise UnknownJoint(name, self._joints, self._robot)
-        if len(set(names)) != len(names):
-            raise InvalidCommand("a joint name occurs more than once")
         return np.array([self._indices[name] for name in names], dtype=np.intp)
 
     def _sample(
         self, columns: NDArray[np.intp], *channels: Sequence[float] | Array
     ) -> StreamSample:
-        count, found = len(columns), []
+        count, found, named = len(self._named.given), [], self._named
+        reduced = {
+            "position": lambda values: named.positions(values, missing=True),
+            "velocity": lambda values: named.rates(values, missing=True),
+            "effort": named.efforts,
+        }
         for channel, values in zip(CHANNELS, channels, strict=True):
             if len(values) not in (0, count):
                 raise InvalidCommand(f"{len(values)} values of {channel} given for {count} joints")
             full = np.full(len(self._joints), np.nan)
             if len(values):
-                full[columns] = values
+                full[columns] = values if named.trivial else reduced[channel](values)
             found.append(full)
         return StreamSample(*found)

@@ -7,7 +7,7 @@ Invalid messages raise :class:`RequestRejected`, which has one of MoveIt's error
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,15 @@ from geometry_msgs.msg import Pose
 from moveit_msgs.msg import MoveItErrorCodes, RobotState
 from numpy.typing import NDArray
 
-from motion_nodes.errors import MotionError, UnknownGroup, did_you_mean
+from motion_nodes.errors import (
+    InvalidCommand,
+    InvalidConfig,
+    MotionError,
+    UnknownGroup,
+    did_you_mean,
+)
 from motion_nodes.model.bounds import JOINT_STATE, LENGTH, QUATERNION_NORM
+from motion_nodes.model.mimic_joints import MEASURED, leader_values
 from motion_nodes.model.poses import from_xyz_quat, to_quat_xyzw
 from motion_nodes.model.robot import Group, Robot
 
@@ -57,15 +64,19 @@ def requested_group(robot: Robot, name: str) -> Group:
 
     Args:
         robot: the robot.
-        name: name or alias of the group; empty for the only group with a tip.
+        name: name or alias of the group; groups and joints with ``+`` between them, in any order,
+            such as ``left+right``; empty for the only group with a tip.
 
     Raises:
         RequestRejected: there is no such group, or the name is empty and groups are ambiguous.
     """
     if name:
         try:
-            return robot.group(name)
-        except UnknownGroup as error:
+            group = robot.group(name)
+            # Messages name their joints, so the order of members has no meaning.
+            first = {word: min(robot.group(word).indices) for word in group.members}
+            return robot.group(sorted(first, key=first.__getitem__)) if first else group
+        except (UnknownGroup, InvalidConfig) as error:
             raise RequestRejected(MoveItErrorCodes.INVALID_GROUP_NAME, str(error)) from None
     chains = [group for group in robot.groups.values() if group.tip is not None]
     if len(chains) != 1:
@@ -131,18 +142,20 @@ def pose_message(X: Array) -> Pose:
     return message
 
 
-def joint_values(state: RobotState, known: Sequence[str], what: str) -> dict[str, float]:
-    """Return the joint positions in a robot state [rad or m], by name.
+def joint_values(state: RobotState, robot: Robot, what: str) -> dict[str, float]:
+    """Return the positions of actuated joints in a robot state [rad or m], by name.
 
     Args:
-        state: the robot state; joints of other robots are ignored.
-        known: names of the robot's joints.
+        state: the robot state; joints of other robots are ignored. Mimic joints must agree with
+            their leaders, or determine leaders that are not named.
+        robot: the robot.
         what: name of the state, for errors.
 
     Raises:
         RequestRejected: arrays of different lengths, a position that is not finite or beyond its
-            bounds, or no known joint.
+            bounds, a mimic joint that disagrees with its leader, or no known joint.
     """
+    known = robot.tree.joints
     joints = state.joint_state
     if len(joints.name) != len(joints.position):
         raise RequestRejected(
@@ -152,7 +165,7 @@ def joint_values(state: RobotState, known: Sequence[str], what: str) -> dict[str
     values = {
         name: float(position)
         for name, position in zip(joints.name, joints.position, strict=True)
-        if name in known
+        if name in known and known[name].movable
     }
     if joints.name and not values:
         raise RequestRejected(
@@ -170,7 +183,10 @@ def joint_values(state: RobotState, known: Sequence[str], what: str) -> dict[str
                 MoveItErrorCodes.INVALID_ROBOT_STATE,
                 f"{what} has {name} at {value:.6g}; allowed is {JOINT_STATE.text()}",
             )
-    return values
+    try:
+        return leader_values(robot.tree, values, MEASURED)
+    except InvalidCommand as error:
+        raise RequestRejected(MoveItErrorCodes.INVALID_ROBOT_STATE, f"{what}: {error}") from None
 
 
 def fill_robot_state(state: RobotState, joints: Mapping[str, float]) -> None:

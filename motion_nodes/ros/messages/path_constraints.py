@@ -24,7 +24,7 @@ from motion_nodes.planning.constrained.path_constraints import (
     RegionUnion,
     TaskSpaceRegion,
 )
-from motion_nodes.ros.messages.goal_constraints import joint_interval
+from motion_nodes.ros.messages.goal_constraints import joint_interval, of_leaders
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
 from motion_nodes.ros.messages.moveit_messages import pose_of
 from motion_nodes.ros.messages.pose_constraints import (
@@ -88,7 +88,7 @@ def path_constraints_of(along: Any, context: GoalContext) -> tuple[PathConstrain
 
 def _joint_bands(constraints: Any, context: GoalContext) -> list[JointBand]:
     bands, limits = [], context.group.limits
-    for constraint in constraints:
+    for constraint in of_leaders(constraints, context.robot):
         lower, upper = joint_interval(constraint, context)
         if constraint.joint_name not in context.group.joints:
             continue

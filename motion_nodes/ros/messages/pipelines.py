@@ -66,7 +66,8 @@ def arc_point(request: Any, context: GoalContext) -> ArcPoint:
         context: robot, group and state of the request.
 
     Raises:
-        RequestRejected: another name, or not one position constraint with one pose.
+        RequestRejected: another name, an unknown link, or not one position constraint with one
+            pose.
     """
     along = request.path_constraints
     if along.name not in _ARC_NAMES:
@@ -80,6 +81,8 @@ def arc_point(request: Any, context: GoalContext) -> ArcPoint:
             f"there are {len(along.position_constraints)}"
         )
     constraint = along.position_constraints[0]
+    if constraint.link_name:
+        context.target(constraint.link_name)
     poses = constraint.constraint_region.primitive_poses
     if len(poses) != 1:
         raise refused(

@@ -226,7 +226,8 @@ def region_primitives(constraint: Any, context: GoalContext) -> list[tuple[Array
         context: robot, group and state of the request.
 
     Raises:
-        RequestRejected: an empty region, meshes, or primitives that are invalid or unsupported.
+        RequestRejected: an empty region, primitives without a pose, meshes, or primitives that are
+            invalid or unsupported.
     """
     region = constraint.constraint_region
     if region.meshes or region.mesh_poses:
@@ -235,19 +236,18 @@ def region_primitives(constraint: Any, context: GoalContext) -> list[tuple[Array
         )
     if not region.primitives:
         raise refused("the region of a position constraint has no primitives")
-    if len(region.primitive_poses) > len(region.primitives):
+    if len(region.primitive_poses) != len(region.primitives):
+        # A primitive without a pose would be at the origin of the frame, maybe within an object.
         raise refused(
             f"the region of a position constraint has {len(region.primitives)} primitives and "
-            f"{len(region.primitive_poses)} poses"
+            f"{len(region.primitive_poses)} primitive_poses; give one pose for each primitive"
         )
     X_BF = context.frames.pose(constraint.header.frame_id, context.q)
     regions = []
     for i, primitive in enumerate(region.primitives):
-        X_FR = np.eye(4)
-        if i < len(region.primitive_poses):
-            X_FR, note = pose_of(region.primitive_poses[i], "the region of a position constraint")
-            if note:
-                context.notes.append(note)
+        X_FR, note = pose_of(region.primitive_poses[i], "the region of a position constraint")
+        if note:
+            context.notes.append(note)
         _check_primitive(primitive)
         regions.append((X_BF @ X_FR, primitive))
     return regions

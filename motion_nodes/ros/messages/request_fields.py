@@ -37,6 +37,8 @@ def not_used(request: Any, *, guided: bool = False) -> list[str]:
             "trajectory_constraints are not supported; use path_constraints, or several goals",
         )
     notes = _workspace(request.workspace_parameters)
+    if request.num_planning_attempts < 0:
+        notes.append(f"num_planning_attempts is {request.num_planning_attempts}; 1 is used")
     if request.reference_trajectories and not guided:
         notes.append(
             "reference_trajectories are not used by this planner; 'TrajOpt' optimizes the first one"

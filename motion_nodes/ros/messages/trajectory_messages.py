@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,19 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.bounds import (
     ACCELERATION,
     DURATION,
+    EFFORT,
     JOINT_POSITION,
     POINTS,
     VELOCITY,
     check_numbers,
 )
 from motion_nodes.ros.messages.cdr import LITTLE_ENDIAN, CdrReader, InvalidMessage
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.trajectory.joint_trajectory import (
+    JointTrajectory,
+    TrajectorySample,
+    integrated,
+    spline_velocities,
+)
 from motion_nodes.trajectory.trajectory_checks import check_point_count, joint_order
 
 Array = NDArray[np.float64]
@@ -32,8 +39,12 @@ BOUNDS = {
     "positions": JOINT_POSITION,
     "velocities": VELOCITY,
     "accelerations": ACCELERATION,
+    "effort": EFFORT,
 }
 """Bounds of the values of each channel."""
+
+END_VELOCITY = float(np.finfo(np.float32).eps)
+"""Velocity of a last point up to which it rests, as in ros2_controllers [rad/s or m/s]."""
 
 MAX_BYTES = 32_000_000
 """Max size of a serialized trajectory: 100 000 points of twelve joints in three channels."""
@@ -81,33 +92,85 @@ def size_fault(data: bytes) -> str:
     return ""
 
 
-def trajectory_from(message: Any, joint_names: Sequence[str]) -> JointTrajectory:
+@dataclass(frozen=True)
+class TrajectoryRules:
+    """What a controller accepts in trajectories beyond positions with their derivatives."""
+
+    efforts: bool = False
+    """Whether points may have efforts."""
+    end_velocity: bool = True
+    """Whether the last point may have a velocity."""
+    partial: bool = True
+    """Whether joints of the controller may be omitted."""
+    stepped: bool = False
+    """Whether the points are targets without interpolation."""
+    start: Callable[[tuple[str, ...]], TrajectorySample] | None = None
+    """Returns the reference of joints, from which points without positions are integrated; None:
+    points need positions."""
+    upsampling: float | None = None
+    """Points with nothing but positions are connected by a spline; without times they have this
+    rate [Hz], if it is above 0. None: neither."""
+
+
+def trajectory_from(
+    message: Any, joint_names: Sequence[str], rules: TrajectoryRules | None = None
+) -> JointTrajectory:
     """Return the trajectory in a trajectory_msgs/JointTrajectory.
 
     Args:
         message: a trajectory of some or all of the controller's joints, in any order.
         joint_names: the controller's joints.
+        rules: of the controller.
 
     Raises:
         InvalidCommand: an invalid trajectory; names joint and point.
         UnknownJoint: a joint that the controller does not have.
     """
+    rules = rules or TrajectoryRules()
     joint_order(message.joint_names, joint_names)
-    points = message.points
+    points, names = message.points, tuple(message.joint_names)
     check_point_count(len(points))
-    if len(message.joint_names) and not points[0].positions:
-        raise InvalidCommand("point 0 has no positions; velocities alone are not supported")
-    names = tuple(message.joint_names)
+    missing = [name for name in joint_names if name not in names]
+    if missing and not rules.partial:
+        raise InvalidCommand(
+            f"the trajectory omits {', '.join(missing)}; allow_partial_joints_goal is false"
+        )
     times = np.array([seconds(point.time_from_start) for point in points])
     check_numbers(times, DURATION, "time_from_start of point")
-    positions = _channel(points, "positions", names)
-    assert positions is not None
+    positions, velocities, accelerations, efforts = (
+        _channel(points, channel, names) for channel in BOUNDS
+    )
+    if efforts is not None and not rules.efforts:
+        raise InvalidCommand(
+            "points have efforts, which are feed-forward of the command interface effort; set "
+            "command_interfaces to [effort] or [position, effort], or leave them out"
+        )
+    if positions is not None and rules.upsampling is not None:
+        if velocities is None and accelerations is None:
+            if rules.upsampling > 0.0 and not times.any():
+                times = np.arange(1, len(times) + 1) / rules.upsampling
+            if (np.diff(times) > 0.0).all():
+                velocities = spline_velocities(times, positions)
+    elif positions is None:
+        if rules.start is None or (velocities is None and accelerations is None):
+            raise InvalidCommand(
+                "point 0 has no positions; velocities alone are integrated with "
+                "allow_integration_in_goal_trajectories"
+            )
+        if not (times[0] >= 0.0 and (np.diff(times) > 0.0).all()):
+            raise InvalidCommand("times of points without positions must increase", field="times")
+        positions, velocities = integrated(times, rules.start(names), velocities, accelerations)
+    if velocities is not None and not rules.end_velocity:
+        moving = np.abs(velocities[-1]) > END_VELOCITY
+        if moving.any():
+            j = int(np.argmax(moving))
+            raise InvalidCommand(
+                f"velocity {velocities[-1, j]:.4g} of joint {names[j]} at the last point is not 0; "
+                "allow_nonzero_velocity_at_trajectory_end is false",
+                field=names[j],
+            )
     return JointTrajectory(
-        names,
-        times,
-        positions,
-        _channel(points, "velocities", names),
-        _channel(points, "accelerations", names),
+        names, times, positions, velocities, accelerations, efforts, rules.stepped
     )
 
 

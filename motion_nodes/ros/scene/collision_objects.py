@@ -207,7 +207,11 @@ def _remove(draft: SceneDraft, name: str) -> list[str]:
         return kept_note(kept)
     if name not in draft.objects:
         body = draft.attached.get(name)
-        hint = f" (attached to {body.link})" if body else did_you_mean(name, draft.objects)
+        if body is not None:
+            raise InvalidCommand(
+                f"object '{name}' is attached to {body.link}; detach it before it is removed"
+            )
+        hint = did_you_mean(name, draft.objects)
         return [f"object '{name}' cannot be removed: it is not in the world.{hint}"]
     del draft.objects[name]
     draft.forget_allowed([name])

@@ -62,12 +62,15 @@ class SenderWatch:
 class TwistInputs:
     """The command topics of a base, stamped and unstamped."""
 
-    def __init__(self, node: MotionNode[Any], *, stamped_cmd_vel: bool) -> None:
+    def __init__(
+        self, node: MotionNode[Any], *, stamped_cmd_vel: bool, unstamped_reference: bool = False
+    ) -> None:
         """Create the subscriptions.
 
         Args:
             node: the node.
             stamped_cmd_vel: message type of ``cmd_vel``: TwistStamped, else Twist.
+            unstamped_reference: subscribe to ``~/reference_unstamped``, too.
         """
         self._node = node
         self._topics: tuple[PolledSubscription[Any], ...] = (
@@ -76,6 +79,8 @@ class TwistInputs:
             node.poll(Twist, "~/cmd_vel_unstamped", qos.COMMANDS),
             node.poll(TwistStamped if stamped_cmd_vel else Twist, "cmd_vel", qos.COMMANDS),
         )
+        if unstamped_reference:
+            self._topics += (node.poll(Twist, "~/reference_unstamped", qos.COMMANDS),)
         self.senders = SenderWatch()
         self._newest: dict[PolledSubscription[Any], tuple[float, float]] = {}
         """Source time stamp and time of arrival of each topic's newest message [s]."""
@@ -121,9 +126,10 @@ class TwistInputs:
         Args:
             topic: its topic.
             sent: source time stamp [s].
-            timeout: timeout of commands [s], which a stream must exceed to pause.
+            timeout: timeout of commands [s], which a stream must exceed to pause; infinite: none.
         """
-        pause, never = max(timeout, RESTART_PAUSE), (-math.inf, -math.inf)
+        pause = RESTART_PAUSE if math.isinf(timeout) else max(timeout, RESTART_PAUSE)
+        never = (-math.inf, -math.inf)
         before = self._newest.get(topic, never)
         # By both clocks: this node may stall, and clocks of publishers may differ.
         paused = min(sent - before[0], topic.polled - before[1]) > pause
@@ -137,6 +143,8 @@ class TwistInputs:
         return f"its stream started before the resume; it must pause for {pause:g} s"
 
     def _time_of(self, message: TwistStamped, now: float, timeout: float) -> float | None:
+        if math.isinf(timeout):
+            return now  # the last one that arrives is valid, of any age
         given, warning = command_time(stamp_ns(message) * 1e-9, now, timeout)
         if warning:
             self._node.warn("stale" if given is None else "ahead", warning)

@@ -48,13 +48,28 @@ class RegularMoments:
 
 
 class OdometryPublisher:
-    """Publishes ``~/odom`` and odom -> base on ``/tf``."""
+    """Publishes ``~/odom`` and odom -> base on ``/tf``; on request on ``~/odometry``, too."""
 
-    def __init__(self, node: MotionNode[Any], params: WheeledBaseParams) -> None:
-        """Create the publishers of ``node``."""
+    def __init__(
+        self, node: MotionNode[Any], params: WheeledBaseParams, *, twice: bool = False
+    ) -> None:
+        """Create the publishers.
+
+        Args:
+            node: the node.
+            params: its parameters.
+            twice: also publish ``~/odometry`` and ``~/tf_odometry``, the topics of steering and
+                mecanum controllers of ros2_controllers, while somebody subscribes to them.
+        """
         self._node = node
         self._odom_out = node.advertise(OdometryMessage, "~/odom")
         self._tf_out = node.advertise(TFMessage, "/tf", qos.TF)
+        self._copies: tuple[Any, ...] = ()
+        if twice:
+            self._copies = (
+                node.advertise(OdometryMessage, "~/odometry"),
+                node.advertise(TFMessage, "~/tf_odometry"),
+            )
         self.configure(params)
 
     @property
@@ -66,13 +81,15 @@ class OdometryPublisher:
         """Apply frames, covariances and rate."""
         self._with_tf = params.enable_odom_tf
         self._moments = RegularMoments(params.publish_rate)
-        prefix = frame_prefix(self._node, params.tf_frame_prefix)
+        enabled = params.tf_frame_prefix_enable
+        prefix = frame_prefix(self._node, params.tf_frame_prefix) if enabled else ""
         self._message = OdometryMessage()
         self._message.header.frame_id = frame_id(prefix, params.odom_frame_id)
         self._message.child_frame_id = frame_id(prefix, params.base_frame_id)
         self._pose_covariance, twist = np.zeros(36), np.zeros(36)
-        self._pose_covariance[_DIAGONAL] = params.pose_covariance_diagonal
-        twist[_DIAGONAL] = params.twist_covariance_diagonal
+        for covariance, kind in ((self._pose_covariance, "pose"), (twist, "twist")):
+            usual = getattr(params, f"{kind}_covariance_diagonal")
+            covariance[_DIAGONAL] = getattr(params, f"diagonal_covariance_{kind}", ()) or usual
         self._message.pose.covariance = self._pose_covariance
         self._message.twist.covariance = twist
         transform = TransformStamped(child_frame_id=self.base_frame)
@@ -96,11 +113,17 @@ class OdometryPublisher:
             message.pose.covariance = covariance
         set_stamp(message, stamp)
         self._odom_out.publish(message)
-        if self._with_tf:
+        if self._with_tf or self._copies:
             transform = self._tf.transforms[0]
             pose = transform.transform
             pose.translation.x, pose.translation.y = odometry.x, odometry.y
             pose.rotation.z, pose.rotation.w = rotation.z, rotation.w
             set_stamp(transform, stamp)
+        if self._with_tf:
             self._tf_out.publish(self._tf)
+        for copy, content, wanted in zip(
+            self._copies, (message, self._tf), (True, self._with_tf), strict=False
+        ):
+            if wanted and copy.get_subscription_count():
+                copy.publish(content)
         return True

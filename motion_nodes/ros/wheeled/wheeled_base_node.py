@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,7 +23,7 @@ from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter, se
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.wheeled.base_commands import TwistInputs
 from motion_nodes.ros.wheeled.base_odometry import OdometryPublisher
-from motion_nodes.ros.wheeled.base_state import StateWriter, SteeringState
+from motion_nodes.ros.wheeled.base_state import StateWriter
 from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, core_config
 
 BASE_REST_SPEED = 0.01
@@ -35,6 +37,9 @@ class WheeledBaseNode(RobotNode[B]):
     """Controller node of one wheeled base."""
 
     obeys_stop = drives_robot = True
+    has_reference = False
+    """Whether it has the topics of steering and mecanum controllers of ros2_controllers, too:
+    ``~/reference_unstamped``, ``~/odometry`` and ``~/tf_odometry``."""
 
     def make_base(self, params: B) -> WheeledBase:
         """Return the kinematics for a parameter set."""
@@ -42,8 +47,15 @@ class WheeledBaseNode(RobotNode[B]):
 
     def make_state_writer(self) -> StateWriter | None:
         """Return the publisher of ``~/controller_state``; None if there is no message for it."""
-        base = self.controller.base
-        return SteeringState(self, base.wheel_radii) if base.steering_names else None
+        return None
+
+    def state_joints(self, joint: str) -> str:
+        """Return the joint whose state is that of a joint of the base."""
+        return joint
+
+    def timeout(self, params: B) -> float:
+        """Return the timeout of commands [s]; 0: none."""
+        return params.cmd_vel_timeout
 
     def continue_motion(self, dt: float) -> None:
         """Advance commands that change over time by ``dt`` [s]; called before each deadline."""
@@ -68,20 +80,27 @@ class WheeledBaseNode(RobotNode[B]):
         self.controller = BaseController(*self._core_parts(params))
         base = self.controller.base
         joints, self._n_wheels = base.wheel_names + base.steering_names, len(base.wheel_names)
+        reported = tuple(self.state_joints(joint) for joint in joints)
         self._steering_joints = np.arange(self._n_wheels, len(joints))
-        self._inputs = TwistInputs(self, stamped_cmd_vel=params.stamped_cmd_vel)
+        self._inputs = TwistInputs(
+            self,
+            stamped_cmd_vel=params.stamped_cmd_vel,
+            unstamped_reference=self.has_reference,
+        )
         self._state = JointStateReader(
             self.poll_bytes(JointState, "joint_states", qos.STATES),
-            joints,
-            by_velocity=() if params.position_feedback else base.wheel_names,
-            limits=self.robot.limits,
+            reported,
+            by_velocity=(
+                () if params.position_feedback else [*map(self.state_joints, base.wheel_names)]
+            ),
+            limits=replace(self.robot.limits.select(joints), names=reported),
         )
         self._command = JointStateWriter(
             self.advertise(JointState, "joint_command", qos.REFERENCE_STREAM),
             joints,
             position=bool(base.steering_names),
         )
-        self._odometry_out = OdometryPublisher(self, params)
+        self._odometry_out = OdometryPublisher(self, params, twice=self.has_reference)
         self._state_out = self.make_state_writer()
         self._twist_out = self.advertise(TwistStamped, "~/cmd_vel_out")
         self._out = TwistStamped()
@@ -102,7 +121,7 @@ class WheeledBaseNode(RobotNode[B]):
             self._measure()
         fault = self._drive_fault()
         refused = self.stop_reason or fault
-        for twist, given in self._inputs.take(now, self.params.cmd_vel_timeout, refused):
+        for twist, given in self._inputs.take(now, self.command_timeout, refused):
             self._take(twist, given)
         if fault:
             self.controller.halt()
@@ -134,7 +153,7 @@ class WheeledBaseNode(RobotNode[B]):
 
     def resumed(self) -> None:
         """Refuse streams that continued meanwhile, until they pause."""
-        self._inputs.take(self.now(), self.params.cmd_vel_timeout, self.stop_reason)
+        self._inputs.take(self.now(), self.command_timeout, self.stop_reason)
         self._inputs.suspend()
 
     def parameters_changed(self, params: B) -> None:
@@ -161,7 +180,7 @@ class WheeledBaseNode(RobotNode[B]):
             report.note("WARN", fault)
         now = self.now()
         command_age = self.controller.command_age(now)
-        if command_age < self.params.cmd_vel_timeout and not self.controller.expired:
+        if command_age < self.command_timeout and not self.controller.expired:
             report.note("OK", "driving")
             self._diagnose_commands(report, now)
         elif math.isfinite(command_age):
@@ -194,6 +213,11 @@ class WheeledBaseNode(RobotNode[B]):
             set_stamp(self._out, stamp)
             self._twist_out.publish(self._out)
 
+    @property
+    def command_timeout(self) -> float:
+        """Time for which a command is valid [s]; infinite without a timeout."""
+        return self.controller.config.command_timeout
+
     def _fill(self, command: BaseCommand) -> None:
         """Write wheel velocities and steering angles to the message."""
         self._command.velocity[: self._n_wheels] = command.wheels
@@ -215,7 +239,8 @@ class WheeledBaseNode(RobotNode[B]):
         return fault
 
     def _core_parts(self, params: B) -> tuple[WheeledBase, BaseControllerConfig]:
-        return self.make_base(params), core_config(params)
+        config = dataclasses.replace(core_config(params), cmd_vel_timeout=self.timeout(params))
+        return self.make_base(params), config
 
     def _take(self, twist: Twist2, given: float) -> None:
         try:

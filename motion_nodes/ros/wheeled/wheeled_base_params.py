@@ -7,6 +7,8 @@ import dataclasses
 import math
 from typing import Any
 
+from rclpy.parameter import Parameter
+
 from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
 from motion_nodes.bases.command_scaling import CommandShape
 from motion_nodes.bases.controller import BaseControllerConfig
@@ -16,8 +18,27 @@ from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.parameters import core_params, param
 from motion_nodes.ros.robot_node import RobotParams
 
+TRICYCLE = "tricycle_controller"
+"""Name of a node with additional endpoints of ros2_controllers' tricycle_controller."""
+
+LIMITS_OF = {
+    "velocity": ("velocity",),
+    "acceleration": ("acceleration", "deceleration"),
+    "jerk": ("jerk",),
+}
+"""Quantities of axis limits by the switch of their use."""
+
 COVARIANCE = (0.001, 0.001, 1e6, 1e6, 1e6, 0.01)
 """Default covariance diagonal: small in the plane, large out of it."""
+
+
+def _has(axis: str, quantity: str) -> Any:
+    """Return the switch of some limits of an axis, which older parameter files have."""
+    return param(
+        True, name=f"{axis}.has_{quantity}_limits",
+        doc=f"Whether the limits of {axis} named {quantity}"
+        + (" and deceleration are used." if quantity == "acceleration" else " are used."),
+    )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,6 +78,7 @@ class WheeledBaseParams(RobotParams):
     tf_frame_prefix: str = param(
         "", doc="Prefix of all frame names; '~' is replaced by the node's namespace."
     )
+    tf_frame_prefix_enable: bool = param(True, doc="Whether tf_frame_prefix is used.")
     enable_odom_tf: bool = param(
         True, doc="Publish the transform from the odometry frame to the base frame on /tf."
     )
@@ -77,6 +99,12 @@ class WheeledBaseParams(RobotParams):
         ge=0.0,
         le=100.0,
     )
+    linear_x_has_velocity_limits: bool = _has("linear.x", "velocity")
+    linear_x_has_acceleration_limits: bool = _has("linear.x", "acceleration")
+    linear_x_has_jerk_limits: bool = _has("linear.x", "jerk")
+    angular_z_has_velocity_limits: bool = _has("angular.z", "velocity")
+    angular_z_has_acceleration_limits: bool = _has("angular.z", "acceleration")
+    angular_z_has_jerk_limits: bool = _has("angular.z", "jerk")
     cmd_vel_timeout: float
     open_loop: bool
     position_feedback: bool
@@ -87,6 +115,10 @@ class WheeledBaseParams(RobotParams):
 @core_params(BodyAxisLimits, "linear.y", unit=0)
 class SidewaysParams:
     """Lateral limits of a holonomic base, in addition to :class:`WheeledBaseParams`."""
+
+    linear_y_has_velocity_limits: bool = _has("linear.y", "velocity")
+    linear_y_has_acceleration_limits: bool = _has("linear.y", "acceleration")
+    linear_y_has_jerk_limits: bool = _has("linear.y", "jerk")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -113,6 +145,52 @@ def base_defaults(robot: Robot) -> dict[str, Any]:
     return defaults
 
 
+def steering_overrides(overrides: dict[str, Parameter], name: str) -> dict[str, Parameter]:
+    """Return parameter overrides with deprecated names, and those of a peer, as ours.
+
+    Args:
+        overrides: parameters given to the node.
+        name: of the node; tricycle_controller has its own names, and a timeout in milliseconds.
+    """
+    front = overrides.get("front_steering")
+    steers_front = front is None or bool(front.value)
+    steered, fixed = ("front", "rear") if steers_front else ("rear", "front")
+    names = {
+        f"{steered}_wheels_names": "steering_joints_names",
+        f"{fixed}_wheels_names": "traction_joints_names",
+        f"{steered}_wheels_state_names": "steering_joints_state_names",
+        f"{fixed}_wheels_state_names": "traction_joints_state_names",
+        f"{steered}_wheel_track": "steering_track_width",
+        f"{fixed}_wheel_track": "traction_track_width",
+        "wheel_track": "traction_track_width",
+        f"{fixed}_wheels_radius": "traction_wheels_radius",
+        f"{fixed}_wheel_radius": "traction_wheels_radius",
+        f"{steered}_wheels_radius": "steering_wheels_radius",
+        f"{steered}_wheel_radius": "steering_wheels_radius",
+    }
+    if name == TRICYCLE:
+        names |= {
+            "traction_joint_name": "steered_traction_joints_names",
+            "steering_joint_name": "steering_joints_names",
+            "wheel_radius": "steering_wheels_radius",
+            "traction.max_velocity": "max_wheel_velocity",
+            "traction.max_acceleration": "max_wheel_acceleration",
+            "steering.max_position": "max_steering_angle",
+            "steering.max_velocity": "max_steering_velocity",
+        }
+    given = {}
+    for key, parameter in overrides.items():
+        ours, value = names.get(key, key), parameter.value
+        if ours in overrides and ours != key:
+            continue
+        if ours.endswith("_names") and isinstance(value, str):
+            value = [value]
+        if key == "cmd_vel_timeout" and isinstance(value, int) and name == TRICYCLE:
+            value = 1e-3 * value
+        given[ours] = Parameter(ours, value=value)
+    return given
+
+
 def core_config(params: WheeledBaseParams) -> BaseControllerConfig:
     """Return the configuration of the base controller.
 
@@ -122,9 +200,9 @@ def core_config(params: WheeledBaseParams) -> BaseControllerConfig:
     limits = settings_from(
         params,
         BaseLimits,
-        x=settings_from(params, BodyAxisLimits, "linear_x_"),
-        y=settings_from(params, BodyAxisLimits, "linear_y_"),
-        yaw=settings_from(params, BodyAxisLimits, "angular_z_"),
+        x=_axis_limits(params, "linear_x_"),
+        y=_axis_limits(params, "linear_y_"),
+        yaw=_axis_limits(params, "angular_z_"),
     )
     return settings_from(
         params,
@@ -133,6 +211,18 @@ def core_config(params: WheeledBaseParams) -> BaseControllerConfig:
         shape=settings_from(params, CommandShape),
         odometry=settings_from(params, OdometryConfig),
     )
+
+
+def _axis_limits(params: WheeledBaseParams, prefix: str) -> BodyAxisLimits:
+    """Return the limits of an axis, without those that are switched off."""
+    unused = {
+        name: math.nan
+        for kind, quantities in LIMITS_OF.items()
+        if not getattr(params, f"{prefix}has_{kind}_limits", True)
+        for name in (entry.name for entry in dataclasses.fields(BodyAxisLimits))
+        if any(quantity in name for quantity in quantities)
+    }
+    return settings_from(params, BodyAxisLimits, prefix, **unused)
 
 
 def _or_nan(value: float | None) -> float:

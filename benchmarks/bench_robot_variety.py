@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random goals of robots that are given as a file: lift column, palletizer, SCARA, and others.
+
+Each file is started by ``motion up FILE`` in MuJoCo, without a robot.yaml. A client in this process
+sends random joint goals, and pose goals for every second of them, to the planner, and judges by the
+simulation: its joint states reach the goal, the mimic joints follow their leaders, and the
+simulation reports no unexpected contact.
+
+    python benchmarks/bench_robot_variety.py [--goals 50] [NAME ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from moveit_msgs.action import MoveGroup
+from moveit_msgs.msg import (
+    Constraints,
+    JointConstraint,
+    OrientationConstraint,
+    PositionConstraint,
+)
+from moveit_msgs.srv import GetStateValidity
+from rclpy.action import ActionClient
+from sensor_msgs.msg import JointState
+from shape_msgs.msg import SolidPrimitive
+
+from motion_nodes import load_robot
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.mimic_joints import Followers
+from motion_nodes.model.robot import Group, Robot
+from motion_nodes.ros.messages.moveit_messages import pose_message
+
+FILES = Path(__file__).parent.parent / "test" / "variety"
+ARMS = ("lift_column", "palletizer", "scara", "two_turns", "pan_tilt", "delta")
+REACHED, FOLLOWS = 0.02, 0.01
+"""Max distance of a joint from its goal, and of a mimic joint from its leader's [rad or m]."""
+POSE_REACHED = 0.01
+"""Max distance of the simulated tip from its goal [m]."""
+
+
+@dataclass
+class Outcome:
+    """Counts of one robot."""
+
+    name: str
+    goals: int = 0
+    carried_out: int = 0
+    off: float = 0.0
+    """Max distance of a joint from its goal."""
+    loose: float = 0.0
+    """Max distance of a mimic joint from its leader's position."""
+    contacts: int = 0
+    faults: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        """Return one line."""
+        return (
+            f"{self.name:12} {self.carried_out:3} of {self.goals:3} goals, joints within "
+            f"{self.off:.2g}, mimic joints within {self.loose:.2g}, {self.contacts} contacts"
+            + "".join(f"\n    {fault}" for fault in self.faults[:5])
+        )
+
+
+class Suite:
+    """A running ``motion up FILE`` and a client of it."""
+
+    def __init__(self, file: Path, folder: Path) -> None:
+        """Start it, and wait until it is ready."""
+        self.log = folder / f"{file.stem}.log"
+        command = [
+            sys.executable,
+            "-m",
+            "motion_nodes.cli.main",
+            "up",
+            str(file),
+            "--viewer",
+            "none",
+        ]
+        with self.log.open("w") as out:
+            self._process = subprocess.Popen(
+                command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        until = time.monotonic() + 240.0
+        while "READY" not in self.log.read_text():
+            if self._process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"motion up {file} did not start:\n{self.log.read_text()}")
+            time.sleep(0.2)
+        self.node = rclpy.create_node("variety")
+        self.q: dict[str, float] = {}
+        self.node.create_subscription(JointState, "joint_states", self._measured, 1)
+        self.contacts = 0
+        """Unexpected contacts, as reported by the simulation."""
+        self.node.create_subscription(DiagnosticArray, "/diagnostics", self._diagnosed, 10)
+        self._move = ActionClient(self.node, MoveGroup, "move_action")
+        self._validity = self.node.create_client(GetStateValidity, "check_state_validity")
+        if not self._move.wait_for_server(30.0) or not self._validity.wait_for_service(30.0):
+            raise RuntimeError(f"{file.name} has no planner:\n{self.log.read_text()}")
+
+    def _measured(self, message: JointState) -> None:
+        self.q = dict(zip(message.name, message.position, strict=True))
+
+    def _diagnosed(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            for item in status.values:
+                if item.key == "contacts":
+                    self.contacts = max(self.contacts, int(item.value))
+
+    def spin(self, seconds: float) -> None:
+        """Receive messages for a time [s]."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            rclpy.spin_once(self.node, timeout_sec=0.02)
+
+    def _result(self, future: Any, limit: float = 90.0) -> Any:
+        rclpy.spin_until_future_complete(self.node, future, timeout_sec=limit)
+        return future.result()
+
+    def valid(self, names: tuple[str, ...], q: np.ndarray) -> bool:
+        """Return whether a configuration is free of collisions."""
+        request = GetStateValidity.Request()
+        request.robot_state.joint_state.name = list(names)
+        request.robot_state.joint_state.position = q.tolist()
+        answer = self._result(self._validity.call_async(request))
+        return bool(answer is not None and answer.valid)
+
+    def move(self, group: str, constraints: Constraints) -> str:
+        """Execute a goal; return the failure, empty for success."""
+        goal = MoveGroup.Goal()
+        goal.request.group_name = group
+        goal.request.start_state.is_diff = True
+        goal.request.allowed_planning_time = 5.0
+        goal.request.max_velocity_scaling_factor = 1.0
+        goal.request.max_acceleration_scaling_factor = 1.0
+        goal.request.goal_constraints = [constraints]
+        handle = self._result(self._move.send_goal_async(goal))
+        if handle is None or not handle.accepted:
+            return "not accepted"
+        answer = self._result(handle.get_result_async())
+        if answer is None:
+            return "no result"
+        code = answer.result.error_code
+        return "" if code.val == 1 else f"{code.val}: {code.message}"
+
+    def close(self) -> None:
+        """End it."""
+        self.node.destroy_node()
+        os.kill(self._process.pid, signal.SIGINT)
+        try:
+            self._process.wait(30.0)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def joint_goal(names: tuple[str, ...], q: np.ndarray) -> Constraints:
+    """Return a goal of all joints."""
+    return Constraints(
+        joint_constraints=[
+            JointConstraint(
+                joint_name=n, position=float(v), tolerance_above=1e-4, tolerance_below=1e-4,
+                weight=1.0,
+            )
+            for n, v in zip(names, q, strict=True)
+        ]
+    )  # fmt: skip
+
+
+def pose_goal(link: str, base: str, X: np.ndarray) -> Constraints:
+    """Return a goal of a link's pose."""
+    pose = pose_message(X)
+    place = PositionConstraint(link_name=link, weight=1.0)
+    place.header.frame_id = base
+    place.constraint_region.primitives = [SolidPrimitive(type=SolidPrimitive.SPHERE,
+                                                         dimensions=[1e-3])]  # fmt: skip
+    place.constraint_region.primitive_poses = [pose]
+    turn = OrientationConstraint(link_name=link, orientation=pose.orientation, weight=1.0)
+    turn.header.frame_id = base
+    turn.absolute_x_axis_tolerance = turn.absolute_y_axis_tolerance = 5e-3
+    turn.absolute_z_axis_tolerance = 5e-3
+    return Constraints(position_constraints=[place], orientation_constraints=[turn])
+
+
+def run(file: Path, goals: int, seed: int, folder: Path) -> Outcome:
+    """Send random goals to one robot.
+
+    Args:
+        file: URDF or MJCF.
+        goals: number of goals.
+        seed: of the random numbers.
+        folder: for logs.
+    """
+    robot: Robot = load_robot(str(file)).description
+    outcome, rng = Outcome(file.stem), np.random.default_rng(seed)
+    groups = [group for group in robot.groups.values() if group.tip is not None]
+    suite = Suite(file, folder)
+    kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+    try:
+        suite.spin(1.0)
+        for number in range(goals):
+            group = groups[number % len(groups)]
+            _goal(suite, robot, kinematics, group, rng, outcome)
+        suite.spin(1.5)  # the last report
+        outcome.contacts = suite.contacts
+    finally:
+        suite.close()
+    return outcome
+
+
+def _goal(
+    suite: Suite,
+    robot: Robot,
+    kinematics: Kinematics,
+    group: Group,
+    rng: np.random.Generator,
+    outcome: Outcome,
+) -> None:
+    limits = group.limits
+    low = np.where(np.isfinite(limits.lower), limits.lower, -np.pi)
+    high = np.where(np.isfinite(limits.upper), limits.upper, np.pi)
+    for _ in range(200):
+        q = rng.uniform(low, high)
+        if suite.valid(group.joints, q):
+            break
+    else:
+        outcome.faults.append(f"{group.name}: no valid goal was found")
+        return
+    outcome.goals += 1
+    whole = np.array([suite.q[name] for name in robot.joint_names])
+    whole[group.indices] = q
+    X = kinematics.pose(whole, str(group.tip))
+    by_pose = outcome.goals % 2 == 0 and len(group.joints) > 3
+    constraints = joint_goal(group.joints, q)
+    if by_pose:
+        constraints = pose_goal(str(group.tip), robot.base_frame, X)
+    fault = suite.move(group.name, constraints)
+    suite.spin(0.4)
+    now = np.array([suite.q[name] for name in robot.joint_names])
+    followers = Followers(robot.tree)
+    there = np.array([suite.q[name] for name in followers.names])
+    loose = float(np.max(np.abs(there - followers.positions(now)), initial=0.0))
+    outcome.loose = max(outcome.loose, loose)
+    if by_pose:
+        reached = kinematics.pose(now, str(group.tip))
+        off, allowed = float(np.linalg.norm(reached[:3, 3] - X[:3, 3])), POSE_REACHED
+    else:
+        way = now[group.indices] - q
+        turning = ~np.isfinite(limits.upper - limits.lower)
+        way = np.where(turning, (way + np.pi) % (2.0 * np.pi) - np.pi, way)
+        off, allowed = float(np.max(np.abs(way))), REACHED
+        outcome.off = max(outcome.off, off if not fault else 0.0)
+    if fault or off > allowed or loose > FOLLOWS:
+        kind = "pose" if by_pose else "joints"
+        outcome.faults.append(f"{kind} {np.round(q, 3).tolist()}: {fault or f'off by {off:.3g}'}")
+    else:
+        outcome.carried_out += 1
+
+
+def main() -> int:
+    """Run the robots named on the command line; exit code 1 if a goal was not carried out."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=list(ARMS))
+    parser.add_argument("--goals", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    rclpy.init()
+    outcomes = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in given.names:
+            file = next(iter(sorted(FILES.glob(f"{name}.*"))), Path(name))
+            outcomes.append(run(file, given.goals, given.seed, Path(folder)))
+            print(outcomes[-1].text(), flush=True)
+    return int(any(found.carried_out < found.goals for found in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameter files of the user, also those written for ros2_control and MoveIt.
+
+Sections of nodes that the suite has apply as in ROS. Controllers of other names, such as
+``panda_arm_controller``, are served by the suite's controllers: by their types, or by what their
+parameters contain. Files of MoveIt's configuration packages have no ``ros__parameters``; what nodes
+of the suite have of them is set, and all else is named as without effect.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from motion_nodes.bringup.node_specs import NodeSpec, Value
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.files.yaml_file import read_yaml
+from motion_nodes.model.robot import Robot
+from motion_nodes.ros.names import (
+    BASE_CONTROLLERS,
+    CONTROLLER_MANAGER,
+    CONTROLLER_TYPES,
+    JOINT_CONTROLLER,
+    under,
+)
+
+PARAMETERS = "ros__parameters"
+
+JOINTS, GRIPPER, FORWARD, STATES = "trajectories", "gripper", "commands", "joint_states"
+FOREIGN = "foreign"
+"""Kind of a controller of joints that the robot does not have."""
+KINDS = {
+    "joint_trajectory_controller/JointTrajectoryController": JOINTS,
+    "position_controllers/GripperActionController": GRIPPER,
+    "effort_controllers/GripperActionController": GRIPPER,
+    "parallel_gripper_action_controller/GripperActionController": GRIPPER,
+    "forward_command_controller/ForwardCommandController": FORWARD,
+    "position_controllers/JointGroupPositionController": FORWARD,
+    "velocity_controllers/JointGroupVelocityController": FORWARD,
+    "effort_controllers/JointGroupEffortController": FORWARD,
+    "joint_state_broadcaster/JointStateBroadcaster": STATES,
+    **{CONTROLLER_TYPES[name]: name for name in BASE_CONTROLLERS.values()},
+}
+"""What a controller is used for, by its type: joints, gripper, or the name of a base controller."""
+
+GRIPPER_TYPE = "position_controllers/GripperActionController"
+
+GRIPPER_NAME = "gripper_controller"
+"""Controller of the gripper if the user's joint controller does not have its joints."""
+
+SOLVER_TIMEOUT = "kinematics_solver_timeout"
+
+WITHOUT_EFFECT = {
+    "joint_limits": "limits are those of robot.yaml",
+    "cartesian_limits": "limits of the industrial planner are those of its requests",
+    "planner_configs": "planners are chosen by planner_id",
+    "initial_positions": "a simulation starts at the state 'home' of robot.yaml",
+    "trajectory_execution": "the joint controller monitors executions",
+    "moveit_controller_manager": "move_group moves the robot by joint_trajectory_controller",
+}
+"""Names at the top of MoveIt's files, and why they have no effect."""
+
+GRIPPER_PARAMETERS = {
+    name: f"gripper.{name}"
+    for name in ("allow_stalling", "goal_tolerance", "stall_timeout", "stall_velocity_threshold")
+}
+"""Parameters of gripper controllers, by the names that they have there."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """Parameters of one node in a file."""
+
+    node: str
+    """Full name of the node, possibly with wildcards."""
+    values: Mapping[str, Any]
+    """Values by name, with dots."""
+    file: str
+
+    def of(self, full_name: str) -> bool:
+        """Return whether the section applies to a node."""
+        own, name = self.node.strip("/"), full_name.strip("/")
+        return fnmatch(name, own.replace("**/", "*").replace("**", "*")) or (
+            own.startswith("**/") and fnmatch(name, own[3:])
+        )
+
+
+@dataclass(frozen=True)
+class UserParameters:
+    """Parameter files of the user."""
+
+    ros_files: tuple[str, ...]
+    """Files that nodes read themselves."""
+    sections: tuple[Section, ...]
+    moveit: tuple[Section, ...]
+    """Contents of files without ``ros__parameters``; ``node`` is the topmost key."""
+
+
+def read_parameter_files(files: Sequence[str]) -> UserParameters:
+    """Read parameter files.
+
+    Args:
+        files: their paths.
+
+    Raises:
+        InvalidConfig: a file is not a mapping.
+        InvalidDescription: a file is not YAML.
+    """
+    ros: list[str] = []
+    sections: list[Section] = []
+    others: list[Section] = []
+    for file in files:
+        data = read_yaml(Path(file), tagged=True)
+        if data is None:
+            continue
+        if not isinstance(data, Mapping):
+            raise InvalidConfig(f"{file} is not a parameter file: it is not a mapping")
+        found = list(_sections(data, "", file))
+        if found:
+            ros.append(file)
+            sections += found
+            continue
+        for key, value in data.items():
+            values = dict(_flat(value)) if isinstance(value, Mapping) else {"": value}
+            others.append(Section(str(key), values, file))
+    return UserParameters(tuple(ros), tuple(sections), tuple(others))
+
+
+def _sections(data: Mapping[Any, Any], above: str, file: str) -> Iterator[Section]:
+    for key, value in data.items():
+        if not isinstance(value, Mapping):
+            continue
+        name = f"{above}/{str(key).strip('/')}"
+        if PARAMETERS in value:
+            yield Section(name, dict(_flat(value[PARAMETERS] or {})), file)
+        yield from _sections({k: v for k, v in value.items() if k != PARAMETERS}, name, file)
+
+
+def _flat(data: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+@dataclass(frozen=True)
+class UserController:
+    """A controller of a user's file that has no node of its name."""
+
+    name: str
+    kind: str
+    values: dict[str, Any]
+
+
+def controllers_in(
+    user: UserParameters, namespace: str, robot: Robot, own: Sequence[str]
+) -> list[UserController]:
+    """Return the controllers of a namespace that the suite has under other names.
+
+    Args:
+        user: the files.
+        namespace: of the robot.
+        robot: whose controllers they are.
+        own: names of the suite's nodes in it.
+    """
+    types: dict[str, str] = {}
+    values: dict[str, dict[str, Any]] = {}
+    for section in user.sections:
+        space, _, name = section.node.strip("/").rpartition("/")
+        if space not in (namespace, "**", ""):
+            continue
+        if name == CONTROLLER_MANAGER:
+            for key, value in section.values.items():
+                if key.endswith(".type"):
+                    types[key.removesuffix(".type")] = str(value)
+        else:
+            values.setdefault(name, {}).update(section.values)
+    found = []
+    for name in dict.fromkeys((*types, *values)):
+        given = values.get(name, {})
+        kind = KINDS.get(str(given.get("type") or types.get(name, "")), "") or _kind_by(given)
+        if not kind or name in own:
+            continue
+        listed = [*(given.get("joints") or ()), *([given["joint"]] if "joint" in given else [])]
+        foreign = [str(joint) for joint in listed if str(joint) not in robot.limits.names]
+        if kind in (JOINTS, GRIPPER, FORWARD) and foreign:
+            kind, given = FOREIGN, {"joints": foreign}
+        found.append(UserController(name, kind, given))
+    return found
+
+
+def _kind_by(values: Mapping[str, Any]) -> str:
+    """Return what a controller without a known type is used for, by its parameters."""
+    if "type" in values:
+        return ""
+    if "joints" in values and "command_interfaces" in values:
+        return JOINTS
+    if "joint" in values:
+        return GRIPPER
+    return ""
+
+
+def with_user_parameters(
+    specs: Sequence[NodeSpec], user: UserParameters, robots: Mapping[str, Robot]
+) -> tuple[list[NodeSpec], list[str]]:
+    """Return the nodes of a suite with the user's parameters, and notes on what has no effect.
+
+    Args:
+        specs: the nodes.
+        user: the files.
+        robots: by namespace.
+    """
+    specs, notes = list(specs), list[str]()
+    served: set[str] = set()
+    for namespace, robot in robots.items():
+        own = [spec.name for spec in specs if spec.namespace == namespace]
+        controllers = controllers_in(user, namespace, robot, own)
+        served |= {controller.name for controller in controllers}
+        specs = [
+            more
+            for spec in specs
+            for more in (
+                _served(spec, controllers, user, robot, notes)
+                if spec.namespace == namespace
+                else [spec]
+            )
+        ]
+    files = user.ros_files
+    specs = [dataclasses.replace(spec, params_files=files) for spec in specs]
+    names = [spec.full_name for spec in specs]
+    for section in user.sections:
+        short = section.node.rpartition("/")[2]
+        if short not in served and not any(section.of(name) for name in names):
+            notes.append(f"{section.file}: section '{section.node}' has no effect: no such node")
+    return specs, [*notes, *_moveit_notes(user.moveit, specs)]
+
+
+def _served(
+    spec: NodeSpec,
+    controllers: Sequence[UserController],
+    user: UserParameters,
+    robot: Robot,
+    notes: list[str],
+) -> list[NodeSpec]:
+    """Return a node with the settings of the controllers that it serves, and nodes beside it."""
+    if spec.name == CONTROLLER_MANAGER:
+        names = [f"{c.name}={JOINT_CONTROLLER}" for c in controllers if c.kind == JOINTS]
+        names += [f"{c.name}={c.kind}" for c in controllers if c.kind in BASE_CONTROLLERS.values()]
+        hand = _hand_beside(controllers, _joints_of(controllers, user, spec), robot)
+        names += [f"{hand}={hand}:{GRIPPER_TYPE}"] if hand else []
+        return [_with(spec, {"aliases": names} if names else {})]
+    if spec.name in BASE_CONTROLLERS.values():
+        own = [c for c in controllers if c.kind == spec.name]
+        for controller in own:
+            notes.append(f"{controller.name} is served as {spec.full_name}")
+        return [_with(spec, _settings(own[0].values))] if own else [spec]
+    if spec.executable == "ik_service":
+        times = [s.values[SOLVER_TIMEOUT] for s in user.moveit if SOLVER_TIMEOUT in s.values]
+        return [_with(spec, {SOLVER_TIMEOUT: float(times[0])} if times else {})]
+    if spec.name != JOINT_CONTROLLER:
+        return [spec]
+    arms = [c for c in controllers if c.kind == JOINTS]
+    joints = _joints_of(controllers, user, spec)
+    hands = [c for c in controllers if c.kind == GRIPPER]
+    settings: dict[str, Any] = {}
+    for controller in arms[:1]:
+        settings |= _settings(controller.values)
+    if len(arms) > 1:
+        settings["joints"] = list(dict.fromkeys(joints))
+    if arms:
+        settings["aliases"] = [c.name for c in arms]
+        listed = ", ".join(c.name for c in arms)
+        notes.append(f"{listed}: action, topic and state are served by {spec.full_name}")
+    for c in controllers:
+        if c.kind == STATES:
+            notes.append(f"{c.name} has no node: joint_states come from simulation or driver")
+        if c.kind == FOREIGN:
+            foreign = ", ".join(c.values["joints"])
+            notes.append(f"{c.name} has no effect: robot '{robot.name}' has no joint {foreign}")
+        if c.kind == FORWARD:
+            notes.append(f"{c.name} has no effect: send commands to {spec.full_name}/commands")
+    name = _hand_beside(controllers, joints, robot)
+    if not name:
+        return [_with(spec, settings | _gripper_settings(hands))]
+    fingers = robot.groups["gripper"].joints
+    notes.append(f"{name} controls {', '.join(fingers)}: {spec.full_name} has other joints")
+    beside: dict[str, Value] = {
+        "joints": list(fingers),
+        "contact_detection": False,
+        "feed_forward": False,
+    }
+    gripper = _with(dataclasses.replace(spec, name=name), beside | _gripper_settings(hands))
+    if not hands:
+        gripper = _with(gripper, {"gripper.aliases": [name]})
+    return [_with(spec, settings), gripper]
+
+
+def _joints_of(
+    controllers: Sequence[UserController], user: UserParameters, spec: NodeSpec
+) -> list[str]:
+    """Return the joints given for the joint controller in a node's namespace; empty: all."""
+    joints = [j for c in controllers if c.kind == JOINTS for j in c.values.get("joints") or ()]
+    node = under(spec.namespace, JOINT_CONTROLLER)
+    for section in user.sections:
+        if section.of(node):
+            joints += section.values.get("joints") or ()
+    return joints
+
+
+def _hand_beside(controllers: Sequence[UserController], joints: Sequence[str], robot: Robot) -> str:
+    """Return the name of the gripper's controller if the joint controller lacks its joints."""
+    group = robot.groups.get("gripper")
+    fingers = set(() if group is None else group.joints)
+    if not fingers or not joints or fingers <= set(joints):
+        return ""
+    if not set(robot.arm_joints).issuperset(joints):
+        return ""
+    return next((c.name for c in controllers if c.kind == GRIPPER), GRIPPER_NAME)
+
+
+def _gripper_settings(hands: Sequence[UserController]) -> dict[str, Any]:
+    if not hands:
+        return {}
+    given = {
+        GRIPPER_PARAMETERS[k]: v for k, v in hands[0].values.items() if k in GRIPPER_PARAMETERS
+    }
+    return given | {"gripper.aliases": [c.name for c in hands]}
+
+
+def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a section that a node can be given on its command line."""
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in ("type", "update_rate") and value is not None and value != []
+    }
+
+
+def _with(spec: NodeSpec, settings: Mapping[str, Value]) -> NodeSpec:
+    return dataclasses.replace(spec, parameters={**spec.parameters, **settings})
+
+
+def _moveit_notes(sections: Sequence[Section], specs: Sequence[NodeSpec]) -> list[str]:
+    """Return which names of MoveIt's files have no effect, and why."""
+    notes: dict[tuple[str, str], list[str]] = {}
+    found = []
+    for section in sections:
+        top, names = section.node, [section.node]
+        if top == "moveit_simple_controller_manager":
+            wanted = section.values.get("controller_names") or []
+            have = {name for spec in specs for name in _names_of(spec)}
+            missing = [name for name in wanted if name not in have]
+            lacking = f"; no node serves {', '.join(missing)}" if missing else ""
+            found.append(f"{section.file}: {top}: move_group moves the robot itself{lacking}")
+            continue
+        why = WITHOUT_EFFECT.get(top, "the suite has no such setting")
+        if "kinematics_solver" in section.values:
+            names = [f"{top}.{name}" for name in section.values if name != SOLVER_TIMEOUT]
+            why = "the suite has its own solvers"
+        notes.setdefault((section.file, why), []).extend(names)
+    for (file, why), names in notes.items():
+        verb = "has" if len(names) == 1 else "have"
+        found.append(f"{file}: {', '.join(names)} {verb} no effect: {why}")
+    return found
+
+
+def _names_of(spec: NodeSpec) -> list[str]:
+    names = [spec.name]
+    for key in ("aliases", "gripper.aliases"):
+        given = spec.parameters.get(key, ())
+        names += [str(name) for name in given] if isinstance(given, list | tuple) else []
+    return names

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths on a map for clients of Nav2's planner server, one after the other in a thread."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+from nav2_msgs.action import ComputePathThroughPoses, ComputePathToPose
+from nav_msgs.msg import OccupancyGrid as GridMessage
+from nav_msgs.msg import Path
+
+from motion_nodes.base_navigation.grid_plan import (
+    MOST_CELLS,
+    GridPlanConfig,
+    GridPlanner,
+    NoGridPath,
+    OccupancyGrid,
+    grid_from_file,
+)
+from motion_nodes.base_navigation.planar_path import PlanarPath
+from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.errors import InvalidCommand, MotionError
+from motion_nodes.model.tree import Array
+from motion_nodes.nodes.navigation.navigation_requests import MAP_FRAME, NavigationHost
+from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.concurrency.threaded_action_server import (
+    ActionGoal,
+    ActionOutcome,
+    GoalServer,
+)
+from motion_nodes.ros.core_settings import settings_from
+from motion_nodes.ros.messages.planar_messages import (
+    frame_of,
+    path_message,
+    pose2_from,
+    stamped_pose,
+)
+from motion_nodes.ros.messages.trajectory_messages import fill_seconds
+
+PLANNERS = ("", "GridBased", "grid")
+"""Values of planner_id; GridBased is Nav2's default name."""
+CODES = {
+    "start_outside": "START_OUTSIDE_MAP",
+    "goal_outside": "GOAL_OUTSIDE_MAP",
+    "start_occupied": "START_OCCUPIED",
+    "goal_occupied": "GOAL_OCCUPIED",
+    "no_path": "NO_VALID_PATH",
+}
+"""Name of the error code by the reason of a planner."""
+
+
+class _Refused(MotionError):
+    """A request that cannot be planned, with the name of its error code."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class _Requested:
+    """A request, in one frame."""
+
+    frame: str
+    planner: GridPlanner
+    start: Pose2
+    goals: tuple[Pose2, ...]
+
+
+class PathPlanning:
+    """Serves ``compute_path_to_pose`` and ``compute_path_through_poses``."""
+
+    def __init__(self, host: NavigationHost, radius: float) -> None:
+        """Create the servers, and read or subscribe to the map.
+
+        Args:
+            host: the navigator.
+            radius: of the base [m].
+
+        Raises:
+            InvalidDescription: the file of the map cannot be read.
+        """
+        self._host, self._node, self._radius = host, host.node, radius
+        params = self._node.params
+        grid = grid_from_file(FilePath(params.map_file)) if params.map_file else None
+        self._map: tuple[str, GridPlanner] = (MAP_FRAME, self._planner(grid))
+        if not params.map_file:
+            self._node.listen(GridMessage, "map", qos.LATCHED, self._on_map)
+        self._canceled: set[str] = set()
+        self._threads = ThreadPoolExecutor(1, "paths")
+        self._jobs = ExecutorQueue(self._node)
+        self._plan_out = self._node.advertise(Path, "unsmoothed_plan")
+        self._servers = [
+            GoalServer(self._node, self._jobs, kind, name, self._begin, self._cancel)
+            for kind, name in (
+                (ComputePathToPose, "compute_path_to_pose"),
+                (ComputePathThroughPoses, "compute_path_through_poses"),
+            )
+        ]
+
+    def destroy(self) -> None:
+        """Destroy the servers."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for server in self._servers:
+            server.abort_all("the navigator is shutting down")
+            server.destroy()
+        self._jobs.destroy()
+
+    def reconfigure(self, radius: float) -> None:
+        """Apply new parameters to the same map."""
+        self._radius = radius
+        frame, planner = self._map
+        self._map = frame, self._planner(planner.grid)
+
+    # ---- inside
+
+    def _planner(self, grid: OccupancyGrid | None) -> GridPlanner:
+        config = settings_from(self._node.params, GridPlanConfig, "planner_")
+        return GridPlanner(grid, self._radius, config)
+
+    def _on_map(self, message: Any) -> None:
+        info = message.info
+        try:
+            if not 0 < info.width * info.height <= MOST_CELLS or (
+                len(message.data) != info.width * info.height
+            ):
+                raise InvalidCommand(
+                    f"{info.width} x {info.height} cells with {len(message.data)} values; at most "
+                    f"{MOST_CELLS} are read"
+                )
+            cells = np.array(message.data, np.int8).reshape(info.height, info.width)
+            origin = pose2_from(info.origin, "the origin of the map")
+            grid = OccupancyGrid(cells, float(info.resolution), origin)
+            frame = frame_of(message, "the map")
+        except MotionError as error:
+            self._node.warn("map", f"map ignored: {error}")
+            return
+        self._map = frame, self._planner(grid)
+
+    def _begin(self, goal: ActionGoal) -> None:
+        """Convert the poses, in the executor, and plan in the thread."""
+        begin = time.monotonic()
+        try:
+            plan = self._requested(goal)
+        except _Refused as error:
+            self._end(goal, begin, error.code, str(error))
+            return
+        self._threads.submit(self._run, goal, plan, begin)
+
+    def _cancel(self, goal: ActionGoal) -> bool:
+        self._canceled.add(goal.label)
+        return True
+
+    def _run(self, goal: ActionGoal, plan: _Requested, begin: float) -> None:
+        rows: list[Array] = []
+        try:
+            for start, end in itertools.pairwise((plan.start, *plan.goals)):
+                if goal.label in self._canceled:
+                    break
+                at = Pose2(*rows[-1][-1].tolist()) if rows else start
+                rows.append(plan.planner.plan(at, end))
+            if rows:
+                path = np.concatenate([rows[0], *(part[1:] for part in rows[1:])])
+                goal.result.path = self._message(plan.frame, path)
+                self._plan_out.publish(goal.result.path)
+        except NoGridPath as error:
+            self._end(goal, begin, CODES[error.why], str(error))
+        except Exception as error:
+            self._end(goal, begin, "UNKNOWN", f"{type(error).__name__}: {error}")
+        else:
+            self._end(goal, begin, "NONE", "")
+
+    def _end(self, goal: ActionGoal, begin: float, code: str, text: str) -> None:
+        """Send the result."""
+        codes, result = goal.kind.Result, goal.result
+        result.error_code, result.error_msg = getattr(codes, code, codes.UNKNOWN), text
+        fill_seconds(result.planning_time, time.monotonic() - begin)
+        outcome = ActionOutcome.ABORTED if text else ActionOutcome.SUCCEEDED
+        if goal.label in self._canceled:
+            self._canceled.discard(goal.label)
+            outcome = ActionOutcome.CANCELED
+        if text:
+            self._node.get_logger().info(f"no path: {text}")
+        goal.finish(outcome, result)
+
+    def _requested(self, goal: ActionGoal) -> _Requested:
+        """Return start and goals of a request in the frame of the plan.
+
+        Raises:
+            _Refused: the request is invalid.
+        """
+        request = goal.request
+        if request.planner_id not in PLANNERS:
+            raise _Refused(
+                "INVALID_PLANNER",
+                f"planner_id is '{request.planner_id}'; it must be empty, or one of "
+                f"{', '.join(PLANNERS[1:])}",
+            )
+        several = isinstance(request, ComputePathThroughPoses.Goal)
+        goals = list(request.goals) if several else [request.goal]
+        if not goals:
+            raise _Refused("NO_VIAPOINTS_GIVEN", "goals is empty")
+        self._host.tree.update()
+        frame, planner = self._map
+        if planner.grid is None:
+            frame = self._frame_of(goals[0])
+        if frame == self._host.base_frame:
+            frame = self._host.odom_frame
+        start = self._start(request, frame)
+        there = tuple(self._in_frame(stamped, frame) for stamped in goals)
+        return _Requested(frame, planner, start, there)
+
+    def _start(self, request: Any, frame: str) -> Pose2:
+        if request.use_start:
+            return self._in_frame(request.start, frame)
+        try:
+            return self._host.frame_pose(frame).compose(self._host.base_pose())
+        except MotionError as error:
+            raise _Refused("TF_ERROR", str(error)) from None
+
+    def _frame_of(self, stamped: Any) -> str:
+        try:
+            return str(frame_of(stamped, "the goal"))
+        except InvalidCommand as error:
+            raise _Refused("TF_ERROR", str(error)) from None
+
+    def _in_frame(self, stamped: Any, frame: str) -> Pose2:
+        """Return a pose in the frame of the plan.
+
+        Raises:
+            _Refused: an invalid pose, or an unknown frame.
+        """
+        try:
+            given, pose = self._frame_of(stamped), pose2_from(stamped.pose)
+            if given == frame:
+                return pose
+            if given == self._host.base_frame:
+                X_FG = self._host.frame_pose(frame).compose(self._host.base_pose())
+            else:
+                X_FG = self._host.frame_pose(frame).compose(self._host.frame_pose(given).inverse())
+            return X_FG.compose(pose)
+        except MotionError as error:
+            raise _Refused(getattr(error, "code", "TF_ERROR"), str(error)) from None
+
+    def _message(self, frame: str, rows: Array) -> Path:
+        now = self._node.now_ns()
+        try:
+            message: Path = path_message(PlanarPath(rows), frame, now)
+        except InvalidCommand:  # the goal is where the base is
+            message = Path(poses=[stamped_pose(Pose2(*rows[-1].tolist()), frame, now)])
+            message.header = message.poses[0].header
+        return message

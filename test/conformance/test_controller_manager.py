@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""controller_manager of ros2_control, as its clients see it, with a user's controllers.yaml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from control_msgs.action import GripperCommand
+from controller_manager_msgs.srv import (
+    CleanupController,
+    ConfigureController,
+    ListControllers,
+    ListControllerTypes,
+    ListHardwareComponents,
+    ListHardwareInterfaces,
+    LoadController,
+    ReloadControllerLibraries,
+    SwitchController,
+    UnloadController,
+)
+from joint_client import ARM, FINGERS, HOME, SUCCEEDED, JointClient, smooth
+from ros_client import RosClient
+
+from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
+from motion_nodes.bringup.bringup_config import BringupConfig
+from motion_nodes.bringup.compose import suite_of
+from motion_nodes.bringup.node_specs import ALONE
+from motion_nodes.model.placement import parse_placements
+
+pytestmark = pytest.mark.timeout(900)
+MANAGER, BROADCASTER = "controller_manager", "joint_state_broadcaster"
+SRVS = "test_controller_manager_srvs.cpp: "
+SPAWNER = "test_spawner_unspawner.cpp: "
+STRICT, BEST_EFFORT = SwitchController.Request.STRICT, SwitchController.Request.BEST_EFFORT
+ARM_CONTROLLER, HAND = "panda_arm_controller", "panda_hand_controller"
+
+CONTROLLERS = f"""
+controller_manager:
+  ros__parameters:
+    update_rate: 100
+    {ARM_CONTROLLER}:
+      type: joint_trajectory_controller/JointTrajectoryController
+    {HAND}:
+      type: position_controllers/GripperActionController
+    joint_state_broadcaster:
+      type: joint_state_broadcaster/JointStateBroadcaster
+{ARM_CONTROLLER}:
+  ros__parameters:
+    command_interfaces: [position]
+    state_interfaces: [position, velocity]
+    joints: [{", ".join(ARM)}]
+    constraints:
+      goal_time: 0.0
+      {ARM[0]}: {{trajectory: 0.2, goal: 0.1}}
+{HAND}:
+  ros__parameters:
+    joint: {FINGERS[0]}
+unknown_node:
+  ros__parameters:
+    rate: 1.0
+"""
+
+MOVEIT = """
+panda_arm:
+  kinematics_solver: kdl_kinematics_plugin/KDLKinematicsPlugin
+  kinematics_solver_timeout: 0.07
+joint_limits:
+  panda_joint1: {has_velocity_limits: true, max_velocity: 2.175}
+moveit_simple_controller_manager:
+  controller_names: [panda_arm_controller, missing_controller]
+"""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Parameter files as other systems have them."""
+    folder = tmp_path_factory.mktemp("files")
+    texts = {"controllers": CONTROLLERS, "moveit": MOVEIT}
+    for name, text in texts.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return {name: folder / f"{name}.yaml" for name in texts}
+
+
+@pytest.fixture(scope="module")
+def arm(module_suite: Any, module_client: RosClient, files: dict[str, Path]) -> Any:
+    """The controllers of a user's file."""
+    module_suite.bring_up(
+        "franka", without=ALONE, backend="mock", params_file=str(files["controllers"])
+    )
+    arm = JointClient(module_client, f"/{ARM_CONTROLLER}")
+    module_client.wait_for_diagnosis("/joint_trajectory_controller", "holding")
+    module_client.wait_for_diagnosis(f"/{HAND}", "holding")
+    module_client.wait(lambda: len(arm.reports), "the state under the user's name")
+    yield arm
+    arm.close()
+
+
+def ask(arm: JointClient, kind: Any, service: str, **fields: Any) -> Any:
+    return arm.client.call(kind, f"/controller_manager/{service}", kind.Request(**fields))
+
+
+def listed(arm: JointClient) -> dict[str, Any]:
+    found = ask(arm, ListControllers, "list_controllers").controller
+    return {entry.name: entry for entry in found}
+
+
+def switch(arm: JointClient, stop: list[str], start: list[str], strictness: int = STRICT) -> bool:
+    fields = {"deactivate_controllers": stop, "activate_controllers": start}
+    return bool(ask(arm, SwitchController, "switch_controller", strictness=strictness, **fields).ok)
+
+
+@behaviour(
+    MANAGER,
+    "controllers have the names and types of the user's parameter file",
+    source=SPAWNER + "spawner_test_type_in_params_file, multi_ctrls_test_type_in_param",
+)
+@behaviour(
+    MANAGER,
+    "list_controllers has name, state, type, and required and claimed interfaces",
+    source=SRVS + "list_controllers_srv",
+)
+@behaviour(
+    MANAGER,
+    "claimed interfaces are the required ones while a controller is active",
+    source=SRVS + "list_controllers_srv",
+)
+def test_list(arm):
+    entries = arm.client.wait(
+        lambda: (found := listed(arm)) and {ARM_CONTROLLER, HAND} <= found.keys() and found,
+        "the controllers",
+    )
+    entry, hand = entries[ARM_CONTROLLER], entries[HAND]
+    assert entry.type == "joint_trajectory_controller/JointTrajectoryController"
+    assert hand.type == "position_controllers/GripperActionController"
+    assert entry.state == hand.state == "active"
+    assert sorted(entry.required_command_interfaces) == [f"{j}/position" for j in ARM]
+    assert sorted(entry.claimed_interfaces) == sorted(entry.required_command_interfaces)
+    assert {f"{j}/velocity" for j in ARM} <= set(entry.required_state_interfaces)
+    assert set(hand.claimed_interfaces) == {f"{j}/position" for j in FINGERS}
+    assert "joint_trajectory_controller" not in entries
+
+
+@behaviour(
+    MANAGER,
+    "the arm and the hand of a user's file are moved under their names",
+    source="moveit_resources: panda_moveit_config/config/ros2_controllers.yaml",
+)
+@behaviour(
+    BROADCASTER,
+    "joint_states contain position and velocity of all joints",
+    source="test_joint_state_broadcaster.cpp: JointStatePublishTest",
+)
+@behaviour(
+    BROADCASTER,
+    "dynamic_joint_states are published",
+    source="test_joint_state_broadcaster.cpp: DynamicJointStatePublishTest",
+    verdict=OURS,
+    why="Simulations and drivers publish joint_states, the interface that all clients read.",
+)
+def test_the_controllers_move(arm):
+    goal = {j: HOME[j] + 0.1 for j in ARM}
+    assert arm.follow(smooth(goal, 0.5)).result()[0] == SUCCEEDED
+    arm.arrives(goal)
+    command = GripperCommand.Goal()
+    command.command.position = 0.02
+    call = arm.send(command, GripperCommand, f"/{HAND}/gripper_cmd")
+    assert call.result()[0] == SUCCEEDED
+    arm.arrives(dict.fromkeys(FINGERS, 0.02))
+    message = arm.states.newest
+    assert set(message.name) == {*ARM, *FINGERS}
+    assert len(message.position) == len(message.velocity) == len(message.name)
+
+
+@behaviour(
+    MANAGER,
+    "switch_controller deactivates and activates controllers by name",
+    source="test_release_interfaces.cpp: switch_controllers_same_interface",
+)
+@behaviour(
+    MANAGER,
+    "with STRICT an unknown controller makes the whole request fail",
+    source=SRVS + "switch_controller_failure_behaviour_on_unknown_controller",
+)
+@behaviour(
+    MANAGER,
+    "with BEST_EFFORT unknown controllers are skipped",
+    source=SRVS + "switch_controller_failure_behaviour_on_unknown_controller",
+)
+@behaviour(
+    MANAGER,
+    "a deactivated controller is listed as inactive and claims nothing",
+    source=SRVS + "list_controllers_srv",
+)
+def test_switch(arm):
+    assert not switch(arm, [ARM_CONTROLLER], ["no_controller"])
+    assert listed(arm)[ARM_CONTROLLER].state == "active"
+    assert switch(arm, [ARM_CONTROLLER, "no_controller"], [], BEST_EFFORT)
+    entry = listed(arm)[ARM_CONTROLLER]
+    assert (entry.state, list(entry.claimed_interfaces)) == ("inactive", [])
+    assert listed(arm)[HAND].state == "active"
+    assert switch(arm, [HAND], [ARM_CONTROLLER])
+    assert listed(arm)[HAND].state == "inactive"
+    assert switch(arm, [], [HAND])
+    arm.client.wait_for_diagnosis("/joint_trajectory_controller", "holding")
+
+
+@behaviour(
+    MANAGER,
+    "configure_controller fails for an active and for an unknown controller",
+    source=SRVS + "configure_controller_srv",
+)
+@behaviour(
+    MANAGER,
+    "an inactive controller can be cleaned up and configured again",
+    source=SRVS + "cleanup_controller_srv",
+)
+@behaviour(
+    MANAGER,
+    "cleanup_controller fails for an active controller",
+    source="test_cleanup_controller.cpp: cleanup_active_controller",
+)
+def test_configure_and_cleanup(arm):
+    for name in (HAND, "no_controller"):
+        assert not ask(arm, ConfigureController, "configure_controller", name=name).ok
+        assert not ask(arm, CleanupController, "cleanup_controller", name=name).ok
+    assert switch(arm, [HAND], [])
+    assert ask(arm, CleanupController, "cleanup_controller", name=HAND).ok
+    assert listed(arm)[HAND].state == "unconfigured"
+    assert not switch(arm, [], [HAND])
+    assert ask(arm, ConfigureController, "configure_controller", name=HAND).ok
+    assert switch(arm, [], [HAND])
+
+
+@behaviour(
+    MANAGER,
+    "list_controller_types lists types and base classes",
+    source=SRVS + "list_controller_types",
+)
+@behaviour(
+    MANAGER,
+    "list_hardware_interfaces marks the claimed command interfaces",
+    source=SRVS + "list_hardware_interfaces_srv",
+)
+@behaviour(
+    MANAGER,
+    "list_hardware_components has an active system with its interfaces",
+    source="test_hardware_management_srvs.cpp: list_hardware_components",
+)
+def test_other_lists(arm):
+    answer = ask(arm, ListControllerTypes, "list_controller_types")
+    assert "joint_trajectory_controller/JointTrajectoryController" in answer.types
+    assert len(answer.types) == len(answer.base_classes)
+    hardware = ask(arm, ListHardwareInterfaces, "list_hardware_interfaces")
+    claimed = {i.name for i in hardware.command_interfaces if i.is_claimed}
+    assert {f"{j}/position" for j in (*ARM, *FINGERS)} <= claimed
+    (component,) = ask(arm, ListHardwareComponents, "list_hardware_components").component
+    assert (component.type, component.state.label) == ("system", "active")
+
+
+@behaviour(
+    MANAGER,
+    "load_controller and unload_controller load controllers from libraries",
+    source=SRVS + "load_controller_srv, unload_controller_srv",
+    verdict=OURS,
+    why="Controllers are nodes, which the bring-up starts from the parameter file; the services "
+    "answer ok = false with the reason in the log.",
+)
+@behaviour(
+    MANAGER,
+    "loading a controller that is loaded already fails",
+    source="test_load_controller.cpp: can_not_load_a_controller_twice",
+)
+@behaviour(
+    MANAGER,
+    "reload_controller_libraries fails while controllers are active",
+    source=SRVS + "reload_controller_libraries_srv",
+)
+def test_loading(arm):
+    assert not ask(arm, LoadController, "load_controller", name=ARM_CONTROLLER).ok
+    assert not ask(arm, UnloadController, "unload_controller", name=ARM_CONTROLLER).ok
+    assert not ask(arm, ReloadControllerLibraries, "reload_controller_libraries").ok
+
+
+@behaviour(
+    MANAGER,
+    "several parameter files can be given",
+    source=SPAWNER + "spawner_test_parsing_multiple_params_file",
+)
+@behaviour(
+    MANAGER,
+    "values of files are given to the controllers of the names in them, also in namespaces",
+    source=SPAWNER + "spawner_test_with_wildcard_entries_in_params_file",
+)
+@behaviour(
+    MANAGER,
+    "the controllers of a file start when they are spawned",
+    source=SPAWNER + "spawner_test_type_in_param",
+    verdict=BY_PARAMETER,
+    why="They start with the suite.",
+    how="`autostart: false`, then `ros2 lifecycle` or `switch_controller`",
+)
+def test_what_has_no_effect_is_named(files):
+    config = BringupConfig(
+        placements=parse_placements(["franka"]), backend="mock", viewer="none",
+        params_file=";".join(str(file) for file in files.values()),
+    )  # fmt: skip
+    specs, notes = suite_of(config)
+    by_name = {spec.name: spec.parameters for spec in specs}
+    assert list(by_name["joint_trajectory_controller"]["joints"]) == ARM
+    assert by_name["joint_trajectory_controller"]["constraints.goal_time"] == 0.0
+    assert by_name["ik_service"]["kinematics_solver_timeout"] == 0.07
+    text = "\n".join(notes)
+    for name in (
+        "unknown_node", "joint_limits", "kinematics_solver", "missing_controller",
+        "joint_state_broadcaster",
+    ):  # fmt: skip
+        assert name in text
+    # Only nodes read files that the parser of ROS accepts.
+    assert all(spec.params_files == (str(files["controllers"]),) for spec in specs)
+
+
+not_offered(
+    MANAGER,
+    "controllers are chained by reference interfaces",
+    source=SRVS + "activate_chained_controllers_one_by_one",
+    why="Controllers are processes with topics; a controller follows another one's topic.",
+)

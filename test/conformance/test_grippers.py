@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gripper_controllers and parallel_gripper_controller of ros2_controllers, as a client sees them.
+
+A hand of its own node, as a user's controllers.yaml names it, on a robot without physics, and the
+criteria of a stall on the object of the core.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from control_msgs.action import GripperCommand, ParallelGripperCommand
+from joint_client import ABORTED, CANCELED, FINGERS, SUCCEEDED, JointClient
+from ros_client import RosClient
+
+from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
+from motion_nodes.control.gripper import GripperConfig, GripperMove, GripStatus
+
+pytestmark = pytest.mark.timeout(900)
+GRIPPER, PARALLEL = "gripper_controllers", "parallel_gripper_controller"
+TESTS = "test_parallel_gripper_controller.cpp: "
+SOURCE = "parallel_gripper_action_controller_impl.hpp: "
+HAND = "/panda_hand_controller"
+COMMAND = f"{HAND}/gripper_cmd"
+PARALLEL_COMMAND = "/parallel_gripper_action_controller/gripper_cmd"
+
+
+@pytest.fixture(scope="module")
+def hand(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
+    """A hand with a node of its own, with the defaults of ros2_controllers."""
+    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
+    module_suite.node(
+        "articulation_controller", name=HAND.strip("/"), robot="franka", use_sim_time=True,
+        update_rate=100.0, joints=FINGERS, peer_defaults=True,
+        **{"gripper.aliases": [HAND.strip("/")]},
+    )  # fmt: skip
+    hand = JointClient(module_client, HAND)
+    hand.wait_for()
+    yield hand
+    hand.close()
+
+
+def parallel(*positions: float, **more: Any) -> ParallelGripperCommand.Goal:
+    goal = ParallelGripperCommand.Goal()
+    goal.command.position = list(positions)
+    for name, value in more.items():
+        setattr(goal.command, name, value)
+    return goal
+
+
+def single(position: float, max_effort: float = 0.0) -> GripperCommand.Goal:
+    goal = GripperCommand.Goal()
+    goal.command.position, goal.command.max_effort = position, max_effort
+    return goal
+
+
+@behaviour(
+    GRIPPER,
+    "a goal at gripper_cmd moves the fingers and succeeds with reached_goal",
+    source="gripper_action_controller_impl.hpp: check_for_success",
+)
+@behaviour(
+    GRIPPER,
+    "the result contains the position, and is not stalled",
+    source="gripper_action_controller_impl.hpp: check_for_success",
+)
+@behaviour(
+    GRIPPER,
+    "the controller has a node of the name in the user's file",
+    source="test_load_gripper_action_controllers.cpp: load_controller",
+)
+def test_a_goal_is_reached(hand):
+    for position in (0.01, 0.035):
+        status, result = hand.send(single(position), GripperCommand, COMMAND).result()
+        assert (status, result.reached_goal, result.stalled) == (SUCCEEDED, True, False)
+        assert result.position == pytest.approx(position, abs=0.01)
+        hand.arrives(dict.fromkeys(FINGERS, position))
+
+
+@behaviour(
+    PARALLEL,
+    "a goal with one position moves the fingers and succeeds with reached_goal",
+    source=SOURCE + "check_for_success",
+)
+@behaviour(
+    PARALLEL,
+    "effort and velocity of a goal may be missing",
+    source=SOURCE + "accepted_callback",
+)
+@behaviour(
+    PARALLEL,
+    "the state in the result has position and effort of the joint",
+    source=SOURCE + "check_for_success",
+)
+def test_a_parallel_goal_is_reached(hand):
+    for position in (0.02, 0.03):
+        call = hand.send(parallel(position), ParallelGripperCommand, PARALLEL_COMMAND)
+        status, result = call.result()
+        assert (status, result.reached_goal, result.stalled) == (SUCCEEDED, True, False)
+        assert result.state.position[0] == pytest.approx(position, abs=0.01)
+        assert len(result.state.effort) == len(result.state.position)
+
+
+@behaviour(
+    PARALLEL,
+    "a goal without a position, or with several, is rejected",
+    source=SOURCE + "goal_callback",
+    verdict=BY_PARAMETER,
+    why="By default it is accepted and aborted, with the reason in the log.",
+    how="`reject_invalid_goals: true`, or `peer_defaults: true`",
+)
+@pytest.mark.parametrize("positions", [(), (0.01, 0.02, 0.03), (math.nan,)])
+def test_wrong_numbers_of_positions(hand, positions):
+    goal = parallel(*positions)
+    assert not hand.send(goal, ParallelGripperCommand, PARALLEL_COMMAND).accepted()
+
+
+@behaviour(
+    GRIPPER,
+    "a position beyond the limits is commanded all the same",
+    source="gripper_action_controller_impl.hpp: accepted_callback",
+    verdict=OURS,
+    why="It is refused with the range: the fingers would push against their stops.",
+)
+def test_positions_beyond_the_limits(hand):
+    assert not hand.send(single(0.5), GripperCommand, COMMAND).accepted()
+
+
+@behaviour(
+    GRIPPER,
+    "a canceled goal has the status CANCELED, and the fingers hold",
+    source="gripper_action_controller_impl.hpp: cancel_callback",
+)
+@behaviour(
+    PARALLEL,
+    "a canceled goal has the status CANCELED, and the fingers hold",
+    source=SOURCE + "cancel_callback",
+)
+@pytest.mark.parametrize("kind", ["single", "parallel"])
+def test_cancel(hand, kind):
+    assert hand.send(single(0.039), GripperCommand, COMMAND).result()[0] == SUCCEEDED
+    slow = {"max_velocity": [0.01]}
+    assert hand.client.set_parameters(hand.controller, **slow).successful
+    if kind == "single":
+        call = hand.send(single(0.0), GripperCommand, COMMAND)
+    else:
+        call = hand.send(parallel(0.0), ParallelGripperCommand, PARALLEL_COMMAND)
+    assert call.accepted()
+    hand.moving(0.004)
+    assert call.cancel()
+    assert call.result()[0] == CANCELED
+    assert hand.rest()[FINGERS[0]] > 0.01
+    back = {"max_velocity": [0.05]}
+    assert hand.client.set_parameters(hand.controller, **back).successful
+
+
+@behaviour(
+    GRIPPER,
+    "a new goal preempts the active one",
+    source="gripper_action_controller_impl.hpp: accepted_callback",
+)
+@behaviour(
+    GRIPPER,
+    "a preempted goal has the status CANCELED",
+    source="gripper_action_controller_impl.hpp: preempt_active_goal",
+    verdict=OURS,
+    why="It is ABORTED, as with trajectories: its client did not cancel it.",
+)
+def test_preemption(hand):
+    assert hand.send(single(0.035), GripperCommand, COMMAND).result()[0] == SUCCEEDED
+    first = hand.send(single(0.0), GripperCommand, COMMAND)
+    assert first.accepted()
+    second = hand.send(single(0.03), GripperCommand, COMMAND)
+    assert second.result()[0] == SUCCEEDED
+    assert first.result()[0] == ABORTED
+    hand.arrives(dict.fromkeys(FINGERS, 0.03))
+
+
+@behaviour(
+    PARALLEL,
+    "parameters of the peer are the controller's",
+    source=TESTS + "ConfigureParamsSuccess",
+)
+@behaviour(
+    PARALLEL,
+    "the controller activates, deactivates and activates again",
+    source=TESTS + "ActivateDeactivateActivateSuccess",
+)
+@behaviour(
+    PARALLEL,
+    "an inactive controller does not move the fingers",
+    source=TESTS + "ActivateSuccess",
+)
+def test_lifecycle_and_parameters(hand):
+    for verb in ("deactivate", "activate"):
+        assert hand.client.change_state(hand.controller, verb)
+        if verb == "deactivate":
+            assert not hand.send(single(0.01), GripperCommand, COMMAND).accepted()
+    for name, value in (
+        ("goal_tolerance", 0.01), ("stall_timeout", 1.0), ("stall_velocity_threshold", 0.001),
+        ("allow_stalling", False),
+    ):  # fmt: skip
+        assert hand.client.get_parameter(hand.controller, f"gripper.{name}") == value
+    assert hand.client.get_parameter(hand.controller, "joints") == FINGERS
+    assert hand.send(single(0.02), GripperCommand, COMMAND).result()[0] == SUCCEEDED
+
+
+@behaviour(
+    PARALLEL,
+    "the effort of a goal limits the effort of the fingers",
+    source=TESTS + "ActivateWithEffortInterfaceSuccess",
+)
+@behaviour(
+    PARALLEL,
+    "a negative effort is refused",
+    source=SOURCE + "accepted_callback",
+    verdict=OURS,
+    why="The peer passes it on; here it is refused, as it has no meaning for two fingers.",
+)
+def test_efforts(hand):
+    goal = parallel(0.03, effort=[5.0])
+    assert hand.send(goal, ParallelGripperCommand, PARALLEL_COMMAND).result()[0] == SUCCEEDED
+    goal = parallel(0.03, effort=[-5.0])
+    assert not hand.send(goal, ParallelGripperCommand, PARALLEL_COMMAND).accepted()
+
+
+@behaviour(
+    PARALLEL,
+    "fingers that rest short of the goal for stall_timeout are stalled",
+    source=SOURCE + "check_for_success",
+)
+@behaviour(
+    PARALLEL,
+    "a motion faster than stall_velocity_threshold is no stall",
+    source=SOURCE + "check_for_success",
+)
+@behaviour(
+    PARALLEL,
+    "the goal is reached within goal_tolerance",
+    source=SOURCE + "check_for_success",
+)
+def test_stall():
+    config = GripperConfig(lower=0.0, upper=0.04, stall_timeout=1.0, goal_tolerance=0.01)
+
+    def after(seconds: float, position: float, speed: float) -> GripStatus:
+        move = GripperMove(0.0, config)
+        for _ in range(round(seconds / 0.01)):
+            move.evaluate(position, speed, 0.01, reference=0.0)
+        return move.status
+
+    assert after(0.9, 0.02, 0.0) is GripStatus.MOVING
+    assert after(1.1, 0.02, 0.0) is GripStatus.STALLED
+    assert after(2.0, 0.02, -0.01) is GripStatus.MOVING
+    assert after(0.1, 0.009, 0.0) is GripStatus.REACHED
+
+
+not_offered(
+    PARALLEL,
+    "max_effort_interface and max_velocity_interface name interfaces of the hardware",
+    source=TESTS + "ActivateWithEffortAndVelocityInterfaceSuccess",
+    why="Hardware is a process with two topics: efforts are limited by the controller.",
+)

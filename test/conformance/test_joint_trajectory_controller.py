@@ -1,0 +1,1106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""joint_trajectory_controller of ros2_controllers, as a client sees it.
+
+Four controllers, each with a robot without physics: with the suite's defaults, with those of
+ros2_controllers, and with the command interfaces velocity and effort.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from control_msgs.msg import SpeedScalingFactor
+from control_msgs.srv import QueryTrajectoryState
+from joint_client import (
+    ABORTED,
+    ARM,
+    CANCELED,
+    HOME,
+    SUCCEEDED,
+    Codes,
+    JointClient,
+    duration,
+    smooth,
+    tolerances,
+    trajectory,
+)
+from ros_client import RosClient
+from trajectory_msgs.msg import JointTrajectory
+
+from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory as CoreTrajectory
+from motion_nodes.trajectory.joint_trajectory import TrajectorySample
+
+pytestmark = pytest.mark.timeout(900)
+JTC = "joint_trajectory_controller"
+ACTIONS = "test_trajectory_actions.cpp: "
+TOPICS = "test_trajectory_controller.cpp: "
+POINTS = "test_trajectory.cpp: "
+TOLERANCES = "test_tolerances.cpp: "
+J1, J2, J7 = ARM[0], ARM[1], ARM[6]
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {"speed_scaling.initial_scaling_factor": 0.5},
+    "peer": {
+        "peer_defaults": True,
+        "joints": ARM,
+        "command_interfaces": ["position"],
+        "state_interfaces": ["position", "velocity"],
+        "allow_partial_joints_goal": True,
+        "constraints.decelerate_on_cancel": True,
+        f"constraints.{J1}.max_deceleration_on_cancel": 0.5,
+    },
+    "velocity": {
+        "command_interfaces": ["velocity"],
+        "joints": ARM,
+        "allow_partial_joints_goal": False,
+        "allow_integration_in_goal_trajectories": True,
+        "positions_upsampling.enable": True,
+        "positions_upsampling.policy_frequency": 4.0,
+    },
+    "effort": {
+        "joints": ARM,
+        "command_interfaces": ["effort"],
+        "gravity_compensation": False,
+        "inertia_compensation": False,
+        "interpolation_method": "none",
+        "constraints.goal_time": 0.4,
+        "allow_nonzero_velocity_at_trajectory_end": True,
+        "contact_detection": False,
+        "constraints.trajectory": 0.0,
+        **{f"gains.{joint}.p": 7.0 for joint in ARM},
+        **{f"gains.{joint}.d": 0.5 for joint in ARM},
+        f"gains.{J7}.u_clamp_max": 0.2,
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespace]:
+    """The controllers, by variant."""
+    robots = [f"{name}:=franka" for name in VARIANTS]
+    module_suite.node("mock_sim", robots=robots, update_rate=100.0)
+    arms: dict[str, Any] = {}
+    for name, parameters in VARIANTS.items():
+        module_suite.node(
+            "articulation_controller", namespace=name, robot="franka", use_sim_time=True,
+            update_rate=100.0, **parameters,
+        )  # fmt: skip
+        arms[name] = JointClient(module_client, namespace=f"/{name}")
+    for name, arm in arms.items():
+        module_client.wait_for_diagnosis(arm.controller, "holding")
+        assert name
+    yield SimpleNamespace(**arms, client=module_client)
+    for arm in arms.values():
+        arm.close()
+
+
+def ready(arm: JointClient) -> JointClient:
+    """Return an arm at rest, with a fresh state."""
+    arm.clear()
+    arm.rest(1e-4)
+    return arm
+
+
+def scaled(arm: JointClient, factor: float) -> None:
+    """Set the speed scaling factor, and wait for it."""
+    publisher = arm.publisher(SpeedScalingFactor, "speed_scaling_input")
+    arm.client.repeat(
+        lambda: publisher.publish(SpeedScalingFactor(factor=factor)),
+        lambda: arm.reports and arm.reports.newest.speed_scaling_factor == factor, "the factor",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def plain(cell: SimpleNamespace) -> JointClient:
+    """The controller with the suite's defaults, at full speed."""
+    arm = ready(cell.plain)
+    scaled(arm, 1.0)
+    return arm
+
+
+@pytest.fixture
+def peer(cell: SimpleNamespace) -> JointClient:
+    """The controller with the defaults of ros2_controllers."""
+    return ready(cell.peer)
+
+
+def by(arm: JointClient, offset: float, *joints: str) -> dict[str, float]:
+    """Return the present positions of joints plus an offset."""
+    return {name: arm.joints[name] + offset for name in joints or ARM}
+
+
+def seconds(time: Any) -> float:
+    return float(time.sec + 1e-9 * time.nanosec)
+
+
+def refused(arm: JointClient, message: JointTrajectory, **wishes: Any) -> str:
+    """Return the reason of a goal that is accepted and aborted."""
+    status, result = arm.follow(message, **wishes).result()
+    assert status == ABORTED
+    assert result.error_code in (Codes.INVALID_GOAL, Codes.INVALID_JOINTS, -2, -3)
+    return str(result.error_string)
+
+
+# ---- goals
+
+
+@behaviour(
+    JTC,
+    "a goal of one point without velocity succeeds with the code SUCCESSFUL",
+    source=ACTIONS + "test_success_single_point_sendgoal",
+)
+@behaviour(
+    JTC,
+    "a goal of one point with velocity 0 succeeds",
+    source=ACTIONS + "test_success_single_point_with_velocity_sendgoal",
+)
+@behaviour(
+    JTC,
+    "feedback names the joints and contains desired, actual and error of each",
+    source=ACTIONS + "test_success_single_point_sendgoal",
+)
+@behaviour(
+    JTC,
+    "a goal with goal tolerances that are met succeeds",
+    source=ACTIONS + "test_goal_tolerances_single_point_success",
+)
+@pytest.mark.parametrize("velocities", [None, [[0.0] * 7]])
+def test_one_point(peer, velocities):
+    goal = by(peer, 0.1 if velocities else -0.1)
+    message = trajectory(ARM, [list(goal.values())], [0.5], velocities)
+    call = peer.follow(message, goal_tolerance=tolerances(ARM, 0.1))
+    status, result = call.result()
+    assert (status, result.error_code) == (SUCCEEDED, Codes.SUCCESSFUL)
+    peer.arrives(goal)
+    feedback = call.feedback[-1].feedback
+    assert feedback.joint_names == ARM
+    assert {len(feedback.desired.positions), len(feedback.actual.positions)} == {7}
+    assert len(feedback.error.positions) == 7
+
+
+@behaviour(
+    JTC,
+    "a goal of several points passes them at their times",
+    source=ACTIONS + "test_success_multi_point_sendgoal",
+)
+@behaviour(
+    JTC,
+    "a goal of several points with velocities succeeds",
+    source=ACTIONS + "test_success_multi_point_with_velocity_sendgoal",
+)
+@behaviour(
+    JTC,
+    "goal tolerances apply to the last of several points",
+    source=ACTIONS + "test_goal_tolerances_multi_point_success",
+)
+@behaviour(
+    JTC,
+    "joints may be named in any order",
+    source=TOPICS + "test_jumbled_joint_order",
+)
+def test_several_points(peer):
+    start, names = peer.joints, ARM[::-1]
+    rows = [[start[j] + d for j in names] for d in (0.05, 0.1)]
+    message = trajectory(names, rows, [0.4, 0.8], [[0.05] * 7, [0.0] * 7])
+    call = peer.follow(message, goal_tolerance=tolerances(names, 0.1))
+    assert call.result()[0] == SUCCEEDED
+    peer.arrives(dict(zip(names, rows[1], strict=True)))
+    passed = [m.feedback.desired for m in call.feedback]
+    near = min(passed, key=lambda p: abs(seconds(p.time_from_start) - 0.4))
+    away = abs(near.positions[0] - rows[0][0])
+    assert away < 0.15 * abs(seconds(near.time_from_start) - 0.4) + 1e-6
+
+
+@behaviour(
+    JTC,
+    "a path error above the requested path tolerance aborts with PATH_TOLERANCE_VIOLATED",
+    source=ACTIONS + "test_state_tolerances_fail",
+)
+@behaviour(
+    JTC,
+    "after a violated path tolerance the joints hold",
+    source=TOPICS + "test_state_tolerances_fail",
+)
+@behaviour(
+    JTC,
+    "the path tolerance is checked from the first sample of a trajectory",
+    source=ACTIONS + "test_no_time_from_start_state_tolerance_fail",
+)
+def test_path_tolerance(peer):
+    goal = by(peer, 0.3)
+    call = peer.follow(smooth(goal, 2.0), path_tolerance=tolerances(ARM, 1e-7))
+    status, result = call.result()
+    assert (status, result.error_code) == (ABORTED, Codes.PATH_TOLERANCE_VIOLATED)
+    peer.rest()
+    assert peer.away(goal) > 0.2
+
+
+@behaviour(
+    JTC,
+    "tolerances of a goal replace the defaults, 0 keeps them, -1 disables them",
+    source=TOLERANCES + "test_deactivate_tolerances",
+)
+@behaviour(
+    JTC,
+    "a negative tolerance other than -1 keeps the default",
+    source=TOLERANCES + "test_invalid_tolerances",
+)
+@behaviour(
+    JTC,
+    "the default tolerances are the parameters constraints.*",
+    source=TOLERANCES + "test_get_segment_tolerances",
+)
+@behaviour(
+    JTC,
+    "changed constraints apply to the next goal",
+    source=TOPICS + "update_dynamic_tolerances",
+)
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [(0.0, Codes.PATH_TOLERANCE_VIOLATED), (-1.0, Codes.SUCCESSFUL),
+     (-0.5, Codes.PATH_TOLERANCE_VIOLATED), (0.5, Codes.SUCCESSFUL)],
+)  # fmt: skip
+def test_tolerances_of_goals(peer, given, code):
+    own = {f"constraints__{J1}__trajectory": 1e-7}
+    assert peer.client.set_parameters(peer.controller, **own).successful
+    goal = by(peer, 0.05 if peer.joints[J1] < HOME[J1] else -0.05, J1)
+    call = peer.follow(smooth(goal, 0.5), path_tolerance=tolerances([J1], given))
+    assert call.result()[1].error_code == code
+    back = {f"constraints__{J1}__trajectory": math.nan}
+    assert peer.client.set_parameters(peer.controller, **back).successful
+
+
+@behaviour(
+    JTC,
+    "a tolerance of a joint that the controller does not have is ignored",
+    source=TOLERANCES + "test_invalid_joints_path_tolerance",
+    verdict=OURS,
+    why="The goal is refused with INVALID_JOINTS and the nearest name: the client would move "
+    "without the tolerance that it asked for.",
+)
+def test_a_tolerance_of_an_unknown_joint(plain):
+    text = refused(plain, smooth(by(plain, 0.1), 1.0), goal_tolerance=tolerances(["joint_x"], 0.1))
+    assert "joint_x" in text
+
+
+@behaviour(
+    JTC,
+    "a new goal preempts the active one, which is aborted",
+    source=ACTIONS + "preempted_goal_receives_aborted_result",
+)
+@behaviour(
+    JTC,
+    "a goal that replaces one that is executed aborts it, also if both are blended",
+    source=ACTIONS + "blend_action_preempt_aborts_old_goal",
+)
+@behaviour(
+    JTC,
+    "a trajectory replaces the one that is executed",
+    source=TOPICS + "test_trajectory_replace",
+)
+@behaviour(
+    JTC,
+    "with allow_trajectory_replacement joints that a new trajectory omits follow the old one",
+    source=TOPICS + "blend_omitted_joint_during_new_traj_follows_old",
+    verdict=BY_PARAMETER,
+    why="By default they stop: nothing monitors the tolerances of a goal that was aborted.",
+    how="`allow_trajectory_replacement: true`, or `peer_defaults: true`",
+)
+@behaviour(
+    JTC,
+    "an omitted joint finishes an old trajectory that lasts longer than the new one",
+    source=TOPICS + "blend_omitted_joint_outlasts_shorter_new_trajectory",
+    verdict=BY_PARAMETER,
+    how="`allow_trajectory_replacement: true`, or `peer_defaults: true`",
+)
+@behaviour(
+    JTC,
+    "trajectories can be blended one after another",
+    source=TOPICS + "blend_successive_blends",
+    verdict=BY_PARAMETER,
+    how="`allow_trajectory_replacement: true`, or `peer_defaults: true`",
+)
+@behaviour(
+    JTC,
+    "a partial goal may last longer than the trajectory that it replaces",
+    source=TOPICS + "blend_partial_goal_outlasting_old_trajectory",
+    verdict=BY_PARAMETER,
+    how="`allow_trajectory_replacement: true`, or `peer_defaults: true`",
+)
+def test_replacement(peer):
+    start = peer.joints
+    first = {j: start[j] + (0.3 if start[j] < HOME[j] else -0.3) for j in (J1, J2, J7)}
+    old = peer.follow(smooth(first, 1.5))
+    assert old.accepted()
+    peer.moving(joints=[J7])
+    new = {J1: peer.joints[J1]}
+    short = peer.follow(smooth(new, 0.3))
+    assert short.accepted()
+    longer = {J2: start[J2]}
+    third = peer.follow(smooth(longer, 2.0))
+    status, result = old.result()
+    assert (status, result.error_code) == (ABORTED, Codes.INVALID_GOAL)
+    assert "preempted" in result.error_string
+    assert short.result()[0] == SUCCEEDED
+    assert third.result()[0] == SUCCEEDED
+    peer.arrives({J7: first[J7], **longer})
+
+
+@behaviour(
+    JTC,
+    "without an active trajectory omitted joints hold",
+    source=TOPICS + "blend_no_active_trajectory_falls_back_to_legacy",
+)
+@behaviour(
+    JTC,
+    "with allow_partial_joints_goal a trajectory may omit joints, which hold",
+    source=TOPICS + "test_partial_joint_list",
+)
+@behaviour(
+    JTC,
+    "a goal of all joints replaces the old trajectory at once",
+    source=TOPICS + "blend_immediate_full_goal",
+)
+def test_omitted_joints_hold(peer):
+    before = peer.rest()
+    goal = by(peer, -0.1 if peer.joints[J1] > HOME[J1] else 0.1, J1)
+    assert peer.follow(smooth(goal, 0.4)).result()[0] == SUCCEEDED
+    after = peer.rest()
+    for joint in ARM[1:]:
+        assert after[joint] == pytest.approx(before[joint], abs=1e-6)
+
+
+@behaviour(
+    JTC,
+    "joints follow the old trajectory until a new one with a future stamp begins",
+    source=TOPICS + "blend_commanded_joint_follows_old_path",
+    verdict=BY_PARAMETER,
+    how="`allow_trajectory_replacement: true`, or `peer_defaults: true`",
+)
+@behaviour(
+    JTC,
+    "a goal with a future stamp is executed from then",
+    source=ACTIONS + "blend_action_replaces_action_with_future_stamp",
+)
+@behaviour(
+    JTC,
+    "a trajectory in the future is executed when its time comes",
+    source=TOPICS + "test_execute_partial_traj_in_future",
+)
+def test_a_future_trajectory(peer):
+    start = peer.joints[J1]
+    away = 0.4 if start < HOME[J1] else -0.4
+    old = peer.follow(smooth({J1: start + away}, 2.0))
+    assert old.accepted()
+    peer.moving(joints=[J1])
+    stamp = peer.now + 0.6
+    new = peer.follow(smooth({J1: start}, 1.0, stamp=stamp))
+    assert new.accepted()
+    peer.client.wait(lambda: peer.now > stamp - 0.1, "the start")
+    peer.reports.clear()
+    peer.client.wait(lambda: peer.reports, "a report")
+    k = peer.reports.newest.joint_names.index(J1)
+    assert peer.reports.newest.reference.velocities[k] * away > 0.0, "it follows the old one"
+    assert old.result()[0] == ABORTED
+    assert new.result()[0] == SUCCEEDED
+    peer.arrives({J1: start})
+
+
+@behaviour(
+    JTC,
+    "a trajectory that starts in the future while none is active moves the joints at once, to be "
+    "at its first point in time",
+    source=TOPICS + "blend_onto_not_yet_started_trajectory_holds_the_reference",
+    verdict=OURS,
+    why="The joints rest until the stamp, and then follow the trajectory with its own timing.",
+)
+def test_a_future_trajectory_waits(plain):
+    before = plain.rest()
+    goal = by(plain, 0.1, J1)
+    stamp = plain.now + 0.6
+    call = plain.follow(smooth(goal, 0.4, stamp=stamp))
+    assert call.accepted()
+    plain.states.clear()
+    plain.client.wait(lambda: plain.states, "a state")
+    message = next(m for m in plain.states.messages)
+    if seconds(message.header.stamp) < stamp:  # this process may have paused
+        at = message.position[message.name.index(J1)]
+        assert at == pytest.approx(before[J1], abs=1e-6)
+    assert call.result()[0] == SUCCEEDED
+
+
+@behaviour(
+    JTC,
+    "a canceled goal has the status CANCELED, and the joints come to rest",
+    source=ACTIONS + "test_cancel_hold_position",
+)
+@behaviour(
+    JTC,
+    "with decelerate_on_cancel joints stop with max_deceleration_on_cancel",
+    source=ACTIONS + "test_cancel_decelerate_to_hold_position",
+)
+@behaviour(
+    JTC,
+    "the stopping distance follows from velocity and deceleration, in both directions",
+    source=TOPICS + "decelerate_to_hold_position_positive_velocity, _negative_velocity",
+)
+@behaviour(
+    JTC,
+    "the commanded velocity ramps to 0 on a cancel",
+    source=TOPICS + "decelerate_to_hold_position_velocity_command_ramps_to_zero",
+)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_cancel_decelerates(peer, sign):
+    goal = {J1: peer.joints[J1] + 1.2 * sign}
+    call = peer.follow(smooth(goal, 4.0))
+    assert call.accepted()
+    peer.moving(0.35, joints=[J1])
+    peer.reports.clear()
+    assert call.cancel()
+    assert call.result()[0] == CANCELED
+    peer.rest()
+    k = peer.reports.messages[0].joint_names.index(J1)
+    speeds = np.abs([m.reference.velocities[k] for m in peer.reports.messages])
+    steps = -np.diff(speeds) / np.diff([seconds(m.header.stamp) for m in peer.reports.messages])
+    assert speeds[0] > 0.2
+    assert 0.2 < np.max(steps) < 0.6
+
+
+@behaviour(
+    JTC,
+    "each joint stops with its own deceleration on a cancel",
+    source=TOPICS + "decelerate_to_hold_position_per_joint_calculation",
+    verdict=OURS,
+    why="Joints stop along the path, with the deceleration of the joint that allows least: joints "
+    "that stop independently leave a path that was checked for collisions.",
+)
+@behaviour(
+    JTC,
+    "without decelerate_on_cancel, or with a max deceleration of 0, the joints hold their present "
+    "position at once",
+    source=ACTIONS + "test_cancel_decelerate_fallback",
+    verdict=OURS,
+    why="They decelerate along the path within their acceleration limits: a jump of the velocity "
+    "to 0 is beyond them.",
+)
+def test_cancel_along_the_path(plain):
+    start = plain.joints
+    goal = {J1: start[J1] + 0.5, J7: start[J7] - 0.5}
+    call = plain.follow(smooth(goal, 1.5))
+    assert call.accepted()
+    plain.moving(0.3, joints=[J1])
+    assert call.cancel()
+    assert call.result()[0] == CANCELED
+    stopped = plain.rest()
+    assert stopped[J1] - start[J1] == pytest.approx(start[J7] - stopped[J7], abs=1e-4)
+
+
+@behaviour(
+    JTC,
+    "a deactivated controller aborts its goal",
+    source=ACTIONS + "deactivate_controller_aborts_action",
+)
+@behaviour(
+    JTC,
+    "an inactive controller rejects goals",
+    source="joint_trajectory_controller.cpp: goal_received_callback",
+)
+@behaviour(
+    JTC,
+    "an activated controller holds the joints where they are",
+    source=TOPICS + "hold_on_startup",
+)
+@behaviour(
+    JTC,
+    "activation continues at the last command if the joints are near it",
+    source=TOPICS + "test_hw_states_has_offset_later_controller_start",
+)
+@behaviour(
+    JTC,
+    "with set_last_command_interface_value_as_state_on_activation: false it begins at the state",
+    source=TOPICS + "test_set_last_command_interface_on_activation_false",
+)
+@behaviour(
+    JTC,
+    "query_state fails while the controller is inactive",
+    source="joint_trajectory_controller.cpp: query_state_service",
+)
+@pytest.mark.parametrize("last", [True, False])
+def test_deactivation(plain, last):
+    name = "set_last_command_interface_value_as_state_on_activation"
+    assert plain.client.set_parameters(plain.controller, **{name: last}).successful
+    call = plain.follow(smooth(by(plain, 0.3 if last else -0.3, J1), 1.5))
+    assert call.accepted()
+    plain.moving(joints=[J1])
+    assert plain.client.change_state(plain.controller, "deactivate")
+    assert call.result()[0] == ABORTED
+    assert not plain.follow(smooth(HOME, 3.0)).accepted()
+    answer = plain.client.call(QueryTrajectoryState, f"{plain.controller}/query_state")
+    assert not answer.success
+    held = plain.joints[J1]
+    assert plain.client.change_state(plain.controller, "activate")
+    plain.client.wait_for_diagnosis(plain.controller, "holding")
+    assert plain.rest()[J1] == pytest.approx(held, abs=0.02)
+
+
+@behaviour(
+    JTC,
+    "a last point with velocity is refused by default",
+    source=ACTIONS + "test_allow_nonzero_velocity_at_trajectory_end_false",
+)
+@behaviour(
+    JTC,
+    "a last point with velocity is accepted with allow_nonzero_velocity_at_trajectory_end",
+    source=ACTIONS + "test_allow_nonzero_velocity_at_trajectory_end_true",
+    verdict=BY_PARAMETER,
+    how="`allow_nonzero_velocity_at_trajectory_end: true`, the peer's parameter",
+)
+def test_an_end_with_velocity(plain):
+    names = [J1]
+    message = trajectory(names, [[plain.joints[J1] + 0.05]], [0.5], [[0.1]])
+    assert J1 in refused(plain, message)
+    own = "allow_nonzero_velocity_at_trajectory_end"
+    assert plain.client.set_parameters(plain.controller, **{own: True}).successful
+    message = trajectory(names, [[plain.joints[J1] + 0.05]], [0.5], [[0.1]])
+    assert plain.follow(message).result()[0] == SUCCEEDED
+    assert plain.client.set_parameters(plain.controller, **{own: False}).successful
+
+
+# ---- refused trajectories
+
+
+GOOD = [HOME[j] for j in ARM]
+WRONG = {
+    "no joints": trajectory([], [[]], [1.0]),
+    "no points": JointTrajectory(joint_names=ARM),
+    "an unknown joint": trajectory(["joint_x"], [[0.0]], [1.0]),
+    "too few positions": trajectory(ARM, [GOOD[:3]], [1.0]),
+    "too many positions": trajectory(ARM, [[*GOOD, 0.0]], [1.0]),
+    "too few velocities": trajectory(ARM, [GOOD], [1.0], [[0.0]]),
+    "too few accelerations": trajectory(ARM, [GOOD], [1.0], [[0.0] * 7], [[0.0]]),
+    "times that do not increase": trajectory(ARM, [GOOD, GOOD], [1.0, 1.0]),
+    "no positions": trajectory(ARM, [[]], [1.0], [[0.0] * 7]),
+}
+
+
+@behaviour(
+    JTC,
+    "goals with an invalid trajectory are rejected when they are sent",
+    source="joint_trajectory_controller.cpp: goal_received_callback",
+    verdict=BY_PARAMETER,
+    why="By default they are accepted and aborted: only a result can contain the reason.",
+    how="`reject_invalid_goals: true`, or `peer_defaults: true`",
+)
+@behaviour(
+    JTC,
+    "invalid messages are refused: no joints, no points, unknown joints, wrong lengths, times that "
+    "do not increase",
+    source=TOPICS + "invalid_message",
+)
+@behaviour(
+    JTC,
+    "points without positions are refused without allow_integration_in_goal_trajectories",
+    source=TOPICS + "missing_positions_message_accepted",
+)
+@pytest.mark.parametrize("case", WRONG)
+def test_invalid_trajectories(cell, case):
+    assert not cell.peer.follow(WRONG[case]).accepted()
+    assert refused(cell.plain, WRONG[case])
+
+
+@behaviour(
+    JTC,
+    "the result of a refused goal contains the reason and a code of its own",
+    source="FollowJointTrajectory.action: error_code, error_string",
+)
+@behaviour(
+    JTC,
+    "without allow_partial_joints_goal a trajectory must name all joints",
+    source=TOPICS + "test_partial_joint_list_not_allowed",
+    verdict=BY_PARAMETER,
+    why="By default trajectories of some joints are accepted, as an arm and its gripper are joints "
+    "of one controller.",
+    how="`allow_partial_joints_goal: false`, the peer's parameter",
+)
+@behaviour(
+    JTC,
+    "efforts of points are refused without the command interface effort",
+    source=TOPICS + "invalid_message",
+)
+@behaviour(
+    JTC,
+    "a trajectory that has ended in the past is refused",
+    source=TOPICS + "test_ignore_old_trajectory",
+)
+def test_reasons(cell):
+    velocity, plain = cell.velocity, ready(cell.plain)
+    ready(velocity)
+    assert J7 in refused(velocity, smooth(by(velocity, 0.1, J1), 1.0))
+    message = smooth(by(plain, 0.1), 1.0)
+    message.points[0].effort = [0.0] * 7
+    assert "effort" in refused(plain, message)
+    old = smooth(by(plain, 0.1), 1.0, stamp=plain.now - 5.0)
+    status, result = plain.follow(old).result()
+    assert (status, result.error_code) == (ABORTED, Codes.OLD_HEADER_TIMESTAMP)
+
+
+@behaviour(
+    JTC,
+    "a trajectory that began in the past is executed from the point that is due",
+    source=TOPICS + "test_ignore_partial_old_trajectory",
+)
+def test_a_trajectory_that_has_begun(plain):
+    here = plain.joints[J1]
+    message = trajectory([J1], [[here], [here + 0.1]], [0.5, 2.5], stamp=plain.now - 1.0)
+    call = plain.follow(message)
+    assert call.result()[0] == SUCCEEDED
+    first = seconds(call.feedback[0].feedback.desired.time_from_start)
+    assert 0.9 < first < 2.5
+
+
+@behaviour(
+    JTC,
+    "velocities may be missing at some points, which are then connected linearly",
+    source=POINTS + "fill_point_before_with_same_degree_as_traj",
+    verdict=OURS,
+    why="Such a message is refused with joint and point: it is nearly always a client's mistake, "
+    "and jumps of the velocity exceed the acceleration limits.",
+)
+def test_velocities_at_some_points(plain):
+    here = plain.joints[J1]
+    message = trajectory([J1], [[here], [here + 0.1]], [1.0, 2.0], [[0.0], []])
+    assert "velocities" in refused(plain, message)
+
+
+# ---- the topic and the state
+
+
+def publish(arm: JointClient, message: JointTrajectory) -> None:
+    publisher = arm.publisher(JointTrajectory, "joint_trajectory")
+    arm.client.wait(lambda: publisher.get_subscription_count() > 0, "the subscription")
+    publisher.publish(message)
+
+
+@behaviour(
+    JTC,
+    "controller_state reports the time since the start of the trajectory, also after its end",
+    source=TOPICS + "time_from_start_populated",
+)
+@behaviour(
+    JTC,
+    "a trajectory on the topic joint_trajectory is executed",
+    source=TOPICS + "correct_initialization_using_parameters",
+)
+@behaviour(
+    JTC,
+    "controller_state has joint names, reference, feedback, error and output of the same length",
+    source=TOPICS + "state_topic_consistency",
+)
+def test_the_state(peer):
+    goal = by(peer, 0.05 if peer.joints[J1] < HOME[J1] else -0.05)
+    publish(peer, smooth(goal, 0.4))
+    peer.moving(0.02)
+    peer.arrives(goal, 1e-3)
+    peer.reports.clear()
+    peer.client.wait(lambda: len(peer.reports) > 20, "reports")
+    first, last = peer.reports.messages[0], peer.reports.newest
+    passed = seconds(last.header.stamp) - seconds(first.header.stamp)
+    for part in ("reference", "feedback"):
+        times = [seconds(getattr(m, part).time_from_start) for m in (first, last)]
+        assert times[0] > 0.3
+        assert times[1] - times[0] == pytest.approx(passed, abs=1e-6)
+    assert last.joint_names == ARM
+    for part, channels in (
+        ("reference", ("positions", "velocities", "accelerations")),
+        ("feedback", ("positions", "velocities")),
+        ("error", ("positions", "velocities")),
+        ("output", ("positions",)),
+    ):
+        assert {len(getattr(getattr(last, part), channel)) for channel in channels} == {7}
+    error = np.subtract(last.reference.positions, last.feedback.positions)
+    np.testing.assert_allclose(error, last.error.positions, atol=1e-12)
+
+
+@behaviour(
+    JTC,
+    "speed scaling stretches the execution of a goal, which succeeds",
+    source=ACTIONS + "test_scaling_execution_time_succeeds",
+)
+@behaviour(
+    JTC,
+    "under scaling the desired time advances by the factor, the actual time as time does",
+    source=ACTIONS + "test_scaling_sampling_is_correct",
+)
+@behaviour(
+    JTC,
+    "the factor on ~/speed_scaling_input is reported in controller_state",
+    source=TOPICS + "setting_scaling_factor_works_correctly",
+)
+@behaviour(
+    JTC,
+    "a negative factor is refused",
+    source=TOPICS + "setting_scaling_factor_works_correctly",
+)
+@behaviour(
+    JTC,
+    "speed_scaling.initial_scaling_factor is the factor at the start",
+    source=TOPICS + "scaling_factor_from_param",
+)
+@behaviour(
+    JTC,
+    "replacing a trajectory under speed scaling does not jump",
+    source=TOPICS + "blend_no_position_jump_under_speed_scaling",
+)
+def test_speed_scaling(cell):
+    plain = ready(cell.plain)
+    scaled(plain, 0.5)
+    publisher = plain.publisher(SpeedScalingFactor, "speed_scaling_input")
+    plain.client.repeat_for(lambda: publisher.publish(SpeedScalingFactor(factor=-1.0)), 0.2)
+    assert plain.client.get_parameter(
+        plain.controller, "speed_scaling.initial_scaling_factor"
+    ) == pytest.approx(0.5)
+    goal = by(plain, -0.2 if plain.joints[J1] > HOME[J1] else 0.2)
+    call = plain.follow(smooth(goal, 0.8))
+    assert call.result()[0] == SUCCEEDED
+    assert plain.reports.newest.speed_scaling_factor == 0.5
+    last = call.feedback[-1].feedback
+    actual, desired = (seconds(p.time_from_start) for p in (last.actual, last.desired))
+    assert actual == pytest.approx(2.0 * desired, abs=0.05)
+    back = by(plain, 0.2 if plain.joints[J1] < HOME[J1] else -0.2)
+    assert plain.follow(smooth(back, 0.8)).accepted()
+    plain.moving(joints=[J1])
+    plain.reports.clear()
+    assert plain.follow(smooth(goal, 0.8)).result()[0] == SUCCEEDED
+    k = plain.reports.newest.joint_names.index(J1)
+    positions = [m.reference.positions[k] for m in plain.reports.messages]
+    assert np.abs(np.diff(positions)).max() < 0.05
+
+
+@behaviour(
+    JTC,
+    "factors above 1 speed trajectories up",
+    source=TOPICS + "setting_scaling_factor_works_correctly",
+    verdict=OURS,
+    why="They are refused: trajectories are checked against the limits at their own speed.",
+)
+def test_no_factor_above_1(plain):
+    publisher = plain.publisher(SpeedScalingFactor, "speed_scaling_input")
+    plain.client.repeat_for(lambda: publisher.publish(SpeedScalingFactor(factor=2.0)), 0.3)
+    plain.reports.clear()
+    plain.client.wait(lambda: plain.reports, "a report")
+    assert plain.reports.newest.speed_scaling_factor == 1.0
+
+
+@behaviour(
+    JTC,
+    "query_state samples the active trajectory at a time",
+    source="joint_trajectory_controller.cpp: query_state_service",
+)
+@behaviour(
+    JTC,
+    "query_state without a trajectory, or at a time after its end, fails",
+    source="joint_trajectory_controller.cpp: query_state_service",
+    verdict=OURS,
+    why="It answers with the reference that the joints have then: clients need it most at rest.",
+)
+def test_query_state(plain):
+    start = plain.joints[J1]
+    call = plain.follow(smooth({J1: start + 0.2}, 1.0))
+    assert call.accepted()
+    plain.moving(0.02, joints=[J1])
+    for ahead, low, high in ((0.1, 0.0, 0.2), (5.0, 0.2 - 1e-6, 0.2 + 1e-6)):
+        request = QueryTrajectoryState.Request()
+        time = duration(plain.now + ahead)
+        request.time.sec, request.time.nanosec = time.sec, time.nanosec
+        answer = plain.client.call(QueryTrajectoryState, f"{plain.controller}/query_state", request)
+        assert answer.success
+        moved = answer.position[answer.name.index(J1)] - start
+        assert low < moved < high
+    assert call.result()[0] == SUCCEEDED
+
+
+# ---- velocity and effort interfaces
+
+
+@behaviour(
+    JTC,
+    "with the command interface velocity alone the error is controlled by velocities",
+    source=TOPICS + "use_closed_loop_pid",
+)
+@behaviour(
+    JTC,
+    "commands of the interface velocity have the direction of the error",
+    source=TOPICS + "velocity_error, position_error_not_angle_wraparound",
+)
+@behaviour(
+    JTC,
+    "with allow_integration_in_goal_trajectories points of velocities alone are integrated",
+    source=POINTS + "sample_trajectory_velocity_with_interpolation",
+)
+@behaviour(
+    JTC,
+    "points without positions are accepted with allow_integration_in_goal_trajectories",
+    source=TOPICS + "missing_positions_message_accepted",
+)
+def test_the_velocity_interface(cell):
+    arm = ready(cell.velocity)
+    start = arm.rest()
+    rows = [[0.2 if j == J1 else 0.0 for j in ARM], [0.0] * 7]
+    message = trajectory(ARM, [[], []], [0.5, 1.0], rows)
+    arm.commands.clear()
+    assert arm.follow(message).result()[0] == SUCCEEDED
+    sent = list(arm.commands.messages)
+    assert arm.rest()[J1] - start[J1] == pytest.approx(0.1, abs=0.01)
+    assert all(np.isnan(m.position).all() for m in sent)
+    assert max(m.velocity[m.name.index(J1)] for m in sent) == pytest.approx(0.2, abs=0.05)
+
+
+@behaviour(
+    JTC,
+    "points of accelerations alone are integrated",
+    source=POINTS + "sample_trajectory_acceleration_with_interpolation",
+)
+@behaviour(
+    JTC,
+    "positions on the topic without times get those of positions_upsampling.policy_frequency",
+    source="test_jtc_upsampling.cpp: upsampling_enabled_accepts_untimed_positions_only",
+)
+@behaviour(
+    JTC,
+    "positions on the topic are connected by a spline with continuous acceleration",
+    source="test_jtc_upsampling.cpp: preprocess_upsamples_when_enabled",
+)
+@behaviour(
+    JTC,
+    "positions without times are refused without positions_upsampling",
+    source="test_jtc_upsampling.cpp: upsampling_disabled_rejects_untimed_positions_only",
+)
+def test_upsampling(cell):
+    arm = ready(cell.velocity)
+    start = arm.rest()
+    accelerations = [[a if j == J2 else 0.0 for j in ARM] for a in (0.0, 0.4, -0.4, 0.0)]
+    message = trajectory(ARM, [[]] * 4, [0.2, 0.6, 1.0, 1.4], None, accelerations)
+    assert arm.follow(message).result()[0] == SUCCEEDED
+    arm.rest()
+    rows = [[start[j] + d for j in ARM] for d in (0.02, 0.06, 0.08)]
+    untimed = trajectory(ARM, rows, [0.0] * 3)
+    arm.reports.clear()
+    publish(arm, untimed)
+    arm.arrives(dict(zip(ARM, rows[-1], strict=True)))
+    accelerated = [m.reference.accelerations[6] for m in arm.reports.messages]
+    # It jumps where the motion begins and where the spline does.
+    assert np.sort(np.abs(np.diff(accelerated)))[-3] < 1.0
+    assert "time of point" in refused(ready(cell.plain), trajectory([J1], [[0.0], [0.0]], [0, 0]))
+
+
+@behaviour(
+    JTC,
+    "with the command interface effort the error is controlled by efforts of gains.<joint>",
+    source=TOPICS + "use_closed_loop_pid",
+)
+@behaviour(
+    JTC,
+    "efforts of points are added to the output of the interface effort",
+    source=ACTIONS + "test_success_multi_point_sendgoal",
+)
+@behaviour(
+    JTC,
+    "interpolation_method none sends each point without interpolation",
+    source=POINTS + "skip_interpolation",
+)
+@behaviour(
+    JTC,
+    "changed gains apply to the running controller",
+    source=TOPICS + "update_dynamic_parameters",
+)
+@behaviour(
+    JTC,
+    "the output is limited by u_clamp_max",
+    source="joint_trajectory_controller_parameters.yaml: gains",
+)
+@behaviour(
+    JTC,
+    "a goal that is not reached within goal_time is aborted with GOAL_TOLERANCE_VIOLATED",
+    source=ACTIONS + "test_goal_tolerances_fail",
+)
+@behaviour(
+    JTC,
+    "after a violated goal tolerance the joints hold",
+    source=TOPICS + "test_goal_tolerances_fail",
+)
+def test_the_effort_interface(cell):
+    arm = cell.effort
+    arm.clear()
+    arm.client.wait(lambda: arm.states and arm.reports and arm.commands, "the arm")
+    here = arm.joints  # the robot without physics ignores efforts
+    k = arm.commands.newest.name.index(J2)
+    message = trajectory(ARM, [[here[j] + 0.01 for j in ARM]], [1.0])
+    message.points[0].effort = [0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.5]
+    arm.commands.clear()
+    call = arm.follow(message)
+    status, result = call.result()
+    assert (status, result.error_code) == (ABORTED, Codes.GOAL_TOLERANCE_VIOLATED)
+    sent = np.array([m.effort for m in arm.commands.messages])
+    assert all(np.isnan(m.position).all() for m in arm.commands.messages)
+    assert np.nanmax(sent[:, k]) == pytest.approx(2.0 + 7.0 * 0.01, abs=0.2)
+    assert np.nanmax(np.abs(sent[:, 6])) <= 0.2 + 1e-12
+    assert arm.client.set_parameters(arm.controller, **{f"gains__{J2}__p": 100.0}).successful
+    arm.commands.clear()
+    message.points[0].effort = []
+    arm.follow(message).result()
+    sent = np.array([m.effort for m in arm.commands.messages])
+    assert np.nanmax(sent[:, k]) == pytest.approx(1.0, abs=0.2)
+
+
+@behaviour(
+    JTC,
+    "cmd_timeout after the end of a trajectory makes the joints hold",
+    source=TOPICS + "timeout",
+)
+@behaviour(
+    JTC,
+    "a cmd_timeout that is not above constraints.goal_time has no effect",
+    source=TOPICS + "decline_false_cmd_timeout",
+)
+@behaviour(
+    JTC,
+    "cmd_timeout 0 is none",
+    source=TOPICS + "no_timeout",
+)
+@behaviour(
+    JTC,
+    "cmd_timeout above constraints.goal_time is used",
+    source=TOPICS + "accept_correct_cmd_timeout",
+)
+def test_cmd_timeout(cell):
+    arm = cell.effort
+    arm.clear()
+    arm.client.wait(lambda: arm.states and arm.reports, "the arm")
+    for goal_time, timeout, words in ((0.3, 0.6, "after the end"), (0.3, 0.2, "goal tolerance")):
+        values = {"constraints__goal_time": goal_time, "cmd_timeout": timeout}
+        assert arm.client.set_parameters(arm.controller, **values).successful
+        message = trajectory(ARM, [[arm.joints[j] + 0.02 for j in ARM]], [0.3])
+        goal_time_tolerance = duration(-1.0) if timeout > goal_time else duration(0.0)
+        call = arm.follow(message, goal_time_tolerance=goal_time_tolerance)
+        status, result = call.result()
+        assert (status, result.error_code) == (ABORTED, Codes.GOAL_TOLERANCE_VIOLATED)
+        assert words in result.error_string
+
+
+# ---- parameters at the start
+
+
+INVALID: dict[str, dict[str, Any]] = {
+    "acceleration alone": {"command_interfaces": ["acceleration"]},
+    "velocity and effort": {"command_interfaces": ["velocity", "effort"]},
+    "an unknown interface": {"command_interfaces": ["torque"]},
+    "an interface twice": {"command_interfaces": ["position", "position"]},
+    "an unknown joint": {"joints": ["joint_x"]},
+    "a negative factor": {"speed_scaling.initial_scaling_factor": -1.0},
+    "an unknown interpolation": {"interpolation_method": "cubic"},
+}
+
+
+@behaviour(
+    JTC,
+    "command interfaces that cannot be combined prevent the start",
+    source=TOPICS + "incorrect_initialization_using_interface_parameters",
+)
+@behaviour(
+    JTC,
+    "a joint that the robot does not have prevents the start",
+    source=TOPICS + "check_interface_names",
+)
+def test_parameters_that_prevent_the_start(module_suite):
+    processes = {
+        case: module_suite.node(
+            "articulation_controller", namespace=f"bad{i}", robot="franka", **parameters
+        )
+        for i, (case, parameters) in enumerate(INVALID.items())
+    }
+    for case, process in processes.items():
+        assert process.exit_code() == 1, case
+        assert "cannot" in process.output
+
+
+@behaviour(
+    JTC,
+    "the controller configures, activates, deactivates and cleans up",
+    source=TOPICS + "activate, cleanup, cleanup_after_configure",
+)
+@behaviour(
+    JTC,
+    "all list parameters follow the joints given",
+    source=TOPICS + "correct_initialization_using_parameters",
+)
+def test_lifecycle(cell):
+    arm = cell.velocity
+    for verb in ("deactivate", "cleanup", "configure", "activate"):
+        assert arm.client.change_state(arm.controller, verb)
+    assert arm.client.state(arm.controller) == "active"
+    assert arm.client.get_parameter(arm.controller, "joints") == ARM
+    for name in ("control_modes", "max_velocity", "max_effort", "kp"):
+        assert len(arm.client.get_parameter(arm.controller, name)) == len(ARM)
+
+
+# ---- interpolation, on the objects of the core
+
+
+@behaviour(
+    JTC,
+    "points of positions are connected linearly",
+    source=POINTS + "sample_trajectory_positions",
+)
+@behaviour(
+    JTC,
+    "points with velocities are connected by cubic splines",
+    source=POINTS + "interpolation_pos_vel",
+)
+@behaviour(
+    JTC,
+    "points with velocities and accelerations are connected by quintic splines",
+    source=POINTS + "interpolation_pos_vel_accel",
+)
+@behaviour(
+    JTC,
+    "the state at the start is connected to the first point by the degree of the points",
+    source=POINTS + "fill_point_before_with_same_degree_as_traj",
+)
+@pytest.mark.parametrize("degree", [1, 3, 5])
+def test_interpolation(degree):
+    rng = np.random.default_rng(degree)
+    coefficients = rng.uniform(-1.0, 1.0, (degree + 1, 2))
+
+    def at(t: float) -> tuple[np.ndarray, ...]:
+        powers = [np.array([math.perm(k, d) * t ** max(k - d, 0) for k in range(degree + 1)])
+                  for d in range(3)]  # fmt: skip
+        return tuple(row @ coefficients for row in powers)
+
+    times = np.array([1.0, 1.7, 3.0])
+    q, v, a = (np.array(rows) for rows in zip(*map(at, times), strict=True))
+    path = CoreTrajectory(
+        ("a", "b"), times, q, v if degree > 1 else None, a if degree > 3 else None
+    )
+    path = path.starting_from(TrajectorySample(*at(0.0)))
+    for t in np.linspace(0.05, 2.95, 20):
+        np.testing.assert_allclose(path.sample(float(t)).position, at(t)[0], atol=1e-9)
+
+
+not_offered(
+    JTC,
+    "command_joints may differ from joints, for passive joints and chained controllers",
+    source=TOPICS + "state_topic_consistency_command_joints_less_than_dof",
+    why="Commands are topics, whose joints have one name; other controllers are reached by topics.",
+)
+not_offered(
+    JTC,
+    "the speed scaling factor is exchanged with the hardware by interfaces",
+    source=TOPICS + "scaling_state_interface_sets_value, scaling_command_interface_sets_value",
+    why="Hardware is a process with two topics; drivers publish on ~/speed_scaling_input.",
+)

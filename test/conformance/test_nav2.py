@@ -1,0 +1,625 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Behaviors of Nav2's action servers, velocity smoother and simple commander, over DDS."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import Point, PoseStamped, TwistStamped
+from joint_client import duration
+from nav2_msgs.action import (
+    BackUp,
+    ComputePathThroughPoses,
+    ComputePathToPose,
+    DriveOnHeading,
+    Spin,
+)
+from nav_msgs.msg import OccupancyGrid, Path
+from navigation_client import (
+    ABORTED,
+    CANCELED,
+    SUCCEEDED,
+    Codes,
+    NavigationClient,
+    path,
+    pose_of,
+    stamped,
+)
+from ros_client import LATCHED, RosClient
+from scripted_base import ScriptedBase
+
+from conformance.base_rig import FREE, Rig
+from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
+from motion_nodes.base_navigation.planar_pose import Pose2
+
+WAYPOINTS = "nav2_waypoint_follower"
+CONTROLLER = "nav2_controller"
+PLANNER = "nav2_planner"
+BEHAVIORS = "nav2_behaviors"
+NAVIGATORS = "nav2_bt_navigator"
+SMOOTHER = "nav2_velocity_smoother"
+COMMANDER = "nav2_simple_commander"
+NEAR = 0.06
+"""[m] Of the goal: its tolerance of 0.025, and the way of a stop that comes late in wall time."""
+Paths, Several = ComputePathToPose.Result, ComputePathThroughPoses.Result
+
+
+@pytest.fixture(scope="module")
+def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespace]:
+    """A JetBot's navigator and base, and the controller of another one."""
+    base = ScriptedBase()
+    module_suite.node("base_navigator", robot="jetbot", odom_timeout=2.0)
+    module_suite.node(
+        "differential_base", namespace="smooth", robot="jetbot", update_rate=100.0, open_loop=True
+    )
+    navigator = NavigationClient(module_client)
+    navigator.wait_for()
+    yield SimpleNamespace(base=base, navigator=navigator, client=module_client)
+    navigator.close()
+    base.close()
+
+
+@pytest.fixture
+def base(cell: SimpleNamespace) -> ScriptedBase:
+    """The base at the origin of its odometry, standing."""
+    cell.client.wait(lambda: cell.base.stands, "the base to stand")
+    cell.base.stuck = False
+    cell.base.put(cell.client, 0.0, 0.0, 0.0)
+    cell.navigator.wait_for()
+    return cell.base
+
+
+@pytest.fixture
+def navigator(cell: SimpleNamespace, base: ScriptedBase) -> NavigationClient:
+    return cell.navigator
+
+
+def code(result: Any) -> int:
+    return int(result.error_code)
+
+
+@behaviour(
+    "nav2_bt_navigator",
+    "a goal is accepted, has feedback, and succeeds at the pose with code 0",
+    source="nav2_system_tests: nav_to_pose_tester_node.py: runNavigateAction",
+)
+@behaviour(
+    "nav2_bt_navigator",
+    "feedback has pose, times, distance left and recoveries",
+    source="NavigateToPose.action; nav_to_pose_tester_node.py",
+)
+@behaviour(
+    "nav2_bt_navigator",
+    "a goal that is reached already succeeds",
+    source="simple_goal_checker: nav2_controller/plugins/test/goal_checker.cpp",
+)
+@behaviour(
+    "nav2_controller",
+    "a goal is reached within xy_goal_tolerance and yaw_goal_tolerance",
+    source="nav2_controller/plugins/test/goal_checker.cpp: test_goal_checker_tolerances",
+)
+def test_to_a_pose(navigator, base):
+    call = navigator.go((0.2, 0.1, 0.5))
+    status, result = call.result(within=40.0)
+    assert (status, code(result), result.error_msg) == (SUCCEEDED, 0, "")
+    assert base.pose.distance(Pose2(0.2, 0.1)) < NEAR
+    assert abs(base.pose.yaw - 0.5) < 0.1
+    feedback = [m.feedback for m in call.feedback]
+    assert feedback[0].distance_remaining > feedback[-1].distance_remaining
+    assert feedback[-1].current_pose.header.frame_id == "odom"
+    for _ in range(5):
+        assert navigator.go((0.2, 0.1, 0.5)).result(within=40.0)[0] == SUCCEEDED
+
+
+@behaviour(
+    "nav2_bt_navigator",
+    "a newer goal preempts the active one, which ends aborted",
+    source="nav2_core/test/test_navigator_muxer.cpp; nav_to_pose_tester_node.py",
+)
+@behaviour(
+    "nav2_bt_navigator",
+    "a cancel is accepted, the base stops and the goal ends canceled",
+    source="nav2_simple_commander: cancelTask; nav_through_poses_tester_node.py",
+)
+def test_preemption_and_cancel(navigator, base):
+    far = navigator.go((5.0, 0.0, 0.0))
+    assert far.accepted()
+    navigator.client.wait(lambda: far.feedback, "feedback")
+    near = navigator.go((0.1, 0.0, 0.0))
+    assert far.result()[0] == ABORTED
+    assert near.result(within=40.0)[0] == SUCCEEDED
+    again = navigator.go((5.0, 0.0, 0.0))
+    assert again.accepted()
+    navigator.client.wait(lambda: again.feedback, "feedback")
+    assert again.cancel()
+    assert again.result()[0] == CANCELED
+    navigator.client.wait(lambda: base.stands, "rest")
+
+
+@behaviour(
+    "nav2_bt_navigator",
+    "a goal in an unknown frame fails with a message",
+    source="nav2_system_tests: nav_through_poses_tester_error_msg_node.py; test_error_codes.py",
+)
+@behaviour(
+    "nav2_bt_navigator",
+    "a behavior tree that cannot be loaded fails the goal with a message",
+    source="nav2_core/test/test_behavior_tree_navigator.cpp",
+)
+@behaviour(
+    "nav2_bt_navigator",
+    "goals through poses: several, in a row, and an empty list fails with a message",
+    source="nav2_system_tests: nav_through_poses_tester_node.py",
+)
+@behaviour(
+    "nav2_bt_navigator",
+    "number_of_poses_remaining counts down",
+    source="NavigateThroughPoses.action; nav_through_poses_tester_node.py",
+)
+def test_through_poses_and_refusals(navigator):
+    status, result = navigator.go((1.0, 0.0, 0.0), frame="moon").result()
+    assert (status, bool(code(result)), bool(result.error_msg)) == (ABORTED, True, True)
+    status, result = navigator.go((1.0, 0.0, 0.0), behavior_tree="my.xml").result()
+    assert (status, bool(code(result)), bool(result.error_msg)) == (ABORTED, True, True)
+    call = navigator.go_through((0.1, 0.0, 0.0), (0.2, 0.03, 0.3))
+    assert call.result(within=40.0)[0] == SUCCEEDED
+    left = [m.feedback.number_of_poses_remaining for m in call.feedback]
+    assert left == sorted(left, reverse=True)
+    assert {1, 2} >= set(left)
+    status, result = navigator.go_through().result()
+    assert (status, bool(result.error_msg)) == (ABORTED, True)
+
+
+@behaviour(
+    "nav2_waypoint_follower",
+    "waypoints are visited one after the other, current_waypoint tells which",
+    source="nav2_system_tests: waypoint_follower/tester.py: main",
+)
+@behaviour(
+    "nav2_waypoint_follower",
+    "number_of_loops repeats them, goal_index is the first",
+    source="waypoint_follower.cpp: followWaypointsHandler",
+)
+@behaviour(
+    "nav2_waypoint_follower",
+    "a newer list preempts",
+    source="nav2_system_tests: waypoint_follower/tester.py: main (preempt with new point)",
+)
+@behaviour(
+    "nav2_waypoint_follower",
+    "a cancel ends the list canceled",
+    source="nav2_system_tests: waypoint_follower/tester.py: main (Cancel test)",
+)
+def test_waypoints(navigator, base):
+    call = navigator.visit((0.0, 0.0, 0.15), (0.0, 0.0, 0.0), number_of_loops=1, goal_index=1)
+    status, result = call.result(within=40.0)
+    assert (status, list(result.missed_waypoints)) == (SUCCEEDED, [])
+    told = [m.feedback.current_waypoint for m in call.feedback]
+    assert told == sorted(told[: told.index(0)], reverse=True) + told[told.index(0) :]
+    old = navigator.visit((5.0, 0.0, 0.0))
+    assert old.accepted()
+    new = navigator.visit((4.0, 0.0, 0.0))
+    assert old.result()[0] == ABORTED
+    assert new.accepted()
+    navigator.client.wait(lambda: new.feedback, "feedback")
+    assert new.cancel()
+    assert new.result()[0] == CANCELED
+
+
+@behaviour(
+    "nav2_waypoint_follower",
+    "with stop_on_failure the list ends at a waypoint that is missed, which missed_waypoints "
+    "names with index, pose and code",
+    source="nav2_system_tests: waypoint_follower/tester.py: main (stop on failure test)",
+)
+@behaviour(
+    "nav2_waypoint_follower",
+    "without stop_on_failure the others are visited, and missed_waypoints names those missed",
+    source="waypoint_follower.cpp: followWaypointsHandler",
+)
+@behaviour(
+    "nav2_waypoint_follower",
+    "stop_on_failure is true by default, and may be changed at any time",
+    source="nav2_waypoint_follower/test/test_dynamic_parameters.cpp; waypoint_follower.cpp",
+)
+@behaviour(
+    "nav2_waypoint_follower",
+    "an empty list is rejected",
+    source="waypoint_follower.cpp: isGoalAcceptable; tester.py (Zero goal test)",
+    verdict=OURS,
+    why="it is accepted and aborted, since only a result can have the reason",
+)
+def test_missed_waypoints(navigator, base):
+    bad = stamped((1.0, 0.0, 0.0), "moon")
+    status, result = navigator.visit((0.1, 0.0, 0.0), bad).result(within=40.0)
+    (missed,) = result.missed_waypoints
+    assert (status, missed.index, missed.goal) == (ABORTED, 1, bad)
+    assert missed.error_code != 0
+    assert navigator.client.set_parameters(navigator.node, stop_on_failure=False).successful
+    status, result = navigator.visit(bad, (0.1, 0.0, 0.0)).result(within=40.0)
+    assert (status, [m.index for m in result.missed_waypoints]) == (SUCCEEDED, [0])
+    assert base.pose.distance(Pose2(0.1)) < NEAR
+    assert navigator.client.set_parameters(navigator.node, stop_on_failure=True).successful
+    status, result = navigator.visit().result()
+    assert (status, bool(result.error_msg)) == (ABORTED, True)
+
+
+@behaviour(
+    "nav2_controller",
+    "a path is followed to its end, with distance and speed as feedback",
+    source="nav2_simple_commander: example_follow_path.py; FollowPath.action",
+)
+@behaviour(
+    "nav2_controller",
+    "an empty path fails with INVALID_PATH",
+    source="controller_server.cpp: setPlannerPath; test_error_codes.py",
+)
+@behaviour(
+    "nav2_controller",
+    "a path in an unknown frame fails with TF_ERROR",
+    source="test_error_codes.py: tf_error",
+)
+@behaviour(
+    "nav2_controller",
+    "an unknown controller_id fails with INVALID_CONTROLLER",
+    source="jazzy: controller_server.cpp: computeControl; test_error_codes.py",
+)
+@behaviour(
+    "nav2_controller",
+    "every failure has an error_msg",
+    source="test_error_codes.py",
+)
+@behaviour(
+    "nav2_controller",
+    "a base that does not move fails with FAILED_TO_MAKE_PROGRESS after movement_time_allowance",
+    source="nav2_controller/plugins/test/progress_checker.cpp; test_error_codes.py: "
+    "failed_to_make_progress",
+)
+def test_follow_path(navigator, base):
+    call = navigator.follow(path([(0.0, 0.0, 0.0), (0.15, 0.0, 0.0), (0.3, 0.02, 0.0)]))
+    assert call.result(within=40.0)[0] == SUCCEEDED
+    assert base.pose.distance(Pose2(0.3, 0.02)) < NEAR
+    assert call.feedback[0].feedback.distance_to_goal > 0.1
+    line = [(0.3, 0.0, 0.0), (0.6, 0.0, 0.0)]
+    for message, more, expected in (
+        (path([]), {}, Codes.INVALID_PATH),
+        (path(line, "moon"), {}, Codes.TF_ERROR),
+        (path(line), {"controller_id": "invalid_controller"}, Codes.INVALID_CONTROLLER),
+    ):
+        status, result = navigator.follow(message, **more).result()
+        assert (status, code(result), bool(result.error_msg)) == (ABORTED, expected, True)
+    base.stuck = True
+    assert navigator.client.set_parameters(navigator.node, movement_time_allowance=0.5).successful
+    status, result = navigator.follow(path(line)).result(within=20.0)
+    assert (status, code(result)) == (ABORTED, Codes.FAILED_TO_MAKE_PROGRESS)
+    assert navigator.client.set_parameters(navigator.node, movement_time_allowance=10.0).successful
+
+
+def straight(kind: Any, x: float, speed: float, within: float = 10.0, y: float = 0.0) -> Any:
+    return kind.Goal(target=Point(x=x, y=y), speed=speed, time_allowance=duration(within))
+
+
+@behaviour(
+    "nav2_behaviors",
+    "spin turns by target_yaw in both directions and reports the angle",
+    source="nav2_system_tests: spin_tester.py: run (test B)",
+)
+@behaviour(
+    "nav2_behaviors",
+    "an opposite spin preempts the active one",
+    source="nav2_system_tests: spin_tester.py: sendAndPreemptWithInvertedCommand",
+)
+@behaviour(
+    "nav2_behaviors",
+    "a spin can be canceled",
+    source="nav2_system_tests: spin_tester.py: sendAndCancelCommand",
+)
+@behaviour(
+    "nav2_behaviors",
+    "a time allowance that is too short ends a behavior with TIMEOUT",
+    source="nav2_system_tests: spin_tester.py (test C), backup_tester.py, drive_tester.py",
+)
+def test_spin(navigator, base):
+    def spin(yaw: float, within: float = 10.0) -> Any:
+        goal = Spin.Goal(target_yaw=yaw, time_allowance=duration(within))
+        return navigator.send(Spin, "spin", goal)
+
+    for yaw in (0.6, -0.6):
+        before = base.pose.yaw
+        call = spin(yaw)
+        status, result = call.result(within=30.0)
+        assert (status, code(result)) == (SUCCEEDED, 0)
+        assert base.pose.yaw - before == pytest.approx(yaw, abs=0.1)
+        assert call.feedback[-1].feedback.angular_distance_traveled > 0.2
+    first = spin(3.0)
+    assert first.accepted()
+    second = spin(-0.3)
+    assert first.result()[0] == ABORTED
+    assert second.result(within=30.0)[0] == SUCCEEDED
+    third = spin(3.0)
+    assert third.accepted()
+    assert third.cancel()
+    assert third.result()[0] == CANCELED
+    status, result = spin(3.0, 0.1).result(within=30.0)
+    assert (status, code(result)) == (ABORTED, Spin.Result.TIMEOUT)
+
+
+@behaviour(
+    "nav2_behaviors",
+    "backup drives back, drive_on_heading forward, by target.x at most at speed",
+    source="nav2_system_tests: backup_tester.py, drive_tester.py: run (test B)",
+)
+@behaviour(
+    "nav2_behaviors",
+    "a faster one preempts the active one",
+    source="nav2_system_tests: backup_tester.py, drive_tester.py: sendAndPreemptWithFasterCommand",
+)
+@behaviour(
+    "nav2_behaviors",
+    "backup and drive_on_heading can be canceled",
+    source="nav2_system_tests: backup_tester.py, drive_tester.py: sendAndCancelCommand",
+)
+@behaviour(
+    "nav2_behaviors",
+    "a target beside the base is INVALID_INPUT",
+    source="nav2_system_tests: backup_tester.py, drive_tester.py: run (test C)",
+)
+@behaviour(
+    "nav2_behaviors",
+    "drive_on_heading with different signs of target and speed is INVALID_INPUT",
+    source="nav2_system_tests: drive_tester.py: run (test C)",
+)
+@pytest.mark.parametrize(("kind", "name", "sign"), [
+    (BackUp, "backup", -1.0), (DriveOnHeading, "drive_on_heading", 1.0),
+])  # fmt: skip
+def test_straight_behaviors(navigator, base, kind, name, sign):
+    def send(x: float, speed: float = 0.3, **more: Any) -> Any:
+        return navigator.send(kind, name, straight(kind, x, speed, **more))
+
+    call = send(0.15)
+    status, result = call.result(within=30.0)
+    assert (status, code(result)) == (SUCCEEDED, 0)
+    assert base.pose.x == pytest.approx(sign * 0.15, abs=NEAR)
+    assert call.feedback[-1].feedback.distance_traveled > 0.05
+    slow = send(2.0, 0.1)
+    assert slow.accepted()
+    fast = send(0.1)
+    assert slow.result()[0] == ABORTED
+    assert fast.result(within=30.0)[0] == SUCCEEDED
+    third = send(2.0)
+    assert third.accepted()
+    assert third.cancel()
+    assert third.result()[0] == CANCELED
+    status, result = send(0.5, y=0.5).result()
+    assert (status, code(result)) == (ABORTED, kind.Result.INVALID_INPUT)
+    if kind is DriveOnHeading:
+        status, result = send(-0.5, 0.2).result()
+        assert (status, code(result)) == (ABORTED, kind.Result.INVALID_INPUT)
+
+
+def plan(navigator: Any, *goals: PoseStamped, start: PoseStamped | None = None, **more: Any) -> Any:
+    """Request a path to one goal, or through several with ``many``."""
+    many = more.pop("many", False)
+    kind = ComputePathThroughPoses if many else ComputePathToPose
+    name = "compute_path_through_poses" if many else "compute_path_to_pose"
+    where: dict[str, Any] = {"goals": list(goals)} if many else {"goal": goals[0]}
+    if start is not None:
+        where |= {"start": start, "use_start": True}
+    return navigator.send(kind, name, kind.Goal(**where, **more)).result(within=30.0)
+
+
+def wall(frame: str = "odom") -> OccupancyGrid:
+    """A map of 4 m by 4 m around the origin, with a wall at x = 1 m and a gap at its end."""
+    cells = np.zeros((80, 80), np.int8)
+    cells[:60, 60] = 100
+    message = OccupancyGrid(data=cells.ravel().tolist())
+    message.header.frame_id = frame
+    message.info.width = message.info.height = 80
+    message.info.resolution = 0.05
+    message.info.origin.position.x = message.info.origin.position.y = -2.0
+    message.info.origin.orientation.w = 1.0
+    return message
+
+
+@behaviour(
+    "nav2_planner",
+    "without obstacles the path is straight, from the start to the goal, in the goal's frame",
+    source="nav2_system_tests: planning/test_planner_costmaps_node.cpp: testSimpleCostmaps",
+)
+@behaviour(
+    "nav2_planner",
+    "without use_start the path begins at the robot",
+    source="planner_server.cpp: getStartPose",
+)
+@behaviour(
+    "nav2_planner",
+    "an unknown planner_id fails with INVALID_PLANNER",
+    source="jazzy: planner_server.cpp: getPlan; test_error_codes.py",
+)
+@behaviour(
+    "nav2_planner",
+    "a goal in an unknown frame fails with TF_ERROR",
+    source="test_error_codes.py: tf_error",
+)
+@behaviour(
+    "nav2_planner",
+    "paths through poses pass all of them; no poses fail with NO_VIAPOINTS_GIVEN",
+    source="nav2_planner/test/test_plan_through_poses.cpp; test_error_codes.py",
+)
+@behaviour(
+    "nav2_planner",
+    "planning_time is that of the request, and the path is published",
+    source="planner_server.cpp: computePlan, publishPlan",
+)
+def test_paths_on_an_empty_map(navigator, base):
+    plans = navigator.client.listen(Path, "/unsmoothed_plan")
+    status, result = plan(navigator, stamped((3.0, 4.0, 1.0)), start=stamped((0.0, 0.0, 0.0)))
+    assert (status, code(result), result.path.header.frame_id) == (SUCCEEDED, 0, "odom")
+    points = np.array([(p.pose.position.x, p.pose.position.y) for p in result.path.poses])
+    assert np.hypot(*np.diff(points, axis=0).T).sum() == pytest.approx(5.0)
+    assert pose_of(result.path.poses[-1]).yaw == pytest.approx(1.0)
+    assert result.planning_time.sec == 0
+    assert result.planning_time.nanosec > 0
+    navigator.client.wait(lambda: plans.newest == result.path, "the published path")
+    base.put(navigator.client, 0.5, 0.0, 0.0)
+    _, result = plan(navigator, stamped((2.0, 0.0, 0.0)), planner_id="GridBased")
+    assert result.path.poses[0].pose.position.x == pytest.approx(0.5)
+    for goal, more, expected in (
+        (stamped((1.0, 0.0, 0.0)), {"planner_id": "invalid_planner"}, "INVALID_PLANNER"),
+        (stamped((1.0, 0.0, 0.0), "moon"), {}, "TF_ERROR"),
+    ):
+        status, result = plan(navigator, goal, **more)
+        assert (status, code(result)) == (ABORTED, getattr(Paths, expected))
+        assert result.error_msg
+    via = stamped((1.0, 1.0, 0.0)), stamped((2.0, 0.0, 0.0))
+    _, result = plan(navigator, *via, many=True)
+    points = np.array([(p.pose.position.x, p.pose.position.y) for p in result.path.poses])
+    assert np.hypot(*(points - (1.0, 1.0)).T).min() < 1e-6
+    status, result = plan(navigator, many=True)
+    assert (status, code(result)) == (ABORTED, Several.NO_VIAPOINTS_GIVEN)
+
+
+@behaviour(
+    "nav2_planner",
+    "obstacles of the map are avoided by the size of the robot",
+    source="nav2_system_tests: planning/test_planner_costmaps_node.cpp, "
+    "test_planner_random_node.cpp",
+)
+@behaviour(
+    "nav2_planner",
+    "start and goal outside of the map: START_OUTSIDE_MAP, GOAL_OUTSIDE_MAP",
+    source="test_error_codes.py; nav2_waypoint_follower tester.py (waypoint outside of map)",
+)
+@behaviour(
+    "nav2_planner",
+    "start and goal in obstacles: START_OCCUPIED, GOAL_OCCUPIED",
+    source="test_error_codes.py",
+)
+@behaviour(
+    "nav2_planner",
+    "a goal that cannot be reached: NO_VALID_PATH",
+    source="test_error_codes.py",
+)
+@behaviour(
+    "nav2_planner",
+    "a path may end within a tolerance of an occupied goal",
+    source="nav2_navfn_planner: navfn_planner.cpp: makePlan (tolerance)",
+    verdict=BY_PARAMETER,
+    why="a path that does not end at the goal is asked for",
+    how="planner.tolerance: 0.5",
+)
+def test_paths_on_a_map(navigator, base):
+    maps = navigator.client.publisher(OccupancyGrid, "/map", LATCHED)
+    maps.publish(wall())
+    behind = stamped((1.5, 0.0, 0.0))
+
+    def long() -> bool:
+        _, result = plan(navigator, behind)
+        rows = [(p.pose.position.x, p.pose.position.y) for p in result.path.poses]
+        return bool(rows) and max(y for _, y in rows) > 1.0
+
+    navigator.client.wait(long, "the path around the wall")
+    for start, goal, expected in (
+        ((0, 0, 0), (100, 100, 0), "GOAL_OUTSIDE_MAP"),
+        ((-9, 0, 0), (1.5, 0, 0), "START_OUTSIDE_MAP"),
+        ((0, 0, 0), (1.02, 0, 0), "GOAL_OCCUPIED"),
+        ((1.02, 0, 0), (1.5, 0, 0), "START_OCCUPIED"),
+    ):
+        status, result = plan(navigator, stamped(goal), start=stamped(start))
+        assert (status, code(result)) == (ABORTED, getattr(Paths, expected))
+        assert result.error_msg
+    assert navigator.client.set_parameters(navigator.node, planner__tolerance=0.5).successful
+    status, result = plan(navigator, stamped((1.02, 0.0, 0.0)), start=stamped((0.0, 0.0, 0.0)))
+    assert (status, code(result)) == (SUCCEEDED, 0)
+    assert navigator.client.set_parameters(navigator.node, planner__tolerance=0.0).successful
+    closed = wall()
+    cells = np.array(closed.data, np.int8).reshape(80, 80)
+    cells[:, 60] = 100
+    closed.data = cells.ravel().tolist()
+    maps.publish(closed)
+
+    def refused() -> bool:
+        return code(plan(navigator, behind)[1]) == Paths.NO_VALID_PATH
+
+    navigator.client.wait(refused, "NO_VALID_PATH")
+
+
+@behaviour(
+    "nav2_velocity_smoother",
+    "velocities are limited to max_velocity and change by max_accel and max_decel",
+    source="test_velocity_smoother.cpp: openLoopTestTimer, testapplyConstraintsPositiveToPositive"
+    "Accel and the other testapplyConstraints",
+    verdict=BY_PARAMETER,
+    why="the base's controller limits what it drives; a node between would add a delay",
+    how="linear.x.max_velocity, max_acceleration, max_deceleration of the base's controller",
+)
+@behaviour(
+    "nav2_velocity_smoother",
+    "scale_velocities keeps the direction of the twist",
+    source="test_velocity_smoother.cpp: testfindEtaConstraint, testapplyConstraints",
+)
+@behaviour(
+    "nav2_velocity_smoother",
+    "a stream that ends is ramped down to 0 after velocity_timeout",
+    source="test_velocity_smoother.cpp: openLoopTestTimer, approxClosedLoopTestTimer",
+    verdict=BY_PARAMETER,
+    how="cmd_vel_timeout of the base's controller",
+)
+@behaviour(
+    "nav2_velocity_smoother",
+    "the smoothed twist is published",
+    source="test_velocity_smoother.cpp: openLoopTestTimer",
+    verdict=BY_PARAMETER,
+    how="~/cmd_vel_out of the base's controller",
+)
+@behaviour(
+    "nav2_velocity_smoother",
+    "limits may be changed at any time, and bad ones are refused",
+    source="test_velocity_smoother.cpp: testDynamicParameter, testInvalidParams",
+)
+def test_velocity_smoothing(cell):
+    rig = Rig(cell.client, "/smooth/diff_drive_controller", ("l", "r"))
+    rig.set(**{k.replace(".", "__"): v for k, v in FREE.items()})
+    rig.set(linear__x__max_velocity=0.5, linear__x__max_acceleration=1.0,
+            linear__x__max_deceleration=2.0, cmd_vel_timeout=0.3)  # fmt: skip
+    bad = cell.client.set_parameters(rig.node, linear__x__max_acceleration=math.inf)
+    assert not bad.successful
+    out = cell.client.listen(TwistStamped, f"{rig.node}/cmd_vel_out")
+
+    def at(vx: float, wz: float) -> bool:
+        m = out.newest
+        return m is not None and np.allclose((m.twist.linear.x, m.twist.angular.z), (vx, wz))
+
+    cell.client.repeat(lambda: rig.send(1.0, 0.4), lambda: at(0.5, 0.2), "0.5 m/s", rate=50.0)
+    cell.client.wait(lambda: at(0.0, 0.0), "rest")
+    speeds = np.array([m.twist.linear.x for m in out.messages])
+    steps = np.diff(speeds)
+    assert steps.max() == pytest.approx(0.01, rel=0.05)
+    assert steps.min() == pytest.approx(-0.02, rel=0.05)
+    turning = [(m.twist.linear.x, m.twist.angular.z) for m in out.messages if m.twist.linear.x]
+    assert np.allclose([wz / vx for vx, wz in turning], 0.4)
+
+
+not_offered(
+    "nav2_velocity_smoother",
+    "velocities below deadband_velocity are 0",
+    source="test_velocity_smoother.cpp: openLoopTestTimer",
+    why="the wheels of a base follow small velocities, too; a driver knows its own dead band",
+)
+not_offered(
+    "nav2_behaviors",
+    "assisted_teleop passes on the twists of a stream, and stops before obstacles",
+    source="nav2_system_tests: assisted_teleop_behavior_tester.cpp",
+    why="twists of a stream go to the controller of the base; sensors stop goals only",
+)
+not_offered(
+    "nav2_simple_commander",
+    "paths are smoothed by smooth_path",
+    source="nav2_system_tests: test_error_codes.py: smoother_errors",
+    why="paths of the planner are straight lines between corners",
+)

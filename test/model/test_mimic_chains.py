@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mimic joints in chains: groups, limits, kinematics, inverse kinematics, dynamics, formats."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.problem import IkRequest, IkSettings
+from motion_nodes.ik.solvers import make_solver
+from motion_nodes.model.files.srdf_from_robot import srdf
+from motion_nodes.model.files.xrdf_file import xrdf_text
+from motion_nodes.model.files.xrdf_robot import xrdf_of
+from motion_nodes.model.inverse_dynamics import InverseDynamics
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.limits import JointLimits, of_members
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.mimic_joints import MEASURED, Followers, NamedJoints, leader_values
+from motion_nodes.model.payload import Payload
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.urdf.urdf import read_urdf
+from motion_nodes.trajectory.path_efforts import PathEfforts
+
+LIFT = Path(__file__).parent.parent / "variety" / "lift_column.urdf"
+JOINTS = ("lift_lower", "j0", "j1", "j2", "j3", "j4")
+SRDF = """<robot name="lift_column">
+  <group name="arm"><chain base_link="{}" tip_link="{}"/></group>
+</robot>"""
+XRDF = """
+format: xrdf
+format_version: 1.0
+default_joint_positions: {lift_lower: 0.1, j1: 0.3}
+cspace:
+  joint_names: [lift_lower, j0, j1, j2, j3, j4]
+  acceleration_limits: [1.0, 5.0, 5.0, 5.0, 5.0, 5.0]
+  jerk_limits: [50.0, 100.0, 100.0, 100.0, 100.0, 100.0]
+tool_frames: [tool0]
+"""
+
+
+def written(folder: Path, name: str, text: str) -> Robot:
+    file = folder / name
+    file.write_text(text)
+    return load_robot(file, LIFT)
+
+
+@pytest.fixture
+def lift(tmp_path: Path) -> Robot:
+    return written(tmp_path, "lift.srdf", SRDF.format("base_link", "tool0"))
+
+
+@pytest.mark.parametrize("name", ["lift.srdf", "lift.xrdf"])
+def test_formats_keep_base_and_tip_there_and_back(tmp_path: Path, name: str) -> None:
+    text = SRDF.format("base_link", "tool0") if name.endswith("srdf") else XRDF
+    robot = written(tmp_path, name, text)
+    robots = [robot, written(tmp_path, "again.srdf", srdf(robot, ()))]
+    if name.endswith("xrdf"):  # an SRDF has no limits
+        robots.append(written(tmp_path, "again.xrdf", xrdf_text(xrdf_of(robot, ()))))
+    for each in robots:
+        arm = each.group("arm")
+        assert (arm.base, arm.tip, arm.joints) == ("base_link", "tool0", JOINTS)
+        assert each.joint_names == JOINTS
+
+
+def test_the_column_of_the_lift_is_two(lift: Robot) -> None:
+    kinematics = Kinematics(lift.tree, lift.joint_names, base=lift.base_frame)
+    rng = np.random.default_rng(0)
+    for q in rng.uniform(0.0, 0.25, (10, 6)):
+        J = kinematics.jacobian(q, "tool0")
+        np.testing.assert_allclose(J[:, 0], [0, 0, 2, 0, 0, 0], atol=1e-12)
+        np.testing.assert_allclose(kinematics.jacobian(q, "stage1")[2, 0], 1.0)
+        step = np.array([1e-3, 0, 0, 0, 0, 0])
+        rise = kinematics.pose(q + step, "tool0") - kinematics.pose(q, "tool0")
+        assert rise[2, 3] == pytest.approx(2e-3)
+
+
+@pytest.mark.parametrize("solver", ["damped_least_squares", "jacobian_transpose"])
+def test_inverse_kinematics_moves_both_stages(lift: Robot, solver: str) -> None:
+    chain = IkChain.of_group(lift, "arm")
+    kinematics = Kinematics(lift.tree, lift.joint_names, base=lift.base_frame)
+    limits, rng = lift.group("arm").limits, np.random.default_rng(1)
+    ik = make_solver(chain, solver, IkSettings(timeout=5.0))
+    for _ in range(5):
+        q = rng.uniform(limits.lower, limits.upper)
+        q[3] = abs(q[3]) + 0.3  # away from the stretched elbow
+        X = kinematics.pose(q, "tool0")
+        found = ik.solve(IkRequest(X, seed=limits.clip(q + rng.normal(0.0, 0.05, 6))))
+        assert found.success, found.reason
+        np.testing.assert_allclose(kinematics.pose(found.q, "tool0"), X, atol=2e-3)
+        assert limits.within(found.q)
+
+
+def test_closed_forms_refuse_in_words(lift: Robot) -> None:
+    with pytest.raises(InvalidConfig, match="lift_lower"):
+        make_solver(IkChain.of_group(lift, "arm"), "analytic")
+
+
+def test_gravity_of_the_leader_includes_its_members(lift: Robot) -> None:
+    dynamics = InverseDynamics(lift.tree)
+    above = {name: lift.tree.links[name].inertial for name in lift.tree.frame_names}
+    masses = {name: own.mass for name, own in above.items() if own is not None}
+    first = masses.pop("stage1")
+    del masses["base_link"]
+    expected = 9.80665 * (first + 2.0 * sum(masses.values()))
+    q = np.array([0.1, 0.3, 0.2, 0.4, 0.1, 0.0])
+    assert dynamics.gravity(q)[0] == pytest.approx(expected)
+    # Kinetic energy: the first stage moves once, everything above twice as fast.
+    M = dynamics.terms(q, np.zeros(6)).inertia
+    assert M[0, 0] == pytest.approx(first + 4.0 * sum(masses.values()))
+
+
+def test_efforts_of_all_members_are_limited(tmp_path: Path) -> None:
+    """The upper stage carries what is above it; the drive of the leader moves both stages."""
+    text, at_rest = LIFT.read_text(), np.array([[0.1, 0.0, 0.0, 0.0, 0.0, 0.0]])
+    head, tail = text.split('<joint name="lift_upper"')
+    weak = head + '<joint name="lift_upper"' + tail.replace('effort="600"', 'effort="{}"', 1)
+    masses = [own.mass for own in (link.inertial for link in read_urdf(LIFT).links.values()) if own]
+    carried = 9.80665 * (sum(masses) - 20.0 - 4.0)  # without base and lower stage
+    for payload in (None, Payload("tool0", 1.5)):
+        load = carried + (0.0 if payload is None else 1.5 * 9.80665)
+        for share, holds in ((1.01, True), (0.99, False)):
+            file = tmp_path / f"{holds}{load:.0f}.urdf"
+            file.write_text(weak.format(share * load))
+            (tmp_path / "lift.srdf").write_text(SRDF.format("base_link", "tool0"))
+            robot = load_robot(tmp_path / "lift.srdf", file)
+            efforts = PathEfforts(robot, JOINTS, robot.home, payload=payload)
+            assert efforts.count == 7
+            text = efforts.overload(at_rest)[1]
+            assert text == "" if holds else text.startswith("lift_upper needs"), text
+
+
+def test_in_order_of_the_formulas_of_two_stages() -> None:
+    """A follower of a follower, with offsets and a negative multiplier."""
+    text = LIFT.read_text().replace(
+        "</robot>",
+        '<link name="flap"/><joint name="flap_joint" type="revolute"><parent link="tool0"/>'
+        '<child link="flap"/><axis xyz="1 0 0"/>'
+        '<limit lower="-1" upper="1" velocity="0.2" effort="1"/>'
+        '<mimic joint="lift_upper" multiplier="-4" offset="0.5"/></joint></robot>',
+    )
+    tree = read_urdf(text)
+    law = tree.joints["flap_joint"].mimic
+    assert law is not None
+    assert (law.joint, law.multiplier, law.offset) == ("lift_lower", -4.0, 0.5)
+    limits = JointLimits.of_tree(tree)
+    # -1 <= 0.5 - 4 q <= 1 and 0 <= q <= 0.25; 4 v <= 0.2.
+    assert (limits.lower[0], limits.upper[0]) == (0.0, 0.25)
+    assert limits.velocity[0] == pytest.approx(0.05)
+    assert tree.variables("base_link", "flap") == JOINTS
+    followers = Followers(tree)
+    q = np.array([0.1, 0, 0, 0, 0, 0])
+    np.testing.assert_allclose(followers.positions(q), [0.1, 0.1])
+    np.testing.assert_allclose(followers.rates(q), [0.1, -0.4])
+
+
+@pytest.mark.parametrize("multiplier", [1.0, -1.0, 0.5, -2.5])
+@pytest.mark.parametrize("offset", [0.0, 0.03])
+def test_limits_keep_all_members_within_theirs(multiplier: float, offset: float) -> None:
+    low, high = sorted((0.05 * multiplier + offset, 0.2 * multiplier + offset))
+    old = LIFT.read_text()
+    before = (
+        '<limit lower="0" upper="0.25" velocity="0.3" effort="600"/>'
+        '<mimic joint="lift_lower" multiplier="1" offset="0"/>'
+    )
+    assert before in old
+    text = old.replace(
+        before,
+        f'<limit lower="{low!r}" upper="{high!r}" velocity="0.1" effort="600"/>'
+        f'<mimic joint="lift_lower" multiplier="{multiplier}" offset="{offset}"/>',
+    )
+    tree = read_urdf(text)
+    limits = JointLimits.of_tree(tree)
+    assert (limits.lower[0], limits.upper[0]) == (pytest.approx(0.05), pytest.approx(0.2))
+    assert limits.velocity[0] == pytest.approx(min(0.3, 0.1 / abs(multiplier)))
+    acceleration = of_members(tree, {"lift_lower": 2.0, "lift_upper": 1.0})
+    assert acceleration[0] == pytest.approx(min(2.0, 1.0 / abs(multiplier)))
+    chain = IkChain(tree, "base_link", "tool0")
+    np.testing.assert_allclose((chain.lower[0], chain.upper[0]), (0.05, 0.2))
+
+
+def test_ranges_without_a_common_point_are_refused() -> None:
+    text = LIFT.read_text().replace('multiplier="1" offset="0"', 'multiplier="1" offset="0.9"')
+    with pytest.raises(InvalidDescription, match="'lift_upper' mimics 'lift_lower'.*-0.9 to -0.65"):
+        JointLimits.of_tree(read_urdf(text))
+
+
+def test_a_leader_outside_the_chain_is_said(
+    tmp_path: Path, lift: Robot, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(InvalidDescription, match="'lift_upper' between stage1 and tool0 mimics"):
+        lift.tree.variables("stage1", "tool0")
+    other = written(tmp_path, "other.srdf", SRDF.format("stage1", "tool0"))
+    assert other.group("arm").tip is None
+    assert "mimics 'lift_lower', which is not between them" in caplog.text
+
+
+def test_agreeing_values_are_reduced_to_the_leader(lift: Robot) -> None:
+    joints = NamedJoints(lift.tree, ("j1", "lift_upper", "lift_lower", "elsewhere"))
+    assert joints.names == ("j1", "lift_lower", "elsewhere")
+    np.testing.assert_allclose(joints.positions([1.0, 0.2, 0.2, 5.0]), [1.0, 0.2, 5.0])
+    np.testing.assert_allclose(joints.rates([[1.0, 0.2, 0.2, 5.0]]), [[1.0, 0.2, 5.0]])
+    # Virtual work: both members push.
+    np.testing.assert_allclose(joints.efforts([1.0, 20.0, 30.0, 5.0]), [1.0, 50.0, 5.0])
+    assert leader_values(lift.tree, {"lift_upper": 0.1}) == {"lift_lower": pytest.approx(0.1)}
+    assert NamedJoints(lift.tree, JOINTS).trivial
+
+
+@pytest.mark.parametrize("upper", [0.201, 0.3, -0.2, math.inf])
+def test_a_disagreement_names_both_values(lift: Robot, upper: float) -> None:
+    if upper == 0.201:
+        upper = 0.2011
+    with pytest.raises(InvalidCommand, match="lift_upper is given as .*lift_lower as 0.2"):
+        leader_values(lift.tree, {"lift_lower": 0.2, "lift_upper": upper})
+
+
+def test_measured_states_may_have_play_and_missing_values_are_not_compared(lift: Robot) -> None:
+    given = {"lift_lower": 0.2, "lift_upper": 0.203}
+    assert leader_values(lift.tree, given, MEASURED) == {"lift_lower": 0.2}
+    joints = NamedJoints(lift.tree, ("lift_lower", "lift_upper"))
+    np.testing.assert_allclose(joints.positions([0.2, math.nan], missing=True), [0.2])
+    np.testing.assert_allclose(joints.positions([math.nan, 0.2], missing=True), [0.2])
+    # Where every value is needed, the caller rejects the leader.
+    assert np.isnan(joints.positions([0.2, math.nan])).all()
+    assert np.isnan(joints.positions([math.nan, 0.2])).all()
