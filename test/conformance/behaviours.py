@@ -97,7 +97,12 @@ def _constants(tree: ast.Module) -> dict[str, Any]:
 
 
 def _value(node: ast.expr, constants: dict[str, Any]) -> Any:
-    """Return a literal, a constant of the module, or a verdict."""
+    """Return a literal, a constant of the module, texts joined by +, or a verdict."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _value(node.left, constants) + _value(node.right, constants)
+    if isinstance(node, ast.JoinedStr):
+        parts = [v.value if isinstance(v, ast.FormattedValue) else v for v in node.values]
+        return "".join(str(_value(part, constants)) for part in parts)
     if isinstance(node, ast.Name) and node.id in constants:
         return constants[node.id]
     if isinstance(node, ast.Name | ast.Attribute):
