@@ -96,6 +96,7 @@ class Suite:
         until = time.monotonic() + 240.0
         while "READY" not in self.log.read_text():
             if self._process.poll() is not None or time.monotonic() > until:
+                self._end()
                 raise RuntimeError(f"motion up {file} did not start:\n{self.log.read_text()}")
             time.sleep(0.2)
         self.node = rclpy.create_node("variety")
@@ -107,6 +108,7 @@ class Suite:
         self._move = ActionClient(self.node, MoveGroup, "move_action")
         self._validity = self.node.create_client(GetStateValidity, "check_state_validity")
         if not self._move.wait_for_server(30.0) or not self._validity.wait_for_service(30.0):
+            self._end()
             raise RuntimeError(f"{file.name} has no planner:\n{self.log.read_text()}")
 
     def _measured(self, message: JointState) -> None:
@@ -155,8 +157,11 @@ class Suite:
         return "" if code.val == 1 else f"{code.val}: {code.message}"
 
     def close(self) -> None:
-        """End it."""
+        """End client and suite."""
         self.node.destroy_node()
+        self._end()
+
+    def _end(self) -> None:
         os.kill(self._process.pid, signal.SIGINT)
         try:
             self._process.wait(30.0)
