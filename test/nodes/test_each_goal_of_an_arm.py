@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from joint_client import ARM, HOME, JointClient, smooth
 from moveit_msgs.action import ExecuteTrajectory, MoveGroup, MoveGroupSequence, Pickup, Place
 from moveit_msgs.msg import MotionPlanRequest, MotionSequenceItem
 from nav2_msgs.action import DummyBehavior
-from one_result import count
+from one_result import Goals, count
 from planner_client import Planner, at
 
 pytestmark = pytest.mark.timeout(3600)
@@ -26,9 +25,7 @@ def request(kind: str = "PTP") -> MotionPlanRequest:
     return made
 
 
-def arm_goals(
-    arm: JointClient,
-) -> dict[str, tuple[Any, Callable[[int], Any], Callable[[int], Any]]]:
+def arm_goals() -> dict[str, Goals]:
     """Return type, goals that are reached, and goals that move, of each action of an arm."""
 
     def follow(seconds: float, by: float) -> FollowJointTrajectory.Goal:
