@@ -117,7 +117,8 @@ class WatchedRobot:
             self.attachment = WatchedAttachment(robot, self.name, self.planning, validity)
             self._scaled = ScaledMotions(node, robot, namespace)
         if robot.base is not None:
-            controller = under(namespace, base_controller(robot))
+            others = dict(each.rpartition("=")[::2] for each in node.params.base_controllers)
+            controller = under(namespace, others.get(namespace) or base_controller(robot))
             self._twist = node.advertise(TwistStamped, f"{controller}/cmd_vel")
             self._odom = node.poll(Odometry, f"{controller}/odom")
             if self.viewed.navigates:
