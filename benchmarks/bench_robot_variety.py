@@ -192,7 +192,7 @@ def pose_goal(link: str, base: str, X: np.ndarray) -> Constraints:
     return Constraints(position_constraints=[place], orientation_constraints=[turn])
 
 
-def run(file: Path, goals: int, seed: int, folder: Path) -> Outcome:
+def run(file: Path, goals: int, seed: int, folder: Path, seconds: float = np.inf) -> Outcome:
     """Send random goals to one robot.
 
     Args:
@@ -200,15 +200,18 @@ def run(file: Path, goals: int, seed: int, folder: Path) -> Outcome:
         goals: number of goals.
         seed: of the random numbers.
         folder: for logs.
+        seconds: time after which no goal is sent.
     """
     robot: Robot = load_robot(str(file)).description
     outcome, rng = Outcome(file.stem), np.random.default_rng(seed)
     groups = [group for group in robot.groups.values() if group.tip is not None]
-    suite = Suite(file, folder)
+    suite, until = Suite(file, folder), time.monotonic() + seconds
     kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
     try:
         suite.spin(1.0)
         for number in range(goals):
+            if time.monotonic() > until:
+                break
             group = groups[number % len(groups)]
             _goal(suite, robot, kinematics, group, rng, outcome)
         suite.spin(1.5)  # the last report
@@ -273,13 +276,14 @@ def main() -> int:
     parser.add_argument("names", nargs="*", default=list(ARMS))
     parser.add_argument("--goals", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=np.inf, help="for each robot")
     given = parser.parse_args()
     rclpy.init()
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:
         for name in given.names:
             file = next(iter(sorted(FILES.glob(f"{name}.*"))), Path(name))
-            outcomes.append(run(file, given.goals, given.seed, Path(folder)))
+            outcomes.append(run(file, given.goals, given.seed, Path(folder), given.seconds))
             print(outcomes[-1].text(), flush=True)
     return int(any(found.carried_out < found.goals for found in outcomes))
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Mapping
@@ -26,6 +27,8 @@ class ScriptedRobot:
         """Whether the last measurement is repeated with new stamps."""
         self.silent = False
         """Whether nothing is published."""
+        self.wraps: frozenset[str] = frozenset()
+        """Joints whose positions are reported in [-pi, pi)."""
         self._velocities = dict.fromkeys(home, 0.0)
         self._targets = dict(home)
         self._node = Node("test_scripted_robot", use_global_arguments=False)
@@ -67,7 +70,10 @@ class ScriptedRobot:
                 q = float(min(max(target, lower), upper))
                 self._velocities[name] = (q - self.q[name]) / dt
                 self.q[name] = q
-            message.position.append(self.q[name])
+            reported = self.q[name]
+            if name in self.wraps:
+                reported = (reported + math.pi) % math.tau - math.pi
+            message.position.append(reported)
             message.velocity.append(self._velocities[name])
         message.header.stamp = self._node.get_clock().now().to_msg()
         if not self.silent:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from motion_nodes.errors import InvalidCommand, did_you_mean
+from motion_nodes.model.limits import LIMIT_ROUNDING
 
 MAX_TEXT = 10_000
 """Max number of characters of a text."""
@@ -87,10 +88,11 @@ class FunctionArgument:
 
     def _number(self, value: Any, where: str) -> float:
         good = isinstance(value, int | float) and not isinstance(value, bool)
-        if not (good and math.isfinite(value) and self.lower <= value <= self.upper):
+        inside = min(max(value, self.lower), self.upper) if good else math.nan
+        if not (good and math.isfinite(value) and abs(value - inside) <= LIMIT_ROUNDING):
             limits = f" from {self.lower:g} to {self.upper:g}" if math.isfinite(self.upper) else ""
             raise InvalidCommand(f"{where} is {_shown(value)}; allowed: a number{limits}.")
-        return float(value)
+        return float(inside)
 
     def _require(self, good: bool, value: Any, allowed: str) -> None:
         if not good:

@@ -283,6 +283,35 @@ class GridPlanner:
         rows, columns = np.rint(a + shares * (b - a)).astype(int).T
         return length * float(self.weight[rows, columns].mean())
 
+    def collides(self, path: Array) -> bool:
+        """Return whether a path in the map, shape (n, 3), touches an obstacle or leaves the map."""
+        if self.grid is None:
+            return False
+        points = _poses(path[:, :2], 0.0)
+        cells = [self.grid.cell(Pose2(*row)) for row in points.tolist()]
+        return any(cell is None or not self.weight[cell] < np.inf for cell in cells)
+
+
+def smoothed(path: Array, rounds: int = 200) -> Array:
+    """Return a path with its corners rounded; ends and spacing are kept, shape (n, 3).
+
+    Each inner point is drawn to the middle of its neighbours and back to where it was, with the
+    weights of Nav2's simple smoother (0.3 and 0.2).
+
+    Args:
+        path: rows of x, y, yaw [m, m, rad], shape (n, 3).
+        rounds: number of iterations.
+    """
+    points, given = path[:, :2].copy(), path[:, :2]
+    for _ in range(rounds if len(points) > 2 else 0):
+        middle = 0.5 * (points[:-2] + points[2:])
+        pull = 0.6 * (middle - points[1:-1]) + 0.2 * (given[1:-1] - points[1:-1])
+        points[1:-1] += pull
+    rows = np.column_stack((points, path[:, 2]))
+    steps = np.diff(points, axis=0)
+    rows[:-1, 2] = np.arctan2(steps[:, 1], steps[:, 0])
+    return rows
+
 
 def _poses(points: Array, yaw: float) -> Array:
     """Return poses along a polyline, shape (n, 3), evenly spaced on each line.

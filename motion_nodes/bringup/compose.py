@@ -98,6 +98,14 @@ def suite_of(config: BringupConfig) -> tuple[list[NodeSpec], list[str]]:
         # An empty list has no parameter type in ROS.
         if walking:
             settings["policies"] = walking
+        named = [
+            f"{place.namespace}={name}"
+            for place, robot in zip(placements, robots, strict=True)
+            if robot.base is not None
+            and (name := _controller_of_file(config, place.namespace, robot))
+        ]
+        if named:
+            settings["base_controllers"] = named
         specs.append(_spec(config, "browser_viewer", "browser_viewer", "", settings))
     if not config.params_files:
         return specs, []

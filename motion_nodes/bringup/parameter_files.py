@@ -18,10 +18,10 @@ from typing import Any
 
 from motion_nodes.bringup.node_specs import NodeSpec, Value
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.base_description import CONTROLLERS
 from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros.names import (
-    BASE_CONTROLLERS,
     CONTROLLER_MANAGER,
     CONTROLLER_TYPES,
     JOINT_CONTROLLER,
@@ -33,6 +33,7 @@ PARAMETERS = "ros__parameters"
 JOINTS, GRIPPER, FORWARD, STATES = "trajectories", "gripper", "commands", "joint_states"
 FOREIGN = "foreign"
 """Kind of a controller of joints that the robot does not have."""
+BASES = tuple(name for names in CONTROLLERS.values() for name in names)
 KINDS = {
     "joint_trajectory_controller/JointTrajectoryController": JOINTS,
     "position_controllers/GripperActionController": GRIPPER,
@@ -43,7 +44,7 @@ KINDS = {
     "velocity_controllers/JointGroupVelocityController": FORWARD,
     "effort_controllers/JointGroupEffortController": FORWARD,
     "joint_state_broadcaster/JointStateBroadcaster": STATES,
-    **{CONTROLLER_TYPES[name]: name for name in BASE_CONTROLLERS.values()},
+    **{CONTROLLER_TYPES[name]: name for name in BASES if name in CONTROLLER_TYPES},
 }
 """What a controller is used for, by its type: joints, gripper, or the name of a base controller."""
 
@@ -219,13 +220,14 @@ def with_user_parameters(
     served: set[str] = set()
     for namespace, robot in robots.items():
         own = [spec.name for spec in specs if spec.namespace == namespace]
+        base = next((name for name in own if name in BASES), "")
         controllers = controllers_in(user, namespace, robot, own)
         served |= {controller.name for controller in controllers}
         specs = [
             more
             for spec in specs
             for more in (
-                _served(spec, controllers, user, robot, notes)
+                _served(spec, controllers, user, robot, base, notes)
                 if spec.namespace == namespace
                 else [spec]
             )
@@ -245,17 +247,18 @@ def _served(
     controllers: Sequence[UserController],
     user: UserParameters,
     robot: Robot,
+    base: str,
     notes: list[str],
 ) -> list[NodeSpec]:
     """Return a node with the settings of the controllers that it serves, and nodes beside it."""
     if spec.name == CONTROLLER_MANAGER:
         names = [f"{c.name}={JOINT_CONTROLLER}" for c in controllers if c.kind == JOINTS]
-        names += [f"{c.name}={c.kind}" for c in controllers if c.kind in BASE_CONTROLLERS.values()]
+        names += [f"{c.name}={base}" for c in controllers if base and c.kind in BASES][:1]
         hand = _hand_beside(controllers, _joints_of(controllers, user, spec), robot)
         names += [f"{hand}={hand}:{GRIPPER_TYPE}"] if hand else []
         return [_with(spec, {"aliases": names} if names else {})]
-    if spec.name in BASE_CONTROLLERS.values():
-        own = [c for c in controllers if c.kind == spec.name]
+    if spec.name == base:
+        own = [c for c in controllers if c.kind in BASES]
         for controller in own:
             notes.append(f"{controller.name} is served as {spec.full_name}")
         return [_with(spec, _settings(own[0].values))] if own else [spec]
@@ -293,6 +296,7 @@ def _served(
         "joints": list(fingers),
         "contact_detection": False,
         "feed_forward": False,
+        "impedance.group": "",
     }
     gripper = _with(dataclasses.replace(spec, name=name), beside | _gripper_settings(hands))
     if not hands:

@@ -136,8 +136,8 @@ def _composition(options: SuiteOptions) -> _Composition:
 
     config, left_out = _usable(options.config)
     check_libraries(config)
-    omitted = [f"{name} ({why})" for name, why in left_out.items()]
     specs, notes = suite_of(config)
+    omitted = [f"{name} ({why})" for name, why in left_out.items()]
     return _Composition(
         specs, _next_steps(config), [*omitted, *omissions(config)],
         options.composed, options.respawn, left_out, tuple(notes),
@@ -153,7 +153,8 @@ def _usable(config: BringupConfig) -> tuple[BringupConfig, dict[str, str]]:
     """
     from motion_nodes.robot_setup.derived_robot import load_description
 
-    kept, left_out = [], dict[str, str]()
+    kept: list[Placement] = []
+    left_out: dict[str, str] = {}
     for place, given in zip(config.within_namespace, config.placements, strict=True):
         try:
             load_description(place.robot)

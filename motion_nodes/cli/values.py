@@ -127,7 +127,8 @@ class Subject:
         else:
             q = numbers(text, len(names), what, f"joints: {', '.join(names)}")
             q = self._in_si(q, self.turns)
-        outside = self.group.limits.violations(q, tolerance=1e-6)
+        q = self.group.limits.settled(q)
+        outside = self.group.limits.violations(q)
         if outside and inside:
             raise InvalidCommand(f"{what} is outside the limits: {'; '.join(outside)}.", field=what)
         return q

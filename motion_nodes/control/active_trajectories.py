@@ -94,20 +94,22 @@ class ActiveTrajectories:
         if measured is not None and not self.settings.from_reference:
             q, v = (values[joints] for values in measured)
             present = TrajectorySample(q, v, np.zeros_like(q))
-        spliced = goal.trajectory.starting_from(present)
-        first = goal.trajectory.sample(max(-delay, 0.0)).position
-        start = present.position
+        start, own = present.position, self._controller.limits
+        limits = own.select(goal.trajectory.joint_names)
+        # Continuous joints: the whole trajectory begins in the turn of the references.
+        entry = goal.trajectory.sample(max(-delay, 0.0)).position
+        offset = limits.turns.offset(entry, start)
+        trajectory, first = goal.trajectory.shifted(offset).settled(limits), entry + offset
+        spliced = trajectory.starting_from(present)
         if measured is not None:
             q, v = (values[joints] for values in measured)
             start = allowed_start(first, start, q, v)
         # The reference itself may slightly exceed a limit; commands may not.
-        own = self._controller.limits
-        limits = own.select(goal.trajectory.joint_names)
         problem = (
-            (validate(goal.trajectory, limits) if goal.within is not own else None)
+            (validate(trajectory, limits) if goal.within is not own else None)
             or validate_joined_speeds(spliced, limits, start_tolerance)
-            or validate_start(goal.trajectory, first, start, start_tolerance)
-            or validate_return(goal.trajectory, present.position, limits)
+            or validate_start(trajectory, first, start, start_tolerance)
+            or validate_return(trajectory, present.position, limits)
         )
         if problem is not None:
             raise InvalidCommand(problem.text, field=problem.check)

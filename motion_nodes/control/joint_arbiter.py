@@ -265,6 +265,8 @@ class JointArbiter:
             effort: measured efforts [N m or N], shape (n,); None or NaN: not measured.
         """
         self._unmeasured += dt
+        if (turns := self.controller.limits.turns).any and self.controller.ready:
+            position = turns.nearest(position, self.controller.reference_position)
         if fresh:
             if self.guard is not None:
                 self._check_blocked(self.guard, position, residual)

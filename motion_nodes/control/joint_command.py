@@ -20,7 +20,7 @@ from motion_nodes.model.bounds import (
     check_numbers,
     repeated,
 )
-from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.limits import LIMIT_ROUNDING, JointLimits, beyond
 from motion_nodes.model.tree import frozen
 
 Array = NDArray[np.float64]
@@ -200,12 +200,13 @@ def _within_limits(positions: Array, limits: JointLimits) -> Array:
     """Return positions clamped to their limits, of which they may be outside by a tolerance."""
     clamped = positions.clip(limits.lower, limits.upper)
     # Comparisons with NaN are false, so joints without a value pass.
-    outside = np.abs(positions - clamped) > POSITION_TOLERANCE
+    outside = np.abs(positions - clamped) > LIMIT_ROUNDING
     if np.count_nonzero(outside):
         i = int(np.argmax(outside))
         raise InvalidCommand(
-            f"position {positions[i]:.6g} of joint {limits.names[i]} is outside its limits "
-            f"{limits.lower[i]:.6g} to {limits.upper[i]:.6g}",
+            f"position {beyond(positions[i], limits.lower[i], limits.upper[i])} of joint "
+            f"{limits.names[i]} is outside its limits {limits.lower[i]:.6g} to "
+            f"{limits.upper[i]:.6g}",
             field=limits.names[i],
         )
     return clamped

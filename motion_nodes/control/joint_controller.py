@@ -148,10 +148,12 @@ class ArticulationController:
 
     def take(self, checked: CheckedCommand) -> NDArray[np.intp]:
         """Apply a command that :meth:`check` returned; see :meth:`apply`."""
-        self.still = None
-        none, given = no_values(len(self.joint_names)), checked.given
+        self.still, none, given = None, no_values(len(self.joint_names)), checked.given
         positions, velocities, efforts = checked.channels
         if positions is not none:
+            # The short way from the last target, so that a stream may lead its joints.
+            last = np.where(self._stopping, self._limiter.position, self._positions)
+            positions = self.limits.turns.nearest(positions, last)
             positioned = ~np.isnan(positions)
             np.copyto(self._positions, positions, where=positioned)
             self._velocities[positioned] = 0.0
@@ -175,12 +177,10 @@ class ArticulationController:
                 f"{', '.join(self.joint_names)}"
             )
         self.still = None
-        everything = np.arange(len(self.joint_names))
-        present = self.reference(everything)
-        self.limits = limits
-        self._limiter = OnlineLimiter(limits)
+        present = self.reference(np.arange(len(self.joint_names)))
+        self.limits, self._limiter = limits, OnlineLimiter(limits)
         self._limiter.reset(present.position)
-        self._limiter.set_state(np.ones(len(everything), dtype=np.bool_), present)
+        self._limiter.set_state(np.ones(len(limits.names), dtype=np.bool_), present)
         np.copyto(self._positions, self._positions.clip(limits.lower, limits.upper))
 
     def track(

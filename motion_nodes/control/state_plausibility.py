@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plausibility of measured joint states and of their source.
 
+- :class:`EncoderTurns`: whole turns of continuous joints that a driver reports within one turn.
 - :class:`StatePlausibility`: whether a position is reachable from the last one within the velocity
   limit. A slipping encoder or a corrupt message reports unreachable positions.
 - :class:`FrozenStates`: states that are constant while the references of the joints move, as from
@@ -13,12 +14,17 @@ the robot counts as lost.
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.model.plausible_step import SLACK, max_plausible_step
+from motion_nodes.model.bounds import VELOCITY
+from motion_nodes.model.joint_turns import TURN, JointTurns, no_turns
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.plausible_step import SLACK, SPEED_FACTOR, max_plausible_step
 
 Array = NDArray[np.float64]
 
@@ -34,6 +40,134 @@ SPAN = 2.0
 """Time window in which changes of the publisher are counted [s]."""
 CHANGES = 3
 """Number of changes within the window that a single takeover between publishers does not reach."""
+
+WRAPPED_RANGE = TURN + 1e-3
+"""Max absolute position of encoders that wrap [rad]: their ranges are [-pi, pi), [0, 2 pi) or
+(-2 pi, 2 pi)."""
+
+MAX_GAP = 10.0
+"""Bound of the time between two measurements of which velocities are used [s]."""
+
+
+class EncoderTurns:
+    """Unwraps measured positions of n joints where they come in.
+
+    A driver may report continuous joints within one turn, [-pi, pi) or [0, 2 pi), or, as Isaac Sim
+    does, within (-2 pi, 2 pi). A step that only a wrap explains is counted as whole turns. A joint
+    that was ever reported beyond that range does not wrap: its steps are what they are, so that
+    jumps are noticed, and no turn is lost in a gap of the messages. Neither does a joint whose
+    reported velocities contradict the step that a wrap would leave.
+    """
+
+    def __init__(self, turns: JointTurns, max_velocity: Array) -> None:
+        """Create without measurements.
+
+        Args:
+            turns: of the joints.
+            max_velocity: velocity limits [rad/s or m/s], shape (n,); may be infinite.
+        """
+        n = len(max_velocity)
+        self.turns, self.used = turns, turns.any
+        self._fastest = SPEED_FACTOR * np.minimum(max_velocity, VELOCITY.max)
+        self._raw: Array = np.full(n, np.nan)
+        self._velocity: Array = np.full(n, np.nan)
+        self._shift: Array = np.zeros(n)
+        self._stamps: NDArray[np.int64] = np.zeros(n, np.int64)
+        self._counts: NDArray[np.bool_] = ~turns.continuous
+        """Joints that do not wrap."""
+        self._moved: NDArray[np.bool_] = np.zeros(n, np.bool_)
+        """Joints whose velocity was reported at least once."""
+
+    def forget(self) -> None:
+        """Take the next positions as they are reported."""
+        self._raw[:] = self._velocity[:] = np.nan
+        self._shift[:] = 0.0
+
+    def rest(self, stamp_ns: int) -> None:
+        """Note that all joints were measured where they were, at a stamp [ns]."""
+        self._stamps[:] = stamp_ns
+
+    def unwrap(
+        self,
+        joints: NDArray[np.intp],
+        stamp_ns: int,
+        raw: Array,
+        velocity: Array,
+        since: Array,
+    ) -> tuple[Array, Array]:
+        """Return unwrapped positions; :meth:`keep` accepts them.
+
+        Args:
+            joints: indices, shape (k,).
+            stamp_ns: stamp of the measurement [ns].
+            raw: reported positions [rad or m], shape (k,).
+            velocity: reported velocities [rad/s or m/s], shape (k,); NaN if not reported.
+            since: time since the last measurement was received [s], shape (k,), where stamps do not
+                increase. Where half a turn or more is possible in this time, the velocities decide;
+                otherwise the shorter way.
+
+        Returns:
+            Positions [rad or m], and whole turns [rad] for :meth:`keep`, shape (k,) each.
+        """
+        shift, step = self._shift[joints], raw - self._raw[joints]
+        passed = (stamp_ns - self._stamps[joints]) * 1e-9
+        dt: Array = np.minimum(np.where(passed > 0.0, passed, since), MAX_GAP)
+        last, farthest = self._velocity[joints], self._fastest[joints] * dt
+        expected: Array = np.zeros(len(raw))
+        if np.count_nonzero(farthest >= math.pi):
+            mean, doubt = 0.5 * (velocity + last) * dt, 0.5 * np.abs(velocity - last) * dt
+            decides = (farthest >= math.pi) & (np.abs(mean) <= farthest) & (doubt < math.pi)
+            expected = np.where(decides, mean, 0.0)
+        # Comparisons with NaN are false, so the first measurement is taken as it is.
+        wraps = (np.abs(step - expected) > math.pi) & (np.abs(raw) <= WRAPPED_RANGE)
+        wraps &= ~self._counts[joints]
+        if not np.count_nonzero(wraps):
+            return raw + shift, shift
+        step = np.where(wraps, step, 0.0)
+        turns = TURN * np.rint((step - expected) / TURN)
+        speed = np.asarray(np.fmax(np.abs(velocity), np.abs(last)), np.float64)
+        reach = np.where(self._moved[joints], max_plausible_step(speed, dt), np.inf)
+        wraps &= np.abs(step - turns) <= reach
+        shift = np.where(wraps, shift - turns, shift)
+        return raw + shift, shift
+
+    def keep(
+        self,
+        joints: NDArray[np.intp],
+        stamp_ns: int,
+        raw: Array,
+        velocity: Array,
+        shift: Array,
+    ) -> None:
+        """Keep accepted measurements.
+
+        Args:
+            joints: indices, shape (k,).
+            stamp_ns: their stamp [ns].
+            raw: reported positions [rad or m], shape (k,).
+            velocity: reported velocities [rad/s or m/s], shape (k,); NaN if not reported.
+            shift: their turns, from :meth:`unwrap` [rad], shape (k,).
+        """
+        self._raw[joints], self._velocity[joints], self._shift[joints] = raw, velocity, shift
+        self._stamps[joints] = stamp_ns
+        self._counts[joints] |= np.abs(raw) > WRAPPED_RANGE
+        self._moved[joints] |= np.abs(velocity) > CONTRADICTION
+
+
+def encoder_turns(names: Sequence[str], limits: JointLimits | None) -> EncoderTurns:
+    """Return the unwrapping of some joints.
+
+    Args:
+        names: the joints.
+        limits: of these and perhaps other joints; None: no joint is continuous.
+
+    Raises:
+        UnknownJoint: a joint without limits.
+    """
+    if limits is None:
+        return EncoderTurns(no_turns(len(names)), np.zeros(len(names)))
+    chosen = limits.select(names)
+    return EncoderTurns(chosen.turns, chosen.velocity)
 
 
 class StatePlausibility:

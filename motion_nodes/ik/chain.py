@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownFrame, UnknownJoint
 from motion_nodes.kernels.kinematic_arrays import FIXED, PRISMATIC, PackedArrays, pack, reroot
+from motion_nodes.model.joint_turns import JointTurns
 from motion_nodes.model.kinematics import Kinematics, check_joints
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
@@ -95,6 +96,9 @@ class IkChain:
     def _set_limits(self, lower: Array, upper: Array) -> None:
         self.lower, self.upper = frozen(lower), frozen(upper)
         roomy = _periodic(self.arrays, self.row) & (upper - lower >= _TURN)
+        unlimited = np.isinf(self.lower) & np.isinf(self.upper)
+        self.turns = JointTurns(_periodic(self.arrays, self.row) & unlimited)
+        """Differences of positions of these joints."""
         self.turning = tuple(int(k) for k in np.flatnonzero(roomy))
         self.centre = frozen(_centre(lower, upper))
         # Scalar access is faster on lists than on arrays.
@@ -117,12 +121,14 @@ class IkChain:
         return Kinematics(self._tree, self.joint_names, fixed=self._fixed, base=self.base)
 
     @classmethod
-    def of_group(cls, robot: Robot, group: str) -> IkChain:
-        """Return the chain of a robot's group; its other joints are fixed as in ``home``.
+    def of_group(cls, robot: Robot, group: str, positions: Array | None = None) -> IkChain:
+        """Return the chain of a robot's group; its other joints are fixed.
 
         Args:
             robot: the robot.
             group: name or alias of the group.
+            positions: of all joints of the robot, of which those outside of the group are used
+                [rad or m], shape (N,); None: ``home``.
 
         Raises:
             UnknownGroup: lists the groups.
@@ -132,7 +138,8 @@ class IkChain:
         base, tip = found.requires_chain(
             robot.groups.values(), f"inverse kinematics of {robot.name} for one pose"
         )
-        others = zip(robot.joint_names, robot.home, strict=True)
+        whole = robot.home if positions is None else positions
+        others = zip(robot.joint_names, whole, strict=True)
         fixed = {name: float(q) for name, q in others if name not in found.joints}
         return cls(
             robot.tree,

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.joint_turns import JointTurns
 from motion_nodes.model.tree import Array
 
-_TURN = 2.0 * math.pi
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53)
 
 
@@ -27,10 +27,8 @@ def difference(q2: ArrayLike, q1: ArrayLike, continuous: ArrayLike | None = None
     Returns:
         Shape (..., n); for continuous joints from -pi to pi.
     """
-    d = np.asarray(q2, np.float64) - np.asarray(q1, np.float64)
-    if continuous is None:
-        return d
-    return np.asarray(np.where(continuous, d - _TURN * np.round(d / _TURN), d))
+    mask = np.zeros(1, np.bool_) if continuous is None else np.asarray(continuous, np.bool_)
+    return JointTurns(mask).difference(q1, q2)
 
 
 def distance(

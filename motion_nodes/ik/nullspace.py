@@ -40,6 +40,7 @@ class Posture:
             reference: the posture [rad or m], shape (n,).
             weights: weight of each joint, shape (n,) or a scalar.
         """
+        self._turns = chain.turns
         self._reference = as_configurations(reference, chain.joint_names, "posture")[0]
         self._weights = np.broadcast_to(np.asarray(weights, np.float64), self._reference.shape)
         if not (np.isfinite(self._weights) & (self._weights >= 0.0)).all():
@@ -49,11 +50,11 @@ class Posture:
 
     def value(self, q: Array) -> float:
         """Return the weighted squared distance from the posture."""
-        return float(0.5 * self._weights @ (q - self._reference) ** 2)
+        return float(0.5 * self._weights @ self._turns.difference(self._reference, q) ** 2)
 
     def gradient(self, q: Array) -> Array:
         """Return the gradient, shape (n,)."""
-        return np.asarray(self._weights * (q - self._reference))
+        return np.asarray(self._weights * self._turns.difference(self._reference, q))
 
 
 class LimitCentring:

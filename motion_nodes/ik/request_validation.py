@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import as_pose, bad_pose
+from motion_nodes.model.limits import LIMIT_ROUNDING
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
 
@@ -48,13 +49,23 @@ def limits_with(chain: IkChain, locked: Mapping[str, float]) -> Array:
     for name, value in locked.items():
         k = joint_index(chain, name)
         low, high = limits[:, k].tolist()
-        if not low <= value <= high:
-            raise InvalidCommand(
-                f"joint '{name}' cannot be locked at {value}: its limits are {low:.6g} to "
-                f"{high:.6g}."
-            )
-        limits[:, k] = value
+        limits[:, k] = locked_position(name, value, low, high)
     return limits
+
+
+def locked_position(name: str, value: float, low: float, high: float) -> float:
+    """Return the position of a locked joint [rad or m], at a limit if it is outside by rounding.
+
+    Raises:
+        InvalidCommand: it is outside the limits, or not finite.
+    """
+    inside = min(max(value, low), high)
+    if not (np.isfinite(value) and abs(value - inside) <= LIMIT_ROUNDING):
+        raise InvalidCommand(
+            f"joint '{name}' cannot be locked at {value}: its limits are {low:.6g} to {high:.6g}.",
+            field=name,
+        )
+    return inside
 
 
 def joint_index(chain: IkChain, name: str) -> int:

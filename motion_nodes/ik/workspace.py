@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import InvalidCommand, UnknownJoint
+from motion_nodes.errors import UnknownJoint
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkSettings, IkTolerance
+from motion_nodes.ik.request_validation import locked_position
 from motion_nodes.ik.seeds import PIECE, StartTable
 from motion_nodes.kernels.ik.ik_memory import LANES, IkWorkspace
 from motion_nodes.model.tree import Array
@@ -148,14 +149,8 @@ class SolverMemory:
             if name not in chain.joint_names:
                 raise UnknownJoint(name, chain.joint_names, f"the chain to '{chain.tip}'")
             k = chain.joint_names.index(name)
-            low, high = chain.lower[k], chain.upper[k]
-            if not low <= value <= high or not np.isfinite(value):
-                raise InvalidCommand(
-                    f"joint '{name}' cannot be locked at {value}: its limits are {low:.6g} to "
-                    f"{high:.6g}.",
-                    field=name,
-                )
-            work.lower[k] = work.upper[k] = value
+            low, high = float(chain.lower[k]), float(chain.upper[k])
+            work.lower[k] = work.upper[k] = locked_position(name, value, low, high)
 
     def _write_tolerance(self, tolerance: IkTolerance) -> None:
         work, axes, lengths = self.work, tolerance.axes, tolerance.lengths

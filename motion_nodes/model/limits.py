@@ -5,14 +5,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand, InvalidDescription, UnknownJoint
+from motion_nodes.model.joint_turns import JointTurns, turns_of
 from motion_nodes.model.tree import Array, KinematicTree, frozen
 
+LIMIT_ROUNDING = 1e-4
+"""Distance outside a position limit that is rounding [rad or m]: goals, waypoints, constraints and
+commands within it are accepted and moved to the limit."""
 _ROUNDED = 1e-6
 """Relative difference of equal limits of a joint and a mimic joint in a file."""
 
@@ -35,11 +40,17 @@ class JointLimits:
     """Acceleration limit [rad/s^2 or m/s^2]."""
     jerk: Array
     """Jerk limit [rad/s^3 or m/s^3]."""
+    continuous: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    """Which joints are continuous, if their positions are unlimited; default: none."""
 
     def __post_init__(self) -> None:
         """Freeze the arrays and check their lengths."""
-        for field in ("lower", "upper", "velocity", "effort", "acceleration", "jerk"):
-            object.__setattr__(self, field, frozen(getattr(self, field), (len(self.names),)))
+        given = np.asarray(self.continuous, np.bool_)
+        unlimited = np.isinf(self.lower) & np.isinf(self.upper)
+        continuous = unlimited & given if given.size else np.zeros(len(self.names), np.bool_)
+        object.__setattr__(self, "continuous", continuous)
+        for name in ("lower", "upper", "velocity", "effort", "acceleration", "jerk"):
+            object.__setattr__(self, name, frozen(getattr(self, name), (len(self.names),)))
 
     @classmethod
     def of_tree(cls, tree: KinematicTree) -> JointLimits:
@@ -65,7 +76,13 @@ class JointLimits:
             effort=frozen([joint.effort for joint in joints]),
             acceleration=endless,
             jerk=endless,
+            continuous=turns_of(tree, tree.joint_names).continuous,
         )
+
+    @cached_property
+    def turns(self) -> JointTurns:
+        """Differences of positions of these joints."""
+        return JointTurns(self.continuous)
 
     def clip(self, q: ArrayLike) -> Array:
         """Return positions clamped to their limits; NaN stays NaN.
@@ -80,6 +97,23 @@ class JointLimits:
             InvalidCommand: another number of joints.
         """
         return np.asarray(np.clip(self._checked(q), self.lower, self.upper), dtype=np.float64)
+
+    def settled(self, q: ArrayLike) -> Array:
+        """Return positions of which those outside a limit by rounding are at the limit.
+
+        Args:
+            q: positions [rad or m], shape (..., n).
+
+        Returns:
+            A new array; positions farther outside than :data:`LIMIT_ROUNDING`, and NaN, stay.
+
+        Raises:
+            InvalidCommand: another number of joints.
+        """
+        values = self._checked(q)
+        inside = values.clip(self.lower, self.upper)
+        with np.errstate(invalid="ignore"):
+            return np.where(np.abs(values - inside) <= LIMIT_ROUNDING, inside, values)
 
     def within(self, q: ArrayLike, tolerance: float = 0.0) -> bool:
         """Return whether all positions are within limits; NaN is not.
@@ -109,7 +143,7 @@ class JointLimits:
         """
         values = self._checked(q)
         return tuple(
-            f"{name} is {value:.6g}, allowed is {low:.6g} to {high:.6g}"
+            f"{name} is {beyond(value, low, high)}, allowed is {low:.6g} to {high:.6g}"
             for name, value, low, high in zip(
                 self.names, values, self.lower, self.upper, strict=True
             )
@@ -134,6 +168,7 @@ class JointLimits:
             self.effort[index],
             self.acceleration[index],
             self.jerk[index],
+            self.continuous[index],
         )
 
     def __repr__(self) -> str:
@@ -213,3 +248,18 @@ def joint_indices(names: Iterable[str], among: Sequence[str], where: str = "") -
             raise UnknownJoint(name, among, where)
         found.append(position[name])
     return np.array(found, dtype=np.intp)
+
+
+def beyond(value: float, lower: float, upper: float) -> str:
+    """Return a position as text that differs from the limits it exceeds, in the same format.
+
+    Args:
+        value: the position [rad or m].
+        lower: lower limit.
+        upper: upper limit.
+    """
+    for digits in (6, 9, 12):
+        text = f"{value:.{digits}g}"
+        if text not in (f"{lower:.6g}", f"{upper:.6g}"):
+            return text
+    return f"{value:.17g}"

@@ -68,7 +68,7 @@ def assemble(
         groups=MappingProxyType(groups),
         drives=drives,
         states=MappingProxyType(states),
-        home=_home(check, limits),
+        home=_home(states, limits),
         spheres=MappingProxyType(dict(spheres)),
         base=base,
     )
@@ -120,20 +120,22 @@ def _states(check: Agreement, limits: JointLimits) -> dict[str, Mapping[str, flo
     for name, state in check.description.named_states.items():
         path = f"named_states.{name}"
         check.joints(state, path)
-        outside = limits.select(list(state)).violations(list(state.values()))
+        own = limits.select(list(state))
+        settled = own.settled(list(state.values()))
+        outside = own.violations(settled)
         if outside:
             raise check.fail(path, f"is outside the limits: {'; '.join(outside)}.")
-        states[name] = MappingProxyType(dict(state))
+        states[name] = MappingProxyType(dict(zip(state, settled.tolist(), strict=True)))
     return states
 
 
-def _home(check: Agreement, limits: JointLimits) -> Array:
+def _home(states: Mapping[str, Mapping[str, float]], limits: JointLimits) -> Array:
     """Return ``home``.
 
     Joints that it does not contain are at the allowed position closest to zero.
     """
     home = limits.clip(np.zeros(len(limits.names)))
-    for joint, value in check.description.named_states.get("home", {}).items():
+    for joint, value in states["home"].items():
         if joint in limits.names:
             home[limits.names.index(joint)] = value
     return frozen(home)

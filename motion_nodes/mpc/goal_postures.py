@@ -57,6 +57,7 @@ class GoalPostures:
         chain = IkChain(
             robot.tree, robot.base_frame, tool, chained, limits=robot.limits, fixed=fixed
         )
+        self._turns = robot.limits.select(joints).turns
         self._columns = [joints.index(name) for name in chained]
         self._lower, self._upper = sampling_range(chain.lower, chain.upper)
         self._solver = LeastSquaresIk(chain)
@@ -113,7 +114,7 @@ class GoalPostures:
             guess[self._columns] = drawn
             guesses.append(guess)
         results = [self._solved(goal, guess) for guess in guesses]
-        solved = [solution for solution, result in results if result.success]
+        solved = [self._turns.nearest(x, q) for x, result in results if result.success]
         self.reachable = bool(solved)
         if not solved:
             self._found = min(results, key=lambda item: _error(item[1]))[0][None]
@@ -150,8 +151,8 @@ class GoalPostures:
 
     def _sorted(self, solutions: Array, q: Array, posture: Array) -> Array:
         """Return the configurations, best first, shape (m, n)."""
-        away = np.linalg.norm(solutions - q, axis=1)
-        away += _POSTURE * np.linalg.norm(solutions - posture, axis=1)
+        away = np.linalg.norm(self._turns.difference(q, solutions), axis=1)
+        away += _POSTURE * np.linalg.norm(self._turns.difference(posture, solutions), axis=1)
         cost = away + np.where(self._are_free(solutions), 0.0, _COLLIDING)
         return solutions[np.argsort(cost, kind="stable")]
 

@@ -113,6 +113,7 @@ class MpcPolicy(RmpflowPolicy):
         return velocity / tracking_law.GAIN
 
     def _advance(self, state: JointMotion, count: int, dt: float) -> tuple[Array, Array]:
+        self._turn_posture(state.q)
         if self._stopping:
             self._forget_plan()
         elif self._since_plan >= self.mpc.period - _SOON:

@@ -117,9 +117,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             self, robot, dynamics, self._stiffness, self.runner.effort_bounds
         )
         states = self.poll_bytes(JointState, "joint_states", qos.STATES)
-        plausibility = StatePlausibility(robot.limits.select(joints).velocity)
-        sources = SourceWatch(len(joints))
-        self._state = JointStateReader(states, joints, plausibility=plausibility, sources=sources)
+        checks = StatePlausibility(robot.limits.select(joints).velocity), SourceWatch(len(joints))
+        self._state = JointStateReader(states, joints, (), *checks, robot.limits)
         self._payload.serve(self._state)
         self._monitor = StateMonitor(self, robot, self._state, self.runner)
         self._streams = StreamInputs(self)
@@ -298,7 +297,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         They continue at the last references if these are within resync_tolerance of the measured
         positions, so that the sag of drives under gravity does not accumulate.
         """
-        measured, last = self._state.position, self._outputs.position
+        measured = self._state.position
+        last = self.controller.limits.turns.nearest(self._outputs.position, measured)
         kept = self.params.set_last_command_interface_value_as_state_on_activation
         known = np.isfinite(last) & kept
         error = np.where(known, np.abs(last - measured), 0.0)

@@ -44,6 +44,10 @@ class BrowserViewerParams(NodeParams):
     robots: tuple[str, ...] = param(
         doc="Robots to display, each as [NAMESPACE:=]ROBOT[@X,Y,YAW], in m and rad.", read_only=True
     )
+    base_controllers: tuple[str, ...] = param(
+        (), doc="Controllers of bases that are not those of the robots' descriptions, as "
+        "NAMESPACE=CONTROLLER; the namespace may be empty.", read_only=True,
+    )  # fmt: skip
     policies: tuple[str, ...] = param(
         (), doc="Names of the robots that are moved by a policy controller: they get a drive pad.",
         read_only=True,

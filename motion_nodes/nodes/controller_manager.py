@@ -10,7 +10,8 @@ ok = false, and the reason is logged.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from controller_manager_msgs.msg import (
     ControllerState,
@@ -74,6 +75,12 @@ TRANSITIONS = {
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ControllerManagerParams(RobotParams):
     """Parameters of the controller manager."""
+
+    WITHOUT_EFFECT: ClassVar[Mapping[str, str]] = {
+        "*.type": "the bring-up starts the controllers of these types",
+        "*.params_file": "give the file to the bring-up",
+        "hardware_components_initial_state.*": "a driver starts with the suite",
+    }
 
     update_rate: float = param(
         1.0, doc="Update rate of the node's loop, which is idle.", unit="Hz", gt=0.0, le=100.0,
@@ -304,7 +311,8 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
     def _kind(self, name: str) -> str:
         """Return the suite's name of a controller; those of fingers are joint controllers."""
         own = self._nodes[name]
-        return own if own in CONTROLLER_TYPES else JOINT_CONTROLLER
+        known = controllers_of(self.robot, self.params.base_controller)
+        return own if own in known else JOINT_CONTROLLER
 
     async def _states(self) -> dict[str, str]:
         """Return the lifecycle state of each controller whose node responds."""

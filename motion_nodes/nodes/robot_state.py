@@ -58,7 +58,9 @@ class RobotStateNode(RobotNode[RobotStateParams]):
         self._moving = np.flatnonzero(moving)
         self._parents = packed.parent[self._moving]
         self._state = JointStateReader(
-            self.poll_bytes(JointState, "joint_states", qos.STATES), tree.joint_names
+            self.poll_bytes(JointState, "joint_states", qos.STATES),
+            tree.joint_names,
+            limits=self.robot.limits,
         )
         self._sender = TransformSender(
             self.advertise(TFMessage, "/tf", qos.TF), self._pairs(self._moving)

@@ -117,7 +117,9 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
         kinematics.warm_up()
         reader = JointStateReader(
-            self.poll_bytes(JointState, "joint_states", qos.STATES), robot.joint_names
+            self.poll_bytes(JointState, "joint_states", qos.STATES),
+            robot.joint_names,
+            limits=robot.limits,
         )
         self._state = CurrentStateMonitor(reader, lambda: self.params.state_timeout)
         self._frames = TransformTree(self)

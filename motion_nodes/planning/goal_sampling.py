@@ -147,7 +147,7 @@ def _exactly(checker: CollisionChecker, goal: Goal) -> _SampledStates | None:
     """Return the simple case, a collision-free joint goal without tolerance; None otherwise."""
     if not isinstance(goal, JointGoal) or not is_exact(goal):
         return None
-    q = configuration(checker, goal.q, "a joint goal")
+    q = checker.limits.settled(configuration(checker, goal.q, "a joint goal"))
     if not (checker.limits.within(q) and checker.is_free(q) and checker.exact.is_free(q)):
         return None
     return _SampledStates([q])

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.limits import LIMIT_ROUNDING
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.planning_problem import JointGoal
 from motion_nodes.planning.start_state import configuration
 from motion_nodes.scene.checker import CollisionChecker
 
 ROUNDING = 1e-6
-"""Max violation of a limit by a joint goal without tolerance; it is clamped to the limit [rad or
-m]."""
+"""Width below which a range is one position [rad or m]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +56,10 @@ def joint_range(checker: CollisionChecker, goal: JointGoal) -> JointRange:
         ) from None
     low = np.maximum(q - below, limits.lower)
     high = np.minimum(q + above, limits.upper)
-    if (low > high + ROUNDING).any() or not np.isfinite(below + above).all():
+    if (low > high + LIMIT_ROUNDING).any() or not np.isfinite(below + above).all():
         wrong = "; ".join(limits.violations(q)) or "a tolerance is not finite"
         return JointRange(q, q, q, f"the goal is outside the limits: {wrong}")
-    low, high = np.minimum(low, high), np.maximum(low, high)
+    low, high = limits.clip(np.minimum(low, high)), limits.clip(np.maximum(low, high))
     # Within rounding of a limit the goal is clamped; otherwise it is kept exactly.
     return JointRange(limits.clip(np.clip(q, low, high)), low, high)
 

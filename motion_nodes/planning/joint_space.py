@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.model.joint_turns import TURN as TURN
+from motion_nodes.model.joint_turns import JointTurns
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, JointKind, frozen
-
-TURN = 2.0 * math.pi
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +66,11 @@ class JointSpace:
         return _space(robot, tuple(joints)) if weights is None else _new(robot, joints, weights)
 
     @functools.cached_property
+    def turns(self) -> JointTurns:
+        """Differences of positions of these joints."""
+        return JointTurns(self.wraps)
+
+    @functools.cached_property
     def diagonal(self) -> float:
         """Weighted distance between the lower and the upper limits; inf without limits."""
         return float(np.linalg.norm((self.upper - self.lower) * self.weights))
@@ -75,11 +80,7 @@ class JointSpace:
 
         Of two equally short half turns the positive one is returned.
         """
-        way = np.asarray(b, np.float64) - np.asarray(a, np.float64)
-        if self.bounded:
-            return np.asarray(way)
-        turns = np.where(self.wraps, np.ceil((way - math.pi) / TURN), 0.0)
-        return np.asarray(way - turns * TURN)
+        return self.turns.difference(a, b)
 
     def distance(self, a: ArrayLike, b: ArrayLike, norm: float = 2.0) -> Array:
         """Return the p-norm of the weighted difference, shape (...)."""
@@ -101,12 +102,7 @@ class JointSpace:
         Continuous joints are shifted by full turns; the first waypoint is unchanged, and so are all
         others if no joint is continuous.
         """
-        points = np.array(path, np.float64)
-        for k in np.flatnonzero(self.wraps):
-            steps = np.diff(points[:, k])
-            turns = np.cumsum(np.ceil((steps - math.pi) / TURN))
-            points[1:, k] -= turns * TURN
-        return points
+        return self.turns.unwrapped(path)
 
     def bounds(self, *points: ArrayLike) -> tuple[Array, Array]:
         """Return finite bounds for sampling [rad or m], shape (n,) each.
@@ -167,8 +163,7 @@ def _new(robot: Robot, joints: Sequence[str], weights: ArrayLike | None = None) 
         tuple(joints),
         limits.lower,
         limits.upper,
-        np.array([k is JointKind.CONTINUOUS for k in kinds], bool)
-        & np.isinf(limits.upper - limits.lower),
+        limits.continuous,
         np.array([k is JointKind.PRISMATIC for k in kinds], bool),
         np.empty(0) if weights is None else np.asarray(weights, float),
     )

@@ -50,7 +50,7 @@ class PathWatch:
         """Update the position of the robot, shape (n,); it never moves backwards."""
         end = int(np.searchsorted(self._times, self._times[self.index] + AHEAD, side="right"))
         ahead = self._path[self.index : max(end, self.index + 1)]
-        away = np.abs(ahead - np.asarray(q)).max(axis=1)
+        away = self._checker.limits.turns.distance(ahead, q).max(axis=1)
         self.index += int(np.argmin(away))
 
     def obstacle(self, scene: Scene) -> str:

@@ -45,7 +45,7 @@ class ArrivalCheck:
     def measure(self, target: Goal) -> None:
         """Update the errors."""
         seen = self._policy.seen_positions
-        self.errors = errors_of(target, self._policy.tool_pose(seen), seen)
+        self.errors = errors_of(target, self._policy.tool_pose(seen), seen, self._policy.turns)
 
     def arrived(self, speed: float, *, before: bool) -> bool:
         """Return whether the robot is at the target, with its controller.

@@ -84,7 +84,7 @@ class RmpflowPolicy(TargetedPolicy):
             raise InvalidConfig(
                 f"{robot.name} has no tool frame; specify the frame of the targets."
             )
-        self.robot, self.tool = robot, frame
+        self.robot, self.tool, self.turns = robot, frame, robot.limits.select(active).turns
         self.maximum_substep_size = maximum_substep_size
         self._evaluator = Evaluator(robot, active, frame, settings or read_rmpflow(robot.directory))
         most = self._evaluator.settings.canonical_resolve.max_acceleration_norm
@@ -256,7 +256,7 @@ class RmpflowPolicy(TargetedPolicy):
         qd = joint_numbers(active_qd, self.active_joints, "active_qd")
         own = self._state
         state = JointMotion(q, qd, np.zeros(len(q))) if own is None else own.copy()
-        ahead = state.q - q
+        ahead = self.turns.difference(q, state.q)
         far = np.abs(ahead) > most_ahead
         state.q = np.where(far, q + np.clip(ahead, -most_ahead, most_ahead), state.q)
         state.qd = np.where(far, qd, state.qd)
@@ -282,6 +282,7 @@ class RmpflowPolicy(TargetedPolicy):
         self._state = JointMotion(positions, speed, rest)
 
     def _advance(self, state: JointMotion, count: int, dt: float) -> tuple[Array, Array]:
+        self._turn_posture(state.q)
         self._integrate(state, count, dt)
         self._state = state
         self._surroundings.elapse(count * dt)
@@ -386,7 +387,7 @@ class RmpflowPolicy(TargetedPolicy):
             return Errors(float("nan"), float("nan"), float("nan"))
         q = self.seen_positions
         X_BT = self._evaluator.tool_pose(np.concatenate((q, self._watched_q)))
-        return errors_of(self._evaluator.goal, X_BT, q)
+        return errors_of(self._evaluator.goal, X_BT, q, self.turns)
 
     def _set_watched(self, q: ArrayLike | None, qd: ArrayLike | None) -> None:
         names = self.watched_joints

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.joint_turns import JointTurns
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.rmpflow.numpy_policy import Goal
@@ -20,6 +21,8 @@ from motion_nodes.scene.scene import Scene, checked_pose
 class TargetedPolicy(ObservedPolicy):
     """Base class of a policy with targets and obstacles; subclasses implement the steps."""
 
+    turns: JointTurns
+    """Differences of positions of the active joints."""
     _default_posture: Array
     _posture: Array
     _position: Array | None
@@ -134,6 +137,14 @@ class TargetedPolicy(ObservedPolicy):
     def elapse(self, duration: float) -> None:
         """Advance the time [s] without a frame, for the estimation of obstacle twists."""
         self._surroundings.elapse(duration)
+
+    def _turn_posture(self, q: Array) -> None:
+        """Approach the posture the short way from positions [rad or m], shape (n,)."""
+        if self.turns.any and not self._stopping:
+            near = self.turns.nearest(self._posture, q)
+            if not np.array_equal(near, self._posture):
+                self._posture = frozen(near)
+                self._refresh_goal()
 
     def _refresh_goal(self) -> None:
         """Transform the targets to the base frame."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from operator import sub
 from typing import NamedTuple
 
+from motion_nodes.model.joint_turns import JointTurns
 from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.numpy_policy import ANGLE_WEIGHT, Goal
 from motion_nodes.rmpflow.progress import TargetProgress
@@ -40,8 +41,15 @@ class Errors(NamedTuple):
     posture: float
 
 
-def errors_of(goal: Goal, X_BT: Array, q: Array) -> Errors:
-    """Return the errors [m, rad] of a tool at ``X_BT`` and joints at ``q`` relative to a goal."""
+def errors_of(goal: Goal, X_BT: Array, q: Array, turns: JointTurns | None = None) -> Errors:
+    """Return the errors of tool and joints relative to a goal [m, rad].
+
+    Args:
+        goal: the goal.
+        X_BT: pose of the tool in the base, shape (4, 4).
+        q: joint positions [rad or m], shape (n,).
+        turns: which of them are continuous; None: none.
+    """
     position = orientation = float("nan")
     # Plain floats: several times as fast as arrays of this size.
     (*x, u), (*y, v), (*z, w), _ = X_BT.tolist()
@@ -49,7 +57,10 @@ def errors_of(goal: Goal, X_BT: Array, q: Array) -> Errors:
         position = math.dist(goal.position.tolist(), (u, v, w))
     if goal.rotation is not None:
         orientation = _angle(goal.rotation.tolist(), (x, y, z))
-    posture = max(map(abs, map(sub, goal.posture.tolist(), q.tolist())), default=0.0)
+    if turns is not None and turns.any:
+        posture = float(turns.distance(q, goal.posture).max(initial=0.0))
+    else:
+        posture = max(map(abs, map(sub, goal.posture.tolist(), q.tolist())), default=0.0)
     return Errors(position, orientation, posture)
 
 

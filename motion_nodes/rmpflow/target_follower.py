@@ -95,8 +95,9 @@ class Follower:
             InvalidCommand: wrong length, values that are not finite, or outside the joint limits.
         """
         names = self.policy.active_joints
-        posture = frozen(joint_numbers(q, names, "posture"))
-        faults = self.policy.robot.limits.select(names).violations(posture)
+        limits = self.policy.robot.limits.select(names)
+        posture = frozen(limits.settled(joint_numbers(q, names, "posture")))
+        faults = limits.violations(posture)
         if faults:
             raise InvalidCommand(f"the posture is outside the joint limits: {faults[0]}.")
         self._posture = posture

@@ -11,6 +11,7 @@ import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
 from numpy.typing import NDArray
 
+from motion_nodes.model.joint_turns import JointTurns
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 
@@ -40,6 +41,11 @@ class CurrentStateMonitor:
     def joint_names(self) -> tuple[str, ...]:
         """Joints, in the order of all arrays."""
         return self._reader.joint_names
+
+    @property
+    def turns(self) -> JointTurns:
+        """Differences of positions of the joints."""
+        return self._reader.encoders.turns
 
     @property
     def age(self) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,14 @@ from numpy.typing import NDArray
 from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.joint_command import no_values
-from motion_nodes.control.state_plausibility import SourceWatch, StatePlausibility
+from motion_nodes.control.state_plausibility import SourceWatch, StatePlausibility, encoder_turns
 from motion_nodes.model.bounds import JOINT_STATE, NAMES, VELOCITY
+from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.plausible_step import SLACK
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.cdr import InvalidMessage
 from motion_nodes.ros.messages.joint_samples import (
+    JointLayout,
     JointSample,
     JointSampleReader,
     JointStateBuffer,
@@ -43,8 +43,6 @@ def stamp_ns(message: object) -> int:
     return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
 
 
-_NONE: Array = np.empty(0)
-
 ACK_TIMEOUT = 0.2
 """[s] Max time to wait until a node's last command is acknowledged."""
 
@@ -55,26 +53,13 @@ MAX_LAYOUTS = 16
 """Max number of cached orders of joint names."""
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Position of a reader's joints in messages with the same names."""
-
-    count: int
-    """Number of joints in the message."""
-    places: NDArray[np.intp]
-    """Indices into the reader's joints, shape (k,)."""
-    columns: NDArray[np.intp]
-    """Indices into the message, shape (k,)."""
-    by_velocity: NDArray[np.bool_] | None
-    """Which of them are read by velocity, shape (k,); None for none."""
-
-
 class JointStateReader:
     """The newest measured state of some joints.
 
     Several publishers may share the topic, each for its own joints (an arm and its gripper). The
     state of a joint is used if its position is finite; messages with arrays of inconsistent lengths
-    are ignored.
+    are ignored. Continuous joints that a driver reports within one turn are unwrapped here, and
+    nowhere else; readers that began at different times may differ by whole turns.
     """
 
     def __init__(
@@ -84,6 +69,7 @@ class JointStateReader:
         by_velocity: Sequence[str] = (),
         plausibility: StatePlausibility | None = None,
         sources: SourceWatch | None = None,
+        limits: JointLimits | None = None,
     ) -> None:
         """Create the reader.
 
@@ -93,6 +79,7 @@ class JointStateReader:
             by_velocity: joints of which the velocity is required instead of the position.
             plausibility: check of changes of position; None to accept all.
             sources: detects several publishers of the same joints; None to accept them.
+            limits: of the robot, whose continuous joints are unwrapped; None for none.
         """
         self._sources = sources
         self._plausibility = plausibility
@@ -121,7 +108,9 @@ class JointStateReader:
         self._oldest = -float("inf")
         self._messages, self._repeated = JointSampleReader(), RepeatedValues()
         self._places: NDArray[np.intp] = np.empty(0, np.intp)
-        self._layouts: dict[bytes | tuple[str, ...], _Layout] = {}
+        self._layouts: dict[bytes | tuple[str, ...], JointLayout] = {}
+        self.encoders = encoder_turns(self.joint_names, limits)
+        """Turns of the continuous joints."""
         self._by_velocity = np.array([name in by_velocity for name in joints], dtype=np.bool_)
         self._some_by_velocity = bool(self._by_velocity.any())
 
@@ -146,6 +135,21 @@ class JointStateReader:
             return bool(messages)
         self._repeated.forget()
         self.updated = fresh = np.zeros(len(self.joint_names), dtype=bool)
+        if self.encoders.used and len(messages) > 1:
+            # No turn may be lost between two messages.
+            for _, sample in reversed(list(self._samples(messages))):
+                self._read(sample, newer := np.zeros(len(fresh), dtype=bool))
+                fresh |= newer
+        else:
+            self._read_newest(messages, fresh)
+        if not np.count_nonzero(fresh):
+            return False
+        self._received_at[fresh] = time.monotonic()
+        self._oldest = float(self._received_at.min())
+        return self.received
+
+    def _read_newest(self, messages: _Messages, fresh: NDArray[np.bool_]) -> None:
+        """Read messages, newest first, until all joints have a state; marks them in ``fresh``."""
         for message, sample in self._samples(messages):
             alone = not np.count_nonzero(fresh)
             self._read(sample, fresh)
@@ -153,11 +157,6 @@ class JointStateReader:
                 if alone:
                     self._repeated.keep(message)
                 break
-        if not np.count_nonzero(fresh):
-            return False
-        self._received_at[fresh] = time.monotonic()
-        self._oldest = float(self._received_at.min())
-        return self.received
 
     def _repeat(self, messages: _Messages) -> bool:
         """Use messages that all repeat the last state of all joints; return whether they do."""
@@ -167,6 +166,8 @@ class JointStateReader:
         for (_, number), stamp in zip(messages, stamps, strict=True):
             self._oldest, self.stamp_ns = time.monotonic(), stamp or 0
             self._received_at.fill(self._oldest)
+            if self.encoders.used:
+                self.encoders.rest(self.stamp_ns)
             if self._sources is not None:
                 self._sources.note(self._places, number, self._oldest)
         return True
@@ -259,8 +260,8 @@ class JointStateReader:
             return
         if not len(layout.places):
             return
-        position, velocity = _values(sample.position, layout), _values(sample.velocity, layout)
-        effort = _values(sample.effort if len(sample.effort) == count else _NONE, layout)
+        position, velocity = layout.values(sample.position), layout.values(sample.velocity)
+        effort = layout.values(sample.effort if len(sample.effort) == count else sample.effort[:0])
         by_velocity = layout.by_velocity
         needed = position if by_velocity is None else np.where(by_velocity, velocity, position)
         good = np.abs(needed) <= JOINT_STATE.max
@@ -271,18 +272,22 @@ class JointStateReader:
             joint = self.joint_names[layout.places[first]]
             self.problem = f"the {what} of {joint} is {needed[first]}"
         first_of_all = not np.count_nonzero(fresh)
-        places = layout.places
+        places, raw, shift = layout.places, position, position
+        if self.encoders.used:
+            since = time.monotonic() - self._received_at[places]
+            position, shift = self.encoders.unwrap(places, sample.stamp_ns, raw, velocity, since)
         if self._plausibility is not None:
             possible = self._possible(places, position, sample.stamp_ns)
             if possible is not None:
                 good, all_good = good & possible, False
+        reported = velocity
         slow = np.abs(velocity) <= VELOCITY.max
         if np.count_nonzero(slow) < len(slow):
             velocity = np.where(slow, velocity, 0.0)
         if not (all_good and first_of_all):
             usable = good & ~fresh[places]
             places, position, velocity = places[usable], position[usable], velocity[usable]
-            effort = effort[usable]
+            effort, raw, reported, shift = (x[usable] for x in (effort, raw, reported, shift))
             if not len(places):
                 return
         if first_of_all:
@@ -291,6 +296,8 @@ class JointStateReader:
         self.position[places], self.velocity[places] = position, velocity
         self.effort[places] = effort
         fresh[places] = True
+        if self.encoders.used:
+            self.encoders.keep(places, sample.stamp_ns, raw, reported, shift)
 
     def _possible(
         self, places: NDArray[np.intp], position: Array, stamp_ns: int
@@ -317,9 +324,11 @@ class JointStateReader:
     def forget(self) -> None:
         """Accept any next position, as after a jump of time."""
         self._received_at[:] = -np.inf
+        if self.encoders.used:
+            self.encoders.forget()
         self._repeated.forget()
 
-    def _layout(self, sample: JointSample) -> _Layout | None:
+    def _layout(self, sample: JointSample) -> JointLayout | None:
         """Return the layout of a message; None if its names cannot be used."""
         layout = self._layouts.get(sample.names)
         if layout is None:
@@ -333,19 +342,9 @@ class JointStateReader:
             if len(names) > NAMES:
                 self.problem = f"a message has {len(names)} joints; allowed are {NAMES}"
                 return None
-            where = {name: i for i, name in enumerate(names)}
-            pairs = [(i, where[n]) for i, n in enumerate(self.joint_names) if n in where]
-            places = np.array([place for place, _ in pairs], dtype=np.intp)
-            columns = np.array([column for _, column in pairs], dtype=np.intp)
-            by_velocity = self._by_velocity[places]
-            some = by_velocity if by_velocity.any() else None
-            layout = self._layouts[sample.names] = _Layout(len(names), places, columns, some)
+            layout = JointLayout.of(names, self.joint_names, self._by_velocity)
+            self._layouts[sample.names] = layout
         return layout
-
-
-def _values(channel: Array, layout: _Layout) -> Array:
-    """Return a channel's values of a reader's joints, shape (k,); NaN if it is empty."""
-    return channel[layout.columns] if len(channel) else no_values(len(layout.columns))
 
 
 class JointStateWriter:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import frozen
 from motion_nodes.trajectory.trajectory import Trajectory, TrajectorySample
 
@@ -102,6 +103,27 @@ class JointTrajectory(Trajectory):
     def end_time(self) -> float:
         """Time of the last point [s]."""
         return float(self.times[-1])
+
+    def shifted(self, offset: Array) -> JointTrajectory:
+        """Return the trajectory with offsets of its positions.
+
+        Args:
+            offset: of each joint [rad or m], shape (n,), or of each point, shape (m, n); the
+                trajectory itself is returned if all are 0.
+        """
+        if not np.count_nonzero(offset):
+            return self
+        moved = copy.copy(self)
+        object.__setattr__(moved, "positions", frozen(self.positions + offset))
+        return moved
+
+    def settled(self, limits: JointLimits) -> JointTrajectory:
+        """Return the trajectory; positions outside a limit by rounding are at the limit.
+
+        Args:
+            limits: of its joints, in its order.
+        """
+        return self.shifted(limits.settled(self.positions) - self.positions)
 
     def starting_from(self, start: TrajectorySample) -> JointTrajectory:
         """Return the trajectory connected to the current state at time 0.

@@ -12,8 +12,10 @@ so that ``|tau| <= L`` holds if ``|A u + B x| <= L - |g|``, which permits rest e
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +24,7 @@ from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.payload import Payload
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, JointKind
+from motion_nodes.model.tree import Array, JointKind, KinematicTree
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath
 from motion_nodes.trajectory.timed_path import TimedPath
 
@@ -57,25 +59,33 @@ class PathEfforts:
             UnknownFrame: the payload is at a frame that the robot does not have.
         """
         self._payload = payload if payload is not None and payload.mass > 0.0 else None
+        # Mimic joints carry their own share of the load, within their own limits.
+        own = [robot.tree.members[name][1:] for name in joints]
+        followers = [j for members in own for j in members if math.isfinite(j.effort)]
+        self._members = _members(robot, bool(followers))
         self._kinematics = None
         if self._payload is not None:
-            self._kinematics = _kinematics(robot)
-            self._kinematics.pose(robot.home, self._payload.link)  # raises UnknownFrame
-        self._dynamics = _dynamics(robot)
+            self._kinematics = _kinematics(robot, bool(followers))
+            home = self._members.positions(robot.home)
+            self._kinematics.pose(home, self._payload.link)  # raises UnknownFrame
+        self._dynamics = self._members.dynamics
         self._viscous = any(joint.damping for joint in robot.tree.joints.values())
         self._names, self._columns = joints, robot.indices(joints)
         self._positions = np.array(positions, np.float64)
         drives = [robot.drives[k] for k in self._columns]
         limits = np.array([math.inf if d.passive else d.max_effort for d in drives])
         self._limited = np.flatnonzero(np.isfinite(limits) & (limits > 0.0))
-        self._limits, self._share = limits[self._limited], share
-        kinds = [robot.tree.joints[joints[k]].kind for k in self._limited]
+        self._share = share
+        self._limits = np.concatenate((limits[self._limited], [j.effort for j in followers]))
+        self._named = (*(joints[k] for k in self._limited), *(j.name for j in followers))
+        self._followers = [self._members.tree.joint_names.index(j.name) for j in followers]
+        kinds = [robot.tree.joints[name].kind for name in self._named]
         self._units = ["N" if kind is JointKind.PRISMATIC else "N m" for kind in kinds]
 
     @property
     def count(self) -> int:
         """Number of joints with an effort limit."""
-        return len(self._limited)
+        return len(self._named)
 
     def strips(self, path: JointPath, distance: Array, piece: IndexArray) -> Array:
         """Return A and B with respect to the distance, divided by the margin of each joint.
@@ -134,7 +144,7 @@ class PathEfforts:
         k = int(rows[0])
         i = int(np.argmax(excess[k]))
         return k, (
-            f"{self._names[self._limited[i]]} needs {needed[k, i]:.4g} {self._units[i]} to hold "
+            f"{self._named[i]} needs {needed[k, i]:.4g} {self._units[i]} to hold "
             f"against gravity; its limit is {self._limits[i]:.4g}"
         )
 
@@ -144,13 +154,17 @@ class PathEfforts:
 
     def _efforts(self, Q: Array, V: Array, A: Array) -> Array:
         """Return the efforts of the limited joints, shape (k, count)."""
-        whole = np.zeros((3, len(Q), len(self._positions)))
+        members, whole = self._members, np.zeros((3, len(Q), len(self._positions)))
         whole[0] = self._positions
         whole[:, :, self._columns] = Q, V, A
-        efforts = self._dynamics.efforts_batch(*whole)
+        motion = members.positions(whole[0]), members.rates(whole[1]), members.rates(whole[2])
+        efforts = self._dynamics.efforts_batch(*motion)
         if self._payload is not None and self._kinematics is not None:
-            efforts = efforts + self._payload.efforts_batch(self._kinematics, *whole)
-        return np.asarray(efforts[:, self._columns[self._limited]])
+            efforts = efforts + self._payload.efforts_batch(self._kinematics, *motion)
+        # By virtual work, the drive of a leader moves all members.
+        driven = efforts @ members.factors if self._followers else efforts
+        chosen = driven[:, self._columns[self._limited]]
+        return np.concatenate((chosen, efforts[:, self._followers]), axis=1)
 
     def _inviscid(self, Q: Array, V: Array, A: Array) -> Array:
         """Return the same without viscous friction, which is odd in the velocities."""
@@ -170,11 +184,44 @@ def effort_limits(
 
 
 @functools.lru_cache(maxsize=16)
-def _kinematics(robot: Robot) -> Kinematics:
-    return Kinematics(robot.tree, robot.joint_names)
+def _kinematics(robot: Robot, free: bool) -> Kinematics:
+    tree = _members(robot, free).tree
+    return Kinematics(tree, tree.joint_names)
+
+
+class _Members(NamedTuple):
+    """Dynamics of a robot's joints, which are ``factors @ q + shift``."""
+
+    tree: KinematicTree
+    dynamics: InverseDynamics
+    factors: Array
+    shift: Array
+
+    def positions(self, q: Array) -> Array:
+        """Return the positions of these joints for those of the robot, shape (..., n)."""
+        return self.rates(q) + self.shift
+
+    def rates(self, v: Array) -> Array:
+        """Return the same of velocities or accelerations."""
+        rates: Array = v if self.factors.shape[0] == v.shape[-1] else v @ self.factors.T
+        return rates
 
 
 @functools.lru_cache(maxsize=16)
-def _dynamics(robot: Robot) -> InverseDynamics:
-    armature = [drive.armature for drive in robot.drives]
-    return InverseDynamics(robot.tree, robot.joint_names, armature=armature)
+def _members(robot: Robot, free: bool) -> _Members:
+    """Return the dynamics of the robot, with independent mimic joints if ``free``."""
+    tree, count = robot.tree, len(robot.joint_names)
+    armature = dict(zip(robot.joint_names, (d.armature for d in robot.drives), strict=True))
+    if not free:
+        dynamics = InverseDynamics(tree, robot.joint_names, armature=list(armature.values()))
+        return _Members(tree, dynamics, np.eye(count), np.zeros(count))
+    laws = {joint.name: joint.law for joint in tree.joints.values()}
+    loose = {name: dataclasses.replace(joint, mimic=None) for name, joint in tree.joints.items()}
+    tree = KinematicTree(tree.name, tree.links, loose)
+    factors, shift = np.zeros((len(tree.joint_names), count)), np.zeros(len(tree.joint_names))
+    for row, name in enumerate(tree.joint_names):
+        factors[row, robot.joint_names.index(laws[name].joint)] = laws[name].multiplier
+        shift[row] = laws[name].offset
+    rotors = [armature.get(name, 0.0) for name in tree.joint_names]
+    dynamics = InverseDynamics(tree, tree.joint_names, armature=rotors)
+    return _Members(tree, dynamics, factors, shift)

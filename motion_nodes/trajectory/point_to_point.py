@@ -132,8 +132,8 @@ def _state(what: str, given: ArrayLike | TrajectorySample, limits: JointLimits) 
         arrays.append(values)
     while len(arrays) < 3:
         arrays.append(np.zeros(len(limits.names)))
-    state = TrajectorySample(*arrays)
-    outside = limits.violations(state.position, POSITION_TOLERANCE)
+    state = TrajectorySample(limits.settled(arrays[0]), *arrays[1:])
+    outside = limits.violations(state.position)
     if outside:
         raise Infeasible(f"at the {what} {'; '.join(outside)}", field=what)
     for name, values, most in (

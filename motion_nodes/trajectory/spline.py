@@ -145,7 +145,7 @@ def timestamped_trajectory(
         raise InvalidCommand(
             f"interpolation '{mode}'.{did_you_mean(mode, ('cubic_spline', 'linear'))}"
         )
-    points = checked_waypoints(waypoints, limits.names, least=2)
+    points = limits.settled(checked_waypoints(waypoints, limits.names, least=2))
     stamps = _checked_times(times, len(points))
     spans = np.diff(stamps)
     if mode == "linear":
@@ -180,13 +180,11 @@ def _overused(use: Array) -> str | None:
 
 
 def _outside(points: Array, limits: JointLimits) -> str | None:
-    wrong = np.argwhere(
-        (points < limits.lower - POSITION_TOLERANCE) | (points > limits.upper + POSITION_TOLERANCE)
-    )
+    wrong = np.argwhere((points < limits.lower) | (points > limits.upper))
     if not len(wrong):
         return None
     i = int(wrong[0][0])
-    return f"waypoint {i}: {'; '.join(limits.violations(points[i], POSITION_TOLERANCE))}"
+    return f"waypoint {i}: {'; '.join(limits.violations(points[i]))}"
 
 
 def _checked_times(times: ArrayLike, count: int) -> Array:

@@ -15,10 +15,10 @@ from motion_nodes.trajectory.cubic_time_scaling import SaturationSettings, satur
 from motion_nodes.trajectory.path_efforts import PathEfforts
 from motion_nodes.trajectory.spline import position_excess, segment_shares, spline_path
 from motion_nodes.trajectory.time_parameterization import (
-    check_inside,
     distinct_waypoints,
     scaled_limits,
     time_optimal,
+    within_limits,
 )
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
@@ -69,7 +69,7 @@ def through_waypoints(points: Array, limits: JointLimits, options: WaypointOptio
         Infeasible: waypoints, or a spline between them, outside the limits; no motion.
         InvalidConfig: a limit that is missing or not positive, or a scaling factor out of range.
     """
-    check_inside(points, limits)
+    points = within_limits(points, limits)
     points = distinct_waypoints(points)
     scaled = scaled_limits(
         limits,

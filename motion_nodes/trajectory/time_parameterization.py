@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.timing.time_optimal import fastest_motion
-from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.limits import JointLimits, beyond
 from motion_nodes.trajectory.blended_path import CornerBlending, blended_path
 from motion_nodes.trajectory.jerk_limited import jerk_limited
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath, checked_waypoints
@@ -19,7 +19,6 @@ from motion_nodes.trajectory.path_efforts import PathEfforts
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
 from motion_nodes.trajectory.trajectory_checks import (
-    POSITION_TOLERANCE,
     check_point_count,
     limit_excess,
 )
@@ -66,7 +65,7 @@ def retime(
     """
     points = checked_waypoints(path, limits.names, least=2)
     check_point_count(len(points))
-    check_inside(points, limits)
+    points = within_limits(points, limits)
     points = distinct_waypoints(points)
     scaled = scaled_limits(limits, velocity_scaling, acceleration_scaling, jerk_limited)
     corners = CornerBlending() if blending is None else blending
@@ -204,17 +203,20 @@ def _check_limit(what: str, values: Array, names: tuple[str, ...]) -> None:
             )
 
 
-def check_inside(points: Array, limits: JointLimits) -> None:
-    """Raise an error for waypoints [rad or m], shape (k, n), outside the position limits.
+def within_limits(points: Array, limits: JointLimits) -> Array:
+    """Return waypoints [rad or m], shape (k, n); those outside a limit by rounding are at it.
 
     Raises:
-        Infeasible: names the first one, its joint, position and limits.
+        Infeasible: names the first one outside, its joint, position and limits.
     """
-    wrong = np.argwhere(limit_excess(limits, points) > POSITION_TOLERANCE)
+    settled = limits.settled(points)
+    wrong = np.argwhere(limit_excess(limits, settled) > 0.0)
     if len(wrong):
         i, j = wrong[0]
+        low, high = float(limits.lower[j]), float(limits.upper[j])
         raise Infeasible(
-            f"waypoint {i} has joint {limits.names[j]} at {points[i, j]:.6g}; its limits are "
-            f"{limits.lower[j]:.6g} to {limits.upper[j]:.6g}",
+            f"waypoint {i} has joint {limits.names[j]} at {beyond(points[i, j], low, high)}; its "
+            f"limits are {low:.6g} to {high:.6g}",
             field=limits.names[j],
         )
+    return settled

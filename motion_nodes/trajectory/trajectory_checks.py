@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.bounds import NAMES, POINTS, check_count, repeated
-from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.limits import JointLimits, beyond
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 Array = NDArray[np.float64]
@@ -174,9 +174,10 @@ def _positions(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
     if at is None:
         return None
     i, j = at
+    low, high = float(limits.lower[j]), float(limits.upper[j])
     return (
-        f"position {q[i, j]:.6g} of joint {trajectory.joint_names[j]} at point {i} is outside its "
-        f"limits {limits.lower[j]:.6g} to {limits.upper[j]:.6g}"
+        f"position {beyond(q[i, j], low, high)} of joint {trajectory.joint_names[j]} at point {i} "
+        f"is outside its limits {low:.6g} to {high:.6g}"
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import viser
 
+from motion_nodes.model.joint_turns import turns_of
 from motion_nodes.model.tree import Array
 from motion_nodes.view.robot_view import RobotView, ghost_of
 from motion_nodes.view.scaling_panel import MotionScaling
@@ -52,6 +53,7 @@ class GoalStatePanel:
         self._scene, self._viewed, self._path = server.scene, viewed, path
         self._values, self._scaling, self._commanded = values, scaling, commanded
         names = viewed.model.joint_names
+        self._turns = turns_of(viewed.model.tree, viewed.model.joint_names)
         self._rows = np.array([names.index(name) for name in viewed.planned_joints])
         self.active = False
         """Whether the sliders set the goal state."""
@@ -140,7 +142,7 @@ class GoalStatePanel:
         goal, values = q.copy(), self._values()
         for name, row in zip(self._viewed.planned_joints, self._rows, strict=True):
             goal[row] = values.get(name, q[row])
-        shown = bool(np.abs(goal - q)[self._rows].max() > REACHED)
+        shown = bool(self._turns.distance(q, goal)[self._rows].max() > REACHED)
         if shown and self.ghost is None:
             path = f"{self._path}/goal_state"
             self.ghost = ghost_of(self._scene, self._viewed, path, GOAL_LOOK)

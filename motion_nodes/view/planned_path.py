@@ -15,6 +15,7 @@ import viser
 from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.joint_turns import turns_of
 from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.tree import Array
 from motion_nodes.view.joint_panel import show_value
@@ -48,6 +49,7 @@ class PlannedPath:
         """Add the elements to the panel, hidden until a plan is received."""
         self._scene, self._viewed, self._path = server.scene, viewed, path
         self._poses = LinkPoses(viewed.model.tree)
+        self._turns = turns_of(viewed.model.tree, viewed.model.joint_names)
         self._lock = threading.Lock()
         self._plan: tuple[Array, Array] | None = None
         self._new = self._shown_again = False
@@ -123,7 +125,7 @@ class PlannedPath:
             plan, new, self._new = self._plan, self._new, False
         if plan is None:
             return
-        arrived = _at_end(plan[1], q)
+        arrived = self._at_end(plan[1], q)
         if new:
             self._draw_line(plan[1])
             # The ghost of a plan without motion would only cover the robot.
@@ -207,11 +209,11 @@ class PlannedPath:
         else:
             show_value(self.scrub, round(self._playback_time() / STEP) * STEP)
 
-
-def _at_end(rows: Array, q: Array) -> bool:
-    """Return whether the joints that a plan moves are at its end."""
-    moved = _moved(rows)
-    return bool(moved.any() and np.abs(rows[-1] - q)[moved].max() <= ARRIVED)
+    def _at_end(self, rows: Array, q: Array) -> bool:
+        """Return whether the joints that a plan moves are at its end."""
+        moved = _moved(rows)
+        away = self._turns.distance(rows[-1], q)[moved]
+        return bool(moved.any() and away.max() <= ARRIVED)
 
 
 def _moved(rows: Array) -> NDArray[np.bool_]:

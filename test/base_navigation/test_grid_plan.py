@@ -14,6 +14,7 @@ from motion_nodes.base_navigation.grid_plan import (
     NoGridPath,
     OccupancyGrid,
     grid_from_file,
+    smoothed,
 )
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.errors import InvalidDescription
@@ -136,3 +137,21 @@ def test_files_of_map_server(tmp_path, kind):
     (tmp_path / "m.pgm").write_bytes(b"PNG")
     with pytest.raises(InvalidDescription):
         grid_from_file(file)
+
+
+def test_smoothing_rounds_corners_and_keeps_the_ends():
+    legs = [(0.05 * k, 0.0) for k in range(20)] + [(0.95, 0.05 * k) for k in range(20)]
+    path = np.column_stack((legs, np.full(40, 0.7)))
+    rows = smoothed(path)
+    np.testing.assert_allclose(rows[[0, -1], :2], path[[0, -1], :2])
+    assert rows[-1, 2] == 0.7
+    assert length(rows) < length(path)
+    turns = [np.abs(np.diff(np.unwrap(r))).max() for r in (rows[:-1, 2],)]
+    assert turns[0] < 0.6  # from 1.57
+    assert np.hypot(*(rows - path)[:, :2].T).max() < 0.15
+    planner = GridPlanner(walled(), 0.15, PLAIN)
+    across = np.array([(1.5, 2.0, 0.0), (2.02, 2.0, 0.0), (2.5, 2.0, 0.0)])
+    assert planner.collides(across)
+    assert planner.collides(across[[0, 2]])  # between its poses
+    assert not planner.collides(across[:1])
+    assert planner.collides(np.add(across, (9.0, 0.0, 0.0)))

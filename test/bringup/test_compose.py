@@ -13,7 +13,7 @@ from motion_nodes.bringup.compose import nodes_for, omissions
 from motion_nodes.bringup.node_specs import NodeSpec, commands_for, processes_for
 from motion_nodes.errors import InvalidConfig, RobotNotFound
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.placement import parse_placements
+from motion_nodes.model.placement import parse_placement, parse_placements
 from motion_nodes.nodes.registry import NODES
 
 
@@ -249,6 +249,30 @@ def test_a_control_rate_is_that_of_the_simulation_and_of_the_joint_controllers()
     for rate in (0.0, 3.0, 1001.0, float("nan")):
         with pytest.raises(InvalidConfig, check=about("control_rate")):
             settings(rate)
+
+
+def test_a_section_of_the_parameter_file_names_the_controller_of_a_base(tmp_path):
+    """A file written for omni_wheel_drive_controller configures a node of that name."""
+    file = tmp_path / "omni.yaml"
+    file.write_text("a:\n  omni_wheel_drive_controller:\n    ros__parameters: {x: 1.0}\n")
+    config = BringupConfig(
+        placements=(parse_placement("a:=kaya"), parse_placement("b:=kaya")),
+        backend="mock", params_file=str(file),
+    )  # fmt: skip
+    specs = {(spec.namespace, spec.executable): spec for spec in nodes_for(config)}
+    assert specs["a", "holonomic_base"].name == "omni_wheel_drive_controller"
+    assert specs["b", "holonomic_base"].name == "mecanum_drive_controller"
+    for executable in ("base_navigator", "controller_manager"):
+        told = specs["a", executable].parameters["base_controller"]
+        assert told == "omni_wheel_drive_controller"
+        assert "base_controller" not in specs["b", executable].parameters
+    assert specs["", "browser_viewer"].parameters["base_controllers"] == [
+        "a=omni_wheel_drive_controller"
+    ]
+    both = "/**/mecanum_drive_controller: {ros__parameters: {x: 1.0}}\n" + file.read_text()
+    file.write_text(both)
+    specs = {(spec.namespace, spec.executable): spec for spec in nodes_for(config)}
+    assert specs["a", "holonomic_base"].name == "mecanum_drive_controller"
 
 
 def test_what_is_not_started_is_told_with_the_reason(tmp_path):

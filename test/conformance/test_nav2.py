@@ -17,6 +17,7 @@ from nav2_msgs.action import (
     ComputePathThroughPoses,
     ComputePathToPose,
     DriveOnHeading,
+    SmoothPath,
     Spin,
 )
 from nav_msgs.msg import OccupancyGrid, Path
@@ -550,6 +551,50 @@ def test_paths_on_a_map(navigator, base):
 
 
 @behaviour(
+    "nav2_smoother",
+    "a path is smoothed and keeps its ends; was_completed and the duration are told",
+    source="nav2_smoother/test/test_smoother_server.cpp: testingSuccess",
+)
+@behaviour(
+    "nav2_smoother",
+    "an unknown smoother_id fails with INVALID_SMOOTHER",
+    source="nav2_smoother/test/test_smoother_server.cpp: testingInvalidSmoother; "
+    "test_error_codes.py",
+)
+@behaviour(
+    "nav2_smoother",
+    "an empty path fails with INVALID_PATH",
+    source="test_error_codes.py: invalid_path",
+)
+@behaviour(
+    "nav2_smoother",
+    "check_for_collisions fails with SMOOTHED_PATH_IN_COLLISION on a map",
+    source="nav2_smoother/test/test_smoother_server.cpp: testingCollisionCheckSuccess; "
+    "test_error_codes.py",
+)
+def test_smoothing(navigator):
+    def smooth(message: Path, **more: Any) -> tuple[int, Any]:
+        goal = SmoothPath.Goal(path=message, **more)
+        return navigator.send(SmoothPath, "smooth_path", goal).result()
+
+    corner = path([(0.0, 0.0, 0.0), (0.8, 0.0, 0.0), (0.8, 0.8, 1.0)])
+    status, result = smooth(corner)
+    assert (status, code(result), result.was_completed) == (SUCCEEDED, 0, True)
+    ends = [pose_of(result.path.poses[k]) for k in (0, -1)]
+    assert ends[0].distance(Pose2()) < 1e-6
+    assert ends[1].distance(Pose2(0.8, 0.8)) < 1e-6
+    codes = SmoothPath.Result
+    through = path([(0.0, 0.0, 0.0), (0.5, 0.0, 0.0), (1.6, 0.0, 0.0)])
+    for message, more, expected in (
+        (corner, {"smoother_id": "invalid_smoother"}, codes.INVALID_SMOOTHER),
+        (path([]), {}, codes.INVALID_PATH),
+        (through, {"check_for_collisions": True}, codes.SMOOTHED_PATH_IN_COLLISION),
+    ):
+        status, result = smooth(message, **more)
+        assert (status, code(result), bool(result.error_msg)) == (ABORTED, expected, True)
+
+
+@behaviour(
     "nav2_velocity_smoother",
     "velocities are limited to max_velocity and change by max_accel and max_decel",
     source="test_velocity_smoother.cpp: openLoopTestTimer, testapplyConstraintsPositiveToPositive"
@@ -616,10 +661,4 @@ not_offered(
     "assisted_teleop passes on the twists of a stream, and stops before obstacles",
     source="nav2_system_tests: assisted_teleop_behavior_tester.cpp",
     why="twists of a stream go to the controller of the base; sensors stop goals only",
-)
-not_offered(
-    "nav2_simple_commander",
-    "paths are smoothed by smooth_path",
-    source="nav2_system_tests: test_error_codes.py: smoother_errors",
-    why="paths of the planner are straight lines between corners",
 )

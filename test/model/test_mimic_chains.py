@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mimic joints inside a chain: groups, limits, kinematics, inverse kinematics, dynamics, formats."""
+"""Mimic joints in chains: groups, limits, kinematics, inverse kinematics, dynamics, formats."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -21,8 +22,12 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import JointLimits, of_members
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.mimic_joints import MEASURED, Followers, NamedJoints, leader_values
+from motion_nodes.model.payload import Payload
 from motion_nodes.model.robot import Robot
+from motion_nodes.model.robot_folder import write_robot_folder
+from motion_nodes.model.robot_yaml import LimitsDescription
 from motion_nodes.model.urdf.urdf import read_urdf
+from motion_nodes.trajectory.path_efforts import PathEfforts
 
 LIFT = Path(__file__).parent.parent / "variety" / "lift_column.urdf"
 JOINTS = ("lift_lower", "j0", "j1", "j2", "j3", "j4")
@@ -63,6 +68,24 @@ def test_formats_keep_base_and_tip_there_and_back(tmp_path: Path, name: str) -> 
         arm = each.group("arm")
         assert (arm.base, arm.tip, arm.joints) == ("base_link", "tool0", JOINTS)
         assert each.joint_names == JOINTS
+
+
+def test_a_robot_yaml_may_name_the_tip(tmp_path: Path, lift: Robot) -> None:
+    description = dataclasses.replace(
+        lift.description,
+        name="lift",
+        limits=LimitsDescription({"lift_lower": 2.0, "lift_upper": 1.0}, {"lift_upper": 30.0}),
+        sources={**lift.description.sources, "limits": "test"},
+    )
+    write_robot_folder(tmp_path / "lift", description, lift.urdf, {})
+    robot = load_robot(tmp_path / "lift")
+    assert (robot.group("arm").tip, robot.group("arm").joints) == ("tool0", JOINTS)
+    # Limits of a mimic joint are limits of its leader.
+    assert (robot.limits.acceleration[0], robot.limits.jerk[0]) == (1.0, 30.0)
+    file = tmp_path / "lift" / "robot.yaml"
+    file.write_text(file.read_text().replace("[lift_lower, j0", "[lift_lower, lift_upper, j0", 1))
+    with pytest.raises(InvalidDescription, match="'lift_upper'.*mimics 'lift_lower'; name that"):
+        load_robot(tmp_path / "lift")
 
 
 def test_the_column_of_the_lift_is_two(lift: Robot) -> None:
@@ -110,6 +133,26 @@ def test_gravity_of_the_leader_includes_its_members(lift: Robot) -> None:
     # Kinetic energy: the first stage moves once, everything above twice as fast.
     M = dynamics.terms(q, np.zeros(6)).inertia
     assert M[0, 0] == pytest.approx(first + 4.0 * sum(masses.values()))
+
+
+def test_efforts_of_all_members_are_limited(tmp_path: Path) -> None:
+    """The upper stage carries what is above it; the drive of the leader moves both stages."""
+    text, at_rest = LIFT.read_text(), np.array([[0.1, 0.0, 0.0, 0.0, 0.0, 0.0]])
+    head, tail = text.split('<joint name="lift_upper"')
+    weak = head + '<joint name="lift_upper"' + tail.replace('effort="600"', 'effort="{}"', 1)
+    masses = [own.mass for own in (link.inertial for link in read_urdf(LIFT).links.values()) if own]
+    carried = 9.80665 * (sum(masses) - 20.0 - 4.0)  # without base and lower stage
+    for payload in (None, Payload("tool0", 1.5)):
+        load = carried + (0.0 if payload is None else 1.5 * 9.80665)
+        for share, holds in ((1.01, True), (0.99, False)):
+            file = tmp_path / f"{holds}{load:.0f}.urdf"
+            file.write_text(weak.format(share * load))
+            (tmp_path / "lift.srdf").write_text(SRDF.format("base_link", "tool0"))
+            robot = load_robot(tmp_path / "lift.srdf", file)
+            efforts = PathEfforts(robot, JOINTS, robot.home, payload=payload)
+            assert efforts.count == 7
+            text = efforts.overload(at_rest)[1]
+            assert text == "" if holds else text.startswith("lift_upper needs"), text
 
 
 def test_in_order_of_the_formulas_of_two_stages() -> None:

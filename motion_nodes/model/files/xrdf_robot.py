@@ -22,6 +22,7 @@ from motion_nodes.model.files.xrdf_schema import (
     Xrdf,
     XrdfSelfCollision,
 )
+from motion_nodes.model.limits import LIMIT_ROUNDING
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.model.robot_yaml import (
     CollisionDescription,
@@ -188,11 +189,12 @@ def _home(xrdf: Xrdf, tree: KinematicTree, where: str, names: FieldNames) -> dic
             why = "is fixed" if joint.mimic is None else f"mimics {joint.mimic.joint}"
             _LOG.warning("%s has no effect: the joint %s", path, why)
             continue
-        if not joint.lower <= value <= joint.upper:
+        inside = min(max(value, joint.lower), joint.upper)
+        if not abs(value - inside) <= LIMIT_ROUNDING:
             raise InvalidDescription(
                 f"{path} is {value:g}; the URDF allows {joint.lower:g} to {joint.upper:g}."
             )
-        home[name] = value
+        home[name] = inside
     return home
 
 

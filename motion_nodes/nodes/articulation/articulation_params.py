@@ -155,7 +155,7 @@ class ArticulationParams(TrajectoryParams):
     impedance_group: str = param(
         IMPEDANCE_GROUP,
         name="impedance.group",
-        doc="Group under Cartesian impedance control.",
+        doc="Group under Cartesian impedance control; empty: it is not offered.",
         read_only=True,
     )
     impedance_payload_mass: float = core_param(

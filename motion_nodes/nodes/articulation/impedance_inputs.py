@@ -99,7 +99,11 @@ class ImpedanceInputs:
         self._senders = StreamSenders(host.runner.begin_stream)
         self._taken_at = 0.0
         law = CartesianImpedance
-        self._topics: list[tuple[PolledSubscription[Any], str, Parse, Apply]] = [
+        self._topics: list[tuple[PolledSubscription[Any], str, Parse, Apply]] = []
+        self._offered = bool(node.params.impedance_group)
+        if not self._offered:
+            return
+        self._topics += [
             (node.poll(kind, f"{IMPEDANCE_CONTROLLER}/{name}", depth),
              f"{IMPEDANCE_CONTROLLER}/{name}", parse, apply)
             for kind, name, depth, parse, apply in (
@@ -146,6 +150,8 @@ class ImpedanceInputs:
             now_ns: stamp [ns].
         """
         contact = self._host.contact
+        if not self._offered:
+            return
         external = np.full(6, np.nan) if contact is None else contact.value
         law = self._host.runner.compliance.law
         status = None if law is None else law.status
@@ -239,8 +245,10 @@ class ImpedanceInputs:
         for k, point in enumerate(message.points):
             poses.append(X_BF @ pose_of(point.point.pose, f"pose {k} of the trajectory")[0])
             times.append(seconds(point.time_from_start))
-        trajectory, settings = PoseTrajectory(times, poses), self.law.settings
-        trajectory.check(settings.max_velocity, settings.max_angular_velocity)
+        trajectory, law = PoseTrajectory(times, poses), self.law
+        active = self._host.runner.compliance.law is law
+        X_BT = None if active else self._kinematics.pose(self._state.position, law.tool)
+        law.check_trajectory(trajectory, X_BT)
         return trajectory
 
     def _wrench_of(self, message: WrenchStamped) -> Array:

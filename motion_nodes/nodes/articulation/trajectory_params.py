@@ -51,6 +51,9 @@ class TrajectoryParams(FramedParams):
     """Parameters of trajectories and their tolerances."""
 
     WITHOUT_EFFECT: ClassVar[Mapping[str, str]] = {
+        "joint": "a gripper's joints are those of the robot's group 'gripper'",
+        "type": "the bring-up starts the controller",
+        "max_effort": "a goal gives its effort",
         "command_joints": "the command interfaces have the names of the joints",
         "state_interfaces": "positions, velocities and efforts are those in joint_states",
         "speed_scaling.state_interface": "the factor is set by ~/speed_scaling_input",

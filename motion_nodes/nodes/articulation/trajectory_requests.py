@@ -62,6 +62,7 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
     finally:
         drop_points(trajectory)
     names = checked.joint_names
+    checked = checked.settled(limits.select(names))
     problem = validate(checked, limits.select(names))
     if problem is not None:
         raise InvalidCommand(problem.text)

@@ -16,6 +16,7 @@ from motion_nodes.errors import InvalidCommand, UnknownFrame
 from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkStatus
 from motion_nodes.ik.task_mask import solve_reachable
 from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.limits import LIMIT_ROUNDING
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.nodes.kinematics.ik_chains import IkChains
@@ -268,7 +269,7 @@ class KinematicsRequests:
         values = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
         for k, name in enumerate(names):
             outside = max(limits.lower[k] - values[name], values[name] - limits.upper[k])
-            if outside > 0.0:
+            if outside > LIMIT_ROUNDING:
                 response.contacts.append(_limit_contact(self.robot, name, float(outside)))
         scene = self.scene(request.robot_state, q)
         for contact in self.checks.checker(group_joints, q, scene).exact.explain(q):

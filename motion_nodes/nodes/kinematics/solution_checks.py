@@ -13,6 +13,7 @@ from moveit_msgs.msg import MoveItErrorCodes, OrientationConstraint
 from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.ik.problem import Validity
+from motion_nodes.model.limits import JointLimits, joint_indices
 from motion_nodes.model.rotation_vectors import rotation_vector
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.kinematics.state_checks import in_words
@@ -54,7 +55,7 @@ def excesses(constraints: Any, context: GoalContext) -> list[tuple[str, float]]:
     """
     values = dict(zip(context.robot.joint_names, context.q.tolist(), strict=True))
     return [
-        *((each.joint_name, violation(each, values))
+        *((each.joint_name, violation(each, values, context.robot.limits))
           for each in of_leaders(constraints.joint_constraints, context.robot)),
         *((_named(each, context), position_excess(each, context))
           for each in constraints.position_constraints),
@@ -162,12 +163,13 @@ def constraint_validity(constraints: Any, context: GoalContext) -> ValidityFacto
     return check_for
 
 
-def violation(constraint: Any, values: Mapping[str, float]) -> float:
+def violation(constraint: Any, values: Mapping[str, float], limits: JointLimits) -> float:
     """Return the distance of a joint outside its constraint [rad or m]; 0 or less inside.
 
     Args:
         constraint: moveit_msgs/JointConstraint.
         values: joint positions by name [rad or m].
+        limits: of these joints; positions of continuous ones are equal modulo a turn.
 
     Raises:
         RequestRejected: an unknown joint, or numbers that are not finite.
@@ -184,8 +186,11 @@ def violation(constraint: Any, values: Mapping[str, float]) -> float:
             Codes.INVALID_GOAL_CONSTRAINTS,
             f"the constraint of joint '{name}' has numbers that are not finite: {numbers}",
         )
-    error = values[name] - constraint.position
-    return float(max(error - constraint.tolerance_above, -error - constraint.tolerance_below))
+    lower = constraint.position - constraint.tolerance_below
+    upper = constraint.position + constraint.tolerance_above
+    turns = limits.turns.select(joint_indices([name], limits.names))
+    excess = float(turns.excess([values[name]], [lower], [upper])[0])
+    return 0.0 if 0.0 < excess <= ROUNDING else excess
 
 
 def position_excess(constraint: Any, context: GoalContext) -> float:

@@ -34,7 +34,7 @@ class Measurements:
         """
         self._node, self._robot, self._runner = node, robot, runner
         states = node.poll_bytes(JointState, "joint_states", qos.STATES)
-        self.state = JointStateReader(states, runner.joint_names)
+        self.state = JointStateReader(states, runner.joint_names, limits=robot.limits)
         # Falls are detected by the IMU, also for policies that do not observe it.
         floats = robot.kind == "floating"
         self.needs_imu = floats or "imu" in runner.sources

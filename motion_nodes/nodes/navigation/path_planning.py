@@ -11,7 +11,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
-from nav2_msgs.action import ComputePathThroughPoses, ComputePathToPose
+from nav2_msgs.action import ComputePathThroughPoses, ComputePathToPose, SmoothPath
 from nav_msgs.msg import OccupancyGrid as GridMessage
 from nav_msgs.msg import Path
 
@@ -22,6 +22,7 @@ from motion_nodes.base_navigation.grid_plan import (
     NoGridPath,
     OccupancyGrid,
     grid_from_file,
+    smoothed,
 )
 from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
@@ -40,12 +41,15 @@ from motion_nodes.ros.messages.planar_messages import (
     frame_of,
     path_message,
     pose2_from,
+    poses_from,
     stamped_pose,
 )
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
 
 PLANNERS = ("", "GridBased", "grid")
 """Values of planner_id; GridBased is Nav2's default name."""
+SMOOTHERS = ("", "simple_smoother")
+"""Values of smoother_id."""
 CODES = {
     "start_outside": "START_OUTSIDE_MAP",
     "goal_outside": "GOAL_OUTSIDE_MAP",
@@ -75,7 +79,7 @@ class _Requested:
 
 
 class PathPlanning:
-    """Serves ``compute_path_to_pose`` and ``compute_path_through_poses``."""
+    """Serves ``compute_path_to_pose``, ``compute_path_through_poses`` and ``smooth_path``."""
 
     def __init__(self, host: NavigationHost, radius: float) -> None:
         """Create the servers, and read or subscribe to the map.
@@ -102,6 +106,7 @@ class PathPlanning:
             for kind, name in (
                 (ComputePathToPose, "compute_path_to_pose"),
                 (ComputePathThroughPoses, "compute_path_through_poses"),
+                (SmoothPath, "smooth_path"),
             )
         ]
 
@@ -148,11 +153,38 @@ class PathPlanning:
         """Convert the poses, in the executor, and plan in the thread."""
         begin = time.monotonic()
         try:
+            if isinstance(goal.request, SmoothPath.Goal):
+                self._smooth(goal, begin)
+                return
             plan = self._requested(goal)
         except _Refused as error:
             self._end(goal, begin, error.code, str(error))
             return
         self._threads.submit(self._run, goal, plan, begin)
+
+    def _smooth(self, goal: ActionGoal, begin: float) -> None:
+        """Round the corners of a path.
+
+        Raises:
+            _Refused: an unknown smoother, an invalid path, or one that would collide.
+        """
+        request = goal.request
+        if request.smoother_id not in SMOOTHERS:
+            raise _Refused(
+                "INVALID_SMOOTHER",
+                f"smoother_id is '{request.smoother_id}'; it must be empty, or one of "
+                f"{', '.join(SMOOTHERS[1:])}",
+            )
+        try:
+            frame, poses = poses_from(request.path)
+            rows = smoothed(PlanarPath(np.array(poses)).poses())
+        except MotionError as error:
+            raise _Refused("INVALID_PATH", str(error)) from None
+        known, planner = self._map
+        if request.check_for_collisions and frame == known and planner.collides(rows):
+            raise _Refused("SMOOTHED_PATH_IN_COLLISION", "the smoothed path touches an obstacle")
+        goal.result.path, goal.result.was_completed = self._message(frame, rows), True
+        self._end(goal, begin, "NONE", "")
 
     def _cancel(self, goal: ActionGoal) -> bool:
         self._canceled.add(goal.label)
@@ -181,7 +213,9 @@ class PathPlanning:
         """Send the result."""
         codes, result = goal.kind.Result, goal.result
         result.error_code, result.error_msg = getattr(codes, code, codes.UNKNOWN), text
-        fill_seconds(result.planning_time, time.monotonic() - begin)
+        smoothing = isinstance(goal.request, SmoothPath.Goal)
+        taken = result.smoothing_duration if smoothing else result.planning_time
+        fill_seconds(taken, time.monotonic() - begin)
         outcome = ActionOutcome.ABORTED if text else ActionOutcome.SUCCEEDED
         if goal.label in self._canceled:
             self._canceled.discard(goal.label)

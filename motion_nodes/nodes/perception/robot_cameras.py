@@ -48,7 +48,9 @@ class RobotCameras:
         self.checker = CollisionChecker(robot, robot.joint_names)
         """Spheres of the robot and its load."""
         self.state = JointStateReader(
-            node.poll_bytes(JointState, "joint_states", qos.STATES), robot.joint_names
+            node.poll_bytes(JointState, "joint_states", qos.STATES),
+            robot.joint_names,
+            limits=robot.limits,
         )
         frames = RobotFrames(self.kinematics, self._tree, prefix)
         self.follower = SceneFollower(node, robot, self.kinematics, frames)

@@ -27,7 +27,7 @@ from motion_nodes.ros.messages.plan_messages import (
     scaling,
     trajectory_message,
 )
-from motion_nodes.ros.messages.request_fields import not_used, options_not_used
+from motion_nodes.ros.messages.request_fields import moving_joints, not_used, options_not_used
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.planner.planning_requests import PlanningRequests
@@ -145,6 +145,30 @@ def _check_item(requests: PlanningRequests, request: Any, group: Group, *, first
         )
 
 
+def _check_goal(request: Any) -> None:
+    """Require one goal, in joint space or of one tool, and a start at rest, as in Pilz."""
+    goals = request.goal_constraints
+    if len(goals) != 1:
+        raise RequestRejected(
+            Codes.INVALID_GOAL_CONSTRAINTS,
+            f"{request.planner_id} needs one goal; {len(goals)} were given",
+        )
+    if goals[0].joint_constraints and (
+        goals[0].position_constraints or goals[0].orientation_constraints
+    ):
+        raise RequestRejected(
+            Codes.INVALID_GOAL_CONSTRAINTS,
+            f"the goal of {request.planner_id} has constraints of joints and of the tool; give "
+            "either",
+        )
+    moving = moving_joints(request.start_state)
+    if moving:
+        raise RequestRejected(
+            Codes.INVALID_ROBOT_STATE,
+            f"start_state has {moving[0]} moving; {request.planner_id} starts at rest",
+        )
+
+
 def _empty(state: RobotState) -> bool:
     return not (state.joint_state.name or state.multi_dof_joint_state.joint_names)
 
@@ -158,6 +182,7 @@ def _item(request: Any, radius: float, context: GoalContext, problem: PlanReques
             f"planner '{request.planner_id}' cannot plan items of sequences; use pipeline_id "
             f"'{INDUSTRIAL}' with PTP, LIN or CIRC",
         )
+    _check_goal(request)
     context.notes.extend(not_used(request))
     along, arc = request.path_constraints, None
     if kind is ToolMotion.CIRC:

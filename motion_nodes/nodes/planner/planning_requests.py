@@ -129,8 +129,11 @@ class PlanningRequests:
             return self.state.complete(values, "start_state")
         current = self.state.fresh()
         tolerance = self.params().start_tolerance
-        for name, position in zip(self.robot.joint_names, current.tolist(), strict=True):
-            distance = abs(values.get(name, position) - position)
+        given_q = [values.get(n, x) for n, x in zip(self.robot.joint_names, current, strict=True)]
+        distances = self.robot.limits.turns.distance(given_q, current).tolist()
+        for name, position, distance in zip(
+            self.robot.joint_names, current.tolist(), distances, strict=True
+        ):
             if distance > tolerance:
                 raise RequestRejected(
                     Codes.START_STATE_INVALID,

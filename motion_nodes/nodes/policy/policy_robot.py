@@ -48,7 +48,9 @@ class PolicyRobot:
             for names in (policy.active_joints, policy.watched_joints)
         )
         self.state = JointStateReader(
-            node.poll_bytes(JointState, "joint_states", qos.STATES), joints
+            node.poll_bytes(JointState, "joint_states", qos.STATES),
+            joints,
+            limits=policy.robot.limits,
         )
         reports = node.poll_bytes(JointTrajectoryControllerState, f"{controller}/controller_state")
         self._references = ControllerReferences(reports, policy.active_joints)
@@ -81,10 +83,15 @@ class PolicyRobot:
             now_ns: time of the reference [ns].
         """
         state = self.state
-        reference = self._references.newest(now_ns) or (None, None)
+        q = state.position[self._active]
+        reference_q, reference_qd = self._references.newest(now_ns) or (None, None)
+        if reference_q is not None:
+            # The controller may count the turns of continuous joints differently.
+            reference_q = self._policy.turns.nearest(reference_q, q)
         return RobotMotion(
-            state.position[self._active], state.velocity[self._active],
-            state.position[self._watched], state.velocity[self._watched], *reference,
+            q, state.velocity[self._active],
+            state.position[self._watched], state.velocity[self._watched],
+            reference_q, reference_qd,
         )  # fmt: skip
 
     def idle_view(self, scene: Scene) -> PolicyView | None:

@@ -91,10 +91,11 @@ class ArmMotions:
         self._reports = node.poll(DiagnosticStatus, STATUS, qos.STATUS)
         self._cartesian = RemoteService(node, jobs, GetCartesianPath, "compute_cartesian_path")
         states = node.poll_bytes(JointState, "joint_states", qos.STATES)
-        self._state = JointStateReader(states, arm.joint_names)
+        self._state = JointStateReader(states, arm.joint_names, limits=arm.limits)
         # Separate messages: many grippers publish their own joint states.
         self._fingers = None if gripper is None else JointStateReader(
-            node.poll_bytes(JointState, "joint_states", qos.STATES), gripper.joint_names
+            node.poll_bytes(JointState, "joint_states", qos.STATES), gripper.joint_names,
+            limits=gripper.limits,
         )  # fmt: skip
 
     def positions(self) -> Array | None:

@@ -86,7 +86,7 @@ class WatchedRobot:
         self._X_WB: Array = place.X_WR
         self._namespace = namespace
         states = node.poll_bytes(JointState, under(namespace, "joint_states"), qos.STATES)
-        self.state = JointStateReader(states, robot.joint_names)
+        self.state = JointStateReader(states, robot.joint_names, limits=robot.limits)
         self._command = node.advertise(
             JointState, under(namespace, f"{JOINT_CONTROLLER}/reference")
         )
@@ -117,7 +117,8 @@ class WatchedRobot:
             self.attachment = WatchedAttachment(robot, self.name, self.planning, validity)
             self._scaled = ScaledMotions(node, robot, namespace)
         if robot.base is not None:
-            controller = under(namespace, base_controller(robot))
+            others = dict(each.rpartition("=")[::2] for each in node.params.base_controllers)
+            controller = under(namespace, others.get(namespace) or base_controller(robot))
             self._twist = node.advertise(TwistStamped, f"{controller}/cmd_vel")
             self._odom = node.poll(Odometry, f"{controller}/odom")
             if self.viewed.navigates:

@@ -84,7 +84,7 @@ def scaled_motion(
         )
     limits = robot.limits.select(names)
     duration = rest_to_rest_duration(
-        np.abs(positions - start),
+        limits.turns.distance(start, positions),
         scaling.velocity * limits.velocity,
         scaling.acceleration * limits.acceleration,
         scaling.acceleration * limits.jerk,

@@ -7,6 +7,8 @@ are projected onto all constraints together.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from motion_nodes.kernels.compute_clock import compute_time
@@ -84,7 +86,8 @@ def _of_goal(
     held = goal if isinstance(goal, JointGoal) else goal.joints
     low, high = constraints.joint_bounds
     if held is not None:
-        room = joint_range(checker, held)
+        q = constraints.in_turn(configuration(checker, held.q, "a joint goal"))
+        room = joint_range(checker, replace(held, q=q))
         if room.fault:
             return [], (PlanStatus.GOAL_OUTSIDE_LIMITS, room.fault)
         low, high = np.maximum(low, room.low), np.minimum(high, room.high)
@@ -99,7 +102,7 @@ def _of_goal(
     seeds = _Seeds(start, low, high, rng)
     solutions = np.empty((0, len(start)))
     if not isinstance(goal, JointGoal):
-        solutions = _ik_solutions(request, goal, start, rng, end)
+        solutions = constraints.in_turn(_ik_solutions(request, goal, start, rng, end))
     found: list[Array] = []
     nearest, collision = None, ""
     for batch in range(_BATCHES):
@@ -151,7 +154,7 @@ def _ik_solutions(
 def _exactly(request: PlanRequest, goal: JointGoal, constraints: ConstraintSet) -> _Found:
     """Return a joint goal without tolerance, if it satisfies everything."""
     checker = request.checker
-    q = configuration(checker, goal.q, "a joint goal")
+    q = constraints.in_turn(checker.limits.settled(configuration(checker, goal.q, "a joint goal")))
     if not checker.limits.within(q):
         words = "; ".join(checker.limits.violations(q)) or "it is not finite"
         return [], (PlanStatus.GOAL_OUTSIDE_LIMITS, f"the goal is outside the limits: {words}")

@@ -51,7 +51,7 @@ class ConstrainedRun(PlanRun):
         super().__init__(request, options)
         if options.planner and self._planner_name != NAME:
             self._notes.append(f"path constraints: planned by {NAME}, not {self._planner_name}")
-        self._constraints = ConstraintSet(request.checker, request.constraints)
+        self._constraints = ConstraintSet(request.checker, request.constraints, start=request.start)
         self._notes += self._constraints.notes
         given = options.settings
         self._settings = given if isinstance(given, ConstrainedSettings) else ConstrainedSettings()

@@ -9,6 +9,7 @@ import numpy as np
 
 from motion_nodes.kernels.collision.checker_bridge import Checker
 from motion_nodes.kernels.compute_clock import compute_time
+from motion_nodes.kernels.search.classic_trees import TreeSpace
 from motion_nodes.kernels.search.constrained_rrt import (
     grow_on_manifold,
     shorten_on_manifold,
@@ -73,9 +74,7 @@ class ConstrainedSearch:
             goals: collision-free.
         """
         began, settings = compute_time(), self._settings
-        space = kernel_space(self._space, start, goals.Q)
-        low, high = self._bounds
-        space = space._replace(low=np.maximum(space.low, low), high=np.minimum(space.high, high))
+        space = self._bounded(kernel_space(self._space, start, goals.Q))
         first = new_tree(start, settings.max_nodes, request.random_seed)
         second = new_tree(goals.Q[0], settings.max_nodes, request.random_seed)
         count = len(goals.Q)
@@ -119,10 +118,20 @@ class ConstrainedSearch:
             goals.index[root],
         )
 
+    def _bounded(self, space: TreeSpace) -> TreeSpace:
+        """Return a space within the bounds of the constraints; a bounded joint does not wrap."""
+        low, high = self._bounds
+        held = np.isfinite(low) & np.isfinite(high) & space.wraps
+        low, high = (
+            np.where(held, low, np.maximum(space.low, low)),
+            np.where(held, high, np.minimum(space.high, high)),
+        )
+        return space._replace(low=low, high=high, wraps=space.wraps & ~held)
+
     def shortened(self, path: Array, random_seed: int) -> Array:
         """Return a shorter and smoother path with the same ends, shape (k, n)."""
         settings = self._settings
-        space = kernel_space(self._space, path)
+        space = self._bounded(kernel_space(self._space, path))
         room = np.empty((2 * len(path) + 200, path.shape[1]))
         room[: len(path)] = path
         random = np.array([random_seed % 2**64], np.uint64)
@@ -168,7 +177,7 @@ class ConstrainedRrt:
             InvalidCommand, InvalidConfig, UnknownFrame, UnknownJoint: invalid constraints.
         """
         began = compute_time()
-        constraints = ConstraintSet(request.checker, request.constraints)
+        constraints = ConstraintSet(request.checker, request.constraints, start=request.start)
         start = check_search_start(request.checker, request.start)
         if start.status is not None:
             return PlanResult(start.status, None, start.reason, NAME, time=compute_time() - began)

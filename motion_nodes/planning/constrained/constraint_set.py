@@ -16,6 +16,8 @@ from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.kernels.search import manifold as kernel
 from motion_nodes.kernels.search import task_components as kinds
 from motion_nodes.kernels.search.manifold import Manifold
+from motion_nodes.model.joint_turns import TURN
+from motion_nodes.model.limits import LIMIT_ROUNDING
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.constrained.path_constraints import (
@@ -25,6 +27,7 @@ from motion_nodes.planning.constrained.path_constraints import (
     PathConstraint,
     RegionUnion,
     TaskSpaceRegion,
+    near_start,
 )
 from motion_nodes.planning.link_code import pose_and_jacobian
 from motion_nodes.planning.planning_problem import Goal, PoseGoal, PosesGoal
@@ -109,6 +112,7 @@ class ConstraintSet:
         checker: CollisionChecker,
         constraints: Iterable[PathConstraint],
         min_tolerance: float = MIN_TOLERANCE,
+        start: ArrayLike | None = None,
     ) -> None:
         """Validate the constraints and prepare the kernels' arrays.
 
@@ -116,13 +120,15 @@ class ConstraintSet:
             checker: its joints define the order of configurations.
             constraints: all of them are satisfied.
             min_tolerance: smaller tolerances are replaced by it [m or rad].
+            start: of the path, shape (n,), to which bounds of continuous joints are turned.
 
         Raises:
             InvalidCommand: joint bounds contradict each other or the joint limits.
             UnknownFrame, UnknownJoint: a name that the robot does not have.
             InvalidConfig: none of the joints moves a link.
         """
-        self.constraints = tuple(constraints)
+        place = (checker.joint_names, checker.limits.turns, start)
+        self.constraints = tuple(near_start(each, *place) for each in constraints)
         self.notes: list[str] = []
         """Notes for the client, e.g. on tolerances that were replaced."""
         self._checker, self._least = checker, min_tolerance
@@ -166,6 +172,11 @@ class ConstraintSet:
         """Joint limits and bounds of the constraints combined, shape (n,) each."""
         return self._lower, self._upper
 
+    def in_turn(self, Q: ArrayLike) -> Array:
+        """Return configurations in the turn of the bounds of continuous joints, shape (..., n)."""
+        turns = self._checker.limits.turns
+        return np.asarray(Q, np.float64) - turns.interval_offset(self._lower, self._upper, Q)
+
     @property
     def links(self) -> tuple[str, ...]:
         """Names of the constrained links."""
@@ -180,7 +191,7 @@ class ConstraintSet:
         Args:
             Q: configurations, shape (m, n).
         """
-        points = np.ascontiguousarray(Q, np.float64)
+        points = np.ascontiguousarray(self.in_turn(Q))
         found = np.zeros(len(points))
         if self._tasks:
             kernel.violations(self.manifold, points, found)
@@ -207,7 +218,7 @@ class ConstraintSet:
         Args:
             q: shape (n,).
         """
-        point = np.array(q, np.float64)
+        point = self.in_turn(q)
         found = [
             ConstraintViolation(
                 band.label, band.joint, float(point[i]), band.lower, band.upper, "rad or m"
@@ -241,14 +252,17 @@ class ConstraintSet:
         if band.joint not in names:
             raise UnknownJoint(band.joint, names, self._checker.robot.name)
         i = names.index(band.joint)
+        if self._checker.limits.continuous[i] and band.upper - band.lower >= TURN:
+            return
         low, high = max(self._lower[i], band.lower), min(self._upper[i], band.upper)
-        if low > high:
+        if low > high + LIMIT_ROUNDING:
             raise InvalidCommand(
                 f"{band.label}: {band.joint} between {band.lower:g} and {band.upper:g} contradicts "
                 f"its other bounds, {self._lower[i]:g} to {self._upper[i]:g}."
             )
         if high - low < 2.0 * self._least:
-            middle, limits = 0.5 * (low + high), self._checker.limits
+            limits = self._checker.limits
+            middle = min(max(0.5 * (low + high), float(limits.lower[i])), float(limits.upper[i]))
             low = max(middle - self._least, float(limits.lower[i]))
             high = min(middle + self._least, float(limits.upper[i]))
             self._replaced(f"{band.label}: {band.joint}", "rad or m")

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, did_you_mean
 from motion_nodes.ik.problem import rigid_pose
+from motion_nodes.model.joint_turns import JointTurns
 
 SHAPES = ("box", "ball", "cylinder")
 ROTATIONS = ("euler_xyz", "rotation_vector", "angle")
@@ -200,3 +201,27 @@ class LineOfSight:
 
 
 PathConstraint = TaskSpaceRegion | RegionUnion | JointBand | LineOfSight
+
+
+def near_start(
+    constraint: PathConstraint,
+    joint_names: Sequence[str],
+    turns: JointTurns,
+    start: ArrayLike | None,
+) -> PathConstraint:
+    """Return a constraint; the bounds of a continuous joint are shifted by turns to the start.
+
+    Args:
+        constraint: any constraint; others than bounds are unchanged.
+        joint_names: joints of the path.
+        turns: of these joints.
+        start: of the path [rad or m], shape (n,); None: no shift.
+    """
+    if start is None or not isinstance(constraint, JointBand):
+        return constraint
+    if constraint.joint not in joint_names:
+        return constraint
+    q = np.asarray(start, np.float64)
+    one = np.array([list(joint_names).index(constraint.joint)])
+    offset = turns.select(one).interval_offset(constraint.lower, constraint.upper, q[one])[0]
+    return replace(constraint, lower=constraint.lower + offset, upper=constraint.upper + offset)

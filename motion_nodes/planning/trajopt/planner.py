@@ -111,7 +111,8 @@ class TrajOpt:
         if isinstance(ends, PlanResult):
             return
         speed = request.checker.limits.velocity
-        away = np.abs((ends.goals.Q - ends.start) / speed).max(axis=1)
+        ways = request.checker.limits.turns.distance(ends.start, ends.goals.Q)
+        away = (ways / speed).max(axis=1)
         order = np.argsort(away)
         for number in range(self.settings.paths - 1):
             left = end - compute_time()

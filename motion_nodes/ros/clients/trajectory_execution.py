@@ -19,6 +19,7 @@ from control_msgs.action import FollowJointTrajectory
 from moveit_msgs.msg import MoveItErrorCodes
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from motion_nodes.model.limits import joint_indices
 from motion_nodes.ros.clients.trajectory_client import SentTrajectory, TrajectoryClient
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
@@ -284,9 +285,12 @@ class TrajectoryExecution:
         if seconds(first.time_from_start) > 0.0:
             # Without a start position, the controller moves to this point from the current state.
             return
-        tolerance = self._start_tolerance()
-        for name, position in zip(message.joint_names, first.positions, strict=True):
-            distance = abs(current[names.index(name)] - position)
+        tolerance, turns = self._start_tolerance(), self._state.turns
+        chosen = joint_indices(message.joint_names, names)
+        distances = turns.select(chosen).distance(current[chosen], first.positions).tolist()
+        for name, position, distance in zip(
+            message.joint_names, first.positions, distances, strict=True
+        ):
             if not distance <= tolerance:
                 raise StartRefused(
                     Codes.CONTROL_FAILED,

@@ -15,6 +15,7 @@ import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
 
 from motion_nodes.errors import InvalidCommand, UnknownJoint
+from motion_nodes.model.limits import LIMIT_ROUNDING
 from motion_nodes.model.robot import Robot
 from motion_nodes.planning.planning_problem import Goal, JointGoal
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
@@ -96,15 +97,21 @@ def joint_goal(constraints: Sequence[Any], context: GoalContext) -> JointGoal | 
         if constraint.joint_name not in group.joints:
             continue
         i = group.joints.index(constraint.joint_name)
+        # Of a continuous joint, the interval nearest to its start, or to the other interval.
+        near = np.where(np.arange(len(q)) == i, constraint.position, q)
+        offset = float(limits.turns.offset(near, q)[i])
+        position, lower, upper = constraint.position + offset, lower + offset, upper + offset
         if constraint.joint_name in named:
             lower, upper = max(low[i], lower), min(high[i], upper)
             if lower > upper:
                 raise refused(f"two constraints of {group.joints[i]} contradict each other")
         named.add(constraint.joint_name)
-        if max(lower, limits.lower[i]) <= min(upper, limits.upper[i]):
-            lower, upper = max(lower, limits.lower[i]), min(upper, limits.upper[i])
+        if max(lower, limits.lower[i]) <= min(upper, limits.upper[i]) + LIMIT_ROUNDING:
+            lower, upper = (
+                float(np.clip(end, limits.lower[i], limits.upper[i])) for end in (lower, upper)
+            )
         low[i], high[i] = lower, upper
-        q[i] = min(max(constraint.position, lower), upper)
+        q[i] = min(max(position, lower), upper)
     if not named:
         return None
     return JointGoal(q, below=q - low, above=high - q)
@@ -141,8 +148,10 @@ def joint_interval(constraint: Any, context: GoalContext) -> tuple[float, float]
         )
     lower, upper = position - below, position + above
     if name not in context.group.joints:
-        value = context.q[names.index(name)]
-        if not lower - STATE_TOLERANCE <= value <= upper + STATE_TOLERANCE:
+        k = names.index(name)
+        value = context.q[k]
+        turns = context.robot.limits.turns.select(np.array([k]))
+        if turns.excess([value], [lower], [upper])[0] > STATE_TOLERANCE:
             raise refused(
                 f"{name} is at {value:.4f}, outside its constraint [{lower:.4f}, {upper:.4f}], but "
                 f"group '{context.group.name}' does not move it; its joints: "

@@ -6,12 +6,15 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from control_msgs.msg import JointTrajectoryControllerState
+from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 
+from motion_nodes.control.joint_command import no_values
 from motion_nodes.ros.messages.cdr import (
     AFTER_STAMP,
     HEADER,
@@ -54,6 +57,42 @@ class JointSample(NamedTuple):
             InvalidMessage: a name is not UTF-8.
         """
         return self.names if isinstance(self.names, tuple) else _names_in(self.names)
+
+
+@dataclass(frozen=True)
+class JointLayout:
+    """Position of a reader's joints in messages with the same names."""
+
+    count: int
+    """Number of joints in the message."""
+    places: NDArray[np.intp]
+    """Indices into the reader's joints, shape (k,)."""
+    columns: NDArray[np.intp]
+    """Indices into the message, shape (k,)."""
+    by_velocity: NDArray[np.bool_] | None
+    """Which of them are read by velocity, shape (k,); None for none."""
+
+    @classmethod
+    def of(
+        cls, names: Sequence[str], joints: Sequence[str], by_velocity: NDArray[np.bool_]
+    ) -> JointLayout:
+        """Return the layout of messages with some names.
+
+        Args:
+            names: of the messages.
+            joints: of the reader.
+            by_velocity: which of the reader's joints are read by velocity, shape (n,).
+        """
+        where = {name: i for i, name in enumerate(names)}
+        pairs = [(i, where[name]) for i, name in enumerate(joints) if name in where]
+        places = np.array([place for place, _ in pairs], dtype=np.intp)
+        columns = np.array([column for _, column in pairs], dtype=np.intp)
+        chosen = by_velocity[places]
+        return cls(len(names), places, columns, chosen if chosen.any() else None)
+
+    def values(self, channel: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a channel's values of the reader's joints, shape (k,); NaN if it is empty."""
+        return channel[self.columns] if len(channel) else no_values(len(self.columns))
 
 
 @functools.lru_cache(64)

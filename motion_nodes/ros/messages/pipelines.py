@@ -10,7 +10,7 @@ from moveit_msgs.msg import MoveItErrorCodes
 
 from motion_nodes.errors import did_you_mean
 from motion_nodes.planning.industrial.tool_motion import ArcPoint, ToolMotion
-from motion_nodes.ros.messages.goal_context import GoalContext, refused
+from motion_nodes.ros.messages.goal_context import GoalContext
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
 
 PIPELINE = "motion_nodes"
@@ -71,12 +71,12 @@ def arc_point(request: Any, context: GoalContext) -> ArcPoint:
     """
     along = request.path_constraints
     if along.name not in _ARC_NAMES:
-        raise refused(
+        raise _no_arc(
             f"CIRC needs path_constraints named 'interim' or 'center' with a position constraint; "
             f"the name is '{along.name}'.{did_you_mean(along.name, _ARC_NAMES)}"
         )
     if len(along.position_constraints) != 1:
-        raise refused(
+        raise _no_arc(
             f"CIRC needs one position constraint in path_constraints, the {along.name} point; "
             f"there are {len(along.position_constraints)}"
         )
@@ -85,7 +85,7 @@ def arc_point(request: Any, context: GoalContext) -> ArcPoint:
         context.target(constraint.link_name)
     poses = constraint.constraint_region.primitive_poses
     if len(poses) != 1:
-        raise refused(
+        raise _no_arc(
             f"the {along.name} point of CIRC is the primitive pose of its constraint region; there "
             f"are {len(poses)}"
         )
@@ -94,3 +94,7 @@ def arc_point(request: Any, context: GoalContext) -> ArcPoint:
         context.notes.append(note)
     X_BP = context.frames.pose(constraint.header.frame_id, context.q) @ X_FP
     return ArcPoint(X_BP[:3, 3], is_center=along.name == "center")
+
+
+def _no_arc(text: str) -> RequestRejected:
+    return RequestRejected(MoveItErrorCodes.INVALID_MOTION_PLAN, text)

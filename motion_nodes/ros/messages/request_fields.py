@@ -43,15 +43,7 @@ def not_used(request: Any, *, guided: bool = False) -> list[str]:
         notes.append(
             "reference_trajectories are not used by this planner; 'TrajOpt' optimizes the first one"
         )
-    moving = [
-        name
-        for name, value in zip(
-            request.start_state.joint_state.name,
-            request.start_state.joint_state.velocity,
-            strict=False,
-        )
-        if abs(value) > AT_REST
-    ]
+    moving = moving_joints(request.start_state)
     if moving:
         notes.append(
             f"velocities of start_state are not used ({moving[0]} is moving): plans start at rest"
@@ -62,6 +54,12 @@ def not_used(request: Any, *, guided: bool = False) -> list[str]:
     if any(len(_weights(constraints)) > 1 for constraints in alternatives):
         notes.append("weights of constraints are not used: all constraints are satisfied")
     return notes
+
+
+def moving_joints(state: Any) -> list[str]:
+    """Return the joints of a RobotState that are not at rest."""
+    given = zip(state.joint_state.name, state.joint_state.velocity, strict=False)
+    return [name for name, value in given if abs(value) > AT_REST]
 
 
 def options_not_used(options: Any) -> list[str]:

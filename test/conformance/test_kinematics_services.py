@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Behaviors of MoveIt's kinematics and state validity services."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import PoseStamped
+from joint_client import ARM, FRANKA, HOME
+from moveit_msgs.msg import (
+    Constraints,
+    JointConstraint,
+    MoveItErrorCodes,
+    PositionIKRequest,
+    RobotState,
+    VisibilityConstraint,
+)
+from moveit_msgs.srv import GetPositionFK, GetPositionIK, GetStateValidity
+from planner_client import at, pose_constraints, state
+
+from conformance.behaviours import OURS, behaviour
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.poses import to_quat_xyzw
+from motion_nodes.ros.messages.moveit_messages import pose_message
+
+Codes = MoveItErrorCodes
+TIP = FRANKA.group("arm").tip
+KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
+HERE = KINEMATICS.pose(FRANKA.home, TIP)
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def ros(module_suite, module_client):
+    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
+    module_suite.node("ik_service", robot="franka", use_sim_time=True)
+    client = module_client
+    client.wait(lambda: client.state("/ik_service") == "active", "the service")
+    client.wait(
+        lambda: forward(client, TIP).error_code.val == Codes.SUCCESS, "the state of the robot"
+    )
+    return client
+
+
+def target(X: Any = HERE, frame: str = FRANKA.base_frame) -> PoseStamped:
+    made = PoseStamped(pose=pose_message(X))
+    made.header.frame_id = frame
+    return made
+
+
+def inverse(ros: Any, **fields: Any) -> Any:
+    fields = {"group_name": "arm", "robot_state": state(HOME), "pose_stamped": target(), **fields}
+    request = GetPositionIK.Request(ik_request=PositionIKRequest(**fields))
+    return ros.call(GetPositionIK, "/compute_ik", request)
+
+
+def forward(ros: Any, *links: str, frame: str = "", given: RobotState | None = None) -> Any:
+    request = GetPositionFK.Request(fk_link_names=list(links), robot_state=given or state(HOME))
+    request.header.frame_id = frame
+    return ros.call(GetPositionFK, "/compute_fk", request)
+
+
+def valid(ros: Any, given: RobotState | None = None, **fields: Any) -> Any:
+    request = GetStateValidity.Request(
+        robot_state=given or state(HOME), **{"group_name": "arm", **fields}
+    )
+    return ros.call(GetStateValidity, "/check_state_validity", request)
+
+
+def pose_of(answer: Any) -> np.ndarray:
+    joints = dict(zip(answer.solution.joint_state.name, answer.solution.joint_state.position,
+                      strict=True))  # fmt: skip
+    return KINEMATICS.pose([joints[name] for name in FRANKA.joint_names], TIP)
+
+
+def up(z: float) -> np.ndarray:
+    X = HERE.copy()
+    X[2, 3] += z
+    return X
+
+
+@behaviour(
+    "move_group kinematics",
+    "inverse kinematics of a pose, whose forward kinematics is the pose",
+    source="test_kinematics_plugin.cpp: searchIK, getIK",
+)
+@behaviour(
+    "move_group kinematics",
+    "the solution names all joints of the robot",
+    source="kinematics_service_capability.cpp: computeIK",
+)
+@behaviour(
+    "move_group kinematics",
+    "an empty link is the tip of the group",
+    source="kinematics_service_capability.cpp: computeIK",
+)
+@behaviour(
+    "move_group kinematics",
+    "one entry of the vectors of links and poses is used like the single fields",
+    source="kinematics_service_capability.cpp: computeIK",
+)
+def test_inverse_kinematics(ros):
+    X = up(0.05)
+    for fields in (
+        {"pose_stamped": target(X)},
+        {"pose_stamped": target(X), "ik_link_name": TIP},
+        {"pose_stamped_vector": [target(X)], "ik_link_names": [TIP]},
+    ):
+        answer = inverse(ros, **fields)
+        assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+        assert pose_of(answer) == pytest.approx(X, abs=1e-3)
+        assert set(answer.solution.joint_state.name) >= set(FRANKA.joint_names)
+
+
+@behaviour(
+    "move_group kinematics",
+    "a pose out of reach has no solution",
+    source="kinematics_service_capability.cpp: computeIK",
+)
+@behaviour(
+    "move_group kinematics",
+    "an unknown group is refused by its own code",
+    source="kinematics_service_capability.cpp: computeIK",
+)
+@behaviour(
+    "move_group kinematics",
+    "an unknown frame is refused by its own code",
+    source="kinematics_service_capability.cpp: computeIK, performTransform",
+)
+@behaviour(
+    "move_group kinematics",
+    "different numbers of links and poses are refused as invalid links",
+    source="kinematics_service_capability.cpp: computeIK",
+)
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"pose_stamped": target(up(3.0))}, Codes.NO_IK_SOLUTION),
+        ({"group_name": "foot"}, Codes.INVALID_GROUP_NAME),
+        ({"pose_stamped": target(frame="nowhere")}, Codes.FRAME_TRANSFORM_FAILURE),
+        (
+            {"pose_stamped_vector": [target(), target()], "ik_link_names": [TIP]},
+            Codes.INVALID_LINK_NAME,
+        ),
+    ],
+)
+def test_refused_inverse_kinematics(ros, fields, code):
+    assert inverse(ros, **fields).error_code.val == code
+
+
+@behaviour(
+    "move_group kinematics",
+    "solutions satisfy the joint constraints of the request",
+    source="kinematics_service_capability.cpp: isIKSolutionValid",
+)
+@behaviour(
+    "move_group kinematics",
+    "solutions satisfy the Cartesian constraints of the request",
+    source="kinematics_service_capability.cpp: isIKSolutionValid",
+)
+def test_constraints_of_solutions(ros):
+    X = up(0.05)
+    bent = JointConstraint(
+        joint_name="panda_joint7", position=HOME["panda_joint7"], tolerance_above=0.3,
+        tolerance_below=0.3, weight=1.0,
+    )  # fmt: skip
+    answer = inverse(ros, pose_stamped=target(X), constraints=Constraints(joint_constraints=[bent]))
+    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+    here = pose_constraints(X[:3, 3], to_quat_xyzw(X), tolerance=0.02)
+    answer = inverse(ros, pose_stamped=target(X), constraints=here)
+    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+    away = pose_constraints(X[:3, 3] + (0.3, 0.0, 0.0), to_quat_xyzw(X), tolerance=0.02)
+    answer = inverse(ros, pose_stamped=target(X), constraints=away)
+    assert answer.error_code.val == Codes.NO_IK_SOLUTION
+
+
+@behaviour(
+    "move_group kinematics",
+    "forward kinematics of each requested link, in the order of the request",
+    source="test_kinematics_plugin.cpp: getFK",
+)
+@behaviour(
+    "move_group kinematics",
+    "forward kinematics in the frame of the request's header",
+    source="kinematics_service_capability.cpp: computeFKService",
+)
+@behaviour(
+    "move_group kinematics",
+    "forward kinematics without a frame is in the model's frame",
+    source="kinematics_service_capability.cpp: computeFKService",
+)
+def test_forward_kinematics(ros):
+    answer = forward(ros, TIP, "panda_link4")
+    assert answer.error_code.val == Codes.SUCCESS
+    assert answer.fk_link_names == [TIP, "panda_link4"]
+    p = answer.pose_stamped[0].pose.position
+    assert (p.x, p.y, p.z) == pytest.approx(HERE[:3, 3], abs=1e-6)
+    assert answer.pose_stamped[0].header.frame_id == FRANKA.base_frame
+    answer = forward(ros, TIP, frame=TIP)
+    p = answer.pose_stamped[0].pose.position
+    assert (p.x, p.y, p.z) == pytest.approx((0.0, 0.0, 0.0), abs=1e-6)
+
+
+@behaviour(
+    "move_group kinematics",
+    "forward kinematics without links is refused as an invalid link",
+    source="kinematics_service_capability.cpp: computeFKService",
+)
+@behaviour(
+    "move_group kinematics",
+    "forward kinematics of an unknown link is refused",
+    source="kinematics_service_capability.cpp: computeFKService",
+)
+@behaviour(
+    "move_group kinematics",
+    "forward kinematics returns the known links of a request that names an unknown one",
+    source="kinematics_service_capability.cpp: computeFKService",
+    verdict=OURS,
+    why="a request is answered as a whole or not at all, so that no list has holes",
+)
+@pytest.mark.parametrize("links", [(), ("panda_link99",), (TIP, "panda_link99")])
+def test_refused_forward_kinematics(ros, links):
+    answer = forward(ros, *links)
+    assert answer.error_code.val == Codes.INVALID_LINK_NAME
+    assert not answer.pose_stamped
+
+
+@behaviour(
+    "move_group kinematics",
+    "an unknown frame of forward kinematics is refused by its own code",
+    source="kinematics_service_capability.cpp: computeFKService",
+)
+def test_forward_kinematics_in_an_unknown_frame(ros):
+    assert forward(ros, TIP, frame="nowhere").error_code.val == Codes.FRAME_TRANSFORM_FAILURE
+
+
+@behaviour(
+    "move_group kinematics",
+    "joints that a state does not name have their measured positions",
+    source="kinematics_service_capability.cpp: computeFKService, getCurrentState",
+)
+def test_incomplete_states(ros):
+    moved = forward(ros, TIP, given=state({"panda_joint1": HOME["panda_joint1"] + 0.3}))
+    p = moved.pose_stamped[0].pose.position
+    assert np.hypot(p.x, p.y) == pytest.approx(np.hypot(*HERE[:2, 3]), abs=1e-3)
+    assert abs(p.y - HERE[1, 3]) > 0.1
+
+
+@behaviour(
+    "move_group kinematics",
+    "the default state is valid and has no contacts",
+    source="test_check_state_validity_in_empty_scene.py: test_check_collision_free_state",
+)
+@behaviour(
+    "move_group kinematics",
+    "a state in collision with itself is invalid and has contacts",
+    source="test_check_state_validity_in_empty_scene.py: test_check_colliding_state",
+)
+def test_validity_of_states(ros):
+    answer = valid(ros)
+    assert answer.valid
+    assert not answer.contacts
+    folded = {**HOME, "panda_joint2": 1.7, "panda_joint4": -3.0, "panda_joint6": 0.1}
+    answer = valid(ros, state(folded))
+    assert not answer.valid
+    assert answer.contacts
+
+
+@behaviour(
+    "move_group kinematics",
+    "validity evaluates joint constraints, one result for each",
+    source="state_validation_service_capability.cpp: isStateValid",
+)
+@behaviour(
+    "move_group kinematics",
+    "validity evaluates position and orientation constraints, one result for each",
+    source="state_validation_service_capability.cpp: isStateValid",
+)
+@behaviour(
+    "move_group kinematics",
+    "joint constraints are met within their tolerances",
+    source="test_constraints.cpp: JointConstraintsSimple",
+)
+@behaviour(
+    "move_group kinematics",
+    "position constraints are met within their region",
+    source="test_constraints.cpp: PositionConstraintsFixed",
+)
+@behaviour(
+    "move_group kinematics",
+    "orientation constraints are met within their tolerances",
+    source="test_constraints.cpp: OrientationConstraintsSimple",
+)
+@behaviour(
+    "move_group kinematics",
+    "a state is valid if it satisfies all constraints of a set",
+    source="test_constraints.cpp: TestKinematicConstraintSet",
+)
+def test_constraints_of_states(ros):
+    here = pose_constraints(HERE[:3, 3], to_quat_xyzw(HERE), tolerance=0.02)
+    here.joint_constraints = at({name: HOME[name] for name in ARM}).joint_constraints
+    answer = valid(ros, constraints=here)
+    assert answer.valid
+    assert [r.result for r in answer.constraint_result] == [True] * 9
+    away = pose_constraints(HERE[:3, 3] + (0.0, 0.1, 0.0), to_quat_xyzw(HERE), tolerance=0.02)
+    answer = valid(ros, constraints=away)
+    assert not answer.valid
+    assert [r.result for r in answer.constraint_result] == [False, True]
+    assert answer.constraint_result[0].distance == pytest.approx(0.08, abs=0.011)
+    turned = HERE.copy()
+    turned[:3, :3] = HERE[:3, :3] @ [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    tilted = pose_constraints(HERE[:3, 3], to_quat_xyzw(turned), tolerance=0.02)
+    answer = valid(ros, constraints=tilted)
+    assert [r.result for r in answer.constraint_result] == [True, False]
+    assert not answer.valid
+
+
+@behaviour(
+    "move_group kinematics",
+    "visibility constraints are evaluated: occlusion and angles",
+    source="test_constraints.cpp: VisibilityConstraintsSimple",
+    verdict=OURS,
+    why="the angles are evaluated; occlusion of the target is not, which a note states",
+)
+def test_lines_of_sight(ros):
+    sight = VisibilityConstraint(target_radius=0.1, cone_sides=4, max_range_angle=0.5)
+    sight.sensor_pose.header.frame_id = TIP
+    sight.sensor_pose.pose.orientation.w = 1.0
+    sight.target_pose.header.frame_id = TIP
+    sight.target_pose.pose.orientation.w = 1.0
+    for z, seen in ((0.5, True), (-0.5, False)):
+        sight.target_pose.pose.position.z = z
+        answer = valid(ros, constraints=Constraints(visibility_constraints=[sight]))
+        assert [r.result for r in answer.constraint_result] == [seen]
+        assert answer.valid == seen

@@ -1,0 +1,416 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Behaviors of move_group's capabilities, over its actions and services."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scene_requests as requests
+from action_msgs.msg import GoalStatus
+from joint_client import ARM, FRANKA, HOME, SUCCEEDED, JointClient, smooth
+from moveit_msgs.msg import (
+    Constraints,
+    MoveItErrorCodes,
+    OrientationConstraint,
+    PlanningScene,
+)
+from moveit_msgs.srv import ApplyPlanningScene, GetCartesianPath, QueryPlannerInterfaces
+from planner_client import Planner, at, end_of, pose_constraints, state
+from std_msgs.msg import String
+
+from conformance.behaviours import OURS, behaviour
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.poses import to_quat_xyzw
+from motion_nodes.ros.messages.moveit_messages import pose_message
+
+Codes = MoveItErrorCodes
+TIP = FRANKA.group("arm").tip
+KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
+HERE = KINEMATICS.pose(FRANKA.home, TIP)
+AT_HOME = {name: HOME[name] for name in ARM}
+CANCELED = GoalStatus.STATUS_CANCELED
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def planner(module_suite, module_client):
+    module_suite.node(
+        "articulation_controller", robot="franka", use_sim_time=True, update_rate=100.0
+    )
+    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
+    module_suite.node("rrt_planner", robot="franka", use_sim_time=True)
+    arm = JointClient(module_client)
+    arm.wait_for()
+    made = Planner(arm)
+    made.wait()
+    home(made)
+    yield made
+    arm.close()
+
+
+def home(planner: Planner) -> None:
+    planner.arm.rest()
+    assert planner.move(AT_HOME).result()[0] == SUCCEEDED
+    planner.arm.rest()
+
+
+def turned(by: float) -> dict[str, float]:
+    return {**AT_HOME, "panda_joint1": HOME["panda_joint1"] + by}
+
+
+def beside(x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Constraints:
+    return pose_constraints(HERE[:3, 3] + (x, y, z), to_quat_xyzw(HERE))
+
+
+@behaviour(
+    "move_group",
+    "a joint goal is reached within its tolerance",
+    source="move_group_interface_cpp_test.cpp: JointSpaceGoalTest",
+)
+@behaviour(
+    "move_group",
+    "a pose goal is reached within its tolerance",
+    source="move_group_interface_cpp_test.cpp: CartesianGoalTest",
+)
+@behaviour(
+    "move_group",
+    "an executed goal returns the planned trajectory, and its start",
+    source="move_action_capability.cpp: executeMoveCallbackPlanAndExecute",
+)
+@behaviour(
+    "move_group",
+    "a goal reports PLANNING, then MONITOR, then IDLE",
+    source="move_action_capability.cpp: setMoveState",
+)
+def test_goals_are_reached(planner):
+    call = planner.move(turned(0.3))
+    status, result = call.result()
+    assert status == SUCCEEDED, result.error_code.message
+    planner.arm.arrives(turned(0.3))
+    assert end_of(result.planned_trajectory) == pytest.approx(turned(0.3), abs=2e-3)
+    assert set(result.trajectory_start.joint_state.name) >= set(ARM)
+    states = [entry.feedback.state for entry in call.feedback]
+    assert [s for s in ("PLANNING", "MONITOR", "IDLE") if s in states] == states[:3]
+    status, result = planner.move(beside(0.0, 0.1)).result()
+    assert status == SUCCEEDED, result.error_code.message
+    planner.arm.rest()
+    q = [planner.arm.joints[name] for name in FRANKA.joint_names]
+    assert KINEMATICS.pose(q, TIP)[:3, 3] == pytest.approx(HERE[:3, 3] + (0, 0.1, 0), abs=5e-3)
+
+
+@behaviour(
+    "move_group",
+    "a goal that is only planned does not move the robot",
+    source="move_action_capability.cpp: executeMoveCallbackPlanOnly",
+)
+@behaviour(
+    "move_group",
+    "a plan may start at a state other than the current one",
+    source="move_group_api_test.cpp",
+)
+@behaviour(
+    "move_group",
+    "the service plans without moving the robot",
+    source="plan_service_capability.cpp: computePlanService",
+)
+def test_planning_alone(planner):
+    home(planner)
+    before = planner.arm.joints
+    status, result = planner.move(turned(0.4), options={"plan_only": True}).result()
+    assert (status, result.error_code.val) == (SUCCEEDED, Codes.SUCCESS)
+    start = {**HOME, "panda_joint1": HOME["panda_joint1"] + 0.2}
+    answer = planner.plan(turned(0.4), start_state=state(start))
+    first = answer.trajectory.joint_trajectory.points[0].positions
+    names = answer.trajectory.joint_trajectory.joint_names
+    assert dict(zip(names, first, strict=True))["panda_joint1"] == pytest.approx(
+        start["panda_joint1"], abs=1e-3
+    )
+    assert planner.arm.away(before) < 1e-3
+
+
+@behaviour(
+    "move_group",
+    "a goal that is canceled while it is planned or executed ends as preempted",
+    source="test_cancel_before_plan_execution.py: test_cancel_drop_plan_execution",
+)
+@behaviour(
+    "move_group",
+    "a goal that is only planned is canceled",
+    source="test_cancel_before_plan_execution.py: test_cancel_drop_plan_only",
+)
+@behaviour(
+    "move_group",
+    "a goal that is sent again after a cancellation succeeds",
+    source="test_cancel_before_plan_execution.py: test_cancel_resend",
+)
+def test_cancellation(planner):
+    home(planner)
+    for plan_only in (False, True):
+        call = planner.move(turned(0.8), options={"plan_only": plan_only})
+        assert call.accepted()
+        canceled = call.cancel()
+        status, result = call.result()
+        if canceled and status == CANCELED:
+            assert result.error_code.val == Codes.PREEMPTED
+        else:
+            assert (plan_only, status) == (True, SUCCEEDED), "planned before the cancellation"
+    planner.arm.rest()
+    assert planner.move(turned(0.1)).result()[0] == SUCCEEDED
+
+
+@behaviour(
+    "move_group",
+    "a goal without constraints is refused",
+    source="planning_pipeline_tests.cpp",
+)
+@behaviour(
+    "move_group",
+    "an unknown group is refused by its own code",
+    source="move_action_capability.cpp, planning_context_manager.cpp",
+)
+@behaviour(
+    "move_group",
+    "an unknown pipeline is refused",
+    source="move_group_capability.cpp: resolvePlanningPipeline",
+)
+@behaviour(
+    "move_group",
+    "a goal out of reach fails without a trajectory",
+    source="move_action_capability.cpp",
+)
+@behaviour(
+    "move_group",
+    "a start state outside the joint limits is refused",
+    source="test_check_start_state_bounds.cpp: TestContinuousJointBounds",
+)
+@pytest.mark.parametrize(
+    ("goal", "fields"),
+    [
+        ([], {}),
+        (AT_HOME, {"group_name": "foot"}),
+        (AT_HOME, {"pipeline_id": "no_such_pipeline"}),
+        (beside(3.0), {"allowed_planning_time": 1.0}),
+        (AT_HOME, {"start_state": state({**HOME, "panda_joint2": 9.0})}),
+    ],
+)
+def test_refused_goals(planner, goal, fields):
+    planner.refused(goal, **fields)
+
+
+@behaviour(
+    "move_group",
+    "unknown planners are replaced by the default one",
+    source="planning_context_manager.cpp: getPlanningContext",
+)
+@behaviour(
+    "move_group",
+    "less than one attempt of planning is one attempt",
+    source="model_based_planning_context.cpp: solve",
+)
+def test_replaced_values(planner):
+    for planner_id in ("BiTRRT", "BiTRRTkConfigDefault", "TRRT"):
+        answer = planner.plan(turned(0.2), planner_id=planner_id, start_state=state(HOME))
+        assert answer.error_code.val == Codes.SUCCESS
+        assert planner_id in answer.error_code.message
+    answer = planner.plan(turned(0.2), num_planning_attempts=-1, start_state=state(HOME))
+    assert answer.error_code.val == Codes.SUCCESS
+    assert "num_planning_attempts" in answer.error_code.message
+
+
+@behaviour(
+    "move_group",
+    "planners are announced by pipeline",
+    source="query_planners_service_capability.cpp: queryInterface",
+)
+def test_planners_are_announced(planner):
+    found = planner.client.call(QueryPlannerInterfaces, "/query_planner_interface")
+    assert len(found.planner_interfaces) >= 2
+    assert all(each.pipeline_id and each.planner_ids for each in found.planner_interfaces)
+
+
+@behaviour(
+    "move_group",
+    "constraints along a path hold, around obstacles",
+    source="move_group_interface_cpp_test.cpp: PathConstraintCollisionTest",
+)
+@behaviour(
+    "move_group",
+    "orientation constraints along a path hold",
+    source="move_group_ompl_constraints_test.cpp",
+)
+def test_path_constraints(planner):
+    upright = OrientationConstraint(
+        link_name=TIP,
+        orientation=pose_message(HERE).orientation,
+        absolute_x_axis_tolerance=0.1,
+        absolute_y_axis_tolerance=0.1,
+        absolute_z_axis_tolerance=6.28,
+        weight=1.0,
+    )
+    upright.header.frame_id = FRANKA.base_frame
+    answer = planner.plan(
+        turned(0.8),
+        start_state=state(HOME),
+        path_constraints=Constraints(orientation_constraints=[upright]),
+        allowed_planning_time=20.0,
+    )
+    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+    message = answer.trajectory.joint_trajectory
+    Q = np.tile(FRANKA.home, (len(message.points), 1))
+    Q[:, [FRANKA.joint_names.index(n) for n in message.joint_names]] = [
+        point.positions for point in message.points
+    ]
+    tilt = KINEMATICS.pose_batch(Q, TIP)[:, :3, 2] @ HERE[:3, 2]
+    assert tilt.min() > np.cos(0.15)
+
+
+@behaviour(
+    "move_group",
+    "plans avoid objects of the planning scene",
+    source="move_group_interface_cpp_test.cpp: PathConstraintCollisionTest",
+)
+@behaviour(
+    "move_group",
+    "a goal inside an object fails",
+    source="move_group_api_test.cpp",
+)
+def test_objects_are_avoided(planner):
+    def apply(*objects: Any) -> None:
+        scene = PlanningScene(is_diff=True)
+        scene.robot_state.is_diff = True
+        scene.world.collision_objects = list(objects)
+        request = ApplyPlanningScene.Request(scene=scene)
+        assert planner.client.call(ApplyPlanningScene, "/apply_planning_scene", request).success
+
+    place = HERE[:3, 3] + (0.0, 0.2, 0.0)
+    apply(requests.box("block", (0.15, 0.15, 0.15), tuple(place)))
+    planner.refused(beside(0.0, 0.2), start_state=state(HOME), allowed_planning_time=2.0)
+    apply(requests.removed("block"))
+    answer = planner.plan(beside(0.0, 0.2), start_state=state(HOME))
+    assert answer.error_code.val == Codes.SUCCESS
+
+
+@behaviour(
+    "move_group",
+    "a Cartesian path follows its waypoints completely",
+    source="move_group_interface_cpp_test.cpp: CartPathTest",
+)
+@behaviour(
+    "move_group",
+    "a Cartesian path returns the fraction that it follows",
+    source="cartesian_path_service_capability.cpp: computeService",
+)
+@behaviour(
+    "move_group",
+    "a Cartesian path without waypoints is no path",
+    source="cartesian_path_service_capability.cpp: computeService",
+)
+def test_cartesian_paths(planner):
+    def path(*offsets: tuple[float, float, float]) -> Any:
+        request = GetCartesianPath.Request(group_name="arm", start_state=state(HOME), max_step=0.01)
+        request.header.frame_id = FRANKA.base_frame
+        for offset in offsets:
+            X = HERE.copy()
+            X[:3, 3] += offset
+            request.waypoints.append(pose_message(X))
+        return planner.client.call(GetCartesianPath, "/compute_cartesian_path", request)
+
+    whole = path((0.0, 0.1, 0.0), (0.0, 0.1, 0.1))
+    assert whole.fraction == pytest.approx(1.0)
+    assert whole.error_code.val == Codes.SUCCESS
+    part = path((0.0, 0.1, 0.0), (2.0, 0.1, 0.0))
+    assert 0.0 < part.fraction < 0.9
+    assert not path().solution.joint_trajectory.points
+
+
+@behaviour(
+    "move_group",
+    "a trajectory is executed by an action",
+    source="execute_trajectory_action_capability.cpp: executePath",
+)
+@behaviour(
+    "move_group",
+    "an execution is canceled by its client",
+    source="execute_trajectory_action_capability.cpp: preemptExecuteTrajectoryCallback",
+)
+@behaviour(
+    "move_group",
+    "an execution is stopped by trajectory_execution_event",
+    source="trajectory_execution_manager.cpp: processEvent",
+)
+@behaviour(
+    "move_group",
+    "a trajectory that does not start at the current state is not executed",
+    source="test_execution_manager.cpp",
+)
+def test_executions(planner):
+    home(planner)
+    status, result = planner.execute(smooth(turned(0.2), 1.0)).result()
+    assert (status, result.error_code.val) == (SUCCEEDED, Codes.SUCCESS)
+    planner.arm.rest()
+    call = planner.execute(smooth(turned(-0.4), 4.0))
+    assert call.accepted()
+    planner.arm.moving()
+    assert call.cancel()
+    assert call.result()[1].error_code.val == Codes.PREEMPTED
+    home(planner)
+    call = planner.execute(smooth(turned(0.5), 4.0))
+    assert call.accepted()
+    planner.arm.moving()
+    planner.client.publisher(String, "/trajectory_execution_event").publish(String(data="stop"))
+    assert call.result()[1].error_code.val != Codes.SUCCESS
+    home(planner)
+    away = planner.plan(turned(0.1), start_state=state({**HOME, **turned(-0.8)}))
+    status, result = planner.execute(away.trajectory.joint_trajectory).result()
+    assert status != SUCCEEDED
+    assert result.error_code.val != Codes.SUCCESS
+
+
+@behaviour(
+    "move_group",
+    "a new goal stops the motion under way",
+    source="move_action_capability.cpp: preemptMoveCallback",
+)
+@behaviour(
+    "move_group",
+    "scaling factors slow the motion down",
+    source="move_group_interface.cpp: setMaxVelocityScalingFactor",
+)
+def test_preemption_and_scaling(planner):
+    home(planner)
+    slow = planner.move(turned(1.0), max_velocity_scaling_factor=0.1)
+    assert slow.accepted()
+    planner.arm.moving()
+    limits = FRANKA.group("arm").limits
+    assert planner.arm.speed(ARM) < 0.15 * float(limits.velocity.max())
+    status, _ = planner.move(turned(0.0)).result()
+    assert status == SUCCEEDED
+    assert slow.result()[0] != SUCCEEDED
+
+
+@behaviour(
+    "move_group",
+    "goals without any tolerance are planned exactly",
+    source="kinematic_constraint.cpp: JointConstraint::configure",
+)
+def test_goals_without_tolerance(planner):
+    answer = planner.plan(at(turned(0.2), tolerance=0.0), start_state=state(HOME))
+    assert answer.error_code.val == Codes.SUCCESS
+    assert end_of(answer.trajectory) == pytest.approx(turned(0.2), abs=1e-6)
+
+
+@behaviour(
+    "move_group",
+    "a plan that is executed may start at a start_state away from the current one",
+    source="move_action_capability.cpp: executeMoveCallbackPlanAndExecute",
+    verdict=OURS,
+    why="a plan that is executed starts at the current state; another start_state is refused "
+    "before the search instead of by the controller after it",
+)
+def test_executed_plans_start_where_the_robot_is(planner):
+    away = state({**HOME, "panda_joint1": HOME["panda_joint1"] + 0.5})
+    status, result = planner.move(turned(0.1), start_state=away).result()
+    assert status != SUCCEEDED
+    assert result.error_code.val == Codes.START_STATE_INVALID

@@ -1,0 +1,917 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Behaviors of MoveIt's Pilz industrial motion planner, over services and actions of move_group."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import Pose
+from joint_client import ARM, FRANKA, HOME, SUCCEEDED, JointClient
+from moveit_msgs.action import MoveGroupSequence
+from moveit_msgs.msg import (
+    Constraints,
+    MotionPlanRequest,
+    MotionSequenceItem,
+    MoveItErrorCodes,
+    PositionConstraint,
+)
+from moveit_msgs.srv import GetMotionSequence, QueryPlannerInterfaces
+from planner_client import Planner, at, end_of, pose_constraints, state
+
+from conformance.behaviours import OURS, behaviour, not_offered
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.poses import to_quat_xyzw
+
+Codes = MoveItErrorCodes
+PILZ = "pilz_industrial_motion_planner"
+TIP = FRANKA.group("arm").tip
+KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
+HERE = KINEMATICS.pose(FRANKA.home, TIP)
+AT_HOME = {name: HOME[name] for name in ARM}
+KINDS = ("PTP", "LIN", "CIRC")
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def planner(module_suite, module_client):
+    module_suite.node(
+        "articulation_controller", robot="franka", use_sim_time=True, update_rate=100.0
+    )
+    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
+    module_suite.node("rrt_planner", robot="franka", use_sim_time=True)
+    arm = JointClient(module_client)
+    arm.wait_for()
+    made = Planner(arm)
+    made.wait()
+    assert made.move(AT_HOME).result()[0] == SUCCEEDED
+    arm.rest()
+    yield made
+    arm.close()
+
+
+def beside(x: float = 0.0, y: float = 0.0, z: float = 0.0, **more: Any) -> Constraints:
+    return pose_constraints(HERE[:3, 3] + (x, y, z), to_quat_xyzw(HERE), **more)
+
+
+def arc(name: str, *offset: float, link: str = TIP) -> Constraints:
+    point, pose = PositionConstraint(link_name=link), Pose()
+    pose.position.x, pose.position.y, pose.position.z = (HERE[:3, 3] + offset).tolist()
+    point.constraint_region.primitive_poses = [pose]
+    return Constraints(name=name, position_constraints=[point])
+
+
+def plan(planner: Planner, goal: Any, kind: str = "LIN", **fields: Any) -> Any:
+    fields.setdefault("start_state", state(HOME))
+    if kind == "CIRC":
+        fields.setdefault("path_constraints", arc("interim", 0.0, 0.05, 0.05))
+    return planner.plan(goal, pipeline_id=PILZ, planner_id=kind, **fields)
+
+
+def code(planner: Planner, goal: Any, kind: str = "LIN", **fields: Any) -> int:
+    answer = plan(planner, goal, kind, **fields)
+    failed = answer.error_code.val != Codes.SUCCESS
+    assert failed != bool(answer.trajectory.joint_trajectory.points)
+    return int(answer.error_code.val)
+
+
+def places(trajectory: Any) -> np.ndarray:
+    """Return the tool's positions relative to the start."""
+    message = trajectory.joint_trajectory
+    Q = np.tile(FRANKA.home, (len(message.points), 1))
+    columns = [FRANKA.joint_names.index(name) for name in message.joint_names]
+    Q[:, columns] = [point.positions for point in message.points]
+    return KINEMATICS.pose_batch(Q, TIP)[:, :3, 3] - HERE[:3, 3]
+
+
+def moved(**joints: float) -> dict[str, float]:
+    return {**AT_HOME, **joints}
+
+
+def item(goal: Any, kind: str = "LIN", radius: float = 0.0, **fields: Any) -> MotionSequenceItem:
+    request = MotionPlanRequest(group_name="arm", pipeline_id=PILZ, planner_id=kind, **fields)
+    request.goal_constraints = [goal if isinstance(goal, Constraints) else at(goal)]
+    return MotionSequenceItem(req=request, blend_radius=radius)
+
+
+def sequence(planner: Planner, *items: MotionSequenceItem) -> Any:
+    request = GetMotionSequence.Request()
+    request.request.items = list(items)
+    name = "/plan_sequence_path"
+    answer = planner.client.call(GetMotionSequence, name, request, within=90.0).response
+    if answer.error_code.val != Codes.SUCCESS:
+        assert not answer.planned_trajectories
+    return answer
+
+
+def execute(planner: Planner, *items: MotionSequenceItem, plan_only: bool = False) -> Any:
+    goal = MoveGroupSequence.Goal()
+    goal.request.items = list(items)
+    goal.planning_options.plan_only = plan_only
+    return planner.arm.send(goal, MoveGroupSequence, "/sequence_move_group")
+
+
+# ---- all motions
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "announces the planners PTP, LIN and CIRC under its own name",
+    source="unittest_pilz_industrial_motion_planner.cpp: ObtainLoadedPlanningAlgorithms",
+)
+def test_planners(planner):
+    found = planner.client.call(QueryPlannerInterfaces, "/query_planner_interface")
+    named = {i.pipeline_id: set(i.planner_ids) for i in found.planner_interfaces}
+    assert named[PILZ] == set(KINDS)
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "each announced planner plans a request of its name",
+    source="unittest_pilz_industrial_motion_planner.cpp: CheckValidAlgorithmsForServiceRequest",
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_plans(planner, kind):
+    assert code(planner, beside(0.0, 0.1, 0.0), kind) == Codes.SUCCESS
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses an unknown planner",
+    source="unittest_pilz_industrial_motion_planner.cpp: CheckInvalidAlgorithmsForServiceRequest",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses a request without the name of a planner",
+    source="unittest_pilz_industrial_motion_planner.cpp: CheckEmptyPlannerIdForServiceRequest",
+)
+@pytest.mark.parametrize("kind", ["", "NON_EXISTING_ALGORITHM_HASH"])
+def test_unknown_planners(planner, kind):
+    assert code(planner, beside(0.1), kind) == Codes.FAILURE
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses scaling factors above 1 or negative as an invalid motion plan",
+    source="unittest_trajectory_generator_common.cpp: InvalideScalingFactor",
+)
+@pytest.mark.parametrize(
+    "factors",
+    [
+        {"max_velocity_scaling_factor": 2.0},
+        {"max_velocity_scaling_factor": 1e-5},
+        {"max_acceleration_scaling_factor": -1.0},
+    ],
+)
+def test_scaling_factors(planner, factors):
+    assert code(planner, beside(0.1), **factors) == Codes.INVALID_MOTION_PLAN
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses a scaling factor of 0",
+    source="unittest_trajectory_generator_common.cpp: InvalideScalingFactor",
+    verdict=OURS,
+    why="0 is a field that is not set, and means 1, as in MoveIt's other pipelines",
+)
+def test_a_scaling_factor_of_zero(planner):
+    fields = {"max_acceleration_scaling_factor": 0.0}
+    assert code(planner, beside(0.1), **fields) == Codes.SUCCESS
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses an unknown group by its own code",
+    source="unittest_trajectory_generator_common.cpp: InvalidGroupName",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses a group that the robot does not have, such as a gripper's",
+    source="unittest_trajectory_generator_common.cpp: GripperGroup",
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_unknown_groups(planner, kind):
+    fields = {"group_name": "foot"}
+    assert code(planner, beside(0.1), kind, **fields) == Codes.INVALID_GROUP_NAME
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses a start state with more names than positions",
+    source="unittest_trajectory_generator_common.cpp: InconsistentStartState",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses a start state outside the joint limits",
+    source="unittest_trajectory_generator_common.cpp: StartPostionOutOfLimit",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses a start state that moves, for each kind of motion",
+    source="unittest_trajectory_generator_common.cpp: StartPositionVelocityNoneZero",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a line does not start with a velocity",
+    source="unittest_trajectory_generator_lin.cpp: nonZeroStartVelocity",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a circle does not start with a velocity",
+    source="unittest_trajectory_generator_circ.cpp: nonZeroStartVelocity",
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_start_states(planner, kind):
+    more, outside, moving = state(HOME), state({**HOME, "panda_joint1": 100.0}), state(HOME)
+    more.joint_state.name.append("joint_7")
+    moving.joint_state.velocity = [100.0] + [0.0] * (len(moving.joint_state.name) - 1)
+    codes = (Codes.INVALID_ROBOT_STATE, Codes.START_STATE_INVALID)
+    for start in (more, outside, moving):
+        assert code(planner, beside(0.0, 0.1), kind, start_state=start) in codes
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a line starts with a velocity of almost zero",
+    source="unittest_trajectory_generator_lin.cpp: jointSpaceGoalNearZeroStartVelocity",
+)
+def test_a_start_that_hardly_moves(planner):
+    start = state(HOME)
+    start.joint_state.velocity = [1e-9] * len(start.joint_state.name)
+    assert code(planner, moved(panda_joint1=0.1), start_state=start) == Codes.SUCCESS
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses a start state without joint names",
+    source="unittest_trajectory_generator_common.cpp: EmptyJointNamesInStartState",
+    verdict=OURS,
+    why="an empty start state is the current state, as for every other request of move_group",
+)
+def test_an_empty_start_state(planner):
+    assert code(planner, beside(0.1), start_state=state({})) == Codes.SUCCESS
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses a request without a goal",
+    source="unittest_trajectory_generator_common.cpp: EmptyGoalConstraints",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses several goals, and goals of joints and a link at once",
+    source="unittest_trajectory_generator_common.cpp: MultipleGoals",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses a goal of a joint that does not exist",
+    source="unittest_trajectory_generator_common.cpp: InvalideJointNameInGoal",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses a goal outside the joint limits",
+    source="unittest_trajectory_generator_common.cpp: InvalideJointPositionInGoal",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses a goal with a position constraint without a pose",
+    source="unittest_trajectory_generator_common.cpp: EmptyPrimitivePoses",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses two position constraints of one link in a goal",
+    source="unittest_trajectory_generator_common.cpp: MultipleGoals",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses a goal of a joint beyond those of the group",
+    source="unittest_trajectory_generator_lin.cpp: IncorrectJointNumber",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses an additional joint in the goal of a circle",
+    source="unittest_trajectory_generator_circ.cpp: InvalidExtraJointConstraint",
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_goals(planner, kind):
+    both, bare, twice = beside(0.1), beside(0.1), beside(0.1)
+    both.joint_constraints = at(AT_HOME).joint_constraints
+    bare.position_constraints[0].constraint_region.primitive_poses = []
+    twice.position_constraints *= 2
+    for goal in (
+        [],
+        [beside(0.1), beside(0.2)],
+        both,
+        twice,
+        at({**AT_HOME, "test_joint_2": 0.0}),
+        at(moved(panda_joint1=100.0)),
+        bare,
+    ):
+        assert code(planner, goal, kind) == Codes.INVALID_GOAL_CONSTRAINTS, goal
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses a goal that does not name all joints",
+    source="unittest_trajectory_generator_common.cpp: MissingJointConstraint",
+    verdict=OURS,
+    why="joints that a goal does not name stay where they are, as in MoveIt's joint goals",
+)
+def test_goals_of_some_joints(planner):
+    answer = plan(planner, at({"panda_joint1": 0.1}), "PTP")
+    assert answer.error_code.val == Codes.SUCCESS
+    end = end_of(answer.trajectory)
+    assert end["panda_joint1"] == pytest.approx(0.1, abs=1e-3)
+    assert end["panda_joint4"] == pytest.approx(HOME["panda_joint4"], abs=1e-3)
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses a goal whose constraints name unknown links",
+    source="unittest_trajectory_generator_common.cpp: InvalidLinkNameInCartesianGoal",
+)
+def test_goals_of_unknown_links(planner):
+    codes = (Codes.INVALID_GOAL_CONSTRAINTS, Codes.INVALID_LINK_NAME, Codes.NO_IK_SOLUTION)
+    assert code(planner, beside(0.1, link="test_link_1")) in codes
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "refuses a goal whose constraints name no link",
+    source="unittest_trajectory_generator_ptp.cpp: testCartesianGoalMissingLinkNameConstraints",
+    verdict=OURS,
+    why="an empty link name is the tip of the group, as in MoveIt's IK service",
+)
+def test_goals_without_a_link(planner):
+    assert code(planner, beside(0.1, link="")) == Codes.SUCCESS
+
+
+# ---- PTP
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "PTP ends at a joint goal, at rest",
+    source="integrationtest_command_planning.cpp: PtpJoint",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "PTP obeys velocity and acceleration limits on the way to a joint goal",
+    source="unittest_trajectory_generator_ptp.cpp: testJointGoalAndAlternatingVelAccScale",
+)
+def test_ptp_to_joints(planner):
+    goal = moved(panda_joint1=0.4, panda_joint6=1.8)
+    answer = plan(planner, goal, "PTP", max_velocity_scaling_factor=0.5)
+    assert end_of(answer.trajectory) == pytest.approx(goal, abs=1e-3)
+    points = answer.trajectory.joint_trajectory.points
+    assert not any(points[-1].velocities)
+    limits = FRANKA.group("arm").limits
+    assert (np.abs([p.velocities for p in points]) <= 0.5 * limits.velocity + 1e-6).all()
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "PTP ends at a Cartesian goal",
+    source="integrationtest_command_planning.cpp: PtpJointCart",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "PTP solves inverse kinematics of a Cartesian goal",
+    source="unittest_trajectory_generator_ptp.cpp: testCartesianGoal",
+)
+def test_ptp_to_a_pose(planner):
+    answer = plan(planner, beside(0.05, 0.1, -0.05), "PTP")
+    assert places(answer.trajectory)[-1] == pytest.approx((0.05, 0.1, -0.05), abs=1e-3)
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "PTP refuses a Cartesian goal out of reach as one without inverse kinematics",
+    source="unittest_trajectory_generator_ptp.cpp: testInvalidCartesianGoal",
+)
+def test_ptp_out_of_reach(planner):
+    assert code(planner, beside(2.5), "PTP") == Codes.NO_IK_SOLUTION
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "PTP to where the joints are succeeds with a single point",
+    source="unittest_trajectory_generator_ptp.cpp: testJointGoalAlreadyReached",
+)
+def test_ptp_to_where_it_is(planner):
+    answer = plan(planner, AT_HOME, "PTP")
+    assert answer.error_code.val == Codes.SUCCESS
+    assert len(answer.trajectory.joint_trajectory.points) == 1
+
+
+# ---- LIN
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "LIN ends at a joint goal, on a straight line",
+    source="integrationtest_command_planning.cpp: LinJoint",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "LIN plans to a joint goal",
+    source="unittest_trajectory_generator_lin.cpp: jointSpaceGoal",
+)
+def test_lin_to_joints(planner):
+    P = places(plan(planner, moved(panda_joint1=0.3)).trajectory)
+    along = P[-1] / np.linalg.norm(P[-1])
+    assert np.abs(P - np.outer(P @ along, along)).max() < 1e-3
+    assert np.linalg.norm(P[-1]) > 0.1
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "LIN ends at a Cartesian goal, on a straight line",
+    source="integrationtest_command_planning.cpp: LinJointCart",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "LIN plans to a Cartesian goal",
+    source="unittest_trajectory_generator_lin.cpp: cartesianSpaceGoal",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "LIN accepts frames in both constraints of its goal",
+    source="unittest_trajectory_generator_lin.cpp: cartGoalFrameIdBothConstraints",
+)
+def test_lin_to_a_pose(planner):
+    P = places(plan(planner, beside(0.0, 0.2)).trajectory)
+    assert np.abs(P[:, [0, 2]]).max() < 1e-3
+    assert P[-1] == pytest.approx((0.0, 0.2, 0.0), abs=1e-3)
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "LIN has a phase of constant velocity between acceleration and deceleration",
+    source="unittest_trajectory_generator_lin.cpp: cartesianTrapezoidProfile",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "LIN obeys a limit of the Cartesian speed",
+    source="unittest_trajectory_generator_lin.cpp: cartesianSpeedLimitProper",
+)
+def test_the_speed_of_lin(planner):
+    answer = plan(planner, beside(0.0, 0.2), max_cartesian_speed=0.1)
+    points = answer.trajectory.joint_trajectory.points
+    t = np.array([p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in points])
+    P = places(answer.trajectory)
+    speeds = np.linalg.norm(np.diff(P, axis=0), axis=1) / np.diff(t)
+    assert speeds.max() < 0.1 * 1.02
+    assert np.mean(speeds > 0.095) > 0.3, "most of the way at this speed"
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a Cartesian speed of zero is no limit",
+    source="unittest_trajectory_generator_lin.cpp: cartesianSpeedLimitLessEqualZero",
+)
+def test_no_limit_of_the_speed(planner):
+    assert code(planner, beside(0.1), max_cartesian_speed=0.0) == Codes.SUCCESS
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a negative Cartesian speed is no limit",
+    source="unittest_trajectory_generator_lin.cpp: cartesianSpeedLimitLessEqualZero",
+    verdict=OURS,
+    why="a negative limit is refused: full speed is the unsafe reading of a mistake",
+)
+def test_a_negative_limit_of_the_speed(planner):
+    assert code(planner, beside(0.1), max_cartesian_speed=-1.0) == Codes.INVALID_MOTION_PLAN
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "LIN out of reach fails",
+    source="unittest_trajectory_generator_lin.cpp: LinPlannerDiscontinuousJointTraj",
+)
+def test_lin_out_of_reach(planner):
+    assert code(planner, beside(0.8)) != Codes.SUCCESS
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "LIN whose velocity would exceed joint limits fails",
+    source="unittest_trajectory_generator_lin.cpp: LinPlannerLimitViolation",
+    verdict=OURS,
+    why="the motion is slowed down to the limits of the joints instead of failing",
+)
+def test_lin_at_the_limits(planner):
+    answer = plan(planner, beside(0.0, 0.3), max_velocity_scaling_factor=1.0)
+    V = np.abs([p.velocities for p in answer.trajectory.joint_trajectory.points])
+    assert (V <= FRANKA.group("arm").limits.velocity + 1e-6).all()
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "LIN to where the tool is succeeds",
+    source="unittest_trajectory_generator_lin.cpp: LinStartEqualsGoal",
+)
+@pytest.mark.parametrize("goal", [AT_HOME, beside()])
+def test_lin_to_where_it_is(planner, goal):
+    assert code(planner, goal) == Codes.SUCCESS
+
+
+# ---- CIRC
+
+
+def on_circle(P: np.ndarray, center: tuple[float, ...], radius: float) -> bool:
+    return bool(np.abs(np.linalg.norm(P - center, axis=1) - radius).max() < 1e-3)
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC with a centre moves to a Cartesian goal on the circle",
+    source="integrationtest_command_planning.cpp: CircCartCenterCart",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC plans with a centre and a Cartesian goal",
+    source="unittest_trajectory_generator_circ.cpp: CenterPointPoseGoal",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC accepts frames in both constraints of its goal",
+    source="unittest_trajectory_generator_circ.cpp: CenterPointPoseGoalFrameIdBothConstraints",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC accepts a valid command",
+    source="unittest_trajectory_generator_circ.cpp: ValidCommand",
+)
+def test_circ_with_a_center(planner):
+    along = arc("center", 0.0, 0.1, 0.0)
+    P = places(plan(planner, beside(0.0, 0.1, 0.1), "CIRC", path_constraints=along).trajectory)
+    assert on_circle(P, (0.0, 0.1, 0.0), 0.1)
+    assert P[-1] == pytest.approx((0.0, 0.1, 0.1), abs=1e-3)
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC with a centre moves to a joint goal on the circle",
+    source="integrationtest_command_planning.cpp: CircJointCenterCart",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC plans with a centre and a joint goal",
+    source="unittest_trajectory_generator_circ.cpp: centerPointJointGoal",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC plans with an interim point and a joint goal",
+    source="unittest_trajectory_generator_circ.cpp: InterimPointJointGoal",
+)
+def test_circ_to_joints(planner):
+    # The tool turns about the first axis of the robot.
+    goal = moved(panda_joint1=HOME["panda_joint1"] + 0.4)
+    axis = np.array((0.0, 0.0, HERE[2, 3])) - HERE[:3, 3]
+    radius = float(np.linalg.norm(HERE[:2, 3]))
+    turn = math.atan2(HERE[1, 3], HERE[0, 3]) + 0.2
+    between = radius * np.array((math.cos(turn), math.sin(turn), 0.0)) + axis
+    for along in (arc("center", *axis), arc("interim", *between)):
+        P = places(plan(planner, goal, "CIRC", path_constraints=along).trajectory)
+        assert on_circle(P, tuple(axis), radius)
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC plans half a circle through an interim point",
+    source="unittest_trajectory_generator_circ.cpp: colinearCenterDueToInterim",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC plans with an interim point opposite of the start",
+    source="unittest_trajectory_generator_circ.cpp: colinearCenterAndInterim",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC plans beyond half a circle through an interim point",
+    source="unittest_trajectory_generator_circ.cpp: interimLarger180Degree",
+)
+@pytest.mark.parametrize(
+    ("goal", "interim"),
+    [
+        ((0.0, 0.1, 0.0), (0.0, 0.05, 0.05)),
+        ((0.0, 0.05, -0.05), (0.0, 0.1, 0.0)),
+        ((0.0, 0.05, -0.05), (0.0, 0.05 + 0.05 * math.cos(0.3), -0.05 * math.sin(0.3))),
+    ],
+)
+def test_circ_through_interim_points(planner, goal, interim):
+    along = arc("interim", *interim)
+    P = places(plan(planner, beside(*goal), "CIRC", path_constraints=along).trajectory)
+    assert on_circle(P, (0.0, 0.05, 0.0), 0.05)
+    assert P[-1] == pytest.approx(goal, abs=1e-3)
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC refuses start, goal and centre at one place",
+    source="unittest_trajectory_generator_circ.cpp: samePointsWithCenter",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC refuses start, goal and interim point at one place",
+    source="unittest_trajectory_generator_circ.cpp: samePointsWithInterim",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC refuses a request without an auxiliary point",
+    source="unittest_trajectory_generator_circ.cpp: emptyAux",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC refuses an unknown name of the auxiliary point",
+    source="unittest_trajectory_generator_circ.cpp: invalidAuxName",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC refuses a centre at different distances from start and goal",
+    source="unittest_trajectory_generator_circ.cpp: invalidCenter",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC refuses a centre in line with start and goal",
+    source="unittest_trajectory_generator_circ.cpp: colinearCenter",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC refuses an interim point in line with start and goal",
+    source="unittest_trajectory_generator_circ.cpp: colinearInterim",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC refuses two poses of the auxiliary point",
+    source="unittest_trajectory_generator_circ.cpp: InvalidAdditionalPrimitivePose",
+)
+def test_circ_refuses(planner):
+    goal, two = (0.0, 0.1, 0.0), arc("center", 0.0, 0.05, 0.0)
+    two.position_constraints[0].constraint_region.primitive_poses *= 2
+    for to, along in (
+        ((0.0, 0.0, 0.0), arc("center", 0.0, 0.0, 0.0)),
+        ((0.0, 0.0, 0.0), arc("interim", 0.0, 0.0, 0.0)),
+        (goal, Constraints()),
+        (goal, arc("", 0.0, 0.05, 0.05)),
+        (goal, arc("center", 0.0, 0.2, 0.0)),
+        (goal, arc("center", 0.0, 0.05, 0.0)),
+        (goal, arc("interim", 0.0, 0.05, 0.0)),
+        (goal, two),
+    ):
+        found = code(planner, beside(*to), "CIRC", path_constraints=along)
+        assert found == Codes.INVALID_MOTION_PLAN, along
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC refuses an unknown link of the auxiliary point by its own code",
+    source="unittest_trajectory_generator_circ.cpp: invalidAuxLinkName",
+)
+def test_circ_refuses_an_unknown_link(planner):
+    along = arc("interim", 0.0, 0.05, 0.05, link="INVALID")
+    found = code(planner, beside(0.0, 0.1), "CIRC", path_constraints=along)
+    assert found == Codes.INVALID_LINK_NAME
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "CIRC whose velocity or acceleration would exceed joint limits fails",
+    source="unittest_trajectory_generator_circ.cpp: velScaleToHigh, accScaleToHigh",
+    verdict=OURS,
+    why="the motion is slowed down to the limits of the joints instead of failing",
+)
+def test_circ_at_the_limits(planner):
+    answer = plan(planner, beside(0.0, 0.1), "CIRC", max_velocity_scaling_factor=1.0)
+    V = np.abs([p.velocities for p in answer.trajectory.joint_trajectory.points])
+    assert (V <= FRANKA.group("arm").limits.velocity + 1e-6).all()
+
+
+# ---- sequences
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "an empty sequence succeeds with an empty trajectory (service)",
+    source="integrationtest_sequence_service_capability.cpp: TestSendingOfEmptySequence",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "an empty sequence succeeds (action)",
+    source="integrationtest_sequence_action.cpp: TestSendingOfEmptySequence",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "an empty list of commands has no trajectories",
+    source="integrationtest_command_list_manager.cpp: emptyList",
+)
+def test_an_empty_sequence(planner):
+    answer = sequence(planner)
+    assert answer.error_code.val == Codes.SUCCESS
+    assert not answer.planned_trajectories
+    status, result = execute(planner).result()
+    assert (status, result.response.error_code.val) == (SUCCEEDED, Codes.SUCCESS)
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a sequence with an unknown group fails",
+    source="integrationtest_sequence_service_capability.cpp: TestDifferingGroupNames",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a sequence with a negative blend radius fails",
+    source="integrationtest_sequence_service_capability.cpp: TestNegativeBlendRadius",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a sequence with overlapping blend radii fails",
+    source="integrationtest_sequence_service_capability.cpp: TestOverlappingBlendRadii",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a sequence with a blend radius beyond its motion fails",
+    source="integrationtest_sequence_service_capability.cpp: TestTooLargeBlendRadii",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a sequence whose second command has a start state fails",
+    source="integrationtest_sequence_service_capability.cpp: TestSecondTrajInvalidStartState",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a sequence whose first goal is out of reach fails",
+    source="integrationtest_sequence_service_capability.cpp: TestFirstGoalNotReachable",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a sequence with an unknown link fails",
+    source="integrationtest_sequence_service_capability.cpp: TestInvalidLinkName",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a list of commands that ends with a blend radius fails",
+    source="integrationtest_command_list_manager.cpp: lastBlendingRadiusNonZero",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a list of commands with an invalid one fails as a whole",
+    source="integrationtest_sequence_action.cpp: TestInvalidCmd",
+)
+def test_invalid_sequences(planner):
+    one, two = beside(0.0, 0.1), beside(0.0, 0.2)
+    other, started = item(one), item(two)
+    other.req.group_name = "wrong"
+    started.req.start_state = state(HOME)
+    for items in (
+        [other, item(two)],
+        [item(one, radius=-0.3), item(two)],
+        [item(one, radius=0.06), item(two, radius=0.06), item(beside(0.0, 0.1))],
+        [item(one, radius=1e3), item(two)],
+        [item(one), started],
+        [item(beside(2.5)), item(two)],
+        [item(beside(0.0, 0.1, link="invalid_link_name")), item(two)],
+        [item(one), item(two, radius=0.01)],
+        [item(one), item(two, "INVALID")],
+    ):
+        assert sequence(planner, *items).error_code.val != Codes.SUCCESS
+
+
+def times_of(trajectory: Any) -> np.ndarray:
+    points = trajectory.joint_trajectory.points
+    return np.array([p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in points])
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "three commands are concatenated, and take as long as one after the other",
+    source="integrationtest_command_list_manager.cpp: concatThreeSegments",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "two PTP commands are concatenated with increasing times",
+    source="integrationtest_command_list_manager.cpp: concatTwoPtpSegments",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "PTP and LIN are concatenated with increasing times",
+    source="integrationtest_command_list_manager.cpp: concatPtpAndLinSegments",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "LIN and PTP are concatenated with increasing times",
+    source="integrationtest_command_list_manager.cpp: concatLinAndPtpSegments",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a sequence of many commands is planned",
+    source="integrationtest_sequence_service_capability.cpp: TestLargeRequest",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a sequence without blending is planned",
+    source="integrationtest_sequence_service_capability.cpp: TestComplexSequenceWithoutBlending",
+)
+def test_sequences(planner):
+    first, second = item(beside(0.0, 0.1), "PTP"), item(beside(0.0, 0.1, 0.1))
+    third = item(beside(0.0, 0.0, 0.1), "PTP")
+    alone = times_of(sequence(planner, first).planned_trajectories[0])[-1]
+    for items in ((first, third), (first, second), (second, third), (first, second, third)):
+        times = times_of(sequence(planner, *items).planned_trajectories[0])
+        assert (np.diff(times) > 0.0).all()
+        assert times[-1] > alone
+    pair = [item(beside(0.0, 0.05), "PTP"), item(beside(0.0, 0.1), "PTP")]
+    many = sequence(planner, *pair * 6)
+    assert many.error_code.val == Codes.SUCCESS
+    assert times_of(many.planned_trajectories[0])[-1] > 2.0 * alone
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "two motions are blended",
+    source="integrationtest_command_list_manager.cpp: blendTwoSegments",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "times increase where only some motions are blended",
+    source="integrationtest_command_list_manager.cpp: concatSegmentsSelectiveBlending",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a sequence with blending is planned",
+    source="integrationtest_sequence_service_capability.cpp: TestComplexSequenceWithBlending",
+)
+def test_blending(planner):
+    places_to = (beside(0.0, 0.1), beside(0.0, 0.1, 0.1), beside(0.0, 0.0, 0.1))
+    stopping = sequence(planner, *map(item, places_to)).planned_trajectories[0]
+    for radii in ((0.02, 0.0, 0.0), (0.0, 0.02, 0.0), (0.02, 0.02, 0.0)):
+        items = [item(p, radius=r) for p, r in zip(places_to, radii, strict=True)]
+        answer = sequence(planner, *items)
+        assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+        times = times_of(answer.planned_trajectories[0])
+        assert (np.diff(times) > 0.0).all()
+        assert times[-1] < times_of(stopping)[-1]
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a sequence that is only planned does not move the robot",
+    source="integrationtest_sequence_action.cpp: TestPlanOnlyFlag",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a negative blend radius is detected where a sequence is only planned",
+    source="integrationtest_sequence_action.cpp: TestNegativeBlendRadiusForPlanOnly",
+)
+def test_a_sequence_that_is_only_planned(planner):
+    before = planner.arm.joints
+    status, result = execute(planner, item(beside(0.0, 0.1)), plan_only=True).result()
+    assert (status, result.response.error_code.val) == (SUCCEEDED, Codes.SUCCESS)
+    assert result.response.planned_trajectories
+    assert planner.arm.away(before) < 1e-3
+    bad = item(beside(0.0, 0.1), radius=-0.3), item(beside(0.0, 0.2))
+    _, result = execute(planner, *bad, plan_only=True).result()
+    assert result.response.error_code.val != Codes.SUCCESS
+
+
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a sequence action is accepted, reports its progress, and moves the robot",
+    source="integrationtest_sequence_action.cpp: TestActionServerCallbacks, TestLargeRequest",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a sequence with blending is executed",
+    source="integrationtest_sequence_action.cpp: TestComplexSequenceWithBlending",
+)
+@behaviour(
+    "pilz_industrial_motion_planner",
+    "a goal of the sequence action is canceled and its execution stops",
+    source="integrationtest_sequence_action_preemption.cpp: TestCancellingOfGoal",
+)
+def test_sequences_are_executed(planner):
+    planner.arm.rest()
+    call = execute(planner, item(beside(0.0, 0.1), radius=0.02), item(beside(0.0, 0.1, 0.1)))
+    status, result = call.result()
+    assert status == SUCCEEDED, result.response.error_code.message
+    assert {entry.feedback.state for entry in call.feedback} >= {"PLANNING", "MONITOR"}
+    planner.arm.rest()
+    call = execute(planner, item(beside(0.0, -0.2), max_velocity_scaling_factor=0.1))
+    assert call.accepted()
+    planner.arm.moving()
+    assert call.cancel()
+    assert call.result()[1].response.error_code.val == Codes.PREEMPTED
+    planner.arm.rest()
+
+
+not_offered(
+    "pilz_industrial_motion_planner",
+    "a sequence moves several groups one after the other, each with its own start state",
+    source="integrationtest_command_list_manager.cpp: TestDifferentGroups, "
+    "TestGroupSpecificStartState",
+    why="a sequence is one motion of one group; grippers have their own actions",
+)

@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Behaviors of MoveIt's planning scene, over the services and topics of move_group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import scene_requests as requests
+from joint_client import FRANKA
+from moveit_msgs.msg import (
+    CollisionObject,
+    ObjectColor,
+    PlanningScene,
+    PlanningSceneComponents,
+)
+from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
+
+from conformance.behaviours import OURS, behaviour
+from motion_nodes.errors import UnknownFrame
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.scene.scene_frames import SceneFrames
+from motion_nodes.ros.scene.scene_messages import SceneMessages
+from motion_nodes.scene.scene import Scene
+
+KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
+HAND = "panda_hand"
+
+
+class NoTree:
+    """An empty /tf."""
+
+    def update(self) -> None:
+        """Do nothing."""
+
+    def pose(self, base: str, name: str) -> Any:
+        raise UnknownFrame(name, ())
+
+
+class Client:
+    """A scene that messages change and describe, as apply_planning_scene does."""
+
+    def __init__(self) -> None:
+        frames = SceneFrames(KINEMATICS, RobotFrames(KINEMATICS, NoTree(), ""), lambda: FRANKA.home)
+        self.messages, self.scene = SceneMessages(FRANKA, frames), Scene()
+
+    def apply(self, *objects: Any, **fields: Any) -> bool:
+        """Apply a diff with objects of the world and attached ones; return its success."""
+        diff = PlanningScene(is_diff=True, **fields)
+        diff.robot_state.is_diff = True
+        for item in objects:
+            if isinstance(item, CollisionObject):
+                diff.world.collision_objects.append(item)
+            else:
+                diff.robot_state.attached_collision_objects.append(item)
+        self.scene, found = self.messages.apply(self.scene, diff)
+        return bool(found.success)
+
+    @property
+    def whole(self) -> PlanningScene:
+        """The scene as get_planning_scene returns it."""
+        home = dict(zip(FRANKA.joint_names, FRANKA.home.tolist(), strict=True))
+        return self.messages.message(self.scene, home)
+
+    @property
+    def world(self) -> set[str]:
+        """Names of the objects of the world."""
+        return set(self.scene.objects)
+
+    @property
+    def attached(self) -> set[str]:
+        """Names of the attached objects."""
+        return set(self.scene.attached)
+
+
+@pytest.fixture
+def client() -> Client:
+    return Client()
+
+
+BALL = requests.sphere("ball", 0.05, (0.5, 0.0, 0.5))
+
+
+@behaviour(
+    "planning_scene",
+    "an object without a pose has that of its only shape",
+    source="test_collision_objects.cpp: fillInObjectPoseFromPrimitive",
+)
+@behaviour(
+    "planning_scene",
+    "a shape without a pose is at its object",
+    source="test_collision_objects.cpp: fillInPrimitivePose",
+)
+@behaviour(
+    "planning_scene",
+    "the pose of an object with one shape is read back",
+    source="test_planning_scene.cpp: TestOneShapeObjectPose",
+)
+def test_poses_of_objects_and_shapes(client):
+    bare = requests.sphere("bare", 0.05, (0.5, 0.0, 0.5))
+    if bare.primitive_poses:
+        pose = bare.primitive_poses[0]
+    else:
+        pose = bare.pose
+    by_shape, by_object = CollisionObject(id="by_shape"), CollisionObject(id="by_object")
+    for item in (by_shape, by_object):
+        item.header.frame_id, item.primitives = FRANKA.base_frame, bare.primitives
+    by_shape.primitive_poses, by_object.pose = [pose], pose
+    assert client.apply(by_shape, by_object)
+    for name in ("by_shape", "by_object"):
+        assert client.scene.objects[name].X_WO[:3, 3] == pytest.approx((0.5, 0.0, 0.5))
+    read = {item.id: item for item in client.whole.world.collision_objects}
+    assert read["by_shape"].pose.position.z == pytest.approx(0.5)
+
+
+@behaviour(
+    "planning_scene",
+    "a scene that is read and applied again is the same",
+    source="test_planning_scene.cpp: LoadRestore",
+)
+@behaviour(
+    "planning_scene",
+    "a diff adds to the scene, a whole one replaces it",
+    source="test_planning_scene.cpp: LoadRestoreDiff",
+)
+def test_scenes_are_restored(client):
+    assert client.apply(BALL, requests.box("box", (0.1, 0.1, 0.1), (0.5, 0.3, 0.2)))
+    whole = client.whole
+    other = Client()
+    other.scene, found = other.messages.apply(other.scene, whole)
+    assert found.success
+    assert other.world == {"ball", "box"}
+    assert client.apply(requests.sphere("third", 0.1, (0.6, 0.0, 0.4)))
+    assert client.world == {"ball", "box", "third"}
+    client.scene, found = client.messages.apply(client.scene, whole)
+    assert client.world == {"ball", "box"}
+
+
+@behaviour(
+    "planning_scene",
+    "attaching takes an object from the world, by a diff",
+    source="test_planning_scene.cpp: MakeAttachedDiff",
+)
+@behaviour(
+    "planning_scene",
+    "a diff of attached objects alone changes nothing else",
+    source="test_planning_scene.cpp: RobotStateDiffBug",
+)
+def test_attaching(client):
+    assert client.apply(BALL, requests.box("box", (0.1, 0.1, 0.1), (0.5, 0.3, 0.2)))
+    assert client.apply(requests.attached("ball", HAND))
+    assert (client.world, client.attached) == ({"box"}, {"ball"})
+    assert client.apply(requests.attached("box", HAND))
+    assert (client.world, client.attached) == (set(), {"ball", "box"})
+    assert client.apply(requests.detached("ball"))
+    assert (client.world, client.attached) == ({"ball"}, {"box"})
+
+
+@behaviour(
+    "planning_scene",
+    "removing an attached object from the world fails and changes nothing",
+    source="test_collision_objects.cpp: rememberMetadataWhenAttached",
+)
+@behaviour(
+    "planning_scene",
+    "type and color of an object survive attaching and detaching",
+    source="test_collision_objects.cpp: rememberMetadataWhenAttached",
+)
+def test_metadata_of_attached_objects(client):
+    ball = requests.sphere("ball", 0.05, (0.5, 0.0, 0.5))
+    ball.type.key, ball.type.db = "blue_sphere_type", "{'type':'CustomDB'}"
+    colour = ObjectColor(id="ball")
+    colour.color.b = colour.color.a = 1.0
+    assert client.apply(ball, object_colors=[colour])
+
+    def kept(item: Any) -> bool:
+        colours = {entry.id: entry.color for entry in client.whole.object_colors}
+        return item.type == ball.type and colours["ball"] == colour.color
+
+    assert kept(client.whole.world.collision_objects[0])
+    assert client.apply(requests.attached("ball", HAND))
+    assert kept(client.whole.robot_state.attached_collision_objects[0].object)
+    assert not client.apply(requests.removed("ball"))
+    assert client.attached == {"ball"}
+    assert client.apply(requests.detached("ball"))
+    assert kept(client.whole.world.collision_objects[0])
+
+
+@behaviour(
+    "planning_scene",
+    "removing an object that does not exist fails",
+    source="planning_scene.cpp: processCollisionObjectRemove",
+    verdict=OURS,
+    why="the object is not there afterwards, as was asked; a warning names it",
+)
+@behaviour(
+    "planning_scene",
+    "an object that does not exist cannot be moved or attached",
+    source="test_planning_scene.cpp: FailRetrievingNonExistentObject",
+)
+def test_objects_that_do_not_exist(client):
+    assert client.apply(requests.removed("ghost"))
+    assert not client.apply(requests.moved("ghost", (0.0, 0.0, 0.0)))
+    assert not client.apply(requests.attached("ghost", HAND))
+    assert client.world == client.attached == set()
+
+
+@behaviour(
+    "planning_scene",
+    "allowed collisions of an object are kept while it is attached and detached",
+    source="test_planning_scene.cpp: UpdateACMAfterObjectRemoval",
+)
+@behaviour(
+    "planning_scene",
+    "allowed collisions of an object are forgotten when it is removed",
+    source="test_planning_scene.cpp: UpdateACMAfterObjectRemoval",
+)
+@behaviour(
+    "planning_scene",
+    "allowed collisions of all objects are forgotten when all are removed",
+    source="test_planning_scene.cpp: UpdateACMAfterObjectRemoval",
+)
+@pytest.mark.parametrize("name", ["ball", ""])
+def test_allowed_collisions(client, name):
+    assert client.apply(BALL)
+    allowed = requests.with_collisions_allowed(client.whole, "ball", True)
+    assert client.apply(allowed_collision_matrix=allowed.allowed_collision_matrix)
+
+    def known() -> bool:
+        matrix = client.whole.allowed_collision_matrix
+        return "ball" in {*matrix.entry_names, *matrix.default_entry_names}
+
+    assert known()
+    assert client.apply(requests.attached("ball", HAND))
+    assert client.apply(requests.detached("ball"))
+    assert known()
+    assert client.apply(requests.removed(name))
+    assert client.world == set()
+    assert not known()
+
+
+@behaviour(
+    "planning_scene",
+    "a shape with wrong dimensions is refused, and the scene stays as it was",
+    source="test_planning_scene.cpp: loadBadSceneGeometry",
+)
+@behaviour(
+    "planning_scene",
+    "more poses than shapes are refused",
+    source="planning_scene.cpp: shapesAndPosesFromCollisionObjectMessage",
+)
+@behaviour(
+    "planning_scene",
+    "an object without shapes is refused",
+    source="planning_scene.cpp: processCollisionObjectAdd",
+)
+def test_invalid_objects(client):
+    flat = requests.box("flat", (0.1, 0.1, 0.1), (0.5, 0.0, 0.5))
+    flat.primitives[0].dimensions = [0.1]
+    more = requests.box("more", (0.1, 0.1, 0.1), (0.5, 0.0, 0.5))
+    more.primitive_poses = [more.pose, more.pose]
+    none = CollisionObject(id="none")
+    for item in (flat, more, none):
+        assert not client.apply(item), item.id
+    assert client.world == set()
+
+
+@behaviour(
+    "planning_scene",
+    "MOVE changes the pose of an object and keeps its shapes",
+    source="planning_scene.cpp: processCollisionObjectMove",
+)
+@behaviour(
+    "planning_scene",
+    "APPEND adds shapes to an object",
+    source="planning_scene.cpp: processCollisionObjectAdd",
+)
+@behaviour(
+    "planning_scene",
+    "ADD of an existing object replaces it",
+    source="planning_scene.cpp: processCollisionObjectAdd",
+)
+def test_changes_of_objects(client):
+    assert client.apply(BALL)
+    assert client.apply(requests.moved("ball", (0.1, 0.2, 0.9)))
+    assert client.scene.objects["ball"].X_WO[:3, 3] == pytest.approx((0.1, 0.2, 0.9))
+    more = requests.sphere("ball", 0.1, (0.1, 0.2, 1.0), operation=CollisionObject.APPEND)
+    assert client.apply(more)
+    assert len(client.scene.objects["ball"].parts) == 2
+    assert client.apply(BALL)
+    assert len(client.scene.objects["ball"].parts) == 1
+
+
+@behaviour(
+    "planning_scene",
+    "detaching without a name detaches all objects",
+    source="planning_scene.cpp: processAttachedCollisionObjectMsg",
+)
+@behaviour(
+    "planning_scene",
+    "detaching with the name of a link alone detaches its objects",
+    source="planning_scene.cpp: processAttachedCollisionObjectMsg",
+)
+def test_detaching_all(client):
+    for link in ("", HAND):
+        assert client.apply(BALL)
+        assert client.apply(requests.attached("ball", HAND))
+        message = requests.detached()
+        message.link_name = link
+        assert client.apply(message)
+        assert (client.world, client.attached) == ({"ball"}, set())
+
+
+# ---- over DDS
+
+
+@behaviour(
+    "planning_scene",
+    "a scene stays in the monitor from one request to the next, for other clients",
+    source="planning_scene_monitor_test.cpp: TestPersistentScene",
+)
+@behaviour(
+    "planning_scene",
+    "clients receive what was changed on the monitored scene",
+    source="planning_scene_monitor_test.cpp: UpdateTypes",
+)
+@behaviour(
+    "planning_scene",
+    "objects that a client adds by topic are in the scene soon after",
+    source="move_group_interface_cpp_test.cpp: ModifyPlanningSceneAsyncInterfaces",
+)
+@behaviour(
+    "planning_scene",
+    "get_planning_scene returns the components that are requested",
+    source="get_planning_scene_service_capability.cpp",
+)
+@behaviour(
+    "planning_scene",
+    "apply_planning_scene reports whether everything was applied",
+    source="apply_planning_scene_service_capability.cpp",
+)
+def test_the_scene_of_move_group(module_suite, module_client):
+    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
+    module_suite.node("rrt_planner", robot="franka", use_sim_time=True)
+    ros = module_client
+    heard = ros.listen(PlanningScene, "/monitored_planning_scene")
+
+    def names(*parts: int) -> set[str]:
+        wanted = PlanningSceneComponents(components=sum(parts))
+        found = ros.call(
+            GetPlanningScene, "/get_planning_scene", GetPlanningScene.Request(components=wanted)
+        ).scene
+        return {item.id for item in found.world.collision_objects}
+
+    names_only = PlanningSceneComponents.WORLD_OBJECT_NAMES
+    diff = PlanningScene(is_diff=True)
+    diff.robot_state.is_diff = True
+    diff.world.collision_objects = [BALL]
+    request = ApplyPlanningScene.Request(scene=diff)
+    assert ros.call(ApplyPlanningScene, "/apply_planning_scene", request).success
+    assert names(names_only) == {"ball"}
+    assert names(PlanningSceneComponents.ROBOT_STATE) == set()
+    ros.wait(
+        lambda: any("ball" in {o.id for o in m.world.collision_objects} for m in heard.messages),
+        "the change",
+    )
+    sender = ros.publisher(CollisionObject, "/collision_object")
+    sender.publish(requests.box("box", (0.1, 0.1, 0.1), (0.5, 0.3, 0.2)))
+    ros.wait(lambda: names(names_only) == {"ball", "box"}, "the box")
+    diff.world.collision_objects = [requests.moved("ghost", (0.0, 0.0, 0.0))]
+    assert not ros.call(ApplyPlanningScene, "/apply_planning_scene", request).success

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Behaviors of moveit_servo, over its topics and services."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from control_msgs.msg import JointJog
+from geometry_msgs.msg import PoseStamped
+from joint_client import ARM, CONTROLLER, FRANKA, JointClient
+from moveit_msgs.msg import ServoStatus
+from moveit_msgs.srv import ServoCommandType
+from policy_client import POLICY, SERVO, PolicyClient
+
+from conformance.behaviours import OURS, behaviour
+
+Types = ServoCommandType.Request
+RATE = 100.0
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def policy(module_suite, module_client):
+    common = {"robot": "franka", "use_sim_time": True, "update_rate": RATE, "state_timeout": 6.0}
+    module_suite.node("mock_sim", robots=["franka"], update_rate=RATE)
+    module_suite.node("articulation_controller", **common)
+    patient = {"servo__incoming_command_timeout": 1.0, "max_tracking_error": 1.0}
+    module_suite.node("rmpflow_policy", **patient, **common)
+    arm = JointClient(module_client)
+    for node, word in ((CONTROLLER, "holding"), (POLICY, "idle")):
+        module_client.wait_for_diagnosis(node, word, within=60.0)
+    arm.wait_for()
+    yield PolicyClient(arm)
+    arm.close()
+
+
+def select(policy: PolicyClient, kind: int) -> bool:
+    name = f"{SERVO}/switch_command_type"
+    request = ServoCommandType.Request(command_type=kind)
+    return bool(policy.client.call(ServoCommandType, name, request).success)
+
+
+def says(policy: PolicyClient, status: Any, within: float = 30.0) -> None:
+    policy.client.wait(
+        lambda: policy.servo_statuses.newest.code == status, "the status", within=within
+    )
+
+
+def rests(policy: PolicyClient) -> None:
+    policy.trigger(f"{SERVO}/start_servo")
+    policy.wait_for("idle")
+    policy.rest()
+    policy.sent.clear()
+
+
+@behaviour(
+    "moveit_servo",
+    "the type of commands is selected by a service",
+    source="test_ros_integration.cpp: testJointJog, testTwist, testPose",
+)
+@behaviour(
+    "moveit_servo",
+    "an unknown type of commands is refused",
+    source="servo_node.cpp: switchCommandType",
+)
+def test_types_of_commands(policy):
+    for kind in (Types.JOINT_JOG, Types.TWIST, Types.POSE):
+        assert select(policy, kind)
+    assert not select(policy, 17)
+
+
+@behaviour(
+    "moveit_servo",
+    "a jog moves the joints that it names, without a warning",
+    source="test_ros_integration.cpp: testJointJog",
+)
+@behaviour(
+    "moveit_servo",
+    "a unitless jog is scaled to the joint's speed",
+    source="test_integration.cpp: JointJogTest",
+)
+@behaviour(
+    "moveit_servo",
+    "joints that a jog names with a velocity of zero stay where they are",
+    source="test_ros_integration.cpp: testJointJog",
+)
+def test_jogs(policy):
+    assert select(policy, Types.JOINT_JOG)
+    before = policy.arm.joints
+    speeds = {**dict.fromkeys(ARM, 0.0), "panda_joint7": 0.5}
+
+    def turned() -> bool:
+        return policy.arm.joints["panda_joint7"] - before["panda_joint7"] > 0.1
+
+    policy.client.repeat(policy.jog(**speeds), turned, "the joint", rate=50.0)
+    assert policy.servo_statuses.newest.code == ServoStatus.NO_WARNING
+    rests(policy)
+    assert max(abs(policy.arm.joints[name] - before[name]) for name in ARM[:6]) < 0.03
+
+
+@behaviour(
+    "moveit_servo",
+    "a jog with fewer or more velocities than joints is invalid, and moves nothing",
+    source="test_ros_integration.cpp: testJointJog",
+)
+@behaviour(
+    "moveit_servo",
+    "a jog with a velocity that is not finite is invalid",
+    source="test_utils.cpp: invalidVector",
+)
+@behaviour(
+    "moveit_servo",
+    "a twist that is not finite is invalid",
+    source="test_utils.cpp: invalidTwistVelocities",
+)
+@behaviour(
+    "moveit_servo",
+    "a command of another type than the selected one has no effect",
+    source="servo_node.cpp: servoLoop",
+)
+@behaviour(
+    "moveit_servo",
+    "a jog of an unknown joint is invalid",
+    source="command.cpp: jointDeltaFromJointJog",
+)
+def test_invalid_commands(policy):
+    assert select(policy, Types.JOINT_JOG)
+    sender = policy.publisher(JointJog, f"{SERVO}/delta_joint_cmds")
+    for names, velocities in (
+        (ARM, [0.1] * 6),
+        (ARM, [0.1] * 8),
+        (["panda_joint1"], [float("nan")]),
+        (["panda_joint8"], [0.1]),
+    ):
+        rests(policy)
+        sender.publish(JointJog(joint_names=list(names), velocities=velocities))
+        says(policy, ServoStatus.INVALID)
+        assert not policy.sent
+    rests(policy)
+    policy.twist(linear_x=0.3)()
+    says(policy, ServoStatus.INVALID)
+    assert select(policy, Types.TWIST)
+    policy.twist(linear_x=float("nan"))()
+    says(policy, ServoStatus.INVALID)
+    assert not policy.sent
+
+
+@behaviour(
+    "moveit_servo",
+    "a valid command ends the status of an invalid one",
+    source="test_ros_integration.cpp: testJointJog",
+)
+@behaviour(
+    "moveit_servo",
+    "a twist about an axis turns the tool, without a warning",
+    source="test_ros_integration.cpp: testTwist",
+)
+@behaviour(
+    "moveit_servo",
+    "a twist is given in the frame of its header",
+    source="test_integration.cpp: NonPlanningFrameTwistTest",
+)
+@behaviour(
+    "moveit_servo",
+    "a twist in the planning frame turns about its axis",
+    source="test_integration.cpp: TwistTest",
+)
+def test_twists(policy):
+    assert select(policy, Types.TWIST)
+    for frame, sign in ((FRANKA.base_frame, 1.0), ("panda_link8", -1.0)):
+        before = policy.tool
+
+        def turned(before: Any = before) -> float:
+            R = policy.tool[:3, :3] @ before[:3, :3].T
+            return float(np.arctan2(R[1, 0], R[0, 0]))
+
+        send = policy.twist(frame=frame, angular_z=0.5)
+        policy.client.repeat(send, lambda s=sign, f=turned: s * f() > 0.1, "a turn", rate=50.0)
+        assert policy.servo_statuses.newest.code == ServoStatus.NO_WARNING
+        rests(policy)
+
+
+@behaviour(
+    "moveit_servo",
+    "a twist without a frame is invalid",
+    source="test_utils.cpp: emptyTwistFrame",
+    verdict=OURS,
+    why="an empty frame is the robot's base, as in every other message of the suite",
+)
+def test_a_twist_without_a_frame(policy):
+    assert select(policy, Types.TWIST)
+    policy.client.repeat(
+        policy.twist(linear_z=0.3), lambda: policy.tool_speed[2] > 0.02, "motion", rate=50.0
+    )
+    rests(policy)
+
+
+@behaviour(
+    "moveit_servo",
+    "a pose is approached, without a warning",
+    source="test_ros_integration.cpp: testPose",
+)
+@behaviour(
+    "moveit_servo",
+    "a pose in the planning frame moves the tool to it",
+    source="test_integration.cpp: PoseTest",
+)
+def test_poses(policy):
+    assert select(policy, Types.POSE)
+    sender = policy.publisher(PoseStamped, f"{SERVO}/pose_target_cmds")
+    target = policy.target(policy.tool[:3, 3] + (0.0, 0.1, 0.0), frame=FRANKA.base_frame)
+    y = policy.tool[1, 3] + 0.1
+    policy.client.repeat(
+        lambda: sender.publish(target), lambda: abs(policy.tool[1, 3] - y) < 0.01, "the pose"
+    )
+    assert policy.servo_statuses.newest.code == ServoStatus.NO_WARNING
+    policy.trigger(f"{POLICY}/clear_target")
+    rests(policy)
+
+
+@behaviour(
+    "moveit_servo",
+    "a paused servo ignores commands until it is resumed",
+    source="servo_node.cpp: pauseServo",
+)
+def test_a_paused_servo(policy):
+    assert select(policy, Types.TWIST)
+    policy.switch(f"{SERVO}/pause_servo", True)
+    policy.sent.clear()
+    policy.client.repeat_for(policy.twist(linear_z=0.3), 0.3)
+    assert not policy.sent
+    policy.switch(f"{SERVO}/pause_servo", False)
+    policy.client.repeat(policy.twist(linear_z=0.3), lambda: policy.sent, "motion", rate=50.0)
+    rests(policy)
+
+
+@behaviour(
+    "moveit_servo",
+    "commands stop the robot smoothly when they are no longer renewed",
+    source="servo_node.cpp: processTwistCommand",
+)
+def test_stale_commands(policy):
+    assert select(policy, Types.TWIST)
+    policy.client.repeat(
+        policy.twist(linear_z=-0.3), lambda: policy.tool_speed[2] < -0.02, "motion", rate=50.0
+    )
+    policy.wait_for("idle")
+    policy.rest()
+
+
+@behaviour(
+    "moveit_servo",
+    "a joint that comes near its limit is stopped, and the status says so",
+    source="servo.cpp: haltForPositionLimits, common.cpp: jointsToHalt",
+)
+def test_limits(policy):
+    assert select(policy, Types.JOINT_JOG)
+    policy.client.repeat(
+        policy.jog(panda_joint7=1.0),
+        lambda: policy.servo_statuses.newest.code == ServoStatus.JOINT_BOUND,
+        "the limit",
+        rate=50.0,
+        within=40.0,
+    )
+    assert policy.arm.joints["panda_joint7"] < FRANKA.limits.select(["panda_joint7"]).upper[0]
+    rests(policy)
+
+
+@behaviour(
+    "moveit_servo",
+    "speeds are scaled down near a singularity, and the status says so",
+    source="test_utils.cpp: ApproachingSingularityScaling, HaltForSingularityScaling",
+    verdict=OURS,
+    why="the policy resolves motions by weighted metrics, which stay regular at singularities; "
+    "joints keep their velocity limits",
+)
+def test_singularities_do_not_exceed_velocities(policy):
+    assert select(policy, Types.TWIST)
+    fastest = FRANKA.group("arm").limits.velocity
+    policy.arm.clear()
+    policy.client.repeat_for(policy.twist(linear_x=0.8, frame=FRANKA.base_frame), 1.5, rate=50.0)
+    rows = np.array([m.velocity[:7] for m in policy.arm.states.messages])
+    assert (np.abs(rows) <= 1.2 * fastest).all()
+    rests(policy)

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm with two continuous joints, whose driver reports them in [-pi, pi), in all interfaces.
+
+Its state is unwrapped where it comes in, and an equal angle a whole turn away is the same place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from joint_client import ABORTED, CONTROLLER, SUCCEEDED, JointClient, duration, trajectory
+from moveit_msgs.msg import Constraints, JointConstraint, MoveItErrorCodes
+from moveit_msgs.srv import GetPositionFK, GetPositionIK, GetStateValidity
+from planner_client import Planner, at, state
+from ros_client import RosClient
+from scripted_robot import ScriptedRobot
+from sensor_msgs.msg import JointState
+
+Codes = MoveItErrorCodes
+pytestmark = pytest.mark.timeout(900)
+
+ARM = ("pan", "tilt", "elbow", "roll")
+HOME = {"pan": 3.1, "tilt": 0.3, "elbow": 0.5, "roll": 0.0}
+
+
+def _link(name: str, length: float) -> str:
+    return (
+        f'<link name="{name}"><inertial><mass value="1"/><inertia ixx="0.01" iyy="0.01" izz="0.01"'
+        f' ixy="0" ixz="0" iyz="0"/></inertial><collision><origin xyz="{length / 2} 0 0"/>'
+        f'<geometry><box size="{0.6 * length} 0.04 0.04"/></geometry></collision></link>'
+    )
+
+
+def _joint(name: str, links: str, xyz: str, axis: str, limit: str) -> str:
+    parent, child = links.split()
+    kind = "revolute" if "lower" in limit else "continuous"
+    return (
+        f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
+        f'<origin xyz="{xyz}"/><axis xyz="{axis}"/>'
+        f'<limit effort="50" velocity="2" {limit}/></joint>'
+    )
+
+
+URDF = "".join(
+    (
+        '<robot name="turner"><link name="base_link"/>',
+        *(_link(*each) for each in (("a", 0.1), ("b", 0.3), ("c", 0.25), ("tool0", 0.05))),
+        _joint("pan", "base_link a", "0 0 0.3", "0 0 1", ""),
+        _joint("tilt", "a b", "0 0 0.1", "0 1 0", 'lower="-1.5" upper="1.5"'),
+        _joint("elbow", "b c", "0.3 0 0", "0 1 0", 'lower="-2.5" upper="2.5"'),
+        _joint("roll", "c tool0", "0.25 0 0", "1 0 0", ""),
+        "</robot>",
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def robot(ros: None) -> Iterator[ScriptedRobot]:
+    """The driver."""
+    robot = ScriptedRobot(HOME)
+    robot.wraps = frozenset(("pan", "roll"))
+    yield robot
+    robot.close()
+
+
+@pytest.fixture(scope="module")
+def planner(
+    robot: ScriptedRobot, module_suite: Any, module_client: RosClient, tmp_path_factory: Any
+) -> Iterator[Planner]:
+    """Controller, planner, kinematics and policy of that robot."""
+    file = tmp_path_factory.mktemp("turner") / "turner.urdf"
+    file.write_text(URDF)
+    own = {"robot": str(file)}
+    module_suite.node("articulation_controller", **own, state_timeout=5.0)
+    module_suite.node("rrt_planner", **own, state_timeout=5.0)
+    module_suite.node("ik_service", **own)
+    module_suite.node("rmpflow_policy", **own, state_timeout=5.0)
+    arm = JointClient(module_client)
+    arm.wait_for()
+    planner = Planner(arm)
+    planner.wait()
+    yield planner
+    arm.close()
+
+
+@pytest.fixture
+def arm(planner: Planner, robot: ScriptedRobot) -> JointClient:
+    """The robot at rest, anywhere."""
+    planner.arm.rest()
+    return planner.arm
+
+
+def go(arm: JointClient, robot: ScriptedRobot, goal: Mapping[str, float]) -> None:
+    """Move to positions of the driver, and wait until they are reached."""
+    away = max(abs(robot.q[name] - value) for name, value in goal.items())
+    message = trajectory(
+        tuple(goal), [[robot.q[n] for n in goal], list(goal.values())], [0.0, 1.0 + away]
+    )
+    status, result = arm.follow(message).result(within=60.0)
+    assert status == SUCCEEDED, result.error_string
+    arm.rest()
+
+
+def way(robot: ScriptedRobot, before: float) -> float:
+    """Return how far pan has turned."""
+    return robot.q["pan"] - before
+
+
+def carried_out(call: Any) -> None:
+    status, result = call.result(within=90.0)
+    text = getattr(result, "error_string", "") or getattr(result, "error_code", "")
+    assert status == SUCCEEDED, text
+
+
+def points(*rows: tuple[float, Mapping[str, float]]) -> Any:
+    """Return a trajectory through positions at times [s]."""
+    names = tuple(rows[0][1])
+    return trajectory(names, [[row[n] for n in names] for _, row in rows], [t for t, _ in rows])
+
+
+def test_a_trajectory_turns_the_short_way_across_the_wrap(arm, robot):
+    go(arm, robot, {"pan": robot.q["pan"] - math.remainder(robot.q["pan"] - 3.1832, math.tau)})
+    before = robot.q["pan"]
+    carried_out(arm.follow(points((2.0, {"pan": -2.9}))))
+    assert way(robot, before) == pytest.approx(0.2, abs=1e-3)
+
+
+@pytest.mark.parametrize("turns", [-1, 2])
+def test_trajectories_a_turn_away_are_shifted(arm, planner, robot, turns):
+    before, off = robot.q["pan"], turns * math.tau
+    carried_out(
+        arm.follow(points((0.0, {"pan": before + off}), (1.0, {"pan": before + off + 0.3})))
+    )
+    assert way(robot, before) == pytest.approx(0.3, abs=1e-3)
+    carried_out(arm.follow(points((1.0, {"pan": before + 3 * off + 0.8}))))
+    assert way(robot, before) == pytest.approx(0.8, abs=1e-3)
+    arm.rest()
+    here = {name: robot.q[name] for name in ARM}
+    begin, end = ({**here, "pan": here["pan"] + off + step} for step in (0.0, 0.25))
+    carried_out(planner.execute(points((0.0, begin), (1.0, end))))
+    assert robot.q["pan"] - here["pan"] == pytest.approx(0.25, abs=1e-3)
+
+
+def test_a_trajectory_keeps_its_own_turn(arm, robot):
+    before = robot.q["pan"]
+    carried_out(arm.follow(points((0.0, {"pan": before}), (4.0, {"pan": before + math.tau}))))
+    assert way(robot, before) == pytest.approx(math.tau, abs=1e-3)
+
+
+def test_plans_from_a_state_and_to_a_goal_a_turn_away(arm, planner, robot):
+    here = {name: robot.q[name] for name in ARM}
+    start = state({**here, "pan": here["pan"] - math.tau})
+    call = planner.move({**here, "pan": here["pan"] + 0.2 + 2 * math.tau}, start_state=start)
+    carried_out(call)
+    assert robot.q["pan"] - here["pan"] == pytest.approx(0.2, abs=2e-3)
+
+
+def test_a_start_elsewhere_is_refused_and_nothing_moves(arm, planner, robot):
+    here = {name: robot.q[name] for name in ARM}
+    for off in ({"pan": here["pan"] + math.tau + 0.5}, {"tilt": here["tilt"] + math.tau}):
+        status, result = planner.move(here, start_state=state({**here, **off})).result()
+        assert (status, result.error_code.val) == (ABORTED, Codes.START_STATE_INVALID)
+    assert {name: robot.q[name] for name in ARM} == pytest.approx(here, abs=1e-6)
+
+
+def test_state_validity_and_inverse_kinematics_compare_modulo_a_turn(arm, planner, robot):
+    client = arm.client
+    q = {"pan": 12.67, "tilt": 0.3, "elbow": 0.5, "roll": 0.1}
+    near = at({"pan": 12.67 - 2 * math.tau, "roll": 0.1 + math.tau}, 0.01)
+    far = at({"pan": 12.67 - 2 * math.tau + 0.1}, 0.01)
+    for constraints, valid in ((near, True), (far, False)):
+        request = GetStateValidity.Request(
+            robot_state=state(q), group_name="arm", constraints=constraints
+        )
+        assert client.call(GetStateValidity, "/check_state_validity", request).valid is valid
+    forward = GetPositionFK.Request(fk_link_names=["tool0"], robot_state=state(q))
+    forward.header.frame_id = "base_link"
+    pose = client.call(GetPositionFK, "/compute_fk", forward).pose_stamped[0]
+    inverse = GetPositionIK.Request()
+    asked = inverse.ik_request
+    asked.group_name, asked.pose_stamped, asked.robot_state = "arm", pose, state(q)
+    asked.constraints, asked.timeout = near, duration(2.0)
+    answer = client.call(GetPositionIK, "/compute_ik", inverse)
+    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+    solved = answer.solution.joint_state
+    found = dict(zip(solved.name, solved.position, strict=True))
+    assert math.remainder(found["pan"] - q["pan"], math.tau) == pytest.approx(0.0, abs=0.02)
+
+
+def test_a_posture_and_a_stream_a_turn_away_are_reached_the_short_way(arm, robot):
+    for topic, sender in (("/rmpflow_policy/posture", None), ("reference", arm)):
+        arm.rest()
+        before = {name: robot.q[name] for name in ARM}
+        publisher = (
+            arm.client.publisher(JointState, topic)
+            if sender is None
+            else arm.publisher(JointState, topic)
+        )
+        target = {**before, "pan": before["pan"] + 0.3 - math.tau}
+        seen: list[float] = []
+
+        def reached(
+            publisher: Any = publisher, target: Any = target, seen: list[float] = seen
+        ) -> bool:
+            message = JointState(name=list(target), position=list(target.values()))
+            message.header.stamp = arm.client.node.get_clock().now().to_msg()
+            publisher.publish(message)
+            arm.client.spin(0.03)
+            seen.append(robot.q["pan"])
+            return abs(math.remainder(robot.q["pan"] - target["pan"], math.tau)) < 0.02
+
+        arm.client.wait(reached, f"the goal on {topic}", within=60.0)
+        assert min(seen) > before["pan"] - 0.1
+        assert max(seen) < before["pan"] + 0.4
+
+
+@pytest.mark.parametrize("excess", [2.65e-6, 9e-5])
+def test_goals_at_a_limit_by_rounding_are_at_the_limit(arm, planner, robot, excess):
+    here = {name: robot.q[name] for name in ARM}
+    carried_out(planner.move(at({**here, "tilt": 0.6, "elbow": -0.4}, 0.0)))
+    arm.rest()
+    call = arm.follow(points((3.0, {"tilt": 1.5 + excess})))
+    carried_out(call)
+    assert robot.q["tilt"] == 1.5
+    arm.rest()
+    carried_out(planner.move(at({**here, "tilt": -1.5 - excess, "elbow": 0.2}, 0.0)))
+    assert robot.q["tilt"] == pytest.approx(-1.5, abs=1e-6)
+    assert robot.q["tilt"] >= -1.5
+    go(arm, robot, {"tilt": 0.3, "elbow": 0.5})
+
+
+def test_nan_among_other_joints_moves_nothing(arm, planner, robot):
+    here = {name: robot.q[name] for name in ARM}
+    bad = {**here, "pan": here["pan"] - math.tau + 0.3, "tilt": math.nan}
+    status, _ = arm.follow(points((1.0, bad))).result()
+    assert status == ABORTED
+    assert planner.refused(bad)[0] == Codes.INVALID_GOAL_CONSTRAINTS
+    assert {name: robot.q[name] for name in ARM} == pytest.approx(here, abs=1e-6)
+
+
+def test_a_path_constraint_is_the_band_around_the_joint(arm, planner, robot):
+    go(arm, robot, {"pan": robot.q["pan"] - math.remainder(robot.q["pan"] - 3.1832, math.tau)})
+    here = {name: robot.q[name] for name in ARM}
+    band = Constraints(
+        joint_constraints=[
+            JointConstraint(
+                joint_name="pan",
+                position=math.pi,
+                tolerance_above=0.5,
+                tolerance_below=0.5,
+                weight=1.0,
+            )
+        ]
+    )
+    answer = planner.plan({**here, "pan": -2.9}, path_constraints=band)
+    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+    path = np.array([p.positions for p in answer.trajectory.joint_trajectory.points])
+    pan = path[:, list(answer.trajectory.joint_trajectory.joint_names).index("pan")]
+    assert pan[-1] - pan[0] == pytest.approx(0.2, abs=2e-3)
+    assert np.ptp(pan) < 0.21
+
+
+def test_a_wrapped_state_of_a_joint_with_limits_is_a_fault(arm, robot):
+    """The last test: the robot reports an impossible jump, and its state counts as lost."""
+    there = robot.q["tilt"] + math.tau
+    robot.blocked["tilt"] = (there, there)
+    arm.client.wait_for_diagnosis(CONTROLLER, "tilt")
+    status, _ = arm.follow(points((1.0, {"pan": robot.q["pan"] + 0.2}))).result()
+    assert status == ABORTED
