@@ -130,8 +130,7 @@ class CollisionChecker:
         self._bodies = self._bodies if bodies == self._bodies else bodies  # not packed again
         key = self._bodies, scene.allowed
         if self._paired[2:] != key:
-            both = [checked_pairs(self.robot, *key, exact=exact) for exact in (False, True)]
-            self._paired = (*both, *key)
+            self._paired = (*(checked_pairs(self.robot, *key, exact=bool(x)) for x in (0, 1)), *key)
         self.scene = scene
         self._numpy, self._table, self._exact = None, None, []
 
