@@ -284,10 +284,11 @@ class GridPlanner:
         return length * float(self.weight[rows, columns].mean())
 
     def collides(self, path: Array) -> bool:
-        """Return whether a pose of a path in the map, shape (n, 3), is occupied or outside."""
+        """Return whether a path in the map, shape (n, 3), touches an obstacle or leaves the map."""
         if self.grid is None:
             return False
-        cells = [self.grid.cell(Pose2(*row)) for row in path.tolist()]
+        points = _poses(path[:, :2], 0.0)
+        cells = [self.grid.cell(Pose2(*row)) for row in points.tolist()]
         return any(cell is None or not self.weight[cell] < np.inf for cell in cells)
 
 

@@ -152,5 +152,6 @@ def test_smoothing_rounds_corners_and_keeps_the_ends():
     planner = GridPlanner(walled(), 0.15, PLAIN)
     across = np.array([(1.5, 2.0, 0.0), (2.02, 2.0, 0.0), (2.5, 2.0, 0.0)])
     assert planner.collides(across)
+    assert planner.collides(across[[0, 2]])  # between its poses
     assert not planner.collides(across[:1])
     assert planner.collides(np.add(across, (9.0, 0.0, 0.0)))

@@ -62,7 +62,9 @@ class Rig:
         }
 
     def speeds(self, *joints: str) -> list[float]:
-        return [self.told[joint][1] for joint in joints or self.joints]
+        """Return commanded velocities; by default of the joints that have one."""
+        found = [self.told[joint][1] for joint in joints or self.joints]
+        return found if joints else [speed for speed in found if not math.isnan(speed)]
 
     def until(self, condition: Any, what: str, *sends: Any, rate: float = 50.0) -> Any:
         """Move the wheels and send until a condition is true."""

@@ -54,7 +54,7 @@ def circle(count: int) -> dict[str, tuple[str, str]]:
 def cell(module_suite: Any, module_client: RosClient, tmp_path_factory: Any) -> SimpleNamespace:
     """A mecanum base, and omni bases with three, four and five wheels."""
     folder = tmp_path_factory.mktemp("robots")
-    angles = {"fl": 135.0, "fr": 45.0, "rl": 45.0, "rr": 135.0}
+    angles = {"fl": 45.0, "fr": 135.0, "rl": 135.0, "rr": 45.0}
     robots = {"mec": write_base(
         folder / "mec", "holonomic",
         {"wheels": [{"joint": n, "radius": RADIUS, "roller_angle_deg": a}
