@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from motion_nodes.scene.exact_checks import ExactChecks
     from motion_nodes.scene.sphere_queries import SphereQueries
 
+_UNPAIRED: Any = ((), (), (), None)  # pairs of spheres, of exact shapes, and their bodies
+
 
 class CollisionChecker:
     """Checks configurations of a robot's joints against a scene.
@@ -54,8 +56,7 @@ class CollisionChecker:
     robot: Robot
     scene: Scene
     resolution: Array
-    """Max step of each joint between two checked configurations of an edge [rad or m], shape (n,).
-    """
+    """Max step of each joint between two checked configurations of an edge, shape (n,)."""
     clearance: float
     """Min allowed distance of robot and attached bodies from the world [m], not from each other."""
     sphere_margin: float
@@ -104,8 +105,7 @@ class CollisionChecker:
         self._X_WB = frozen(np.eye(4))
         self.resolution = checked_steps(robot, self._links, self.joint_names, resolution)
         self.scene, self.clearance, self.sphere_margin = Scene(), 0.0, 0.0
-        self._bodies = self._links
-        self._paired: Any = ((), (), (), None)  # pairs of spheres, exact ones, and for what
+        self._bodies, self._paired = self._links, _UNPAIRED
         self._numpy: GenericChecks | None = None
         self._compiled = CompiledChecks(robot, self.joint_names)
         self._table: CollisionTable | None = None
@@ -128,12 +128,9 @@ class CollisionChecker:
             carried.append(own.get(item) or carried_body(item))
         bodies = (*with_margins(self.robot, self._links, scene.margins), *carried)
         self._bodies = self._bodies if bodies == self._bodies else bodies  # not packed again
-        if self._paired[2:] != (self._bodies, scene.allowed):
-            key = self._bodies, scene.allowed
-            self._paired = (
-                *(checked_pairs(self.robot, *key, exact=x) for x in (False, True)),
-                *key,
-            )
+        key = self._bodies, scene.allowed
+        if self._paired[2:] != key:
+            self._paired = (*(checked_pairs(self.robot, *key, exact=bool(x)) for x in (0, 1)), *key)
         self.scene = scene
         self._numpy, self._table, self._exact = None, None, []
 
