@@ -107,7 +107,15 @@ def other_groups(item: Item, found: dict[str, Any], expected: dict[str, Any]) ->
     wanted = expectation(item, expected)
     groups = found["groups"].values()
     have = {f"{len(g['joints'])} {g['tip']}" for g in groups} | {found["kind"]}
-    return ", ".join(sorted(set(map(str, wanted or ())) - have))
+    return ", ".join(
+        word for word in map(str, wanted or ()) if have.isdisjoint(_alternatives(word))
+    )
+
+
+def _alternatives(word: str) -> list[str]:
+    """Return the groups that a word of the table stands for: several tips are alternatives."""
+    count, space, tips = word.partition(" ")
+    return [f"{count}{space}{tip}" for tip in tips.split("|")]
 
 
 def expectation(item: Item, expected: dict[str, Any]) -> list[str] | None:

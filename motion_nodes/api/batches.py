@@ -67,8 +67,8 @@ def _group(robot: bytes, name: str) -> JointGroup:
 
 def _remote(robot: bytes, name: str, call: bytes) -> Any:
     """Compute a part in a worker."""
-    function, part = pickle.loads(call)
-    return function(_group(robot, name), part)
+    function, part, positions = pickle.loads(call)
+    return function(_group(robot, name).at(positions), part)
 
 
 def run_parts(
@@ -94,7 +94,10 @@ def run_parts(
         return list(executor.map(functools.partial(function, group), parts))
     model = pickled(robot)
     calls = [
-        executor.submit(_remote, model, group.name, pickled((function, part))) for part in parts
+        executor.submit(
+            _remote, model, group.name, pickled((function, part, group._inputs.positions))
+        )
+        for part in parts
     ]
     return [call.result() for call in calls]
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -30,6 +31,9 @@ from motion_nodes.scene.world import World
 
 _EMPTY = Scene()
 
+RobotState = Mapping[str, float] | ArrayLike | str
+"""Positions by joint, of all joints of a robot, shape (N,), or a named state [rad or m]."""
+
 
 def shape_of(value: object) -> tuple[int, ...]:
     """Return the shape of an array of numbers; () for anything else."""
@@ -53,6 +57,17 @@ class GroupInputs:
     def __init__(self, robot: Robot, name: str) -> None:
         """Select the group."""
         self.robot, self.group = robot, robot.group(name)
+        self.positions = robot.home
+        """Positions of all joints [rad or m], of which those outside of the group count."""
+
+    def at(self, positions: Array) -> GroupInputs:
+        """Return the same for other positions of the joints outside of the group."""
+        other = copy.copy(self)
+        other.positions = positions
+        # Shares compiled code and packed scenes.
+        other._checker = self._checker.snapshot()
+        other._checker.set_positions(positions)
+        return other
 
     def frame(self, frame: str | None = None) -> str:
         """Return a frame: the given one, or the tip of the group.
@@ -91,6 +106,30 @@ class GroupInputs:
                 field=what,
             )
         return np.asarray(value, dtype=np.float64)
+
+    def start(
+        self, value: ArrayLike | str | Mapping[str, float], state: RobotState | None
+    ) -> tuple[Array, RobotState | None]:
+        """Return a start, shape (n,), and the state of the joints outside of the group.
+
+        Args:
+            value: a configuration or named state; or positions by joint [rad or m], which name all
+                joints of the group and may name others.
+            state: of the others, which has precedence; None: as in ``value``, else at home.
+
+        Raises:
+            InvalidCommand, UnknownState: as :meth:`configuration`, or a joint is missing.
+        """
+        if not isinstance(value, Mapping):
+            return self.configuration(value, "start"), state
+        joints = self.group.joints
+        missing = [name for name in joints if name not in value]
+        if missing:
+            raise InvalidCommand(f"the start lacks {', '.join(missing)}.", field=missing[0])
+        q = self.configuration([value[name] for name in joints], "start")
+        if state is None:
+            state = {name: x for name, x in value.items() if name not in joints} or None
+        return q, state
 
     def goals(
         self, goal: ArrayLike | str | Goal | Mapping[str, ArrayLike] | tuple[Goal, ...]
@@ -211,4 +250,4 @@ class GroupInputs:
         if base in (None, root):
             return X_GT
         whole = Kinematics(self.robot.tree, base=root)
-        return np.asarray(whole.pose(self.robot.home, str(base)) @ X_GT)
+        return np.asarray(whole.pose(self.positions, str(base)) @ X_GT)

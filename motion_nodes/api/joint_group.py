@@ -5,21 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.api.batches import PLANS, ik_parts, pairs_of, plan_part, run_parts, split
+from motion_nodes.api.group_inputs import RobotState
 from motion_nodes.api.group_members import GroupMembers
 from motion_nodes.api.reactive_policy import ReactivePolicy
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.collision_free import CollisionFree
 from motion_nodes.ik.problem import IkBatchResult, IkRequest, IkResult, IkSettings
-from motion_nodes.ik.solver import LeastSquaresIk
 from motion_nodes.ik.task_mask import solve_reachable
-from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Array
 from motion_nodes.mpc.mpc_settings import MpcSettings
 from motion_nodes.planning.constrained.path_constraints import PathConstraint
@@ -37,63 +34,12 @@ from motion_nodes.trajectory.timed_path import TimedPath
 class JointGroup(GroupMembers):
     """A planning group of a robot, such as an arm: ``robot["arm"]``.
 
-    Configurations contain the joints of the group, in the order of ``joint_names``; all other
-    joints are fixed at their home positions. Poses are those of the group's tip in its base frame.
+    Configurations contain the joints of the group, in the order of ``joint_names``. All other
+    joints, such as fingers, torso and the other arm, are at home, or where ``state`` of a call
+    says, or :meth:`at` for all calls. Poses are those of the group's tip in its base frame.
     """
 
-    # ---- kinematics
-
-    def fk(self, q: ArrayLike, frame: str | None = None) -> Array:
-        """Compute forward kinematics: the pose of the tip in the group's base.
-
-        Args:
-            q: configuration [rad or m], shape (n,).
-            frame: frame instead of the tip.
-
-        Returns:
-            ``X_BT``, shape (4, 4).
-
-        Raises:
-            InvalidCommand: not n finite numbers.
-            UnknownFrame: lists the frames.
-            InvalidConfig: the group has no tip and ``frame`` is not given.
-        """
-        return self._kinematics.pose(q, self._inputs.frame(frame))
-
-    def fk_batch(self, Q: ArrayLike, frame: str | None = None) -> Array:
-        """Compute forward kinematics of m configurations; see :meth:`fk`.
-
-        Args:
-            Q: configurations [rad or m], shape (m, n).
-            frame: frame instead of the tip.
-
-        Returns:
-            ``X_BT`` of each configuration, shape (m, 4, 4).
-
-        Raises:
-            InvalidCommand: wrong shape, or numbers that are not finite.
-            UnknownFrame: lists the frames.
-            InvalidConfig: the group has no tip and ``frame`` is not given.
-        """
-        return self._kinematics.pose_batch(Q, self._inputs.frame(frame))
-
-    def jacobian(self, q: ArrayLike, frame: str | None = None) -> Array:
-        """Compute the geometric Jacobian of the tip, expressed in the group's base.
-
-        Args:
-            q: configuration [rad or m], shape (n,).
-            frame: frame instead of the tip.
-
-        Returns:
-            ``J_BT``, shape (6, n): rows of the linear velocity [m/rad or 1], then of the angular
-            velocity [1 or rad/m].
-
-        Raises:
-            InvalidCommand: not n finite numbers.
-            UnknownFrame: lists the frames.
-            InvalidConfig: the group has no tip and ``frame`` is not given.
-        """
-        return self._kinematics.jacobian(q, self._inputs.frame(frame))
+    # ---- inverse kinematics
 
     def ik(
         self,
@@ -104,6 +50,7 @@ class JointGroup(GroupMembers):
         settings: IkSettings | None = None,
         locked: Mapping[str, float] | None = None,
         validity: Callable[[Array], bool | str] | None = None,
+        state: RobotState | None = None,
     ) -> IkResult:
         """Solve inverse kinematics.
 
@@ -116,6 +63,7 @@ class JointGroup(GroupMembers):
             settings: tolerances, timeout [s], max number of restarts.
             locked: fixed positions by joint [rad or m].
             validity: further condition on a solution; returns True, or the reason for rejection.
+            state: positions of the joints outside of the group; see :meth:`at`.
 
         Returns:
             ``.success``, ``.q`` of shape (n,) within limits, ``.reason`` if there is no solution.
@@ -129,17 +77,19 @@ class JointGroup(GroupMembers):
             UnknownState: lists the states of this group.
             InvalidConfig: the group is not a chain, and the target is a single pose.
         """
-        start = self._inputs.configuration(seed, "seed") if seed is not None else None
+        group = self.at(state)
+        inputs = group._inputs
+        start = inputs.configuration(seed, "seed") if seed is not None else None
         if isinstance(X_BT, Mapping):
-            return self._inputs.several_tips(X_BT, start, world, settings, locked, validity)
+            return inputs.several_tips(X_BT, start, world, settings, locked, validity)
         request = IkRequest(
             X_BT,
             start,
             locked=locked,
-            validity=self._inputs.validity(world, validity),
+            validity=inputs.validity(world, validity),
             settings=settings,
         )
-        return solve_reachable(self._solver, request, self._solver.chain)
+        return solve_reachable(group._solver, request, group._solver.chain)
 
     def ik_batch(
         self,
@@ -149,6 +99,7 @@ class JointGroup(GroupMembers):
         world: World | None = None,
         settings: IkSettings | None = None,
         executor: Executor | None = None,
+        state: RobotState | None = None,
     ) -> IkBatchResult:
         """Solve inverse kinematics for m poses in parallel on all processors.
 
@@ -158,6 +109,7 @@ class JointGroup(GroupMembers):
             world: obstacles; if given, solutions are free of collisions and self-collisions.
             settings: tolerances, timeout per pose [s], max number of restarts.
             executor: executes parts of the batch, e.g. Dask's; None: threads of this process.
+            state: positions of the joints outside of the group; see :meth:`at`.
 
         Returns:
             ``.solved``, shape (m,), ``.q`` [rad or m], shape (m, n), ``.status`` of each pose.
@@ -166,33 +118,40 @@ class JointGroup(GroupMembers):
             InvalidCommand: wrong shapes, numbers that are not finite, or poses that are not rigid.
             InvalidConfig: the group is not a chain.
         """
+        group = self.at(state)
         if executor is not None:
-            return ik_parts(self, self._robot, X_BT, seeds, world, settings, executor)
-        solver, accept = self._solver, None
+            return ik_parts(group, self._robot, X_BT, seeds, world, settings, executor)
+        solver, accept = group._solver, None
         if world is not None:
-            accept = CollisionFree(self.checker(world), solver.chain)
+            accept = CollisionFree(group.checker(world), solver.chain)
         return solver.solve_batch(X_BT, seeds, settings=settings, acceptance=accept)
 
     # ---- collision checks
 
-    def collision_free(self, q: ArrayLike, world: World | None = None) -> bool:
+    def collision_free(
+        self, q: ArrayLike, world: World | None = None, *, state: RobotState | None = None
+    ) -> bool:
         """Return whether a configuration is collision-free; limits are not checked.
 
         Args:
             q: configuration [rad or m], shape (n,); with NaN it is not collision-free.
             world: obstacles; None: self-collisions only.
+            state: positions of the joints outside of the group; see :meth:`at`.
 
         Raises:
             InvalidCommand: not n numbers.
         """
-        return self.checker(world).exact.is_free(q)
+        return self.checker(world, state=state).exact.is_free(q)
 
-    def collision_free_batch(self, Q: ArrayLike, world: World | None = None) -> NDArray[np.bool_]:
+    def collision_free_batch(
+        self, Q: ArrayLike, world: World | None = None, *, state: RobotState | None = None
+    ) -> NDArray[np.bool_]:
         """Return whether each of m configurations is collision-free; limits are not checked.
 
         Args:
             Q: configurations [rad or m], shape (m, n).
             world: obstacles; None: self-collisions only.
+            state: positions of the joints outside of the group; see :meth:`at`.
 
         Returns:
             True for each collision-free configuration, shape (m,); False for those with NaN.
@@ -200,14 +159,17 @@ class JointGroup(GroupMembers):
         Raises:
             InvalidCommand: wrong shape.
         """
-        return self.checker(world).exact.are_free(Q)
+        return self.checker(world, state=state).exact.are_free(Q)
 
-    def problems(self, q: ArrayLike, world: World | None = None) -> tuple[str, ...]:
+    def problems(
+        self, q: ArrayLike, world: World | None = None, *, state: RobotState | None = None
+    ) -> tuple[str, ...]:
         """Return limit violations and collisions of a configuration.
 
         Args:
             q: configuration [rad or m], shape (n,).
             world: obstacles; None: self-collisions only.
+            state: positions of the joints outside of the group; see :meth:`at`.
 
         Returns:
             One text per violation, with names and depths; empty if the configuration is valid.
@@ -215,13 +177,16 @@ class JointGroup(GroupMembers):
         Raises:
             InvalidCommand: not n numbers.
         """
-        return self.checker(world).exact.problems(q)
+        return self.checker(world, state=state).exact.problems(q)
 
-    def checker(self, world: World | None = None) -> CollisionChecker:
+    def checker(
+        self, world: World | None = None, *, state: RobotState | None = None
+    ) -> CollisionChecker:
         """Return a collision checker of this group for the current state of a world.
 
         Args:
             world: obstacles; None: self-collisions only.
+            state: positions of the joints outside of the group; see :meth:`at`.
 
         Returns:
             An independent checker, with clearances, distances and edge checks.
@@ -229,13 +194,13 @@ class JointGroup(GroupMembers):
         Raises:
             UnknownFrame: a body is attached to a link that the robot does not have.
         """
-        return self._inputs.checker(world)
+        return self.at(state)._inputs.checker(world)
 
     # ---- motion
 
     def plan(
         self,
-        start: ArrayLike | str,
+        start: ArrayLike | str | Mapping[str, float],
         goal: ArrayLike | str | Goal | Mapping[str, ArrayLike] | tuple[Goal, ...],
         world: World | None = None,
         *,
@@ -243,19 +208,22 @@ class JointGroup(GroupMembers):
         seed: int = 123456,
         constraints: Sequence[PathConstraint] = (),
         options: PlanOptions | None = None,
+        state: RobotState | None = None,
     ) -> MotionPlan:
         """Plan a collision-free motion within all limits.
 
         Args:
-            start: configuration [rad or m], shape (n,), or a named state.
-            goal: the same; or a pose of the tip in the group's base, shape (4, 4); or poses by
-                frame, reached simultaneously; or one or a tuple of :class:`JointGoal`,
-                :class:`PoseGoal` and :class:`PosesGoal`.
+            start: configuration [rad or m], shape (n,), or a named state; or positions by joint of
+                the group's joints, and of others as in ``state``.
+            goal: a configuration or named state; or a pose of the tip in the group's base, shape
+                (4, 4); or poses by frame, reached simultaneously; or one or a tuple of
+                :class:`JointGoal`, :class:`PoseGoal` and :class:`PosesGoal`.
             world: obstacles; None: self-collisions only.
             timeout: max planning time [s].
             seed: random seed; equal requests give equal paths.
             constraints: path constraints, such as :class:`TaskSpaceRegion` in the robot's base.
             options: planner and its settings, velocity and acceleration scaling.
+            state: positions of the joints outside of the group; see :meth:`at`.
 
         Returns:
             ``.success``, ``.reason`` of a failure, ``.path`` of shape (k, n), and ``.trajectory``
@@ -263,14 +231,15 @@ class JointGroup(GroupMembers):
 
         Raises:
             InvalidCommand: wrong shapes or numbers that are not finite.
-            UnknownState: lists the states of this group.
+            UnknownJoint, UnknownState: lists those of the robot, or the states of this group.
             InvalidConfig: timeout or options out of range; a joint without limits.
         """
         if not timeout > 0.0:
             raise InvalidConfig(f"timeout is {timeout} s; it must be above 0.", field="timeout")
-        q, goals = self._inputs.configuration(start, "start"), self._inputs.goals(goal)
-        checker, along = self.checker(world), tuple(constraints)
-        request = PlanRequest(checker, q, goals, timeout, seed, constraints=along)
+        q, state = self._inputs.start(start, state)
+        inputs = self.at(state)._inputs
+        goals, along = inputs.goals(goal), tuple(constraints)
+        request = PlanRequest(inputs.checker(world), q, goals, timeout, seed, constraints=along)
         with announced_compilation():
             return plan(request, options)
 
@@ -284,6 +253,7 @@ class JointGroup(GroupMembers):
         seed: int = 123456,
         options: PlanOptions | None = None,
         executor: Executor | None = None,
+        state: RobotState | None = None,
     ) -> list[MotionPlan]:
         """Plan m motions in parallel; results are those of :meth:`plan`, without the search tree.
 
@@ -295,6 +265,7 @@ class JointGroup(GroupMembers):
             seed: random seed of each motion.
             options: planner and its settings, velocity and acceleration scaling.
             executor: executes parts of the batch, e.g. Dask's; None: threads of this process.
+            state: positions of the joints outside of the group; see :meth:`at`.
 
         Returns:
             The result of each motion, in order.
@@ -305,7 +276,7 @@ class JointGroup(GroupMembers):
         pairs = pairs_of(starts, goals, len(self.joint_names))
         scene = None if world is None else world.scene
         parts = [(pairs[part], scene, timeout, seed, options) for part in split(len(pairs), PLANS)]
-        found = run_parts(self, self._robot, plan_part, parts, executor)
+        found = run_parts(self.at(state), self._robot, plan_part, parts, executor)
         return [plan for plans in found for plan in plans]
 
     def time_parameterize(
@@ -315,6 +286,7 @@ class JointGroup(GroupMembers):
         velocity_scaling: float = 1.0,
         acceleration_scaling: float = 1.0,
         blend: float = 0.01,
+        state: RobotState | None = None,
     ) -> TimedPath:
         """Time-parameterize a path: minimal time within all limits, efforts included.
 
@@ -323,6 +295,7 @@ class JointGroup(GroupMembers):
             velocity_scaling: fraction of the velocity limits, above 0 to 1.
             acceleration_scaling: fraction of the acceleration and jerk limits, above 0 to 1.
             blend: max deviation at corners [rad or m]; 0: stop at each waypoint.
+            state: positions of the joints outside of the group; see :meth:`at`.
 
         Returns:
             ``.duration`` [s], ``.sample(t)``, ``.points(step)``.
@@ -337,14 +310,17 @@ class JointGroup(GroupMembers):
             velocity_scaling=velocity_scaling,
             acceleration_scaling=acceleration_scaling,
             blending=CornerBlending(deviation=blend),
-            efforts=effort_limits(self._robot, self.joint_names, self._robot.home),
+            efforts=effort_limits(self._robot, self.joint_names, self.at(state)._inputs.positions),
         )
 
-    def rmpflow(self, world: World | None = None) -> ReactivePolicy:
+    def rmpflow(
+        self, world: World | None = None, *, state: RobotState | None = None
+    ) -> ReactivePolicy:
         """Return a reactive policy that moves the tip to targets and avoids obstacles.
 
         Args:
             world: obstacles; changes apply while the policy runs.
+            state: positions of the joints outside of the group; see :meth:`at`.
 
         Returns:
             A policy; ``policy.step(q, qd, target, dt)`` returns the next joint reference.
@@ -353,16 +329,24 @@ class JointGroup(GroupMembers):
             InvalidConfig: the group is not a chain.
             InvalidDescription: the robot has no RMPflow settings.
         """
-        return ReactivePolicy(self._robot, self.name, self._inputs.frame(), world)
+        inputs = self.at(state)._inputs
+        return ReactivePolicy(
+            inputs.robot, self.name, inputs.frame(), world, others=inputs.positions
+        )
 
     def mpc(
-        self, world: World | None = None, *, settings: MpcSettings | None = None
+        self,
+        world: World | None = None,
+        *,
+        settings: MpcSettings | None = None,
+        state: RobotState | None = None,
     ) -> ReactivePolicy:
         """Return a reactive MPC policy, which escapes local minima of RMPflow by prediction.
 
         Args:
             world: obstacles; changes apply while the policy runs.
             settings: horizon, samples, margins, seed.
+            state: positions of the joints outside of the group; see :meth:`at`.
 
         Returns:
             A policy; ``policy.step(q, qd, target, dt)`` returns the next joint reference.
@@ -372,17 +356,7 @@ class JointGroup(GroupMembers):
             InvalidDescription: the robot has no RMPflow settings.
         """
         found = settings or MpcSettings()
-        return ReactivePolicy(self._robot, self.name, self._inputs.frame(), world, mpc=found)
-
-    # ---- internal
-
-    @cached_property
-    def _kinematics(self) -> Kinematics:
-        home = zip(self._robot.joint_names, self._robot.home.tolist(), strict=True)
-        fixed = {name: value for name, value in home if name not in self.joint_names}
-        base = self._group.base or self._robot.base_frame
-        return Kinematics(self._robot.tree, self.joint_names, fixed=fixed, base=base)
-
-    @cached_property
-    def _solver(self) -> LeastSquaresIk:
-        return LeastSquaresIk(IkChain.of_group(self._robot, self.name))
+        inputs = self.at(state)._inputs
+        return ReactivePolicy(
+            inputs.robot, self.name, inputs.frame(), world, mpc=found, others=inputs.positions
+        )

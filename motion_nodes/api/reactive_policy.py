@@ -36,6 +36,7 @@ class ReactivePolicy:
         world: World | None = None,
         *,
         mpc: MpcSettings | None = None,
+        others: Array | None = None,
     ) -> None:
         """Create a policy; usually ``group.rmpflow(world)`` or ``group.mpc(world)``.
 
@@ -47,6 +48,8 @@ class ReactivePolicy:
             tip: controlled frame.
             world: obstacles; None: none.
             mpc: settings of the reactive MPC; None: RMPflow.
+            others: positions of all joints of the robot, of which those outside of the group count
+                [rad or m], shape (N,); None: home.
 
         Raises:
             InvalidDescription: the robot has no RMPflow settings.
@@ -55,6 +58,9 @@ class ReactivePolicy:
             self.rmpflow = RmpflowPolicy(robot, joints=group, tool=tip)
         else:
             self.rmpflow = MpcPolicy(robot, joints=group, tool=tip, mpc=mpc)
+        self._watched = None
+        if others is not None:
+            self._watched = others[robot.indices(self.rmpflow.watched_joints)]
         self._world = world
         self._revision = -1
 
@@ -99,7 +105,7 @@ class ReactivePolicy:
             scene = self._world.scene
             self.rmpflow.set_scene(scene)
             self._revision = scene.revision
-        return self.rmpflow.compute_joint_targets(q, qd, frame_duration=dt)
+        return self.rmpflow.compute_joint_targets(q, qd, self._watched, frame_duration=dt)
 
     def clearance(self) -> float:
         """Return the min distance between robot and obstacles [m]; infinite without obstacles."""

@@ -374,11 +374,9 @@ class Supervisor:
             return
         entries = [self._entry(name, watched) for name, watched in self._watched.items()]
         for node, why in self._left_out.items():
-            values = {"ready": f"{NEVER}{why}"}
-            entry: dict[str, object] = {
-                "level": "ERROR", "name": node[1:], "message": "left out", "values": values,
-            }  # fmt: skip
-            entries.append(entry)
+            ready = {"ready": f"{NEVER}{why}"}
+            own = {"level": "ERROR", "name": node[1:], "message": "left out", "values": ready}
+            entries.append(dict(own))
         self.group.send(PROBE, {"diagnostics": entries})
 
     def _entry(self, name: str, watched: Watched) -> dict[str, object]:

@@ -197,7 +197,11 @@ def _report(made: NewRobot, steps: Sequence[TrialStep], seconds: float) -> None:
     if made.kept is not None:
         print_line(f"existing folder renamed to {made.kept}")
     print_line(f"written: {made.directory} (details in README.md)")
-    print_line(f"next: motion up {_relative(made.directory)}")
+    place = _relative(made.directory)
+    if all(step.passed for step in steps):
+        print_line(f"next: motion up {place}")
+    else:
+        print_line(f"next: correct {place}, see its README.md; a step of the trial failed")
 
 
 def _relative(directory: Path) -> str:

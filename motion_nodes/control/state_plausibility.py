@@ -123,10 +123,11 @@ class EncoderTurns:
         wraps &= ~self._counts[joints]
         if not np.count_nonzero(wraps):
             return raw + shift, shift
+        step = np.where(wraps, step, 0.0)
         turns = TURN * np.rint((step - expected) / TURN)
         speed = np.asarray(np.fmax(np.abs(velocity), np.abs(last)), np.float64)
         reach = np.where(self._moved[joints], max_plausible_step(speed, dt), np.inf)
-        wraps &= ~(np.abs(step - turns) > reach)
+        wraps &= np.abs(step - turns) <= reach
         shift = np.where(wraps, shift - turns, shift)
         return raw + shift, shift
 

@@ -121,12 +121,14 @@ class IkChain:
         return Kinematics(self._tree, self.joint_names, fixed=self._fixed, base=self.base)
 
     @classmethod
-    def of_group(cls, robot: Robot, group: str) -> IkChain:
-        """Return the chain of a robot's group; its other joints are fixed as in ``home``.
+    def of_group(cls, robot: Robot, group: str, positions: Array | None = None) -> IkChain:
+        """Return the chain of a robot's group; its other joints are fixed.
 
         Args:
             robot: the robot.
             group: name or alias of the group.
+            positions: of all joints of the robot, of which those outside of the group are used
+                [rad or m], shape (N,); None: ``home``.
 
         Raises:
             UnknownGroup: lists the groups.
@@ -136,7 +138,8 @@ class IkChain:
         base, tip = found.requires_chain(
             robot.groups.values(), f"inverse kinematics of {robot.name} for one pose"
         )
-        others = zip(robot.joint_names, robot.home, strict=True)
+        whole = robot.home if positions is None else positions
+        others = zip(robot.joint_names, whole, strict=True)
         fixed = {name: float(q) for name, q in others if name not in found.joints}
         return cls(
             robot.tree,

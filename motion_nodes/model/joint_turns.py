@@ -24,6 +24,8 @@ Mask = NDArray[np.bool_]
 
 TURN = 2.0 * math.pi
 """[rad]"""
+_PRISMATIC = 2
+"""Kind of a prismatic joint in a packed tree."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,12 +158,10 @@ def turns_of(tree: KinematicTree, names: Sequence[str]) -> JointTurns:
     """
     from motion_nodes.model.tree import JointKind
 
-    fractions = {
-        joint.mimic.joint
-        for joint in tree.joints.values()
-        if joint.mimic is not None
-        and (joint.kind is JointKind.PRISMATIC or joint.mimic.multiplier % 1.0 != 0.0)
-    }
+    packed = tree.packed
+    moving = packed.q_index >= 0
+    fractions = moving & ((packed.kind == _PRISMATIC) | (packed.multiplier % 1.0 != 0.0))
+    changed = {packed.joint_names[i] for i in packed.q_index[fractions]}
     joints = [tree.joint(name) for name in names]
-    turning = [j.kind is JointKind.CONTINUOUS and j.name not in fractions for j in joints]
+    turning = [j.kind is JointKind.CONTINUOUS and j.name not in changed for j in joints]
     return JointTurns(np.array(turning, np.bool_))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import InvalidConfig, UnknownGroup, UnknownState
+from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownGroup, UnknownState
 from motion_nodes.model.base_description import BaseSpec
 from motion_nodes.model.limits import JointLimits, joint_indices
 from motion_nodes.model.meshes import resolve_mesh
@@ -346,17 +347,11 @@ def _ends(
     robot: Robot, joints: tuple[str, ...], tips: tuple[str, ...]
 ) -> tuple[str | None, str | None]:
     """Return base and tip of joints that are all those between two links; None, None if not."""
-    last, tree = robot.tree.joints[joints[-1]].child, robot.tree
+    tree = robot.tree
+    last = tree.joints[joints[-1]].child
     for tip in (*(tips if len(tips) == 1 else ()), last):
-        above = tree.path(tree.root, tip)
-        moving = [
-            j.name for j in above if j.movable and (j.mimic is None or j.mimic.joint not in joints)
-        ]
-        if tuple(moving[-len(joints) :]) != joints:
-            continue
-        base = tree.joints[joints[0]].parent
-        if len(moving) == len(joints) and any(j.parent == robot.base_frame for j in above):
-            upper = {j.name for j in tree.path(robot.base_frame, tip)}
-            base = robot.base_frame if upper.issuperset(joints) else base
-        return base, tip
+        for base in (robot.base_frame, tree.joints[joints[0]].parent):
+            with contextlib.suppress(InvalidDescription):  # not a chain
+                if tree.variables(base, tip) == joints:
+                    return base, tip
     return None, None

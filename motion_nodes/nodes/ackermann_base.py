@@ -330,7 +330,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         """Return the measured steering angles [rad], shape (2,); commanded ones in open loop."""
         if self.params.open_loop:
             return self.controller.driven.steering
-        return self._state.position[self._n_wheels :]
+        return self.measured_steering()
 
     def _take(self, twist: Twist2, given: float) -> None:
         """Accept a twist, by the convention of twist_angular_z."""

@@ -68,6 +68,9 @@ from motion_nodes.scene.checker import CollisionChecker
 
 _LICENCE = "SPDX-License-Identifier: Apache-2.0\n"
 _FREE_TRIES = 10_000
+_FEW_FREE, _FREE_EXACT = 0.2, 200
+"""Share of collision-free configurations below which users are warned, and number of
+configurations that are then checked by the exact shapes."""
 
 
 @dataclass(frozen=True)
@@ -309,6 +312,25 @@ class _Making:
         self._data["collision"]["ignore_spheres"] = [list(pair) for pair in found.exact_only]
         return {ROBOT_FILE: self._robot_text()}
 
+    def _check_free_share(self, robot: Robot) -> None:
+        """Warn if few random configurations are collision-free, and say whether spheres are why.
+
+        Args:
+            robot: loaded from its folder, with its meshes.
+        """
+        Q = random_configurations(robot, _FREE_TRIES, self._rng, self._left_out)
+        current = _assembled(self._data, self._tree, self._spheres, self._target)
+        self._free = float(CollisionChecker(current).are_free(Q).mean())
+        if self._free >= _FEW_FREE or not self._spheres.links:
+            return
+        exact = CollisionChecker(robot).exact
+        share = float(np.mean([exact.is_free(q) for q in Q[:_FREE_EXACT]]))
+        why = "the links themselves collide: check the joint limits and collision.ignore"
+        if share > 2.0 * self._free:
+            why = f"{share:.0%} by the exact shapes: the spheres are too large; --spheres-accuracy"
+        text = f"only {self._free:.0%} of random configurations are collision-free; {why}"
+        self._findings.add("guessed", "collision spheres", text, "low")
+
     def _robot_text(self) -> str:
         text = (
             f"{self._name}: made from {self._source.file.name}; README.md lists what was guessed."
@@ -345,6 +367,7 @@ class _Making:
 
         def last(robot: Robot) -> dict[str, str | bytes]:
             changed = self._excess_pairs(robot)
+            self._check_free_share(robot)
             text = report(
                 name, file, self._robot, findings, self._coverage, self._found, self._free, texts
             )

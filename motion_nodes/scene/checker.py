@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,7 +53,6 @@ class CollisionChecker:
     """Limits of these joints."""
     robot: Robot
     scene: Scene
-    """The scene."""
     resolution: Array
     """Max step of each joint between two checked configurations of an edge [rad or m], shape (n,).
     """
@@ -106,6 +105,7 @@ class CollisionChecker:
         self.resolution = checked_steps(robot, self._links, self.joint_names, resolution)
         self.scene, self.clearance, self.sphere_margin = Scene(), 0.0, 0.0
         self._bodies = self._links
+        self._paired: Any = ((), (), (), None)  # pairs of spheres, exact ones, and for what
         self._numpy: GenericChecks | None = None
         self._compiled = CompiledChecks(robot, self.joint_names)
         self._table: CollisionTable | None = None
@@ -121,16 +121,19 @@ class CollisionChecker:
         Raises:
             UnknownFrame: a body is attached to an unknown link; the scene is unchanged.
         """
-        known = {body.carried: body for body in self._bodies if body.carried}
+        own = {body.carried: body for body in self._bodies if body.carried}
         carried = []
         for item in scene.attached.values():
             self.robot.tree.link(item.link)
-            carried.append(known.get(item) or carried_body(item))
+            carried.append(own.get(item) or carried_body(item))
         bodies = (*with_margins(self.robot, self._links, scene.margins), *carried)
         self._bodies = self._bodies if bodies == self._bodies else bodies  # not packed again
-        pairs = (self.robot, self._bodies, scene.allowed)
-        self._pairs_to_check = checked_pairs(*pairs)
-        self._exact_pairs = checked_pairs(*pairs, exact=True)
+        if self._paired[2:] != (self._bodies, scene.allowed):
+            key = self._bodies, scene.allowed
+            self._paired = (
+                *(checked_pairs(self.robot, *key, exact=x) for x in (False, True)),
+                *key,
+            )
         self.scene = scene
         self._numpy, self._table, self._exact = None, None, []
 
@@ -216,7 +219,7 @@ class CollisionChecker:
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """Pairs of bodies checked with the exact geometry, as indices."""
-        return self._exact_pairs
+        return self._paired[1]  # type: ignore[no-any-return]
 
     def is_free(self, q: ArrayLike) -> bool:
         """Return whether a configuration is collision-free for the spheres.
@@ -350,7 +353,7 @@ class CollisionChecker:
         X_WB, positions = self._X_WB, self._positions
         names = list(self._kinematics.frame_names)
         links = [names.index(body.link) for body in self._bodies]
-        return SpherePairs(self._bodies, self._pairs_to_check, self.scene, poses, self.clearance)
+        return SpherePairs(self._bodies, self._paired[0], self.scene, poses, self.clearance)
 
     def kernel(self) -> KernelChecker:
         """Return the checks as machine code, a snapshot of the current scene."""
@@ -368,14 +371,14 @@ class CollisionChecker:
 
     def _checks(self) -> GenericChecks:
         if self._numpy is None:
-            self._numpy = GenericChecks(self._bodies, self._pairs_to_check, self.scene)
+            self._numpy = GenericChecks(self._bodies, self._paired[0], self.scene)
         return self._numpy
 
     def _packed(self) -> CollisionTable:
         if self._table is None:
             self._table = self._compiled.table(
                 self._bodies,
-                self._pairs_to_check,
+                self._paired[0],
                 self._positions,
                 self.clearance,
                 self.sphere_margin,

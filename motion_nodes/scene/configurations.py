@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.model.limits import LIMIT_ROUNDING
 from motion_nodes.model.mimic_joints import leader_values
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
@@ -64,6 +65,36 @@ def changed_positions(robot: Robot, before: Array, given: Mapping[str, float] | 
     if bad:
         raise InvalidCommand(f"the position of {', '.join(bad)} is not a finite number.")
     return values
+
+
+def checked_state(robot: Robot, given: Mapping[str, float] | ArrayLike | str) -> Array:
+    """Return the positions of all joints of a robot for a state that a user gives, shape (N,).
+
+    Values beyond a limit by rounding are those of the limit. Positions of mimic joints are accepted
+    if they follow from those of the joints that they mimic.
+
+    Args:
+        robot: the robot; joints that are not given are at ``home``.
+        given: positions by joint, or of all joints, shape (N,), or a named state [rad or m].
+
+    Raises:
+        UnknownJoint, UnknownState: unknown name.
+        InvalidCommand: a value that is not finite or outside of its limits, the wrong number of
+            values, or a mimic joint elsewhere than its joint says.
+    """
+    if isinstance(given, str):
+        return robot.named_state(given)
+    values = changed_positions(robot, robot.home, given)
+    limits = robot.limits
+    off = np.maximum(limits.lower - values, values - limits.upper)
+    if (off > LIMIT_ROUNDING).any():
+        k = int(np.argmax(off))
+        raise InvalidCommand(
+            f"the state has {limits.names[k]} at {values[k]:.6g}; its limits are "
+            f"{limits.lower[k]:.6g} to {limits.upper[k]:.6g}.",
+            field=limits.names[k],
+        )
+    return np.asarray(limits.clip(values))
 
 
 def selected_joints(robot: Robot, joints: Sequence[str] | str | None) -> tuple[str, ...]:

@@ -53,6 +53,8 @@ _LONGEST_DRIVE = 20.0
 """Max duration of a drive [s]."""
 _MOST_SKID = 8.0
 """Max plausible ratio of effective and geometric wheel separation."""
+_STILL = 1e-3
+"""Displacement below which nothing has moved [rad or m]."""
 _LEAST = 0.5
 """Min fraction of a commanded distance or angle that the wheels travel."""
 _WEAK = "check the wheels' effort limits and the friction of casters and floor"
@@ -198,6 +200,11 @@ class _Trial:
         # The first one without contacts with the floor or the robot itself; else the first one.
         end = next(filter(self._is_free_to, ends), ends[0])
         goal = end[columns]
+        if np.abs(goal - start).max() < _STILL:
+            stuck = zip(joints, limits.velocity, strict=True)
+            stopped = ", ".join(name for name, velocity in stuck if velocity <= 0.0)
+            why = f"the velocity of {stopped} is 0" if stopped else "their limits leave no room"
+            raise MotionError(f"nothing moves: {why}; check the limits in the URDF")
         steps = max(1, round(_MOVE_TIME / self._world.time_step))
         for k in range(1, steps + 1):
             share = k / steps
@@ -206,7 +213,13 @@ class _Trial:
             self._world.step()
         self._run(0.3)
         self._check_joints(end, "at the end of the motion")
-        off = np.abs(self._world.state(_NAME).position[columns] - goal).max()
+        reached = self._world.state(_NAME).position[columns]
+        if np.abs(reached - start).max() < 0.5 * np.abs(goal - start).max():
+            raise MotionError(
+                f"nothing moves: {', '.join(joints)} are still at their start; check the drives "
+                "and whether their links collide"
+            )
+        off = np.abs(reached - goal).max()
         return f"by up to {np.abs(goal - start).max():.2g} rad or m, {1e3 * off:.1f} mrad or mm off"
 
     def _is_free_to(self, end: Array) -> bool:
@@ -279,10 +292,29 @@ class _Trial:
         goal = robot.home[columns]
         ready = robot.states.get("ready", {})
         goal = np.array([ready.get(n, q) for n, q in zip(group.joints, goal, strict=True)])
+        to = "'ready'"
+        if np.abs(goal - robot.home[columns]).max() < _STILL:
+            goal, to = self._somewhere_free(checker, robot.home[columns]), "a random configuration"
         found = plan(PlanRequest(checker, robot.home[columns], (JointGoal(goal),), timeout=5.0))
         if found.path is None:
-            raise MotionError(f"no motion from 'home' to 'ready': {found.result.reason}")
-        return f"from 'home' to 'ready' in {found.result.time:.3f} s"
+            raise MotionError(f"no motion from 'home' to {to}: {found.result.reason}")
+        return f"from 'home' to {to} in {found.result.time:.3f} s"
+
+    @staticmethod
+    def _somewhere_free(checker: CollisionChecker, home: Array) -> Array:
+        """Return a collision-free configuration at a distance from home, shape (n,)."""
+        limits, rng = checker.limits, np.random.default_rng(0)
+        low = np.maximum(limits.lower, home - math.pi)
+        high = np.minimum(limits.upper, home + math.pi)
+        Q = rng.uniform(low, high, (1000, len(home)))
+        away = np.abs(Q - home).max(axis=1) > _STILL
+        for q in Q[away & checker.are_free(Q)]:
+            if checker.exact.is_free(q):
+                return np.asarray(q)
+        raise MotionError(
+            "no other configuration than 'home' is free of collisions; check the collision "
+            "geometry and the limits of the joints"
+        )
 
     # ---- helpers
 

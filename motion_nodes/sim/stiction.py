@@ -65,6 +65,11 @@ class Stiction:
         self._geoms = {
             int(body): np.flatnonzero(model.geom_bodyid == body) for body in np.flatnonzero(objects)
         }
+        self._reach: Array = np.zeros(model.nbody)
+        """Distance of the surface of each object from its origin, at most [m]."""
+        for body, geoms in self._geoms.items():
+            away = np.linalg.norm(model.geom_pos[geoms], axis=1) + model.geom_rbound[geoms]
+            self._reach[body] = away.max()
         self._rate = RATE / float(model.opt.timestep)
         self._due = 0
         """Steps until the next update."""
@@ -179,6 +184,11 @@ class Stiction:
             moves: displacements of the pairs, in the world, shape (n, 6).
             p_WO: origins of the objects, shape (n, 3).
         """
+        turns = np.einsum("ij,ij->i", moves[:, 3:], moves[:, 3:])
+        ways = np.einsum("ij,ij->i", moves[:, :3], moves[:, :3])
+        most = np.sqrt(ways) + np.sqrt(turns) * self._reach[self._ids[:, 1]]
+        if most.max() <= MAX_SLIDE and turns.max() <= MAX_TURN**2:
+            return np.ones(len(moves))
         rows, of = self._rows, self._pair_of
         x, y, z = (contact.pos[rows] - p_WO[of]).T
         slide, (a, b, c) = moves[of, :3], moves[of, 3:].T
@@ -188,7 +198,6 @@ class Stiction:
         normal = contact.frame[rows, :3]
         slide -= np.einsum("ij,ij->i", slide, normal)[:, None] * normal
         slides = np.maximum.reduceat(np.einsum("ij,ij->i", slide, slide), self._begins)
-        turns = np.einsum("ij,ij->i", moves[:, 3:], moves[:, 3:])
         excess = np.maximum(slides / MAX_SLIDE**2, turns / MAX_TURN**2)
         return np.asarray(1.0 / np.sqrt(np.maximum(excess, 1.0)))
 

@@ -2,14 +2,17 @@
 """Nodes and processes of a suite by robots and settings, and their command lines."""
 
 import json
+import shutil
 
 import pytest
+import yaml
 from raised_errors import about
 
 from motion_nodes.bringup.bringup_config import LOG_LEVELS, BringupConfig
-from motion_nodes.bringup.compose import nodes_for
+from motion_nodes.bringup.compose import nodes_for, omissions
 from motion_nodes.bringup.node_specs import NodeSpec, commands_for, processes_for
 from motion_nodes.errors import InvalidConfig, RobotNotFound
+from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import parse_placement, parse_placements
 from motion_nodes.nodes.registry import NODES
 
@@ -270,3 +273,23 @@ def test_a_section_of_the_parameter_file_names_the_controller_of_a_base(tmp_path
     file.write_text(both)
     specs = {(spec.namespace, spec.executable): spec for spec in nodes_for(config)}
     assert specs["a", "holonomic_base"].name == "mecanum_drive_controller"
+
+
+def test_what_is_not_started_is_told_with_the_reason(tmp_path):
+    assert omissions(config("a:=franka", "b:=jetbot")) == []
+    folder = tmp_path / "tipless"
+    shutil.copytree(load_robot("franka").directory, folder)
+    (folder / "rmpflow.yaml").unlink()
+    file = folder / "robot.yaml"
+    data = yaml.safe_load(file.read_text())
+    data["name"] = "tipless"
+    for group in data["groups"].values():
+        group.pop("tip", None)
+        group.pop("base", None)
+    data.pop("analytic_ik", None)
+    file.write_text(yaml.safe_dump(data))
+    (text,) = omissions(config(f"a:={folder}", "b:=jetbot"))
+    assert text.startswith("a ")
+    for node in ("ik_service", "move_group", "rmpflow_policy"):
+        assert node in text
+        assert f"/a/{node}" not in names(f"a:={folder}", "b:=jetbot")

@@ -201,3 +201,30 @@ def test_a_suite_that_cannot_start_says_which_node_and_why(monkeypatch, capsys, 
     assert "diff_drive_controller cannot start: no wheels" in told
     assert "stopping all" in told
     assert "READY after" not in told
+
+
+def test_a_robot_that_cannot_start_is_left_out_and_named():
+    said = []
+    nodes = ["/sim", "/a/base", "/b/base", "/b/state", "/c/base"]
+    start = Startup(nodes, said.append, omitted=["c has no move_group: no tip"])
+    start.report(News(FAILED, "/b/base", "turns right"), ["/a/base", "/b/base", "/c/base"])
+    assert start.failed_robots == {"b": "b/base cannot start: turns right"}
+    start.leave_out(start.failed_robots.copy())
+    assert not start.failed_robots
+    assert set(start.missing.values()) == {"still starting"}
+    for name in ("/sim", "/a/base", "/c/base"):
+        start.report(News(READY, name))
+    assert start.complete
+    assert "3 nodes" in said[-1]
+    assert "turns right" in said[-1]
+    assert "c has no move_group" in said[-1]
+
+
+@pytest.mark.parametrize(
+    ("process", "robots"),
+    [(["/a/base", "/a/state"], {"a"}), (["/a/base", "/b/base"], set()), (["/base"], {""})],
+)
+def test_the_robot_of_a_process_that_fails_is_known_if_it_is_the_only_one(process, robots):
+    start = Startup(process, lambda _text: None)
+    start.report(News(FAILED, "", "no memory"), process)
+    assert set(start.failed_robots) == robots

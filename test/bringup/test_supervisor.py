@@ -301,3 +301,18 @@ def test_a_stop_is_inherited(monkeypatch):
     state = StopState(20, 10, 'somebody "else"')
     monkeypatch.setenv(STOP_VARIABLE, stop_text(state))
     assert inherited_stop() == state
+
+
+def test_a_robot_is_left_out_and_processes_that_it_shares_start_again(make):
+    suite = make()
+    supervisor = suite.supervisor
+    shared = NodeSpec("articulation_controller", "controller", "other")
+    supervisor._watched["controller"].nodes += (shared,)
+    before = supervisor.group.pid("controller")
+    supervisor.leave_out({"arm": "it has no wheels"})
+    assert not supervisor.group.runs("planner")
+    assert supervisor.nodes_of("controller") == ["/other/controller"]
+    assert supervisor.group.pid("controller") != before
+    assert set(supervisor._left_out) == {"/arm/planner", "/arm/controller"}
+    assert supervisor.watch(settled=False)
+    assert supervisor.failed == {}

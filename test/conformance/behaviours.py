@@ -85,21 +85,40 @@ def not_offered(peer: str, text: str, *, source: str, why: str) -> None:
     Behaviour(peer, text, source, NOT_OFFERED, why)
 
 
-def _value(node: ast.expr) -> Any:
-    """Return a literal or a verdict."""
+def _constants(tree: ast.Module) -> dict[str, Any]:
+    """Return the texts that a module assigns to names, such as that of its peer."""
+    return {
+        target.id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _value(node: ast.expr, constants: dict[str, Any]) -> Any:
+    """Return a literal, a constant of the module, texts joined by +, or a verdict."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _value(node.left, constants) + _value(node.right, constants)
+    if isinstance(node, ast.JoinedStr):
+        parts = [v.value if isinstance(v, ast.FormattedValue) else v for v in node.values]
+        return "".join(str(_value(part, constants)) for part in parts)
+    if isinstance(node, ast.Name) and node.id in constants:
+        return constants[node.id]
     if isinstance(node, ast.Name | ast.Attribute):
         return Verdict[node.id if isinstance(node, ast.Name) else node.attr]
     return ast.literal_eval(node)
 
 
-def _declared(call: ast.expr, test: str) -> Iterator[Behaviour]:
+def _declared(call: ast.expr, test: str, constants: dict[str, Any]) -> Iterator[Behaviour]:
     """Yield the behavior that a call declares, if it does."""
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         return
     if call.func.id not in ("behaviour", "not_offered"):
         return
-    words = dict(zip(("peer", "text"), map(_value, call.args), strict=False))
-    words |= {str(word.arg): _value(word.value) for word in call.keywords}
+    given = [_value(each, constants) for each in call.args]
+    words = dict(zip(("peer", "text"), given, strict=False))
+    words |= {str(word.arg): _value(word.value, constants) for word in call.keywords}
     if call.func.id == "not_offered":
         yield Behaviour(verdict=NOT_OFFERED, **words)
     else:
@@ -117,13 +136,15 @@ def collect(folder: Path) -> list[Behaviour]:
     """
     found: list[Behaviour] = []
     for file in sorted(folder.rglob("test_*.py")):
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        constants = _constants(tree)
+        for node in tree.body:
             name = f"{file.name}::{getattr(node, 'name', '')}"
             calls = getattr(node, "decorator_list", [])
             if isinstance(node, ast.Expr):
                 calls = [node.value]
             for call in calls:
-                found += _declared(call, name)
+                found += _declared(call, name, constants)
     seen: set[tuple[str, str]] = set()
     for each in found:
         if (each.peer, each.text) in seen:

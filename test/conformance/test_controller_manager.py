@@ -30,7 +30,8 @@ from motion_nodes.bringup.node_specs import ALONE
 from motion_nodes.model.placement import parse_placements
 
 pytestmark = pytest.mark.timeout(900)
-MANAGER, BROADCASTER = "controller_manager", "joint_state_broadcaster"
+MANAGER = "controller_manager"
+BROADCASTER = "joint_state_broadcaster"
 SRVS = "test_controller_manager_srvs.cpp: "
 SPAWNER = "test_spawner_unspawner.cpp: "
 STRICT, BEST_EFFORT = SwitchController.Request.STRICT, SwitchController.Request.BEST_EFFORT

@@ -20,7 +20,8 @@ from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
 from motion_nodes.control.gripper import GripperConfig, GripperMove, GripStatus
 
 pytestmark = pytest.mark.timeout(900)
-GRIPPER, PARALLEL = "gripper_controllers", "parallel_gripper_controller"
+GRIPPER = "gripper_controllers"
+PARALLEL = "parallel_gripper_controller"
 TESTS = "test_parallel_gripper_controller.cpp: "
 SOURCE = "parallel_gripper_action_controller_impl.hpp: "
 HAND = "/panda_hand_controller"

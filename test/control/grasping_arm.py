@@ -157,7 +157,7 @@ class GraspingArm:
 
     def step(self) -> None:
         """One period of the controller, as the node does it."""
-        q, v, effort = (np.array(values) for values in self.world.state("arm"))
+        q, v, effort = (np.array(values) for values in self.world.state("arm")[:3])
         residual = self.residual.update(self.world.time, q, v, effort)
         self.contact.update(self.world.time, q, v, self.residual, known=True)
         if self.grasp is not None:

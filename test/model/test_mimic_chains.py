@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.mimic_joints import MEASURED, Followers, NamedJoints, leader_values
 from motion_nodes.model.payload import Payload
 from motion_nodes.model.robot import Robot
+from motion_nodes.model.robot_folder import write_robot_folder
+from motion_nodes.model.robot_yaml import LimitsDescription
 from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.trajectory.path_efforts import PathEfforts
 
@@ -65,6 +68,24 @@ def test_formats_keep_base_and_tip_there_and_back(tmp_path: Path, name: str) -> 
         arm = each.group("arm")
         assert (arm.base, arm.tip, arm.joints) == ("base_link", "tool0", JOINTS)
         assert each.joint_names == JOINTS
+
+
+def test_a_robot_yaml_may_name_the_tip(tmp_path: Path, lift: Robot) -> None:
+    description = dataclasses.replace(
+        lift.description,
+        name="lift",
+        limits=LimitsDescription({"lift_lower": 2.0, "lift_upper": 1.0}, {"lift_upper": 30.0}),
+        sources={**lift.description.sources, "limits": "test"},
+    )
+    write_robot_folder(tmp_path / "lift", description, lift.urdf, {})
+    robot = load_robot(tmp_path / "lift")
+    assert (robot.group("arm").tip, robot.group("arm").joints) == ("tool0", JOINTS)
+    # Limits of a mimic joint are limits of its leader.
+    assert (robot.limits.acceleration[0], robot.limits.jerk[0]) == (1.0, 30.0)
+    file = tmp_path / "lift" / "robot.yaml"
+    file.write_text(file.read_text().replace("[lift_lower, j0", "[lift_lower, lift_upper, j0", 1))
+    with pytest.raises(InvalidDescription, match="'lift_upper'.*mimics 'lift_lower'; name that"):
+        load_robot(tmp_path / "lift")
 
 
 def test_the_column_of_the_lift_is_two(lift: Robot) -> None:

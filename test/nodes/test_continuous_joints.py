@@ -40,7 +40,8 @@ def _joint(name: str, links: str, xyz: str, axis: str, limit: str) -> str:
     kind = "revolute" if "lower" in limit else "continuous"
     return (
         f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
-        f'<origin xyz="{xyz}"/><axis xyz="{axis}"/><limit effort="50" velocity="2" {limit}/></joint>'
+        f'<origin xyz="{xyz}"/><axis xyz="{axis}"/>'
+        f'<limit effort="50" velocity="2" {limit}/></joint>'
     )
 
 
@@ -185,7 +186,8 @@ def test_state_validity_and_inverse_kinematics_compare_modulo_a_turn(arm, planne
     asked.constraints, asked.timeout = near, duration(2.0)
     answer = client.call(GetPositionIK, "/compute_ik", inverse)
     assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
-    found = dict(zip(answer.solution.joint_state.name, answer.solution.joint_state.position, strict=True))
+    solved = answer.solution.joint_state
+    found = dict(zip(solved.name, solved.position, strict=True))
     assert math.remainder(found["pan"] - q["pan"], math.tau) == pytest.approx(0.0, abs=0.02)
 
 

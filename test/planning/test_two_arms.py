@@ -12,7 +12,13 @@ from raised_errors import about
 from two_arms import TIPS, write_two_arms
 
 import motion_nodes as mn
-from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownJoint
+from motion_nodes.errors import (
+    InvalidCommand,
+    InvalidConfig,
+    UnknownFrame,
+    UnknownGroup,
+    UnknownJoint,
+)
 from motion_nodes.ik.problem import IkStatus
 from motion_nodes.planning.industrial.tool_motion import ToolMotion, tool_path
 from motion_nodes.planning.planning_problem import PlanRequest, PlanStatus
@@ -195,3 +201,80 @@ def test_a_condition_may_return_a_boolean_of_numpy():
     found = arm.ik(wanted, q, validity=lambda x: x[3] > 0.0, settings=PATIENT)
     assert not found.success
     assert "rejected as invalid" in found.reason
+
+
+def test_any_groups_and_joints_are_a_group(robot, arms):
+    """The declared group for its joints in order; another one otherwise."""
+    both = robot["left_arm+right_arm"]
+    assert both.name == arms.name
+    swapped = robot["right_arm + left_arm"]
+    joints = robot["right_arm"].joint_names + robot["left_arm"].joint_names
+    assert swapped.joint_names == joints == robot.group(joints).joint_names
+    assert swapped.tips == (RIGHT, LEFT) or set(swapped.tips) == set(TIPS)
+    q = swapped.random(seed=3)
+    for tip, side, part in ((RIGHT, "right_arm", slice(0, 7)), (LEFT, "left_arm", slice(7, 14))):
+        one = robot[side]
+        root = robot.description.tree.root
+        X_RB = swapped.fk(q, one.base) if one.base != root else np.eye(4)
+        assert np.allclose(swapped.fk(q, tip), X_RB @ one.fk(q[part]), atol=1e-12)
+        J = swapped.jacobian(q, tip)
+        R = X_RB[:3, :3]
+        J_one = one.jacobian(q[part])
+        assert np.allclose(J[:, part], np.vstack([R @ J_one[:3], R @ J_one[3:]]), atol=1e-12)
+        rest = np.delete(J, np.arange(14)[part], axis=1)
+        assert not rest.any()
+
+
+def test_joints_between_two_links_are_a_chain(robot):
+    whole = robot["left_arm"]
+    part = robot.group(whole.joint_names[2:5])
+    assert part.base is not None
+    assert part.tip is not None
+    q = part.random(seed=1)
+    assert part.ik(part.fk(q), seed=q, settings=PATIENT).success
+    assert robot.group(whole.joint_names).tip == whole.tip
+    assert robot.group(whole.joint_names[::-1]).tip is None
+    assert robot.group([whole.joint_names[0], whole.joint_names[2]]).tip is None
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "names"),
+    [
+        ("left_arm+left_arm", InvalidConfig, ("left_panda_joint1", "twice")),
+        (["left_arm", "left_panda_joint3"], InvalidConfig, ("left_panda_joint3", "twice")),
+        ("left_arm+right_arn", UnknownGroup, ("right_arn", "right_arm")),
+        (["left_panda_join1"], UnknownGroup, ("left_panda_joint1",)),
+        (["left_panda_finger_joint2"], InvalidConfig, ("mimics", "left_panda_finger_joint1")),
+        ([], InvalidConfig, ("joints",)),
+        ("", UnknownGroup, ("left_arm",)),
+    ],
+)
+def test_invalid_groups_are_refused_by_name(robot, words, error, names):
+    with pytest.raises(error) as caught:
+        robot.group(words)
+    for name in names:
+        assert name in str(caught.value)
+
+
+def test_a_group_that_is_no_chain_names_its_tips_when_asked_for_a_pose(robot):
+    both = robot["right_arm+left_arm"]
+    for ask in (
+        lambda: both.ik(np.eye(4)),
+        lambda: both.ik_batch(np.eye(4)[None]),
+        lambda: both.fk(both.state("home")),
+        lambda: both.plan(both.state("home"), np.eye(4)),
+        lambda: both.rmpflow(),
+    ):
+        with pytest.raises(InvalidConfig) as caught:
+            ask()
+        assert all(tip in str(caught.value) for tip in TIPS)
+
+
+def test_a_composed_group_plans_to_joints_in_its_own_order(robot):
+    both = robot["right_arm+left_arm"]
+    start = both.state("home")
+    goal = start.copy()
+    goal[0], goal[7] = 0.4, -0.4
+    found = both.plan(start, goal)
+    assert found.success, found
+    assert np.allclose(found.path[-1], goal, atol=1e-6)

@@ -10,6 +10,7 @@ import yaml
 from robot_setup.urdf_samples import INERTIAL, joint, link, robot
 from scipy.spatial.transform import Rotation
 
+from motion_nodes.bases.from_robot import base_of as ackermann_from_robot
 from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Robot
@@ -263,3 +264,58 @@ def test_a_rocker_that_carries_wheels_is_passive() -> None:
     found = guessed(text.replace("</robot>", rocker + "</robot>"))
     assert found.kind == "differential"
     assert "rocker_joint" in found.passive
+
+
+def car(steering: dict[str, tuple[str, str]]) -> str:
+    """Return a car; ``steering``: rpy of each steering joint's frame, and its axis in it."""
+    limit = '<limit lower="-0.5" upper="0.3" velocity="3" effort="10"/>'
+    wheel = (
+        '<collision><origin rpy="{rpy}"/><geometry><cylinder radius="0.08" length="0.04"/>'
+        "</geometry></collision>"
+    )
+    parts = [link("base_link", '<collision><geometry><box size="0.5 0.25 0.1"/></geometry>'
+                  "</collision>")]  # fmt: skip
+    for side, y in (("left", 0.15), ("right", -0.15)):
+        rpy, axis = steering[side]
+        turned = Rotation.from_euler("xyz", [float(word) for word in rpy.split()])
+        back = turned.inv().as_euler("xyz")
+        level = " ".join(f"{number:.6f}" for number in back)
+        parts += [
+            link(f"{side}_knuckle", ""),
+            joint(f"{side}_steering", "base_link", f"{side}_knuckle", axis=axis, inside=limit,
+                  xyz=f"0.2 {y} -0.02").replace("<origin", f'<origin rpy="{rpy}"'),
+            link(f"front_{side}", wheel.format(rpy="1.5708 0 0")),
+            joint(f"front_{side}_wheel", f"{side}_knuckle", f"front_{side}", kind="continuous",
+                  xyz="0 0 0", inside="").replace("<origin", f'<origin rpy="{level}"'),
+            link(f"rear_{side}", wheel.format(rpy="1.5708 0 0")),
+            joint(f"rear_{side}_wheel", "base_link", f"rear_{side}", kind="continuous",
+                  xyz=f"-0.2 {y} -0.02", inside=""),
+        ]  # fmt: skip
+    return robot(*parts, name="car")
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "turned"),
+    [
+        (("0 0 0", "0 0 1"), ("0 0 0", "0 0 1"), set()),
+        (("0 0 0", "0 0 -1"), ("0 0 0", "0 0 1"), {"left_steering"}),
+        # The frames of the joints are turned: only the axis in the base frame counts.
+        (("-1.5708 0 0", "0 1 0"), ("-1.5708 0 0", "0 1 0"), {"left_steering", "right_steering"}),
+        (("1.5708 0 0", "0 1 0"), ("3.14159 0 0", "0 0 1"), {"right_steering"}),
+        (("3.14159 0 0", "0 0 -1"), ("1.5708 0 0", "0 -1 0"), {"right_steering"}),
+    ],
+)
+def test_steering_axes_that_point_down_are_inverted(
+    tmp_path: Path, left: tuple[str, str], right: tuple[str, str], turned: set[str]
+) -> None:
+    file = tmp_path / "car.urdf"
+    file.write_text(car({"left": left, "right": right}))
+    made = new_robot(file, output=tmp_path / "car", unique_name=False, spheres_accuracy=0.05,
+                     picture=False)  # fmt: skip
+    assert made.robot.kind == "ackermann"
+    changed = " ".join(item.text for item in made.findings.of("changed"))
+    for name in ("left_steering", "right_steering"):
+        assert (name in changed) == (name in turned)
+        found = made.robot.tree.joints[name]
+        assert (found.lower, found.upper) == ((-0.3, 0.5) if name in turned else (-0.5, 0.3))
+    ackermann_from_robot(made.robot)

@@ -14,6 +14,7 @@ from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.robot_setup.drives import motion_limits
 from motion_nodes.robot_setup.geometry_fit import add_missing_collisions, link_geometries
 from motion_nodes.robot_setup.groups import guess_groups, open_and_close
+from motion_nodes.robot_setup.legs import add_both_arms, are_sides
 from motion_nodes.robot_setup.notes import Notes
 from motion_nodes.robot_setup.questions import Question
 from motion_nodes.robot_setup.robot_source import search_from
@@ -346,3 +347,64 @@ def test_a_body_without_collision_geometry_gets_its_visual_geometry() -> None:
 def test_other_answers_than_the_choices_are_refused() -> None:
     with pytest.raises(InvalidConfig):
         guess_groups(three_links("a", "b"), (), Notes(), ask=lambda question: "c")
+
+
+def _palm_and_fingers(side: str, above: str) -> list[str]:
+    """Return fixed parts of a gripper: body, frame of the grasp before the fingers."""
+    parts = []
+    for name in (f"{side}_gripper_body", f"{side}_finger_link", f"{side}_finger_tip"):
+        parts += [link(name), joint(f"{name}_fixed", above, name, kind="fixed", inside="")]
+    return parts
+
+
+def _two_arms(*more: str) -> KinematicTree:
+    parts = [link("torso")]
+    for side in ("left", "right"):
+        above = "torso"
+        for k in range(1, 6):
+            parts += [link(f"{side}_{k}"), joint(f"{side}_j{k}", above, f"{side}_{k}")]
+            above = f"{side}_{k}"
+        parts += _palm_and_fingers(side, above)
+    return read_urdf(robot(*parts, *more))
+
+
+def test_the_tip_is_the_body_of_a_gripper_before_its_fingers() -> None:
+    tips = {group.name: group.tip for group in guess_groups(_two_arms(), (), Notes()).groups}
+    assert set(tips.values()) == {"left_gripper_body", "right_gripper_body"}
+
+
+def test_both_arms_are_a_group() -> None:
+    tree, notes = _two_arms(), Notes()
+    groups = guess_groups(tree, (), notes)
+    add_both_arms(tree, groups, (), notes)
+    assert groups.groups[-1].joints == tree.joint_names
+    assert groups.groups[-1].tip is None
+    # Legs are no arms, and there are no arms among more than two chains alike.
+    legs = [group.name for group in guess_groups(tree, (), Notes()).groups]
+    alone = guess_groups(tree, (), Notes())
+    add_both_arms(tree, alone, legs, Notes())
+    assert len(alone.groups) == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        (("left_s0", "left_e1"), ("right_s0", "right_e1"), True),
+        (("LShoulderPitch", "LElbow"), ("RShoulderPitch", "RElbow"), True),
+        (("RARM_A", "RARM_B"), ("LARM_A", "LARM_B"), True),
+        (("j_arm1_1", "j_arm1_2"), ("j_arm2_1", "j_arm2_2"), True),
+        (("torso_yaw", "torso_roll"), ("neck_yaw", "neck_roll"), False),
+        (("8", "0"), ("9", "2"), False),
+        (("l_a",), ("r_a", "r_b"), False),
+    ],
+)
+def test_sides_are_names_that_differ_by_left_and_right(
+    one: tuple[str, ...], other: tuple[str, ...], alike: bool
+) -> None:
+    assert are_sides(one, other) == are_sides(other, one) == alike
+
+
+def test_a_wrist_named_after_its_gripper_belongs_to_the_arm() -> None:
+    more = [link("grip"), joint("gripper_yaw", "link_4", "grip")]
+    tree = read_urdf(arm(4, *more))
+    assert [g.joints for g in guess_groups(tree, (), Notes()).groups] == [tree.joint_names]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Legs are found, and a robot stands on them."""
 
+import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,10 @@ from robot_setup.urdf_samples import BAR, INERTIAL, joint, link, robot
 from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.robot_setup.geometry_fit import link_geometries
 from motion_nodes.robot_setup.groups import guess_groups
-from motion_nodes.robot_setup.legs import find_legs
+from motion_nodes.robot_setup.legs import GivenBase, find_legs, guess_kind
 from motion_nodes.robot_setup.new_robot import new_robot
 from motion_nodes.robot_setup.notes import Notes
+from motion_nodes.robot_setup.questions import Question, take_guess
 from motion_nodes.robot_setup.robot_source import search_from
 from motion_nodes.sim.robot_trial import try_robot
 
@@ -89,3 +92,57 @@ def test_chains_that_carry_hands_are_no_legs(hands: bool, count: int) -> None:
     geometries = link_geometries(tree, search_from(Path("x.urdf")), findings)
     groups = guess_groups(tree, (), findings)
     assert len(find_legs(tree, geometries, groups, "trunk")) == count
+
+
+def _spider(count: int, names: Callable[[int, int], str]) -> str:
+    """Return a body with chains of three joints that lie beside it, as some files have them."""
+    parts = [link("body")]
+    for n in range(count):
+        above = "body"
+        for k in range(3):
+            child = f"part_{n}_{k}"
+            xyz = f"{0.3 * math.cos(n)} {0.3 * math.sin(n)} 0"
+            parts += [link(child), joint(names(n, k), above, child, xyz=xyz)]
+            above = child
+    return robot(*parts)
+
+
+@pytest.mark.parametrize(
+    ("count", "names", "kind", "confidence"),
+    [
+        (4, lambda n, k: str(3 * n + k), "floating", "low"),
+        (6, lambda n, k: f"motor_{3 * n + k}", "floating", "low"),
+        (4, lambda n, k: f"{('hip', 'thigh', 'knee')[k]}_{n}", "floating", "medium"),
+        (2, lambda n, k: f"{('l', 'r')[n]}_{('hip', 'knee', 'ankle')[k]}", "floating", "medium"),
+        (2, lambda n, k: f"{('l', 'r')[n]}_{('shoulder', 'elbow', 'wrist')[k]}", "arm", "medium"),
+        (1, lambda n, k: f"{('hip', 'knee', 'ankle')[k]}", "arm", "medium"),
+    ],
+)
+def test_the_kind_is_a_guess_with_confidence(
+    count: int, names: Callable[[int, int], str], kind: str, confidence: str
+) -> None:
+    tree, findings = read_urdf(_spider(count, names)), Notes()
+    geometries = link_geometries(tree, search_from(Path("x.urdf")), findings)
+    groups, asked = guess_groups(tree, (), findings), []
+    given = GivenBase("arm", floating=False, stated=False, has_wheels=False)
+
+    def answer(question: Question) -> str:
+        asked.append(question)
+        return "arm"
+
+    found, legs = guess_kind(tree, geometries, groups, "body", given, findings, take_guess)
+    assert (found, len(legs)) == (kind, count if kind == "floating" else 0)
+    noted = [item for item in findings.of("guessed") if item.topic == "kind"]
+    assert [item.confidence for item in noted] == [confidence]
+    chosen, none = guess_kind(tree, geometries, groups, "body", given, Notes(), answer)
+    assert (chosen, none) == ("arm", ())
+    assert len(asked) == (kind == "floating")
+
+
+def test_a_trial_that_moves_nothing_fails(tmp_path: Path) -> None:
+    still = '<limit lower="0" upper="0.0002" velocity="1" effort="80"/>'
+    file = tmp_path / "still.urdf"
+    file.write_text(robot(link("a"), link("b"), joint("j", "a", "b", inside=still)))
+    made = new_robot(file, output=tmp_path / "still", unique_name=False, picture=False)
+    steps = {step.name: step.passed for step in try_robot(made.robot)}
+    assert not any(passed for name, passed in steps.items() if name.startswith("moves"))

@@ -11,7 +11,11 @@ import pytest
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 
+from motion_nodes.bases.base_limits import BaseLimits
+from motion_nodes.bases.controller import BaseController, BaseControllerConfig
+from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
 from motion_nodes.control.state_plausibility import SourceWatch, StatePlausibility
+from motion_nodes.model.limits import JointLimits
 from motion_nodes.ros.joint_topics import (
     MAX_LAYOUTS,
     JointStateReader,
@@ -325,3 +329,113 @@ def test_fast_motion_in_fast_simulated_time_is_plausible(feed, careful):
         feed.send({"a": q, "b": -q, "c": 0.0}, stamp=1.0 + 0.1 * k)
         careful.update()
         assert careful.position.tolist() == [q, -q, 0.0]
+
+
+# ---- continuous joints that a driver reports within one turn
+
+TURN = 2.0 * math.pi
+WRAPS = {
+    "[-pi, pi)": lambda q: (q + math.pi) % TURN - math.pi,
+    "[0, 2 pi)": lambda q: q % TURN,
+    "[-2 pi, 2 pi)": lambda q: (q + TURN) % (2.0 * TURN) - TURN,
+    "(-2 pi, 2 pi)": lambda q: math.fmod(q, TURN),
+}
+
+
+def turning(fastest: float = 20.0) -> JointLimits:
+    """Return the limits of two wheels and a joint with limits."""
+    three = np.ones(3)
+    ends = np.array([np.inf, np.inf, 4.0])
+    speeds = np.array([fastest, fastest, 2.0])
+    wheels = np.array([True, True, False])
+    return JointLimits(JOINTS, -ends, ends, speeds, three, three, three, wheels)
+
+
+@pytest.mark.parametrize("channels", ["positions", "velocities"])
+@pytest.mark.parametrize("wrap", WRAPS)
+@pytest.mark.parametrize(("rate", "burst"), [(30.0, 1), (100.0, 1), (100.0, 7)])
+def test_odometry_of_wrapped_wheels_is_that_of_the_unwrapped(feed, wrap, rate, burst, channels):
+    """Bursts: several messages between two updates."""
+    base = DifferentialBase(
+        DifferentialConfig(
+            left_wheel_names=("a",),
+            right_wheel_names=("b",),
+            wheel_separation=0.26,
+            wheel_radius=0.05,
+        )
+    )
+    two = [
+        BaseController(base, BaseControllerConfig(limits=BaseLimits(max_wheel_velocity=20.0)))
+        for _ in range(2)
+    ]
+    reader = JointStateReader(feed, JOINTS[:2], limits=turning())
+    rng, q, v = np.random.default_rng(1), np.array([0.3, -1.2]), np.zeros(2)
+    dt = 1.0 / rate
+    for k in range(int(8.0 * rate)):
+        v = np.clip(v + rng.normal(0.4, 1.5, 2), -20.0, 20.0)
+        q = q + v * dt
+        speeds = v.tolist() if channels == "velocities" else None
+        wrapped = {name: WRAPS[wrap](x) for name, x in zip("ab", q, strict=True)}
+        feed.send(wrapped, speeds, stamp=1.0 + k * dt)
+        if k % burst:
+            continue
+        assert reader.update()
+        for each, angles in zip(two, (q, reader.position), strict=True):
+            each.measure(angles, 0.0 if k == 0 else burst * dt, np.zeros(0))
+    assert two[1].wheel_jumps == two[0].wheel_jumps == 0
+    true, read = two[0].odometry, two[1].odometry
+    assert (read.x, read.y, read.yaw) == pytest.approx((true.x, true.y, true.yaw), abs=1e-9)
+    assert math.hypot(true.x, true.y) > 0.5
+
+
+def test_a_wrap_of_a_joint_with_limits_is_a_jump(feed):
+    reader = JointStateReader(
+        feed, JOINTS, plausibility=StatePlausibility(turning().velocity), limits=turning()
+    )
+    feed.send({"a": 3.1, "b": 0.0, "c": 3.1}, stamp=1.0)
+    assert reader.update()
+    feed.send({"a": -3.1, "b": 0.0, "c": -3.1}, stamp=1.01)
+    assert reader.update()
+    assert reader.position == pytest.approx([TURN - 3.1, 0.0, 3.1])
+    assert reader.rejected == 1
+    assert "c is reported at -3.1" in reader.problem
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 1e12])
+def test_nan_among_wrapped_joints_loses_no_turn(feed, bad):
+    reader = JointStateReader(feed, JOINTS, limits=turning())
+    for k in range(100):
+        q = 0.5 * k
+        wrapped = WRAPS["[-pi, pi)"](q)
+        feed.send({"a": wrapped, "b": bad if k % 3 else wrapped, "c": bad if k % 5 else 0.0})
+        reader.update()
+        assert reader.position[0] == pytest.approx(q, abs=1e-9)
+    assert reader.position[1] == pytest.approx(q, abs=1e-9)
+
+
+def test_a_reader_that_begins_later_differs_by_whole_turns(feed):
+    first = JointStateReader(feed, JOINTS, limits=turning())
+    positions = []
+    for k in range(30):
+        feed.send({"a": WRAPS["[-pi, pi)"](0.3 * k), "b": 0.0, "c": 0.0})
+        if k == 20:
+            second = JointStateReader(feed, JOINTS, limits=turning())
+        waiting = list(feed.waiting)
+        first.update()
+        if k >= 20:
+            feed.waiting = waiting
+            second.update()
+            positions.append(first.position[0] - second.position[0])
+    assert positions == pytest.approx([TURN] * len(positions), abs=1e-9)
+
+
+def test_after_a_jump_of_time_positions_are_taken_as_reported(feed):
+    reader = JointStateReader(feed, JOINTS, limits=turning())
+    for q in (3.0, -3.0):
+        feed.send({"a": q, "b": 0.0, "c": 0.0})
+        reader.update()
+    assert reader.position[0] == pytest.approx(TURN - 3.0)
+    reader.forget()
+    feed.send({"a": -3.0, "b": 0.0, "c": 0.0})
+    reader.update()
+    assert reader.position[0] == -3.0

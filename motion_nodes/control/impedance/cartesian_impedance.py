@@ -168,6 +168,23 @@ class CartesianImpedance:
         self._observer.reset()
         self.status = None
 
+    def check_trajectory(self, path: PoseTrajectory, X_BT: Array | None = None) -> PoseTrajectory:
+        """Return a trajectory that begins where the target is, or at a pose of the tool.
+
+        Args:
+            path: of the tool in the base.
+            X_BT: measured pose of the tool, shape (4, 4); None: the law is active.
+
+        Raises:
+            InvalidCommand: it exceeds the velocity limits of the target.
+        """
+        if X_BT is None:
+            assert self._filter is not None, "reset first"
+            X_BT = self._filter.pose
+        path = path.from_pose(X_BT)
+        path.check(self.settings.max_velocity, self.settings.max_angular_velocity)
+        return path
+
     def set_target(self, X_BT: Array) -> None:
         """Set the target pose of the tool in the base, shape (4, 4), approached within limits."""
         assert self._filter is not None, "reset first"
@@ -179,10 +196,7 @@ class CartesianImpedance:
         Raises:
             InvalidCommand: the trajectory exceeds the velocity limits of the target.
         """
-        assert self._filter is not None, "reset first"
-        path = path.from_pose(self._filter.pose)
-        path.check(self.settings.max_velocity, self.settings.max_angular_velocity)
-        self._path, self._path_time = path, 0.0
+        self._path, self._path_time = self.check_trajectory(path), 0.0
 
     def set_wrench(self, wrench: ArrayLike) -> None:
         """Set the wrench to exert on the environment in the base's axes [N, N m], shape (6,).

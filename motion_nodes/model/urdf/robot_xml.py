@@ -24,6 +24,11 @@ _OTHER_ROOTS = {
     "mujoco": "an MJCF; 'motion new' makes a robot's folder of it",
     "COLLADA": "a mesh",
 }
+_PARTS_OF_MJCF = {
+    *("mujocoinclude", "worldbody", "body", "default", "asset", "actuator", "tendon", "equality"),
+    *("contact", "sensor", "keyframe"),
+}
+"""Root elements of files that an MJCF includes."""
 
 
 def robot_root(text: str | bytes, where: str, kind: str = "a URDF") -> Any:
@@ -38,6 +43,11 @@ def robot_root(text: str | bytes, where: str, kind: str = "a URDF") -> Any:
         InvalidDescription: not XML, or another root element.
     """
     root = xml_root(text, where)
+    if root is not None and root.tag in _PARTS_OF_MJCF:
+        raise InvalidDescription(
+            f"{where}: is a part of an MJCF (<{root.tag}>), which holds no robot by itself; name "
+            "the file with <mujoco> that includes it."
+        )
     if root is None or root.tag != "robot":
         found = "nothing" if root is None else f"<{root.tag}>"
         known = _OTHER_ROOTS.get(str(root.tag) if root is not None else "", "")

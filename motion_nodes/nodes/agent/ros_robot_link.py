@@ -40,7 +40,7 @@ from motion_nodes.nodes.task.remote_work import (
 from motion_nodes.ros.clients.client_node import client_node
 from motion_nodes.ros.clients.task_client import TaskClient, TaskNotDone
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
-from motion_nodes.ros.concurrency.lean_executor import LeanExecutor
+from motion_nodes.ros.concurrency.guarded_executor import GuardedExecutor
 from motion_nodes.ros.messages.moveit_messages import pose_of, seconds_of
 from motion_nodes.ros.names import under
 from motion_nodes.ros.scene.scene_shapes import parts_of
@@ -67,7 +67,7 @@ def robot_link(namespace: str, base_frame: str) -> Iterator[RosRobotLink]:
     """
     with client_node("motion_mcp") as node:
         link = RosRobotLink(node, namespace, base_frame)
-        executor = LeanExecutor()
+        executor = GuardedExecutor()
         executor.add_node(node)
         spinning = threading.Thread(target=executor.spin, name="spin", daemon=True)
         spinning.start()

@@ -245,8 +245,10 @@ class ImpedanceInputs:
         for k, point in enumerate(message.points):
             poses.append(X_BF @ pose_of(point.point.pose, f"pose {k} of the trajectory")[0])
             times.append(seconds(point.time_from_start))
-        trajectory, settings = PoseTrajectory(times, poses), self.law.settings
-        trajectory.check(settings.max_velocity, settings.max_angular_velocity)
+        trajectory, law = PoseTrajectory(times, poses), self.law
+        active = self._host.runner.compliance.law is law
+        X_BT = None if active else self._kinematics.pose(self._state.position, law.tool)
+        law.check_trajectory(trajectory, X_BT)
         return trajectory
 
     def _wrench_of(self, message: WrenchStamped) -> Array:

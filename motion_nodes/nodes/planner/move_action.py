@@ -41,6 +41,7 @@ from motion_nodes.ros.concurrency.threaded_action_server import (
     ActionOutcome,
     GoalServer,
 )
+from motion_nodes.ros.messages.failure_responses import fill_failure
 from motion_nodes.ros.messages.mimic_messages import leader_trajectory
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, set_code
 from motion_nodes.ros.messages.request_fields import options_not_used
@@ -55,6 +56,8 @@ SHUTDOWN_TIMEOUT = 2.0
 """Time that a shutdown waits for the results of goals [s]."""
 MAX_REPLAN_DELAY = 60.0
 """Max delay between two replanning attempts [s]."""
+MAX_GOALS = 32
+"""Max number of goals at the same time, of all actions; each has a thread."""
 MAX_RESTARTS = 2
 """Max number of replans for one goal because the robot left the start state."""
 
@@ -108,6 +111,10 @@ class MoveActions:
     # ---- in the executor
 
     def _begin(self, goal: ActionGoal, work: Work) -> None:
+        if len(self._threads) >= MAX_GOALS:
+            text = f"{MAX_GOALS} goals are planned or executed already; send it again later"
+            goal.finish(ActionOutcome.ABORTED, fill_failure(goal.result, text))
+            return
         label = f"goal {goal.label}"
         motion = self._motions[goal] = self._host.execution.add(label)
         thread = threading.Thread(

@@ -34,6 +34,8 @@ LOOSE_WIDTH = 4e-3
 """Excess of the finger distance over an object's width from which it is released [m]."""
 SLIPPED_WIDTH = 6e-3
 """Decrease of the finger distance from which a held object is lost, or half its width [m]."""
+WIDEST = 0.3
+"""Max finger distance of a hand whose joints measure it [m]; a larger value is an angle [rad]."""
 SLIPPED_CYCLES = 2
 """Number of successive measurements of it."""
 FORGOTTEN_TIME = 2.0
@@ -276,7 +278,7 @@ class Holding:
     def _slipped(self, grasped: Grasped) -> str:
         """Return how the fingers show that the object is gone, or an empty string."""
         found, before = self._motions.width, grasped.width
-        if found is None or before is None:
+        if found is None or before is None or self._motions.max_width > WIDEST:
             return ""
         opened = found > before + LOOSE_WIDTH
         closed = found < before - min(SLIPPED_WIDTH, 0.5 * before) and self._check_grasp()

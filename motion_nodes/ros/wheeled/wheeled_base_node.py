@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import replace
 from typing import Any, TypeVar
 
+import numpy as np
 from control_msgs.srv import SetOdometry
 from geometry_msgs.msg import TwistStamped
+from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 
 from motion_nodes.bases.base import BaseCommand, Twist2, WheeledBase
@@ -26,6 +29,7 @@ from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, core
 BASE_REST_SPEED = 0.01
 """[m/s and rad/s] Velocity of base and wheel commands below which the base is at rest."""
 
+Array = NDArray[np.float64]
 B = TypeVar("B", bound=WheeledBaseParams)
 
 
@@ -76,6 +80,8 @@ class WheeledBaseNode(RobotNode[B]):
         self.controller = BaseController(*self._core_parts(params))
         base = self.controller.base
         joints, self._n_wheels = base.wheel_names + base.steering_names, len(base.wheel_names)
+        reported = tuple(self.state_joints(joint) for joint in joints)
+        self._steering_joints = np.arange(self._n_wheels, len(joints))
         self._inputs = TwistInputs(
             self,
             stamped_cmd_vel=params.stamped_cmd_vel,
@@ -83,11 +89,11 @@ class WheeledBaseNode(RobotNode[B]):
         )
         self._state = JointStateReader(
             self.poll_bytes(JointState, "joint_states", qos.STATES),
-            [self.state_joints(joint) for joint in joints],
+            reported,
             by_velocity=(
                 () if params.position_feedback else [*map(self.state_joints, base.wheel_names)]
             ),
-            limits=self.robot.limits,
+            limits=replace(self.robot.limits.select(joints), names=reported),
         )
         self._command = JointStateWriter(
             self.advertise(JointState, "joint_command", qos.REFERENCE_STREAM),
@@ -259,7 +265,7 @@ class WheeledBaseNode(RobotNode[B]):
         n = self._n_wheels
         values = self._state.position if self.params.position_feedback else self._state.velocity
         jumps = self.controller.wheel_jumps
-        self.controller.measure(values[:n], dt, self._state.position[n:])
+        self.controller.measure(values[:n], dt, self.measured_steering())
         if self.controller.wheel_jumps != jumps:
             self.warn(
                 "jump",
@@ -271,6 +277,13 @@ class WheeledBaseNode(RobotNode[B]):
         if self._odometry_out.publish(self.controller.odometry, stamp) and self._state_out:
             state = self._state
             self._state_out.publish(state.position, state.velocity, self.controller.driven, stamp)
+
+    def measured_steering(self) -> Array:
+        """Return the steering angles between -pi and pi [rad], shape (steering joints,)."""
+        angles = self._state.position[self._n_wheels :]
+        return self._state.encoders.turns.select(self._steering_joints).nearest(
+            angles, np.zeros(len(angles))
+        )
 
     def _set_odometry(self, request: Any, response: Any) -> Any:
         def set_pose() -> None:

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole plans of MotionBenchMaker's problems as a user makes them, beside vamp's search.
+
+Run: ``python benchmarks/bench_motion_bench_maker.py --problems FOLDER --vamp-python PYTHON``
+(about two minutes); ``--service`` plans by ``plan_kinematic_path`` from another process instead.
+
+FOLDER contains ``ROBOT_problems.json`` of the robots ur5, fetch and baxter with their
+``ROBOT_spherized.urdf``, and ``panda_problems.json`` (``planning_problems.py``), from
+https://github.com/KavrakiLab/vamp. Robots are loaded from these files, the Panda is the shipped
+one; the joints that are not planned are where the problem has them. Ours is one call from Python,
+or one service call: search, shortening, timing with limits of acceleration and effort, and
+verification by exact shapes, of a scene that was never seen before. vamp's time is its search and
+its simplification by its own clock. A problem counts if vamp's own spheres are free at both ends,
+and for the shipped Panda, whose fingers open by 40 mm, not by 65 mm as those of vamp's model, if
+its shapes are free, too, by coal. The first calls of a robot, which load and compile code, are not
+timed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from harness import Options, Report, Row, Spread, benchmark, motion_up, progress
+from harness.timing import peer_lines
+
+import motion_nodes as mn
+from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.model.tree import Box, Cylinder, Sphere
+from motion_nodes.scene.scene import Scene, WorldObject, world_object
+from motion_nodes.scene.shapes import Solid
+from motion_nodes.scene.world import World
+
+PEER = "peers/motion_bench_maker_vamp.py"
+LIMIT = 5.0  # Timeout of a plan [s]
+ROBOTS = ("panda", "ur5", "fetch", "baxter")
+FINGERS = {"panda_finger_joint1": 0.04, "panda_finger_joint2": 0.04}
+PANDA = tuple(f"panda_joint{k}" for k in range(1, 8))
+MEDIAN, P99 = 6.0, 15.0  # Allowed beyond vamp's times [ms]
+
+
+class Problem(NamedTuple):
+    """A problem of a robot."""
+
+    family: str
+    objects: tuple[tuple[str, tuple[float, ...], np.ndarray], ...]
+    """Type, dimensions as in moveit_msgs [m], and pose in the robot's base, shape (4, 4)."""
+    start: dict[str, float]
+    """All joints of the robot [rad or m]."""
+    goal: dict[str, float]
+    """Joints of the group [rad or m]."""
+
+    def items(self) -> list[WorldObject]:
+        """Return the obstacles with the shapes that they are stated with."""
+        return [world_object(f"object{k}", solid_of(kind, sizes), X)
+                for k, (kind, sizes, X) in enumerate(self.objects)]  # fmt: skip
+
+    def for_peer(self) -> dict[str, Any]:
+        """Return the problem as JSON."""
+        objects = [
+            {"type": kind, "dimensions": sizes, "position": X[:3, 3].tolist(),
+             "euler_xyz": [math.atan2(-X[1, 2], X[2, 2]), math.asin(max(-1.0, min(1.0, X[0, 2]))),
+                           math.atan2(-X[0, 1], X[0, 0])]}
+            for kind, sizes, X in self.objects
+        ]  # fmt: skip
+        start = {name: self.start[name] for name in self.goal}
+        return {"family": self.family, "objects": objects, "start": start, "goal": self.goal}
+
+
+def solid_of(kind: str, sizes: Sequence[float]) -> Solid:
+    """Return the shape of an object."""
+    if kind == "box":
+        return Box((sizes[0], sizes[1], sizes[2]))
+    return Sphere(sizes[0]) if kind == "sphere" else Cylinder(sizes[1], sizes[0])
+
+
+def problems_of(folder: Path, robot: str) -> list[Problem]:
+    """Return the problems of a robot."""
+    content = json.loads((folder / f"{robot}_problems.json").read_text())["problems"]
+    if robot == "panda":
+        return [panda_problem(family, row) for family, rows in content.items() for row in rows]
+    return [
+        Problem(
+            row["family"],
+            tuple((item["type"], tuple(item["dimensions"]), orthonormal(item["pose"]))
+                  for item in row["objects"]),
+            row["start"], row["goal"],
+        )
+        for row in content
+    ]  # fmt: skip
+
+
+def orthonormal(pose: Any) -> np.ndarray:
+    """Return a pose without the rounding of its file."""
+    X = np.array(pose, float)
+    u, _, v = np.linalg.svd(X[:3, :3])
+    X[:3, :3] = u @ v
+    return X
+
+
+def panda_problem(family: str, row: dict[str, Any]) -> Problem:
+    """Return a problem of the format of the Panda's file, with its first goal."""
+    objects = []
+    for kind in ("sphere", "box", "cylinder"):
+        for item in row[kind]:
+            if kind == "box":
+                sizes = tuple(2.0 * x for x in item["half_extents"])
+            else:
+                sizes = (item["radius"],) if kind == "sphere" else (item["length"], item["radius"])
+            quat = item.get("orientation_quat_xyzw", (0.0, 0.0, 0.0, 1.0))
+            objects.append((kind, sizes, from_xyz_quat(item["position"], quat)))
+    ends = (dict(zip(PANDA, map(float, q), strict=True)) for q in (row["start"], row["goals"][0]))
+    start, goal = ends
+    return Problem(family, tuple(objects), start | FINGERS, goal)
+
+
+class Answer(NamedTuple):
+    """Our plan of a problem."""
+
+    solved: bool
+    spent: float
+    """Time of the call [ms]."""
+    reason: str = ""
+
+
+def robot_file(folder: Path, robot: str) -> str:
+    """Return what a user loads."""
+    return "franka" if robot == "panda" else str(folder / f"{robot}_spherized.urdf")
+
+
+def group_of(model: mn.RobotModel, goal: dict[str, float]) -> Any:
+    """Return the group of a problem's joints."""
+    for name in model:
+        if set(model[name].joint_names) == set(goal):
+            return model[name]
+    return model.group(list(goal))
+
+
+def planned(folder: Path, robot: str, problems: Sequence[Problem]) -> Iterator[Answer]:
+    """Plan the problems by the front door."""
+    model = mn.load_robot(robot_file(folder, robot))
+    group = group_of(model, problems[0].goal)
+
+    def call(problem: Problem, scene: Scene) -> tuple[float, Any]:
+        start, goal = ([given[name] for name in group.joint_names]
+                       for given in (problem.start, problem.goal))  # fmt: skip
+        state = {name: x for name, x in problem.start.items()
+                 if name in model.joint_names and name not in group.joint_names}  # fmt: skip
+        begin = time.perf_counter()
+        try:
+            plan = group.plan(start, goal, World(scene), timeout=LIMIT, state=state)
+        except mn.MotionError as error:
+            return 1e3 * (time.perf_counter() - begin), str(error)
+        return 1e3 * (time.perf_counter() - begin), plan
+
+    def scene_of(problem: Problem) -> Scene:
+        return Scene({item.name: item for item in problem.items()})
+
+    for problem in problems[:3]:
+        call(problem, scene_of(problem))
+    for problem in problems:
+        spent, plan = call(problem, scene_of(problem))
+        refused = isinstance(plan, str)
+        yield Answer(not refused and plan.success, spent, plan if refused else plan.reason)
+
+
+def served(folder: Path, robot: str, problems: Sequence[Problem]) -> Iterator[Answer]:
+    """Plan the problems by ``plan_kinematic_path`` of a suite in other processes."""
+    from moveit_msgs.msg import PlanningScene
+    from moveit_msgs.srv import ApplyPlanningScene, GetMotionPlan
+    from planner_client import Codes, at, state
+    from ros_client import RosClient
+
+    from motion_nodes.ros.scene.collision_objects import object_message
+
+    model = mn.load_robot(robot_file(folder, robot)).description
+    goal = set(problems[0].goal)
+    group = next((name for name, x in model.groups.items() if set(x.joints) == goal), "")
+    group = group or "+".join(model.groups)
+    words = ("--backend", "mock", "--viewer", "none", "--no-floor")
+    with motion_up(robot_file(folder, robot), *words):
+        client = RosClient("motion_bench_maker")
+        try:
+            for problem in (*problems[:3], *problems):
+                message = PlanningScene()
+                message.world.collision_objects = [
+                    object_message(item, model.base_frame) for item in problem.items()
+                ]
+                request = ApplyPlanningScene.Request(scene=message)
+                assert client.call(ApplyPlanningScene, "apply_planning_scene", request).success
+                asked = GetMotionPlan.Request()
+                plan = asked.motion_plan_request
+                plan.group_name, plan.allowed_planning_time = group, LIMIT
+                known = {n: float(x) for n, x in problem.start.items() if n in model.joint_names}
+                plan.start_state = state(known)
+                plan.goal_constraints = [at(problem.goal, 0.0)]
+                begin = time.perf_counter()
+                answer = client.call(GetMotionPlan, "plan_kinematic_path", asked)
+                spent = 1e3 * (time.perf_counter() - begin)
+                code = answer.motion_plan_response.error_code
+                yield Answer(code.val == Codes.SUCCESS, spent, f"{code.val} {code.message}")
+        finally:
+            client.close()
+
+
+def ends_free(robot: str, problems: Sequence[Problem]) -> Iterator[bool]:
+    """Yield whether the shipped Panda is collision-free at start and goal, by coal."""
+    if robot != "panda":
+        yield from [True] * len(problems)
+        return
+    from scene.coal_robot import CoalRobot
+
+    arm = mn.load_robot("franka")["arm"]
+    for problem in problems:
+        scene = Scene({item.name: item for item in problem.items()})
+        oracle = CoalRobot(arm.checker(World(scene), state=FINGERS))
+        ends = ([given[name] for name in PANDA] for given in (problem.start, problem.goal))
+        yield all(oracle.distance(q) > 0.0 for q in ends)
+
+
+Measure = Callable[[Path, str, Sequence[Problem]], Iterator[Answer]]
+
+
+def rows_of(
+    robot: str, problems: Sequence[Problem], mine: Sequence[Answer], peers: Sequence[dict[str, Any]]
+) -> Iterator[Row]:
+    """Yield the row of each family, then that of all."""
+    rows = list(zip(problems, mine, peers or [{}] * len(mine), strict=True))
+    for family in (*dict.fromkeys(problem.family for problem in problems), "all"):
+        each = [row for row in rows if family in (row[0].family, "all")]
+        fair = [row for row in each if row[2].get("start", True) and row[2].get("goal", True)]
+        own = Spread.of(answer.spent for _, answer, _ in fair if answer.solved)
+        their = Spread.of(1e3 * (peer["search"] + peer["simplify"])
+                          for _, _, peer in fair if peer.get("solved"))  # fmt: skip
+        row: Row = {
+            "robot": robot, "family": family, "problems": len(each), "valid": len(fair),
+            "solved": sum(answer.solved for _, answer, _ in fair),
+            "median ms": own.p50, "p95 ms": own.p95, "p99 ms": own.p99, "max ms": own.maximum,
+        }  # fmt: skip
+        if peers:
+            row |= {
+                "vamp: solved": sum(bool(peer.get("solved")) for _, _, peer in fair),
+                "vamp: median ms": their.p50, "vamp: p95 ms": their.p95, "vamp: p99 ms": their.p99,
+                "median beyond": own.p50 - their.p50, "p99 beyond": own.p99 - their.p99,
+                "within": "yes" if own.p50 <= their.p50 + MEDIAN and own.p99 <= their.p99 + P99
+                and all(answer.solved for _, answer, _ in fair) else "no",
+            }  # fmt: skip
+        yield row
+
+
+def measured(
+    report: Report, folder: Path, robot: str, problems: Sequence[Problem], options: Options
+) -> None:
+    """Plan the problems of a robot by vamp and by ours; print the table."""
+    peers: list[dict[str, Any]] = []
+    if options.vamp_python:
+        progress(f"{robot}: vamp")
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump({"robot": robot, "problems": [x.for_peer() for x in problems]}, file)
+            file.flush()
+            peers = peer_lines(options.vamp_python, PEER, file.name)
+        for peer, free in zip(peers, ends_free(robot, problems), strict=True):
+            peer["goal"] = peer["goal"] and free
+    progress(f"{robot}: ours")
+    measure: Measure = served if options.service else planned
+    mine = list(measure(folder, robot, problems))
+    mine = mine[-len(problems) :]
+    rows = list(rows_of(robot, problems, mine, peers))
+    reasons = []
+    for problem, answer, peer in zip(problems, mine, peers or [{}] * len(mine), strict=True):
+        if not answer.solved and peer.get("start", True) and peer.get("goal", True):
+            reasons.append(f"{problem.family}: {answer.reason}")
+    how = "plan_kinematic_path of another process" if options.service else "the front door"
+    report.table(f"{robot}, by {how}", rows, "; ".join(f"Not solved: {x}" for x in reasons[:10]))
+
+
+@benchmark("Planning: MotionBenchMaker of four robots as shipped",
+           problems=(Path, "folder of the problems"),
+           vamp_python=("", "a Python that has vamp"), every=(1, "stride of all problems"),
+           robots=(list(ROBOTS), "robots"), family=("", "only families that begin so"),
+           service=(False, "by plan_kinematic_path"))  # fmt: skip
+def main(report: Report, options: Options) -> None:
+    """Measure."""
+    if options.problems is None:
+        sys.exit("No problems: name their folder with --problems.")
+    if options.service:
+        import rclpy
+        from harness.processes import isolate
+
+        isolate()
+        rclpy.init(args=[])
+    for robot in options.robots:
+        found = problems_of(options.problems, robot)[:: options.every]
+        found = [x for x in found if x.family.startswith(options.family)]
+        measured(report, options.problems, robot, found, options)
