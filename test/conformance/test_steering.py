@@ -101,7 +101,7 @@ def wheels_of(name: str, vx: float, wz: float) -> tuple[list[float], list[float]
     sides = [(vx - 0.5 * s * REAR_TRACK * wz) / REAR_RADIUS for s in (1, -1)]
     if name == "tri":
         return sides, [angle]
-    angles = [math.atan2(WHEELBASE * wz, vx - 0.5 * s * FRONT_TRACK * wz) for s in (1, -1)]
+    angles = [math.atan(WHEELBASE * wz / (vx - 0.5 * s * FRONT_TRACK * wz)) for s in (1, -1)]
     return sides, angles
 
 
