@@ -97,7 +97,10 @@ def drive_block(
         felt[joint] = max(felt[joint], share)
     if base.kind == "floating":
         _add_body(tree, groups, moved.total, felt)
-    together = [group.joints for group in groups.groups]
+    together: list[tuple[str, ...]] = []
+    for group in groups.groups:
+        if not {name for joints in together for name in joints}.intersection(group.joints):
+            together.append(group.joints)  # a group of both arms has the drives of each
     if base.steering:
         together.append(base.steering)
     findings.add(
