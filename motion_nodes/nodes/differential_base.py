@@ -52,7 +52,8 @@ class DifferentialBaseNode(WheeledBaseNode[DifferentialParams]):
 
     def check(self, params: DifferentialParams) -> str | None:
         """Validate the parameters; both sides need the same number of wheels."""
-        left, right = len(params.left_wheel_names), len(params.right_wheel_names)
+        given = dataclasses.asdict(params)
+        left, right = len(given["left_wheel_names"]), len(given["right_wheel_names"])
         if left != right:
             return f"left_wheel_names has {left} entries and right_wheel_names {right}"
         return super().check(params)
