@@ -141,7 +141,11 @@ class JointTrajectory(Trajectory):
         return joined
 
     def of_joints(self, columns: NDArray[np.intp]) -> JointTrajectory:
-        """Return the trajectory of some joints, by index, shape (k,)."""
+        """Return the trajectory of some joints.
+
+        Args:
+            columns: indices of the joints, shape (k,).
+        """
         part = copy.copy(self)
         object.__setattr__(part, "joint_names", tuple(self.joint_names[i] for i in columns))
         for name in ("positions", "velocities", "accelerations", "efforts"):

@@ -43,6 +43,8 @@ def test_quality_of_service_with_depth(ros, entry, tmp_path):
         args = ["-p", f"robot:={robot}", "-r", "__ns:=/r"]
         if executable in ("occupancy_mapper", "object_detector"):
             args += ["-p", "depth_images:=['camera/depth/image_rect_raw']"]
+            if executable == "object_detector":
+                args += ["-p", "color_images:=['camera/color/image_raw']"]
         if executable == "robot_driver":
             args += ["-p", "device:=/dev/no_such_port"]
         if executable == "policy_controller":

@@ -40,7 +40,7 @@ class CompliantArm:
     @property
     def state(self):
         measured = self.world.state("arm")
-        return tuple(values[self.arm] for values in measured)
+        return tuple(values[self.arm] for values in measured[:3])
 
     @property
     def pose(self):

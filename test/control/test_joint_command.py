@@ -170,7 +170,7 @@ REJECTED = [
     (
         InvalidCommand,
         "panda_finger_joint1",
-        {"positions": [-1e-5], "indices": [7]},
+        {"positions": [-2e-4], "indices": [7]},
     ),
     (
         InvalidCommand,

@@ -161,7 +161,8 @@ class LockstepArm:
 
     def step(self) -> None:
         """One period of the controller, as the node does it."""
-        q, v, effort = (np.array(values)[self._columns] for values in self.world.state("arm"))
+        measured = self.world.state("arm")[:3]
+        q, v, effort = (np.array(values)[self._columns] for values in measured)
         residual = self._residual.update(self.world.time, q, v, effort)
         self._contact.update(self.world.time, q, v, self._residual, known=True)
         if self._move is not None and self._move.status is GripStatus.MOVING:

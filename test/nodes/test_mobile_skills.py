@@ -56,7 +56,9 @@ class Robot:
         monkeypatch.setattr(Navigator, "refusal", "")
         self.known, self.stamp_ns = True, None
         tree: Any = SimpleNamespace(update=lambda: None, pose=self._pose)
-        node: Any = SimpleNamespace(now_ns=lambda: 10_000_000_000)
+        node: Any = SimpleNamespace(
+            now_ns=lambda: 10_000_000_000, create_client=lambda *_, **__: None
+        )
         self.base = NavigatedBase(node, node, tree, ("odom", "base"), X_WO)
         self.states: list[str] = []
         self.others: dict[str, ObjectState] = {}

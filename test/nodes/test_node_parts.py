@@ -27,7 +27,7 @@ from motion_nodes.scene.scene import Scene, world_object
 
 def test_known_objects_are_excluded_once_the_pose_of_the_base_is_known_again() -> None:
     known: list[list[str]] = []
-    poses = SimpleNamespace(known=True)
+    poses = SimpleNamespace(known=True, frame_is_base=True)
 
     def base_at(_time: float) -> np.ndarray:
         if not poses.known:

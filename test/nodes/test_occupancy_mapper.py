@@ -50,7 +50,7 @@ class Cameras:
         self.heard = client.listen(Octomap, "/occupancy_mapper/octomap_binary", LATCHED)
         static = node.create_publisher(TFMessage, "/tf_static", LATCHED)
         TransformSender(static, [("panda_link0", "eye")]).send(EYE[None], 0)
-        self.colors = client.publisher(Image, "/left/color")
+        self.colors = node.create_publisher(Image, "/left/color", 10)
         self.lag = 0.0
         moving = node.create_publisher(TFMessage, "/tf", RELIABLE)
         self.transforms = TransformSender(moving, [("panda_link0", "moving_eye")])

@@ -48,8 +48,29 @@ def settings_read(file: Path) -> set[str]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "settings_from":
             kind = getattr(module, ast.unparse(node.args[1]))
-            prefix = ast.literal_eval(node.args[2]) if len(node.args) > 2 else ""
-            found |= {prefix + entry.name for entry in dataclasses.fields(kind)}
+            given = node.args[2] if len(node.args) > 2 else ast.Constant("")
+            prefixes = _texts(given, text, module)
+            fields = dataclasses.fields(kind)
+            found |= {prefix + entry.name for prefix in prefixes for entry in fields}
+    return found
+
+
+def _texts(given: ast.expr, text: str, module: object) -> set[str]:
+    """Return the values of a literal, a constant of a module, or a parameter of its functions."""
+    if not isinstance(given, ast.Name):
+        return {ast.literal_eval(given)}
+    if hasattr(module, given.id):
+        return {getattr(module, given.id)}
+    tree, found = ast.parse(text), set()
+    for function in (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)):
+        names = [argument.arg for argument in function.args.args]
+        if given.id in names:
+            place = names.index(given.id)
+            found |= {
+                ast.literal_eval(call.args[place])
+                for call in ast.walk(tree)
+                if isinstance(call, ast.Call) and getattr(call.func, "id", "") == function.name
+            }
     return found
 
 

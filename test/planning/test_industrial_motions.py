@@ -112,13 +112,11 @@ def test_what_is_out_of_reach_or_not_defined_is_refused():
     goal = beside(0.0, 0.2)
     middle = beside(0.0, 0.1)[:3, 3]
     for items in (
-        [],
         [item(ToolMotion.CIRC, goal)],
         [item(ToolMotion.CIRC, goal, arc=ArcPoint(middle, True))],
         [item(ToolMotion.CIRC, goal, arc=ArcPoint(middle, False))],
         [item(ToolMotion.CIRC, goal, arc=ArcPoint(middle + 0.5, True))],
         [item(ToolMotion.CIRC, goal, arc=ArcPoint((np.nan, 0.0, 0.0), False))],
-        [item(ToolMotion.LIN, HERE)],
         [item(ToolMotion.LIN, goal, blend_radius=0.1)],
         [item(ToolMotion.LIN, goal, blend_radius=-0.1), item(ToolMotion.LIN, HERE)],
         [item(ToolMotion.LIN, goal, blend_radius=0.3), item(ToolMotion.LIN, beside(0.1))],

@@ -291,6 +291,14 @@ class NavigationServer(LoopActionServer[_Navigation]):
                 navigation.refuse(error)
         super().finish()
 
+    def is_over(self, navigation: _Navigation) -> bool:
+        """Return whether the last motion of a goal has ended.
+
+        A motion that ended as soon as it began, at a pose that was reached already, is followed by
+        the next one at the next poll.
+        """
+        return navigation.ended and not navigation.continues
+
     def stop(self, navigation: _Navigation) -> None:
         """Cancel a task: bring the base to rest."""
         navigation.canceled = True

@@ -95,6 +95,10 @@ class LoopActionServer(ABC, Generic[W]):
     def feedback(self, work: W) -> Any:
         """Return a feedback message of an execution; None for none."""
 
+    def is_over(self, work: W) -> bool:
+        """Return whether an ended execution is to be answered; False if it goes on."""
+        return work.ended
+
     # ---- called by the node
 
     def poll(self) -> None:
@@ -107,7 +111,7 @@ class LoopActionServer(ABC, Generic[W]):
         """Send the results of executions that have ended; in the executor."""
         self._finishing = False
         for work in list(self._works):
-            if work.ended:
+            if self.is_over(work):
                 self._end(work)
         self._jobs.run()
 

@@ -207,7 +207,8 @@ def _remove(draft: SceneDraft, name: str) -> list[str]:
         return kept_note(kept)
     if name not in draft.objects:
         body = draft.attached.get(name)
-        if body is not None:
+        if body is not None and draft.was_attached(name):
+            # Not if this message attaches it: MoveIt's tutorials remove it from the world, too.
             raise InvalidCommand(
                 f"object '{name}' is attached to {body.link}; detach it before it is removed"
             )

@@ -43,6 +43,10 @@ class SceneDraft:
         self.allowed = scene.allowed
         self.margins: dict[str, LinkMargin] = dict(scene.margins)
 
+    def was_attached(self, name: str) -> bool:
+        """Return whether an object was attached before the changes."""
+        return name in self._before.attached
+
     @property
     def changed(self) -> bool:
         """Whether the draft differs from the original scene."""
