@@ -8,7 +8,7 @@ complete scene replaces everything, so it is applied as a whole or not at all.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.ros.scene.allowed_collision_matrix import allowed_from
 from motion_nodes.ros.scene.collision_objects import (
     ADD,
+    REMOVE,
     change_attached,
     change_object,
     kept_note,
@@ -152,7 +153,8 @@ class SceneMessages(SceneWriter):
         self._apply_margins(draft, message, findings)
         # Detached objects are in the world before its changes are applied.
         self._apply_state(draft, message.robot_state, findings)
-        self._apply_world(draft, message.world, findings)
+        taken = {body.object.id for body in message.robot_state.attached_collision_objects}
+        self._apply_world(draft, message.world, findings, taken.intersection(draft.attached))
         for colour in message.object_colors:
             _apply_colour(draft, colour, findings)
         self._check_model(message, findings)
@@ -173,9 +175,16 @@ class SceneMessages(SceneWriter):
             _apply(draft, body, self._frames, change_attached, findings)
 
     def _apply_world(
-        self, draft: SceneDraft, world: PlanningSceneWorld, findings: SceneWarnings
+        self,
+        draft: SceneDraft,
+        world: PlanningSceneWorld,
+        findings: SceneWarnings,
+        taken: Set[str] = frozenset(),
     ) -> None:
+        """Apply the world's changes; objects that the same message attached have left it."""
         for item in world.collision_objects:
+            if item.operation == REMOVE and item.id in taken:
+                continue
             _apply(draft, item, self._frames, change_object, findings)
         try:
             change_octomap(draft, world, self._frames)
