@@ -74,6 +74,8 @@ class SceneMessages(SceneWriter):
         """
         super().__init__(robot, frames, name)
         self._scenery = scenery or Scenery()
+        self.refuses_unknown: Callable[[], bool] = lambda: False
+        """Returns whether REMOVE of an object that is not in the world fails, as in MoveIt."""
 
     def standing(self, positions: Array) -> SceneMessages:
         """Return a converter for fixed joint positions [rad or m], shape (n,)."""
@@ -98,7 +100,7 @@ class SceneMessages(SceneWriter):
             The scene after, which is the same object if nothing changed, and warnings.
         """
         findings = SceneWarnings()
-        draft = SceneDraft(scene, self._scenery)
+        draft = self._draft(scene)
         for message in messages:
             if isinstance(message, CollisionObject):
                 _apply(draft, message, self._frames, change_object, findings)
@@ -119,6 +121,11 @@ class SceneMessages(SceneWriter):
         draft.allow_scenery()
         return (draft.scene() if draft.changed else scene), findings
 
+    def _draft(self, scene: Scene) -> SceneDraft:
+        draft = SceneDraft(scene, self._scenery)
+        draft.refuses_unknown = self.refuses_unknown()
+        return draft
+
     def _replace(
         self,
         draft: SceneDraft,
@@ -126,7 +133,7 @@ class SceneMessages(SceneWriter):
         findings: SceneWarnings,
     ) -> None:
         """Replace everything but scenery, or nothing if the message is invalid."""
-        fresh, own = SceneDraft(draft.scene(), self._scenery), SceneWarnings()
+        fresh, own = self._draft(draft.scene()), SceneWarnings()
         kept = fresh.clear()
         if isinstance(message, PlanningScene):
             fresh.allowed = AllowedCollisions()
