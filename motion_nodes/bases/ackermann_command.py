@@ -21,7 +21,12 @@ class CarCommand:
     """
 
     def __init__(
-        self, base: AckermannBase, limits: BaseLimits, *, slow_until_steered: bool = False
+        self,
+        base: AckermannBase,
+        limits: BaseLimits,
+        *,
+        slow_until_steered: bool = False,
+        straight_at_rest: bool = False,
     ) -> None:
         """Create without a command.
 
@@ -29,8 +34,10 @@ class CarCommand:
             base: the car.
             limits: its limits, also for ramps.
             slow_until_steered: reduce the velocity according to the steering error.
+            straight_at_rest: turn the steering straight at a twist of 0.
         """
         self.base, self._limits, self._slow = base, limits, slow_until_steered
+        self._straight = straight_at_rest
         self._ramps = _ramps(base, limits)
         self._twist: Twist2 | None = None
         self._drive: DriveCommand | None = None
@@ -38,11 +45,17 @@ class CarCommand:
         """Infeasible part of the newest command, as text."""
 
     def reconfigure(
-        self, base: AckermannBase, limits: BaseLimits, *, slow_until_steered: bool
+        self,
+        base: AckermannBase,
+        limits: BaseLimits,
+        *,
+        slow_until_steered: bool,
+        straight_at_rest: bool = False,
     ) -> None:
         """Replace geometry or limits; the command remains active."""
         before = self._ramps
         self.base, self._limits, self._slow = base, limits, slow_until_steered
+        self._straight = straight_at_rest
         self._ramps = _ramps(base, limits)
         self._ramps.start(before.speed, before.steering_angle)
 
@@ -94,6 +107,8 @@ class CarCommand:
                 # A ramp beyond the limits would delay braking.
                 self._ramps.start(twist.vx, self._ramps.steering_angle)
             base.aim = base.geometry.curvature(state.steering_angle)
+        elif twist is not None and self._straight and twist.vx == twist.wz == 0.0:
+            base.aim = 0.0
         if twist is None or not self._slow or twist.vx == 0.0:
             return twist
         # A car whose velocity is reduced to zero must still steer.

@@ -59,6 +59,11 @@ class AckermannParams(WheeledBaseParams):
         doc="Scale the wheel speeds down while the measured steering angles differ from their "
         "references.",
     )
+    peer_defaults: bool = param(
+        False,
+        doc="Turn the steering straight at a twist of 0, as steering_controllers_library; false: "
+        "it is kept at rest.",
+    )
     reference_timeout: float = param(
         math.nan,
         doc="Timeout of commands, which overrides cmd_vel_timeout; 0: none, NaN: cmd_vel_timeout.",
@@ -178,6 +183,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
             self._car_base,
             self.controller.config.limits,
             slow_until_steered=self.params.reduce_wheel_speed_until_steering_reached,
+            straight_at_rest=self.params.peer_defaults,
         )
 
     def activate(self) -> None:
@@ -213,6 +219,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
             self._car_base,
             self.controller.config.limits,
             slow_until_steered=params.reduce_wheel_speed_until_steering_reached,
+            straight_at_rest=params.peer_defaults,
         )
 
     def time_jumped(self, before: float, after: float) -> None:

@@ -107,6 +107,13 @@ class HolonomicParams(ShapeParams, SidewaysParams, WheeledBaseParams):
         doc="Yaw offset of base_frame_id in the frame of the wheel positions.",
         unit="rad",
     )
+    peer_defaults: bool = param(
+        False,
+        doc="Use the wheel joints of the parameters front_left_wheel_command_joint_name at these "
+        "corners, wherever they are in the URDF, as mecanum_drive_controller; false: the joints of "
+        "other corners are refused.",
+        read_only=True,
+    )
     reference_timeout: float = param(
         math.nan,
         doc="Timeout of commands, which overrides cmd_vel_timeout; 0: a command is valid for one "
@@ -257,13 +264,24 @@ class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):
             x, y = params.robot_radius * math.cos(yaw), params.robot_radius * math.sin(yaw)
             roller = 90.0
         return HolonomicWheel(
-            name=params.wheel_names[i],
+            name=self._joints(params)[i],
             radius=next(radius for radius in radii if radius > 0.0),
             x=x,
             y=y,
             axis_yaw=yaw,
             roller_angle_deg=roller,
         )
+
+    @staticmethod
+    def _joints(params: HolonomicParams) -> tuple[str, ...]:
+        """Return the joint of each wheel, with peer_defaults those given for its corner."""
+        names = list(params.wheel_names)
+        corners = MecanumState.corners(params.wheel_x, params.wheel_y)
+        if params.peer_defaults and corners is not None and len(names) == len(CORNERS):
+            for corner, i in zip(CORNERS, corners, strict=True):
+                given = getattr(params, f"{corner}_wheel_command_joint_name")
+                names[i] = given or names[i]
+        return tuple(names)
 
     def check(self, params: HolonomicParams) -> str | None:
         """Validate the parameters; the joints of corners must be those of wheels there."""
@@ -275,11 +293,15 @@ class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):
                 continue
             if corners is None:
                 return f"{name} is '{given}', but the base does not have four wheels at corners"
-            if given != params.wheel_names[corners[k]]:
+            joint = self._joints(params)[corners[k]]
+            if given != joint:
                 return (
-                    f"{name} is '{given}'; the wheel of the robot there is "
-                    f"'{params.wheel_names[corners[k]]}'"
+                    f"{name} is '{given}'; the wheel of the robot there is '{joint}' "
+                    "(peer_defaults uses the given one)"
                 )
+        joints = self._joints(params)
+        if len(set(joints)) < len(joints):
+            return f"the joints of the wheels are {', '.join(joints)}; each wheel needs its own"
         for kind in ("pose", "twist"):
             given = getattr(params, f"diagonal_covariance_{kind}")
             if len(given) not in (0, 6):
@@ -291,7 +313,7 @@ class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):
         params = self.params
         corners = MecanumState.corners(params.wheel_x, params.wheel_y)
         for k, i in enumerate(corners or ()):
-            if params.wheel_names[i] == joint:
+            if self._joints(params)[i] == joint:
                 return getattr(params, f"{CORNERS[k]}_wheel_state_joint_name") or joint
         return joint
 

@@ -98,6 +98,11 @@ class IkServiceParams(FramedParams):
     target_group: str = param(
         "", doc="Planning group moved by ~/target_pose; empty: the only group with a tip."
     )
+    peer_defaults: bool = param(
+        False,
+        doc="Return the poses of the known links of a compute_fk request that names unknown ones, "
+        "with INVALID_LINK_NAME, as MoveIt; false: the request is refused as a whole.",
+    )
     request_threads: int = param(
         2, doc="Number of requests processed concurrently.", ge=1, le=16, read_only=True
     )
@@ -294,7 +299,8 @@ class IkServiceNode(RobotNode[IkServiceParams]):
     def _compute_fk(self, request: Any, response: Any) -> Any:
         try:
             require_active(self)
-            self._requests.forward(request, response, self.get_clock().now().to_msg())
+            stamp, partial = self.get_clock().now().to_msg(), self.params.peer_defaults
+            self._requests.forward(request, response, stamp, partial=partial)
         except RequestRejected as error:
             set_code(response.error_code, error.code, str(error), self.get_name())
             return response

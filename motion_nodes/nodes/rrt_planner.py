@@ -118,6 +118,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
             lambda: self.params.state_publish_rate,
             scenery,
         )
+        self.scenes.messages.refuses_unknown = lambda: self.params.peer_defaults
         self.jobs = ExecutorQueue(self)
         self._client = TrajectoryClient(self, self.jobs, params.controller)
         self.execution = TrajectoryExecution(

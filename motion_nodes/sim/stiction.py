@@ -17,6 +17,7 @@ slid recently, as in P. A. Cundall, O. D. L. Strack, "A discrete numerical model
 granular assemblies", Geotechnique 29(1), 1979. The object's surface moves back along it (MuJoCo's
 ``surfacevel``), which is a spring in series with the damper. The cone bounds the force as before: a
 contact that slides drags a displacement of at most MAX_SLIDE behind it, along its friction force.
+An object that also touches something at rest has none: the velocity of its surface acts there, too.
 """
 
 from __future__ import annotations
@@ -150,13 +151,18 @@ class Stiction:
         """Find the carried objects among contacts of geoms, shape (n, 2)."""
         kinds, bodies = self._kind[geoms], self._body[geoms]
         kind, found = kinds.sum(axis=1), dict[tuple[int, int], list[int]]()
+        grounded = _grounded(bodies[kind == _OBJECT], kinds[kind == _OBJECT] == _OBJECT,
+                             bodies[kind == 2 * _OBJECT])  # fmt: skip
         for row in np.flatnonzero(kind == _OBJECT + _MOVING).tolist():
             a, b = bodies[row].tolist()
+            if (a if kinds[row, 0] == _OBJECT else b) in grounded:
+                continue
             found.setdefault((b, a) if kinds[row, 0] == _OBJECT else (a, b), []).append(row)
         held = {pair[1] for pair in found}
         for row in np.flatnonzero(kind == 2 * _OBJECT).tolist() if held else ():
             a, b = bodies[row].tolist()
-            if (a in held) != (b in held):  # one lies on the other, which is carried
+            # One lies on the other, which is carried.
+            if (a in held) != (b in held) and not {a, b} & grounded:
                 found.setdefault((a, b) if a in held else (b, a), []).append(row)
         for body in {pair[1] for pair in self._pairs} - {pair[1] for pair in found}:
             self._model.geom_surfacevel[self._geoms[body]] = 0.0
@@ -218,6 +224,23 @@ class Stiction:
                 a, b, c = angular.tolist()
                 across = np.array((b * z - c * y, c * x - a * z, a * y - b * x))
                 self._model.geom_surfacevel[geom] = (*((linear + across) @ R), *(angular @ R))
+
+
+def _grounded(bodies: Ids, own: NDArray[np.bool_], pairs: Ids) -> set[int]:
+    """Return the objects that something at rest supports, alone or beside what holds them.
+
+    A velocity of their surface would push them along that, too.
+
+    Args:
+        bodies: pairs of bodies of which one is an object and the other at rest, shape (n, 2).
+        own: which of them is the object.
+        pairs: pairs of objects in contact, shape (m, 2).
+    """
+    found, before = set(bodies[own].tolist()), -1
+    while len(found) != before:
+        before = len(found)
+        found |= {each for pair in pairs.tolist() if found & set(pair) for each in pair}
+    return found
 
 
 def _rotated(R: Array, vectors: Array) -> Array:

@@ -32,7 +32,7 @@ PARALLEL_COMMAND = "/parallel_gripper_action_controller/gripper_cmd"
 @pytest.fixture(scope="module")
 def hand(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
     """A hand with a node of its own, with the defaults of ros2_controllers."""
-    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
+    module_suite.node("mock_sim", robots=["franka", "ours:=franka"], update_rate=100.0)
     module_suite.node(
         "articulation_controller", name=HAND.strip("/"), robot="franka", use_sim_time=True,
         update_rate=100.0, joints=FINGERS, peer_defaults=True,
@@ -42,6 +42,19 @@ def hand(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
     hand.wait_for()
     yield hand
     hand.close()
+
+
+@pytest.fixture(scope="module")
+def ours(hand: JointClient, module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
+    """A hand with the suite's defaults."""
+    module_suite.node(
+        "articulation_controller", namespace="ours", robot="franka", use_sim_time=True,
+        update_rate=100.0, joints=FINGERS,
+    )  # fmt: skip
+    made = JointClient(module_client, namespace="/ours")
+    made.wait_for()
+    yield made
+    made.close()
 
 
 def parallel(*positions: float, **more: Any) -> ParallelGripperCommand.Goal:
@@ -167,17 +180,22 @@ def test_cancel(hand, kind):
     GRIPPER,
     "a preempted goal has the status CANCELED",
     source="gripper_action_controller_impl.hpp: preempt_active_goal",
-    verdict=OURS,
-    why="It is ABORTED, as with trajectories: its client did not cancel it.",
+    verdict=BY_PARAMETER,
+    why="By default it is ABORTED, as with trajectories: its client did not cancel it.",
+    how="`peer_defaults: true`",
 )
-def test_preemption(hand):
-    assert hand.send(single(0.035), GripperCommand, COMMAND).result()[0] == SUCCEEDED
-    first = hand.send(single(0.0), GripperCommand, COMMAND)
-    assert first.accepted()
-    second = hand.send(single(0.03), GripperCommand, COMMAND)
-    assert second.result()[0] == SUCCEEDED
-    assert first.result()[0] == ABORTED
-    hand.arrives(dict.fromkeys(FINGERS, 0.03))
+def test_preemption(hand, ours):
+    for each, command, status in (
+        (hand, COMMAND, CANCELED),
+        (ours, "/ours/gripper_action_controller/gripper_cmd", ABORTED),
+    ):
+        assert each.send(single(0.035), GripperCommand, command).result()[0] == SUCCEEDED
+        first = each.send(single(0.0), GripperCommand, command)
+        assert first.accepted()
+        second = each.send(single(0.03), GripperCommand, command)
+        assert second.result()[0] == SUCCEEDED
+        assert first.result()[0] == status
+        each.arrives(dict.fromkeys(FINGERS, 0.03))
 
 
 @behaviour(
@@ -200,6 +218,7 @@ def test_lifecycle_and_parameters(hand):
         assert hand.client.change_state(hand.controller, verb)
         if verb == "deactivate":
             assert not hand.send(single(0.01), GripperCommand, COMMAND).accepted()
+    hand.rest()  # reports begin with the first state after the activation
     for name, value in (
         ("goal_tolerance", 0.01), ("stall_timeout", 1.0), ("stall_velocity_threshold", 0.001),
         ("allow_stalling", False),
@@ -216,16 +235,24 @@ def test_lifecycle_and_parameters(hand):
 )
 @behaviour(
     PARALLEL,
-    "a negative effort is refused",
+    "a negative effort is accepted",
     source=SOURCE + "accepted_callback",
-    verdict=OURS,
-    why="The peer passes it on; here it is refused, as it has no meaning for two fingers.",
+    verdict=BY_PARAMETER,
+    why="By default it is refused, as it has no meaning for two fingers.",
+    how="`peer_defaults: true`; the hardware gets its magnitude as the limit",
 )
-def test_efforts(hand):
+def test_efforts(hand, ours):
     goal = parallel(0.03, effort=[5.0])
     assert hand.send(goal, ParallelGripperCommand, PARALLEL_COMMAND).result()[0] == SUCCEEDED
-    goal = parallel(0.03, effort=[-5.0])
-    assert not hand.send(goal, ParallelGripperCommand, PARALLEL_COMMAND).accepted()
+    goal = parallel(0.02, effort=[-5.0])
+    assert hand.send(goal, ParallelGripperCommand, PARALLEL_COMMAND).result()[0] == SUCCEEDED
+    hand.arrives(dict.fromkeys(FINGERS, 0.02))
+    before = ours.rest()
+    call = ours.send(goal, ParallelGripperCommand, f"/ours{PARALLEL_COMMAND}")
+    assert call.result()[0] == ABORTED
+    assert ours.away(before) < 1e-3
+    nan = parallel(0.03, effort=[math.nan])
+    assert not hand.send(nan, ParallelGripperCommand, PARALLEL_COMMAND).accepted()
 
 
 @behaviour(

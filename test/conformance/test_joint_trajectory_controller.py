@@ -280,13 +280,19 @@ def test_tolerances_of_goals(peer, given, code):
     JTC,
     "a tolerance of a joint that the controller does not have is ignored",
     source=TOLERANCES + "test_invalid_joints_path_tolerance",
-    verdict=OURS,
-    why="The goal is refused with INVALID_JOINTS and the nearest name: the client would move "
-    "without the tolerance that it asked for.",
+    verdict=BY_PARAMETER,
+    why="By default the goal is refused with INVALID_JOINTS and the nearest name: the client would "
+    "move without the tolerance that it asked for.",
+    how="`peer_defaults: true`",
 )
-def test_a_tolerance_of_an_unknown_joint(plain):
+def test_a_tolerance_of_an_unknown_joint(plain, peer):
     text = refused(plain, smooth(by(plain, 0.1), 1.0), goal_tolerance=tolerances(["joint_x"], 0.1))
     assert "joint_x" in text
+    goal = by(peer, 0.05 if peer.joints[J1] < HOME[J1] else -0.05)
+    unknown = tolerances(["joint_x"], 1e-9)
+    call = peer.follow(smooth(goal, 0.5), path_tolerance=unknown, goal_tolerance=unknown)
+    assert call.result()[0] == SUCCEEDED
+    peer.arrives(goal)
 
 
 @behaviour(
@@ -806,23 +812,43 @@ def test_no_factor_above_1(plain):
     JTC,
     "query_state without a trajectory, or at a time after its end, fails",
     source="joint_trajectory_controller.cpp: query_state_service",
-    verdict=OURS,
-    why="It answers with the reference that the joints have then: clients need it most at rest.",
+    verdict=BY_PARAMETER,
+    why="By default it answers with the reference that the joints have then: clients need it most "
+    "at rest.",
+    how="`peer_defaults: true`",
 )
-def test_query_state(plain):
+def test_query_state(plain, peer):
     start = plain.joints[J1]
     call = plain.follow(smooth({J1: start + 0.2}, 1.0))
     assert call.accepted()
     plain.moving(0.02, joints=[J1])
     for ahead, low, high in ((0.1, 0.0, 0.2), (5.0, 0.2 - 1e-6, 0.2 + 1e-6)):
-        request = QueryTrajectoryState.Request()
-        time = duration(plain.now + ahead)
-        request.time.sec, request.time.nanosec = time.sec, time.nanosec
-        answer = plain.client.call(QueryTrajectoryState, f"{plain.controller}/query_state", request)
+        answer = sampled(plain, ahead)
         assert answer.success
         moved = answer.position[answer.name.index(J1)] - start
         assert low < moved < high
     assert call.result()[0] == SUCCEEDED
+    assert sampled(plain, 0.1).success
+    assert not sampled(peer, 0.1).success
+    goal = by(peer, 0.3 if peer.joints[J1] < HOME[J1] else -0.3)
+    call = peer.follow(smooth(goal, 3.0))
+    assert call.accepted()
+    peer.moving(0.02, joints=[J1])
+    answer, after = sampled(peer, 0.1), sampled(peer, 9.0)
+    assert answer.success
+    assert abs(answer.position[answer.name.index(J1)] - goal[J1]) < 0.3
+    assert not after.success
+    assert after.message
+    assert call.result()[0] == SUCCEEDED
+    assert not sampled(peer, 0.0).success
+
+
+def sampled(arm: JointClient, ahead: float) -> Any:
+    """Call query_state for a time from now [s]."""
+    request = QueryTrajectoryState.Request()
+    time = duration(arm.now + ahead)
+    request.time.sec, request.time.nanosec = time.sec, time.nanosec
+    return arm.client.call(QueryTrajectoryState, f"{arm.controller}/query_state", request)
 
 
 # ---- velocity and effort interfaces

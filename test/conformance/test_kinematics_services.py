@@ -20,7 +20,7 @@ from moveit_msgs.msg import (
 from moveit_msgs.srv import GetPositionFK, GetPositionIK, GetStateValidity
 from planner_client import at, pose_constraints, state
 
-from conformance.behaviours import OURS, behaviour
+from conformance.behaviours import BY_PARAMETER, OURS, behaviour
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.ros.messages.moveit_messages import pose_message
@@ -213,18 +213,30 @@ def test_forward_kinematics(ros):
     "forward kinematics of an unknown link is refused",
     source="kinematics_service_capability.cpp: computeFKService",
 )
-@behaviour(
-    "move_group kinematics",
-    "forward kinematics returns the known links of a request that names an unknown one",
-    source="kinematics_service_capability.cpp: computeFKService",
-    verdict=OURS,
-    why="a request is answered as a whole or not at all, so that no list has holes",
-)
 @pytest.mark.parametrize("links", [(), ("panda_link99",), (TIP, "panda_link99")])
 def test_refused_forward_kinematics(ros, links):
     answer = forward(ros, *links)
     assert answer.error_code.val == Codes.INVALID_LINK_NAME
     assert not answer.pose_stamped
+
+
+@behaviour(
+    "move_group kinematics",
+    "forward kinematics returns the known links of a request that names an unknown one",
+    source="kinematics_service_capability.cpp: computeFKService",
+    verdict=BY_PARAMETER,
+    why="by default a request is answered as a whole or not at all, so that no list has holes",
+    how="`peer_defaults: true` of ik_service",
+)
+def test_forward_kinematics_of_some_unknown_links(ros):
+    known = forward(ros, TIP, "panda_link4").pose_stamped
+    assert ros.set_parameters("/ik_service", peer_defaults=True).successful
+    answer = forward(ros, TIP, "panda_link99", "panda_link4")
+    assert answer.error_code.val == Codes.INVALID_LINK_NAME
+    assert list(answer.fk_link_names) == [TIP, "panda_link4"]
+    assert [p.pose for p in answer.pose_stamped] == [p.pose for p in known]
+    assert ros.set_parameters("/ik_service", peer_defaults=False).successful
+    assert not forward(ros, TIP, "panda_link99").pose_stamped
 
 
 @behaviour(

@@ -19,7 +19,7 @@ from ros_client import RosClient
 from tf2_msgs.msg import TFMessage
 
 from conformance.base_rig import FREE, Rig, twist, write_base
-from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
+from conformance.behaviours import BY_PARAMETER, behaviour, not_offered
 
 MECANUM = "mecanum_drive_controller"
 OMNI = "omni_wheel_drive_controller"
@@ -456,8 +456,10 @@ def test_lifecycle(cell):
     "mecanum_drive_controller",
     "a joint at another corner is used",
     source="mecanum_drive_controller.yaml: front_left_wheel_command_joint_name",
-    verdict=OURS,
-    why="the wheels' places are those of the URDF: exchanged names would drive elsewhere",
+    verdict=BY_PARAMETER,
+    why="by default it is refused: the wheels' places are those of the URDF, exchanged names would "
+    "drive elsewhere",
+    how="`peer_defaults: true`",
 )
 def test_joints(cell):
     bad = (
@@ -477,6 +479,19 @@ def test_joints(cell):
     rig.wheels.without = ("fl",)
     rig.wheels.also = {"encoder": 0.0}
     rig.until(lambda: rig.odometry, "odometry by the encoder")
+    cell.suite.node(
+        "holonomic_base", namespace="swap", robot=str(cell.robots["mec"]), update_rate=100.0,
+        front_left_wheel_command_joint_name="fr", front_right_wheel_command_joint_name="fl",
+        peer_defaults=True,
+    )  # fmt: skip
+    # The left wheels are now fr and rl.
+    rig = Rig(cell.client, f"/swap/{MECANUM}", list(CORNERS), "reference")
+    rig.until(lambda: rig.told, "the first references")
+    rig.until(
+        lambda: rig.told["fr"][1] < -0.1 and rig.told["rl"][1] < -0.1
+        and rig.told["fl"][1] > 0.1 and rig.told["rr"][1] > 0.1,
+        "a left turn", lambda: rig.send(0.0, 0.5),
+    )  # fmt: skip
 
 
 @behaviour(

@@ -20,7 +20,7 @@ from moveit_msgs.srv import ApplyPlanningScene, GetCartesianPath, QueryPlannerIn
 from planner_client import Planner, at, end_of, pose_constraints, state
 from std_msgs.msg import String
 
-from conformance.behaviours import OURS, behaviour
+from conformance.behaviours import BY_PARAMETER, OURS, behaviour
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.ros.messages.moveit_messages import pose_message
@@ -414,3 +414,28 @@ def test_executed_plans_start_where_the_robot_is(planner):
     status, result = planner.move(turned(0.1), start_state=away).result()
     assert status != SUCCEEDED
     assert result.error_code.val == Codes.START_STATE_INVALID
+
+
+@behaviour(
+    "planning_scene",
+    "removing an object that does not exist fails",
+    source="planning_scene.cpp: processCollisionObjectRemove",
+    verdict=BY_PARAMETER,
+    why="by default it succeeds with a warning: the object is not there afterwards, as was asked",
+    how="`peer_defaults: true` of move_group",
+)
+def test_removing_an_object_that_does_not_exist(planner):
+    def removes(name: str) -> bool:
+        message = ApplyPlanningScene.Request()
+        message.scene.is_diff = message.scene.robot_state.is_diff = True
+        message.scene.world.collision_objects = [requests.removed(name)]
+        answer = planner.client.call(ApplyPlanningScene, "/apply_planning_scene", message)
+        return bool(answer.success)
+
+    node = "/move_group"
+    assert removes("ghost")
+    assert planner.client.set_parameters(node, peer_defaults=True).successful
+    assert not removes("ghost")
+    assert removes("")
+    assert planner.client.set_parameters(node, peer_defaults=False).successful
+    assert removes("ghost")

@@ -35,7 +35,7 @@ from ros_client import LATCHED, RosClient
 from scripted_base import ScriptedBase
 
 from conformance.base_rig import FREE, Rig
-from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
+from conformance.behaviours import BY_PARAMETER, behaviour, not_offered
 from motion_nodes.base_navigation.planar_pose import Pose2
 
 WAYPOINTS = "nav2_waypoint_follower"
@@ -232,8 +232,9 @@ def test_waypoints(navigator, base):
     "nav2_waypoint_follower",
     "an empty list is rejected",
     source="waypoint_follower.cpp: isGoalAcceptable; tester.py (Zero goal test)",
-    verdict=OURS,
-    why="it is accepted and aborted, since only a result can have the reason",
+    verdict=BY_PARAMETER,
+    why="by default it is accepted and aborted, since only a result can have the reason",
+    how="`peer_defaults: true` of base_navigator",
 )
 def test_missed_waypoints(navigator, base):
     bad = stamped((1.0, 0.0, 0.0), "moon")
@@ -248,6 +249,10 @@ def test_missed_waypoints(navigator, base):
     assert navigator.client.set_parameters(navigator.node, stop_on_failure=True).successful
     status, result = navigator.visit().result()
     assert (status, bool(result.error_msg)) == (ABORTED, True)
+    assert navigator.client.set_parameters(navigator.node, peer_defaults=True).successful
+    assert not navigator.visit().accepted()
+    assert navigator.visit((0.1, 0.0, 0.0)).result()[0] == SUCCEEDED
+    assert navigator.client.set_parameters(navigator.node, peer_defaults=False).successful
 
 
 @behaviour(

@@ -21,7 +21,7 @@ from moveit_msgs.msg import (
 from moveit_msgs.srv import GetMotionSequence, QueryPlannerInterfaces
 from planner_client import Planner, at, end_of, pose_constraints, state
 
-from conformance.behaviours import OURS, behaviour, not_offered
+from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import to_quat_xyzw
 
@@ -32,6 +32,7 @@ KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
 HERE = KINEMATICS.pose(FRANKA.home, TIP)
 AT_HOME = {name: HOME[name] for name in ARM}
 KINDS = ("PTP", "LIN", "CIRC")
+SCALED = {"max_velocity_scaling_factor": 0.5, "max_acceleration_scaling_factor": 0.5}
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -50,6 +51,15 @@ def planner(module_suite, module_client):
     arm.rest()
     yield made
     arm.close()
+
+
+@pytest.fixture
+def strict(planner):
+    """The planner with the ways of Pilz."""
+    node = f"{planner.namespace}/move_group"
+    assert planner.client.set_parameters(node, peer_defaults=True).successful
+    yield planner
+    assert planner.client.set_parameters(node, peer_defaults=False).successful
 
 
 def beside(x: float = 0.0, y: float = 0.0, z: float = 0.0, **more: Any) -> Constraints:
@@ -173,12 +183,19 @@ def test_scaling_factors(planner, factors):
     "pilz_industrial_motion_planner",
     "refuses a scaling factor of 0",
     source="unittest_trajectory_generator_common.cpp: InvalideScalingFactor",
-    verdict=OURS,
-    why="0 is a field that is not set, and means 1, as in MoveIt's other pipelines",
+    verdict=BY_PARAMETER,
+    why="by default 0 is a field that is not set, and means 1, as in MoveIt's other pipelines",
+    how="`peer_defaults: true` of move_group",
 )
-def test_a_scaling_factor_of_zero(planner):
-    fields = {"max_acceleration_scaling_factor": 0.0}
+@pytest.mark.parametrize("kind", ["velocity", "acceleration"])
+def test_a_scaling_factor_of_zero(planner, request, kind):
+    other = "velocity" if kind == "acceleration" else "acceleration"
+    fields = {f"max_{kind}_scaling_factor": 0.0, f"max_{other}_scaling_factor": 0.5}
     assert code(planner, beside(0.1), **fields) == Codes.SUCCESS
+    strict = request.getfixturevalue("strict")
+    assert code(strict, beside(0.1), **fields) == Codes.INVALID_MOTION_PLAN
+    fields[f"max_{kind}_scaling_factor"] = 0.5
+    assert code(strict, beside(0.1), **fields) == Codes.SUCCESS
 
 
 @behaviour(
@@ -247,11 +264,19 @@ def test_a_start_that_hardly_moves(planner):
     "pilz_industrial_motion_planner",
     "refuses a start state without joint names",
     source="unittest_trajectory_generator_common.cpp: EmptyJointNamesInStartState",
-    verdict=OURS,
-    why="an empty start state is the current state, as for every other request of move_group",
+    verdict=BY_PARAMETER,
+    why="by default an empty start state is the current state, as for every other request",
+    how="`peer_defaults: true` of move_group, if the state is not a diff",
 )
-def test_an_empty_start_state(planner):
-    assert code(planner, beside(0.1), start_state=state({})) == Codes.SUCCESS
+def test_an_empty_start_state(planner, request):
+    empty, diff = state({}), state({})
+    diff.is_diff = True
+    assert code(planner, beside(0.1), start_state=empty) == Codes.SUCCESS
+    strict, fields = request.getfixturevalue("strict"), SCALED
+    found = code(strict, beside(0.1), start_state=empty, **fields)
+    assert found == Codes.INVALID_ROBOT_STATE
+    for given in (diff, state(HOME)):
+        assert code(strict, beside(0.1), start_state=given, **fields) == Codes.SUCCESS
 
 
 @behaviour(
@@ -317,15 +342,21 @@ def test_goals(planner, kind):
     "pilz_industrial_motion_planner",
     "refuses a goal that does not name all joints",
     source="unittest_trajectory_generator_common.cpp: MissingJointConstraint",
-    verdict=OURS,
-    why="joints that a goal does not name stay where they are, as in MoveIt's joint goals",
+    verdict=BY_PARAMETER,
+    why="by default joints that a goal does not name stay where they are, as in MoveIt's joint "
+    "goals",
+    how="`peer_defaults: true` of move_group",
 )
-def test_goals_of_some_joints(planner):
+def test_goals_of_some_joints(planner, request):
     answer = plan(planner, at({"panda_joint1": 0.1}), "PTP")
     assert answer.error_code.val == Codes.SUCCESS
     end = end_of(answer.trajectory)
     assert end["panda_joint1"] == pytest.approx(0.1, abs=1e-3)
     assert end["panda_joint4"] == pytest.approx(HOME["panda_joint4"], abs=1e-3)
+    strict = request.getfixturevalue("strict")
+    some = at({"panda_joint1": 0.1})
+    assert code(strict, some, "PTP", **SCALED) == Codes.INVALID_GOAL_CONSTRAINTS
+    assert code(strict, moved(panda_joint1=0.1), "PTP", **SCALED) == Codes.SUCCESS
 
 
 @behaviour(
@@ -342,11 +373,16 @@ def test_goals_of_unknown_links(planner):
     "pilz_industrial_motion_planner",
     "refuses a goal whose constraints name no link",
     source="unittest_trajectory_generator_ptp.cpp: testCartesianGoalMissingLinkNameConstraints",
-    verdict=OURS,
-    why="an empty link name is the tip of the group, as in MoveIt's IK service",
+    verdict=BY_PARAMETER,
+    why="by default an empty link name is the tip of the group, as in MoveIt's IK service",
+    how="`peer_defaults: true` of move_group",
 )
-def test_goals_without_a_link(planner):
+def test_goals_without_a_link(planner, request):
     assert code(planner, beside(0.1, link="")) == Codes.SUCCESS
+    strict = request.getfixturevalue("strict")
+    found = code(strict, beside(0.1, link=""), **SCALED)
+    assert found == Codes.INVALID_GOAL_CONSTRAINTS
+    assert code(strict, beside(0.1), **SCALED) == Codes.SUCCESS
 
 
 # ---- PTP
@@ -485,11 +521,20 @@ def test_no_limit_of_the_speed(planner):
     "pilz_industrial_motion_planner",
     "a negative Cartesian speed is no limit",
     source="unittest_trajectory_generator_lin.cpp: cartesianSpeedLimitLessEqualZero",
-    verdict=OURS,
-    why="a negative limit is refused: full speed is the unsafe reading of a mistake",
+    verdict=BY_PARAMETER,
+    why="by default a negative limit is refused: full speed is the unsafe reading of a mistake",
+    how="`peer_defaults: true` of move_group",
 )
-def test_a_negative_limit_of_the_speed(planner):
+def test_a_negative_limit_of_the_speed(planner, request):
     assert code(planner, beside(0.1), max_cartesian_speed=-1.0) == Codes.INVALID_MOTION_PLAN
+    strict = request.getfixturevalue("strict")
+    durations = [
+        times_of(plan(strict, beside(0.1), max_cartesian_speed=v, **SCALED).trajectory)[-1]
+        for v in (-1.0, 0.0, 0.01)
+    ]
+    assert durations[0] == durations[1] < durations[2]
+    nan = code(strict, beside(0.1), max_cartesian_speed=math.nan, **SCALED)
+    assert nan == Codes.INVALID_MOTION_PLAN
 
 
 @behaviour(

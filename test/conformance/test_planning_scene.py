@@ -16,7 +16,7 @@ from moveit_msgs.msg import (
 )
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
 
-from conformance.behaviours import OURS, behaviour
+from conformance.behaviours import behaviour
 from motion_nodes.errors import UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.ros.robot_frames import RobotFrames
@@ -187,13 +187,6 @@ def test_metadata_of_attached_objects(client):
     assert kept(client.whole.world.collision_objects[0])
 
 
-@behaviour(
-    "planning_scene",
-    "removing an object that does not exist fails",
-    source="planning_scene.cpp: processCollisionObjectRemove",
-    verdict=OURS,
-    why="the object is not there afterwards, as was asked; a warning names it",
-)
 @behaviour(
     "planning_scene",
     "an object that does not exist cannot be moved or attached",

@@ -14,7 +14,7 @@ from moveit_msgs.msg import ServoStatus
 from moveit_msgs.srv import ServoCommandType
 from policy_client import POLICY, SERVO, PolicyClient
 
-from conformance.behaviours import OURS, behaviour
+from conformance.behaviours import BY_PARAMETER, OURS, behaviour
 
 Types = ServoCommandType.Request
 RATE = 100.0
@@ -186,14 +186,31 @@ def test_twists(policy):
     "moveit_servo",
     "a twist without a frame is invalid",
     source="test_utils.cpp: emptyTwistFrame",
-    verdict=OURS,
-    why="an empty frame is the robot's base, as in every other message of the suite",
+    verdict=BY_PARAMETER,
+    why="by default an empty frame is the robot's base, as in every other message of the suite",
+    how="`peer_defaults: true` of rmpflow_policy",
 )
 def test_a_twist_without_a_frame(policy):
     assert select(policy, Types.TWIST)
     policy.client.repeat(
         policy.twist(linear_z=0.3), lambda: policy.tool_speed[2] > 0.02, "motion", rate=50.0
     )
+    rests(policy)
+    assert policy.client.set_parameters(POLICY, peer_defaults=True).successful
+    policy.client.repeat(
+        policy.twist(linear_z=-0.3),
+        lambda: policy.servo_statuses.newest.code == ServoStatus.INVALID,
+        "the status",
+        rate=50.0,
+    )
+    assert not policy.sent
+    policy.client.repeat(
+        policy.twist(linear_z=-0.3, frame=FRANKA.base_frame),
+        lambda: policy.tool_speed[2] < -0.02,
+        "motion",
+        rate=50.0,
+    )
+    assert policy.client.set_parameters(POLICY, peer_defaults=False).successful
     rests(policy)
 
 

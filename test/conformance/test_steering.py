@@ -31,7 +31,7 @@ from std_srvs.srv import Empty
 from tf2_msgs.msg import TFMessage
 
 from conformance.base_rig import FREE, Rig, twist
-from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
+from conformance.behaviours import BY_PARAMETER, behaviour, not_offered
 
 LIBRARY = "steering_controllers_library"
 CAR = "ackermann_steering_controller"
@@ -517,13 +517,28 @@ def test_joints(cell):
     "steering_controllers_library",
     "a twist of 0 turns the steering straight",
     source="steering_kinematics.cpp: convert_twist_to_steering_angle",
-    verdict=OURS,
-    why="a car at rest keeps its steering: it neither wears tyres nor changes its next curve",
+    verdict=BY_PARAMETER,
+    why="by default a car at rest keeps its steering: it neither wears tyres nor changes its next "
+    "curve",
+    how="`peer_defaults: true`",
 )
 def test_steering_at_rest(cell):
     drive(cell.tri, "tri", 0.5, 0.4)
     cell.tri.stop()
     assert cell.tri.told["steer"][0] == pytest.approx(wheels_of("tri", 0.5, 0.4)[1][0])
+    for name in ("tri", "car"):
+        rig = cell.rigs[name]
+        steering = [joint for joint in rig.joints if "steer" in joint]
+        rig.set(peer_defaults=True)
+        drive(rig, name, 0.5, 0.4)
+        rig.until(
+            lambda r=rig, s=steering: (
+                not any(r.speeds()) and max(abs(r.told[j][0]) for j in s) < 1e-9
+            ),
+            "straight wheels at rest",
+            lambda r=rig: r.send(0.0),
+        )
+        rig.set(peer_defaults=False)
 
 
 @behaviour(

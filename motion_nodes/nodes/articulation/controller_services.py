@@ -16,6 +16,19 @@ from motion_nodes.ros.messages.trajectory_messages import seconds
 INACTIVE = "the controller is not active"
 
 
+def _beyond(host: ControllerHost, ahead: float) -> str:
+    """Return why no active trajectory determines the reference in a time [s]; empty if one does."""
+    active = [run.follower for run in host.runner.trajectories.runs]
+    left = [
+        (f.goal.trajectory.end_time - f.time) / f.goal.rate for f in active if not f.status.ended
+    ]
+    if not left:
+        return "no trajectory is active"
+    if ahead > max(left):
+        return f"the requested time is {ahead - max(left):.3f} s after the end of the trajectory"
+    return ""
+
+
 def serve_state_and_reset(host: ControllerHost, reset: Callable[[], str]) -> None:
     """Offer the services.
 
@@ -33,11 +46,14 @@ def serve_state_and_reset(host: ControllerHost, reset: Callable[[], str]) -> Non
             return response
         ahead = seconds(request.time) - node.now() if seconds(request.time) else 0.0
         try:
-            sample = node.in_loop(lambda: host.runner.reference_in(ahead))
+            sample, beyond = node.in_loop(
+                lambda: (host.runner.reference_in(ahead), _beyond(host, ahead))
+            )
         except TimeoutError as error:
             response.success, response.message = False, str(error)
             return response
-        response.success = True
+        response.message = beyond if node.params.peer_defaults else ""
+        response.success = not response.message
         response.name = list(host.runner.controller.joint_names)
         response.position, response.velocity, response.acceleration = (
             values.tolist() for values in sample

@@ -229,6 +229,8 @@ class GripperServer(LoopActionServer[_Grip]):
     def _max_effort(self, command: Any) -> float:
         """Return the effort limit of each finger [N m or N]; infinite for that of the drives."""
         given = [command.max_effort] if hasattr(command, "max_effort") else list(command.effort)
+        if self._host.node.params.peer_defaults and not hasattr(command, "max_effort"):
+            given = [abs(effort) for effort in given]
         for effort in given:
             if not effort >= 0.0:
                 raise InvalidCommand(
@@ -264,6 +266,9 @@ class GripperServer(LoopActionServer[_Grip]):
     def _outcome(self, grip: _Grip) -> ActionOutcome:
         if grip.canceled:
             return ActionOutcome.CANCELED
+        preempted = bool(grip.claim.lost) and grip is not self._newest
+        if preempted and self._host.node.params.peer_defaults:
+            return ActionOutcome.PREEMPTED
         status = grip.move.status
         held = self._allow_stalling and grip.stalled
         succeeded = (status is GripStatus.REACHED or held) and not grip.claim.lost

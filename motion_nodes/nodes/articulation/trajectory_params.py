@@ -72,7 +72,10 @@ class TrajectoryParams(FramedParams):
     peer_defaults: bool = param(
         False,
         doc="Use the defaults of ros2_controllers for all parameters of which the default "
-        "differs (docs/conformance.md); values given for them still apply.",
+        "differs (docs/conformance.md); values given for them still apply. Also as there: "
+        "query_state fails without an active trajectory or after its end, tolerances of joints "
+        "that the controller does not have are ignored, preempted gripper goals are CANCELED, and "
+        "a negative effort of a parallel gripper goal counts by its magnitude.",
         read_only=True,
     )
     joints: tuple[str, ...] = param(

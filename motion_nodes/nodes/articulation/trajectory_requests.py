@@ -7,11 +7,13 @@ again if limits have changed since.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.control.active_commands import TrajectoryRun
+from motion_nodes.control.tolerances import ToleranceRequest
 from motion_nodes.control.trajectory_follower import FollowGoal
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.bounds import DURATION
@@ -73,9 +75,12 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
             raise InvalidCommand(
                 "the goal has a multi_dof_trajectory; this controller has no such joints"
             )
+        ignored = host.node.params.peer_defaults
         requested = leader_tolerances(tolerance_requests(request.path_tolerance), tree)
+        requested = _known(requested, names) if ignored else requested
         path, guard = path.requested(requested, names), guard_of(requested, names)
         at_goal = leader_tolerances(tolerance_requests(request.goal_tolerance), tree)
+        at_goal = _known(at_goal, names) if ignored else at_goal
         goal = goal.requested(at_goal, names)
         if any(t.acceleration > 0.0 for t in (*request.path_tolerance, *request.goal_tolerance)):
             host.node.warn(
@@ -95,6 +100,10 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
         trajectory=checked, path=path, goal=goal, goal_time=goal_time, guard=guard, within=limits,
         rate=rate, cmd_timeout=cmd_timeout_of(host.node.params),
     )  # fmt: skip
+
+
+def _known(requests: Sequence[ToleranceRequest], names: Sequence[str]) -> list[ToleranceRequest]:
+    return [request for request in requests if request.joint in names]
 
 
 def rules_of(host: ControllerHost, *, topic: bool) -> TrajectoryRules:

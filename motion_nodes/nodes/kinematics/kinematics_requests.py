@@ -215,23 +215,27 @@ class KinematicsRequests:
         settings = self.settings()
         return replace(settings, timeout=timeout) if timeout else settings
 
-    def forward(self, request: Any, response: Any, stamp: Any) -> None:
+    def forward(self, request: Any, response: Any, stamp: Any, *, partial: bool = False) -> None:
         """Fill in the response of GetPositionFK.
 
         Args:
             request: of the service.
             response: of the service.
             stamp: builtin_interfaces/Time of the poses.
+            partial: whether the poses of known links are filled in if others are unknown.
 
         Raises:
             RequestRejected: an invalid request.
         """
         q = self.state(request.robot_state, "the state")
         names = [self.frames.name_of(name) if name else "" for name in request.fk_link_names]
-        for name in names:
-            if name not in self.kinematics.frame_names:
-                error = UnknownFrame(name, self.kinematics.frame_names, self.robot.name)
-                raise RequestRejected(Codes.INVALID_LINK_NAME, str(error))
+        unknown = [name for name in names if name not in self.kinematics.frame_names]
+        refusal = None
+        if unknown:
+            error = UnknownFrame(unknown[0], self.kinematics.frame_names, self.robot.name)
+            refusal = RequestRejected(Codes.INVALID_LINK_NAME, str(error))
+        if refusal is not None and not partial:
+            raise refusal
         if not names:
             raise RequestRejected(
                 Codes.INVALID_LINK_NAME, "no links requested: fill in fk_link_names"
@@ -239,10 +243,14 @@ class KinematicsRequests:
         frame = request.header.frame_id or self.kinematics.base
         X_FB = inverse(self.frames.pose(frame, q))
         for name, given in zip(names, request.fk_link_names, strict=True):
+            if name in unknown:
+                continue
             stamped = PoseStamped(pose=pose_message(X_FB @ self.kinematics.pose(q, name)))
             stamped.header.frame_id, stamped.header.stamp = frame, stamp
             response.pose_stamped.append(stamped)
             response.fk_link_names.append(given)
+        if refusal is not None:
+            raise refusal
 
     def valid(self, request: Any, response: Any) -> None:
         """Fill in the response of GetStateValidity: joint limits, collisions, constraints.

@@ -153,6 +153,14 @@ class NavigationServer(LoopActionServer[_Navigation]):
             (DriveOnHeading, "drive_on_heading"),
         )
         super().__init__(host.node, actions, feedback_rate)
+        self.refuse_by(self._refusal)
+
+    def _refusal(self, request: Any) -> str:
+        """Return why a goal is rejected when it is sent; empty if it is accepted."""
+        waypoints = isinstance(request, FollowWaypoints.Goal)
+        if self._host.node.params.peer_defaults and waypoints and not request.poses:
+            return "the goal has no poses"
+        return ""
 
     def start(self, goal: ActionGoal) -> _Navigation | None:
         """Start the task, now or when its frame is known; abort the goal if it is refused."""

@@ -92,6 +92,11 @@ class NavigatorParams(ObstacleParams):
         True, doc="Whether follow_waypoints ends at the first waypoint that is not reached; "
             "otherwise it goes on to the next, and missed_waypoints names those.",
     )  # fmt: skip
+    peer_defaults: bool = param(
+        False,
+        doc="Reject follow_waypoints goals without poses when they are sent, as Nav2; false: "
+        "accept and abort them with the reason as result.",
+    )
     max_deviation: float = core_param(FollowConfig, "max_deviation")
     wheelbase: float = core_param(SteeringConfig, "wheelbase")
     max_steering_angle: float = core_param(

@@ -46,6 +46,13 @@ def plan_tool_motion(
     Raises:
         RequestRejected: an invalid request, or an impossible motion.
     """
+    start = job.request.start_state
+    if requests.params().peer_defaults and _empty(start) and not start.is_diff:
+        raise RequestRejected(
+            Codes.INVALID_ROBOT_STATE,
+            "start_state names no joints, which peer_defaults refuses; name them, or set is_diff "
+            "for the current state",
+        )
     return _plan(requests, job, [(job.request, 0.0)], cancelled)
 
 
@@ -108,7 +115,10 @@ def _plan(
     for number, (request, radius) in enumerate(given, start=1):
         try:
             _check_item(requests, request, group, first=number == 1)
-            items.append(_item(request, radius, context, problem))
+            if params.peer_defaults:
+                _check_complete(request, group)
+            unlimited = params.peer_defaults and request.max_cartesian_speed < 0.0
+            items.append(_item(request, radius, context, problem, unlimited=unlimited))
         except RequestRejected as error:
             where = f"item {number} of {len(given)}: " if len(given) > 1 else ""
             raise RequestRejected(error.code, f"{where}{error}") from None
@@ -169,12 +179,51 @@ def _check_goal(request: Any) -> None:
         )
 
 
+def _check_complete(request: Any, group: Group) -> None:
+    """Require all fields that Pilz requires, instead of completing them.
+
+    Source: pilz_industrial_motion_planner, trajectory_generator.cpp.
+    """
+    for name in ("max_velocity_scaling_factor", "max_acceleration_scaling_factor"):
+        if getattr(request, name) == 0.0:
+            raise RequestRejected(
+                Codes.INVALID_MOTION_PLAN,
+                f"{name} is 0, which peer_defaults refuses; give one above 0, up to 1",
+            )
+    for goal in request.goal_constraints:
+        named = {constraint.joint_name for constraint in goal.joint_constraints}
+        omitted = [joint for joint in group.joints if joint not in named]
+        if named and omitted:
+            raise RequestRejected(
+                Codes.INVALID_GOAL_CONSTRAINTS,
+                f"the goal omits {', '.join(omitted)}, which peer_defaults refuses; name all "
+                f"joints of group '{group.name}'",
+            )
+        if not all(
+            c.link_name for c in (*goal.position_constraints, *goal.orientation_constraints)
+        ):
+            raise RequestRejected(
+                Codes.INVALID_GOAL_CONSTRAINTS,
+                "a constraint of the goal has no link_name, which peer_defaults refuses",
+            )
+
+
 def _empty(state: RobotState) -> bool:
     return not (state.joint_state.name or state.multi_dof_joint_state.joint_names)
 
 
-def _item(request: Any, radius: float, context: GoalContext, problem: PlanRequest) -> SequenceItem:
-    """Return an item of a sequence from its MotionPlanRequest."""
+def _item(
+    request: Any, radius: float, context: GoalContext, problem: PlanRequest, *, unlimited: bool
+) -> SequenceItem:
+    """Return an item of a sequence from its MotionPlanRequest.
+
+    Args:
+        request: the request.
+        radius: its blend radius [m].
+        context: robot, group and state of all items.
+        problem: common part of their problems.
+        unlimited: whether max_cartesian_speed is ignored.
+    """
     kind = requested_motion(request, context.notes)
     if kind is None:
         raise RequestRejected(
@@ -197,7 +246,7 @@ def _item(request: Any, radius: float, context: GoalContext, problem: PlanReques
         radius,
         scaling(request.max_velocity_scaling_factor, "max_velocity_scaling_factor"),
         scaling(request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"),
-        tool_speed(request, context),
+        None if unlimited else tool_speed(request, context),
     )
 
 

@@ -38,6 +38,13 @@ class RrtPlannerParams(ExecutionParams):
     planner: str = param(
         "RRTConnect", doc="Default planner, for requests that name none or an unknown one."
     )
+    peer_defaults: bool = param(
+        False,
+        doc="Refuse what MoveIt refuses and this node completes or warns of: REMOVE of an object "
+        "that is not in the scene; for PTP, LIN and CIRC scaling factors of 0, an empty "
+        "start_state that is not a diff, joint goals that omit joints, and constraints without a "
+        "link_name. A negative max_cartesian_speed of these motions is then no limit.",
+    )
     allowed_planning_time: float = param(
         5.0,
         doc="Default allowed planning time, for requests that give 0.",

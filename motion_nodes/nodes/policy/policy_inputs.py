@@ -243,6 +243,8 @@ class RmpflowInputs:
 
     def _accept_twist(self, message: TwistStamped, stamp: float) -> None:
         params = self._node.params
+        if params.peer_defaults and not message.header.frame_id:
+            raise InvalidCommand("the twist has no frame_id, which peer_defaults refuses")
         scaled = params.servo_command_in_type == "unitless"
         twist = twist_of(
             message.twist,

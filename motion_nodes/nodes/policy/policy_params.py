@@ -123,6 +123,11 @@ class _PolicyParams(FramedParams):
         20.0, doc="Publish rate of ~/leaf_metrics while there are subscribers; 0 disables them.",
         unit="Hz", ge=0.0, le=100.0,
     )  # fmt: skip
+    peer_defaults: bool = param(
+        False,
+        doc="Refuse twists without a frame_id on servo_node/delta_twist_cmds, as moveit_servo; "
+        "false: they are in the robot's base frame.",
+    )
     servo_command_in_type: str = param(
         "unitless",
         name="servo.command_in_type",

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rclpy.action import CancelResponse, GoalResponse
+from rclpy.action.server import GoalEvent
 from rclpy.task import Future
 
 from motion_nodes.ros import qos
@@ -33,6 +34,9 @@ class ActionOutcome(enum.Enum):
 
     SUCCEEDED = "succeeded"
     CANCELED = "canceled"
+    """At the request of a client; aborted if there was none."""
+    PREEMPTED = "preempted"
+    """Canceled by the server."""
     ABORTED = "aborted"
 
 
@@ -156,6 +160,10 @@ class GoalServer:
         if outcome is ActionOutcome.SUCCEEDED:
             handle.succeed()
         elif outcome is ActionOutcome.CANCELED and handle.is_cancel_requested:
+            handle.canceled()
+        elif outcome is ActionOutcome.PREEMPTED:
+            if not handle.is_cancel_requested:
+                handle._update_state(GoalEvent.CANCEL_GOAL)
             handle.canceled()
         else:
             handle.abort()

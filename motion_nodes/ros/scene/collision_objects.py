@@ -213,7 +213,10 @@ def _remove(draft: SceneDraft, name: str) -> list[str]:
                 f"object '{name}' is attached to {body.link}; detach it before it is removed"
             )
         hint = did_you_mean(name, draft.objects)
-        return [f"object '{name}' cannot be removed: it is not in the world.{hint}"]
+        text = f"object '{name}' cannot be removed: it is not in the world.{hint}"
+        if draft.refuses_unknown:
+            raise InvalidCommand(text)
+        return [text]
     del draft.objects[name]
     draft.forget_allowed([name])
     return []

@@ -8,7 +8,7 @@ complete scene replaces everything, so it is applied as a whole or not at all.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.ros.scene.allowed_collision_matrix import allowed_from
 from motion_nodes.ros.scene.collision_objects import (
     ADD,
+    REMOVE,
     change_attached,
     change_object,
     kept_note,
@@ -73,6 +74,8 @@ class SceneMessages(SceneWriter):
         """
         super().__init__(robot, frames, name)
         self._scenery = scenery or Scenery()
+        self.refuses_unknown: Callable[[], bool] = lambda: False
+        """Returns whether REMOVE of an object that is not in the world fails, as in MoveIt."""
 
     def standing(self, positions: Array) -> SceneMessages:
         """Return a converter for fixed joint positions [rad or m], shape (n,)."""
@@ -97,7 +100,7 @@ class SceneMessages(SceneWriter):
             The scene after, which is the same object if nothing changed, and warnings.
         """
         findings = SceneWarnings()
-        draft = SceneDraft(scene, self._scenery)
+        draft = self._draft(scene)
         for message in messages:
             if isinstance(message, CollisionObject):
                 _apply(draft, message, self._frames, change_object, findings)
@@ -118,6 +121,11 @@ class SceneMessages(SceneWriter):
         draft.allow_scenery()
         return (draft.scene() if draft.changed else scene), findings
 
+    def _draft(self, scene: Scene) -> SceneDraft:
+        draft = SceneDraft(scene, self._scenery)
+        draft.refuses_unknown = self.refuses_unknown()
+        return draft
+
     def _replace(
         self,
         draft: SceneDraft,
@@ -125,7 +133,7 @@ class SceneMessages(SceneWriter):
         findings: SceneWarnings,
     ) -> None:
         """Replace everything but scenery, or nothing if the message is invalid."""
-        fresh, own = SceneDraft(draft.scene(), self._scenery), SceneWarnings()
+        fresh, own = self._draft(draft.scene()), SceneWarnings()
         kept = fresh.clear()
         if isinstance(message, PlanningScene):
             fresh.allowed = AllowedCollisions()
@@ -152,7 +160,8 @@ class SceneMessages(SceneWriter):
         self._apply_margins(draft, message, findings)
         # Detached objects are in the world before its changes are applied.
         self._apply_state(draft, message.robot_state, findings)
-        self._apply_world(draft, message.world, findings)
+        taken = {body.object.id for body in message.robot_state.attached_collision_objects}
+        self._apply_world(draft, message.world, findings, taken.intersection(draft.attached))
         for colour in message.object_colors:
             _apply_colour(draft, colour, findings)
         self._check_model(message, findings)
@@ -173,9 +182,16 @@ class SceneMessages(SceneWriter):
             _apply(draft, body, self._frames, change_attached, findings)
 
     def _apply_world(
-        self, draft: SceneDraft, world: PlanningSceneWorld, findings: SceneWarnings
+        self,
+        draft: SceneDraft,
+        world: PlanningSceneWorld,
+        findings: SceneWarnings,
+        taken: Set[str] = frozenset(),
     ) -> None:
+        """Apply the world's changes; objects that the same message attached have left it."""
         for item in world.collision_objects:
+            if item.operation == REMOVE and item.id in taken:
+                continue
             _apply(draft, item, self._frames, change_object, findings)
         try:
             change_octomap(draft, world, self._frames)

@@ -42,6 +42,8 @@ class SceneDraft:
         self.attached: dict[str, AttachedBody] = dict(scene.attached)
         self.allowed = scene.allowed
         self.margins: dict[str, LinkMargin] = dict(scene.margins)
+        self.refuses_unknown = False
+        """Whether the removal of an object that is not in the world fails."""
 
     def was_attached(self, name: str) -> bool:
         """Return whether an object was attached before the changes."""
