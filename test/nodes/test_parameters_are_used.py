@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,21 @@ def attributes_read(source: str) -> set[str]:
             if name.lstrip("_") == "params":
                 found.add(node.attr)
     return found
+
+
+def patterns_read(source: str) -> list[str]:
+    """Return patterns of the names that ``getattr(params, f"...")`` composes."""
+    return [
+        "".join(
+            re.escape(str(part.value)) if isinstance(part, ast.Constant) else r"\w*"
+            for part in node.args[1].values
+        )
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") == "getattr"
+        and ast.unparse(node.args[0]) in ("params", "self.params")
+        and isinstance(node.args[1], ast.JoinedStr)
+    ]
 
 
 def settings_read(file: Path) -> set[str]:
@@ -100,7 +116,10 @@ def sources_of(cls: type) -> list[Path]:
 def test_every_parameter_is_read(executable):
     cls = node_class(executable)
     read: set[str] = set()
+    fields = {entry.field for entry in declared(cls.params_type)}
     for file in sources_of(cls):
+        for pattern in patterns_read(file.read_text()):
+            read |= {name for name in fields if re.fullmatch(pattern, name)}
         read |= attributes_read(file.read_text())
         read |= settings_read(file)
         # Fields reached by name.
@@ -108,7 +127,7 @@ def test_every_parameter_is_read(executable):
             read |= {"pose_covariance_diagonal", "twist_covariance_diagonal"}
         if "getattr(params, rmp_field(name))" in file.read_text():
             read |= {rmp_field(name) for name in RmpflowSettings().parameters()}
-    unused = {entry.field for entry in declared(cls.params_type)} - read - ELSEWHERE
+    unused = fields - read - ELSEWHERE
     assert not unused
 
 

@@ -39,8 +39,8 @@ class NumpyChecker(CollisionChecker):
         if not np.isfinite(values).all():
             return False
         return all(
-            pair.distance >= self.required_distance((pair.first, pair.second)) + self._margin
-            for pair in self._pairs(values, self.clearance + self._margin)
+            pair.distance >= self.required_distance((pair.first, pair.second)) + self.sphere_margin
+            for pair in self._pairs(values, self.clearance + self.sphere_margin)
         )
 
     def are_free(self, Q: ArrayLike) -> Array:

@@ -15,7 +15,13 @@ from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_sp
 from motion_nodes.nodes.planner.planner_params import payload_of
 from motion_nodes.planning.industrial.motion_sequence import SequenceItem, plan_sequence
 from motion_nodes.planning.industrial.tool_motion import ToolMotion
-from motion_nodes.planning.planning_problem import Goal, PlanRequest, PoseGoal, PosesGoal
+from motion_nodes.planning.planning_problem import (
+    Goal,
+    PlanRequest,
+    PlanStatus,
+    PoseGoal,
+    PosesGoal,
+)
 from motion_nodes.ros.messages.goal_constraints import goals_of
 from motion_nodes.ros.messages.goal_context import GoalContext
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
@@ -132,9 +138,10 @@ def _plan(
         raise RequestRejected(code, str(error)) from None
     notes = "; ".join(dict.fromkeys([*context.notes, *plan.notes]))
     if plan.trajectory is None:
-        raise RequestRejected(
-            PLAN_CODES[plan.status], "; ".join(filter(None, [plan.reason, notes]))
-        )
+        # Pilz counts a goal outside limits among the invalid constraints.
+        outside = plan.status is PlanStatus.GOAL_OUTSIDE_LIMITS
+        code = Codes.INVALID_GOAL_CONSTRAINTS if outside else PLAN_CODES[plan.status]
+        raise RequestRejected(code, "; ".join(filter(None, [plan.reason, notes])))
     trajectory = trajectory_message(plan.trajectory, requests.robot.base_frame)
     start = requests.start_message(q)
     return PlannedMotion(job, group, q, start, trajectory, plan.time, notes)
