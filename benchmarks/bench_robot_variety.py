@@ -12,6 +12,8 @@ simulation reports no unexpected contact.
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -282,6 +284,7 @@ def main() -> int:
     parser.add_argument("--goals", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=np.inf, help="for each robot")
+    parser.add_argument("--json", metavar="FILE", help="write the counts there too")
     given = parser.parse_args()
     rclpy.init()
     outcomes = []
@@ -290,6 +293,9 @@ def main() -> int:
             file = next(iter(sorted(FILES.glob(f"{name}.*"))), Path(name))
             outcomes.append(run(file, given.goals, given.seed, Path(folder), given.seconds))
             print(outcomes[-1].text(), flush=True)
+    if given.json:
+        counts = [dataclasses.asdict(found) for found in outcomes]
+        Path(given.json).write_text(json.dumps(counts, indent=1, default=str), encoding="utf-8")
     return int(any(found.carried_out < found.goals for found in outcomes))
 
 

@@ -73,7 +73,7 @@ GRIPPER_PARAMETERS = {
 
 
 @dataclass(frozen=True)
-class Section:
+class ParameterSection:
     """Parameters of one node in a file."""
 
     node: str
@@ -96,8 +96,8 @@ class UserParameters:
 
     ros_files: tuple[str, ...]
     """Files that nodes read themselves."""
-    sections: tuple[Section, ...]
-    moveit: tuple[Section, ...]
+    sections: tuple[ParameterSection, ...]
+    moveit: tuple[ParameterSection, ...]
     """Contents of files without ``ros__parameters``; ``node`` is the topmost key."""
 
 
@@ -112,8 +112,8 @@ def read_parameter_files(files: Sequence[str]) -> UserParameters:
         InvalidDescription: a file is not YAML.
     """
     ros: list[str] = []
-    sections: list[Section] = []
-    others: list[Section] = []
+    sections: list[ParameterSection] = []
+    others: list[ParameterSection] = []
     for file in files:
         data = read_yaml(Path(file), tagged=True)
         if data is None:
@@ -127,17 +127,17 @@ def read_parameter_files(files: Sequence[str]) -> UserParameters:
             continue
         for key, value in data.items():
             values = dict(_flat(value)) if isinstance(value, Mapping) else {"": value}
-            others.append(Section(str(key), values, file))
+            others.append(ParameterSection(str(key), values, file))
     return UserParameters(tuple(ros), tuple(sections), tuple(others))
 
 
-def _sections(data: Mapping[Any, Any], above: str, file: str) -> Iterator[Section]:
+def _sections(data: Mapping[Any, Any], above: str, file: str) -> Iterator[ParameterSection]:
     for key, value in data.items():
         if not isinstance(value, Mapping):
             continue
         name = f"{above}/{str(key).strip('/')}"
         if PARAMETERS in value:
-            yield Section(name, dict(_flat(value[PARAMETERS] or {})), file)
+            yield ParameterSection(name, dict(_flat(value[PARAMETERS] or {})), file)
         yield from _sections({k: v for k, v in value.items() if k != PARAMETERS}, name, file)
 
 
@@ -349,7 +349,7 @@ def _with(spec: NodeSpec, settings: Mapping[str, Value]) -> NodeSpec:
     return dataclasses.replace(spec, parameters={**spec.parameters, **settings})
 
 
-def _moveit_notes(sections: Sequence[Section], specs: Sequence[NodeSpec]) -> list[str]:
+def _moveit_notes(sections: Sequence[ParameterSection], specs: Sequence[NodeSpec]) -> list[str]:
     """Return which names of MoveIt's files have no effect, and why."""
     notes: dict[tuple[str, str], list[str]] = {}
     found = []

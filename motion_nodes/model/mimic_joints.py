@@ -18,7 +18,7 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, JointKind, KinematicTree, Mimic
 
 
-class Agreement(NamedTuple):
+class MimicAgreement(NamedTuple):
     """Max deviation of a mimic joint's given value from that of its leader."""
 
     angle: float
@@ -27,8 +27,8 @@ class Agreement(NamedTuple):
     """Of sliding joints [m], or [m/s] of velocities."""
 
 
-COMMANDED = Agreement(1e-3, 1e-3)
-MEASURED = Agreement(0.05, 0.005)
+COMMANDED = MimicAgreement(1e-3, 1e-3)
+MEASURED = MimicAgreement(0.05, 0.005)
 """Of states, which may be measured: couplings have play and elasticity."""
 
 
@@ -78,7 +78,7 @@ class NamedJoints:
         return tuple(dict.fromkeys(n for n in self.given if self.given.count(n) > 1))
 
     def positions(
-        self, values: ArrayLike, agreement: Agreement = COMMANDED, *, missing: bool = False
+        self, values: ArrayLike, agreement: MimicAgreement = COMMANDED, *, missing: bool = False
     ) -> Array:
         """Return the positions of :attr:`names` [rad or m], shape (..., m).
 
@@ -93,7 +93,7 @@ class NamedJoints:
         return self._reduced(values, self._offset_or_none(), agreement, missing, "at")
 
     def rates(
-        self, values: ArrayLike, agreement: Agreement = COMMANDED, *, missing: bool = False
+        self, values: ArrayLike, agreement: MimicAgreement = COMMANDED, *, missing: bool = False
     ) -> Array:
         """Return velocities, or accelerations, of :attr:`names`; as :meth:`positions`."""
         return self._reduced(values, None, agreement, missing, "moving with")
@@ -121,7 +121,7 @@ class NamedJoints:
         self,
         values: ArrayLike,
         offset: Array | None,
-        agreement: Agreement,
+        agreement: MimicAgreement,
         missing: bool,
         verb: str,
     ) -> Array:
@@ -163,7 +163,7 @@ class NamedJoints:
 
 
 def leader_values(
-    tree: KinematicTree, given: Mapping[str, float], agreement: Agreement = COMMANDED
+    tree: KinematicTree, given: Mapping[str, float], agreement: MimicAgreement = COMMANDED
 ) -> dict[str, float]:
     """Return positions by joint with those of mimic joints replaced by their leaders'.
 

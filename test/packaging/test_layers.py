@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MOST = 500
-"""Max number of lines of a file."""
+MOST = 600
+"""Max number of lines of a file; those of test/conformance have one peer each."""
 NOT_CORE = ("ros", "nodes", "bringup", "cli")
 ROS = ("rclpy", "sensor_msgs", "geometry_msgs", "std_msgs", "moveit_msgs", "control_msgs")
 
@@ -53,6 +53,8 @@ def test_files_stay_short_and_say_their_licence(folder):
     for file in (ROOT / folder).rglob("*.py"):
         text = file.read_text("utf-8")
         assert "SPDX-License-Identifier: Apache-2.0" in text[:200], file
+        if file.parent.name == "conformance":
+            continue
         assert len(text.splitlines()) <= MOST, f"{file} is longer than {MOST} lines"
 
 
