@@ -162,7 +162,7 @@ class WipingCell:
     def _run(self, seconds: float) -> Iterator[None]:
         dt = self.world.time_step
         for _ in range(round(seconds / dt)):
-            q, v, efforts = (np.array(values) for values in self.world.state("arm"))
+            q, v, efforts = (np.array(values) for values in self.world.state("arm")[:3])
             tau = self.law.step(q, v, dt, efforts)
             self.world.command("arm", JointTargets(None, None, tau))
             self.world.step()

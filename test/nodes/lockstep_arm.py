@@ -255,6 +255,17 @@ class LockstepArm:
     def cancel(self) -> None:
         self.runner.abort_all("canceled")
 
+    def cancel_all(self) -> None:
+        self.cancel()
+
+    def grasp_report(self) -> str:
+        return ""
+
+    def limit_force(self, force: float | None) -> None: ...
+
+    def learn_force_limit(self) -> Work:
+        yield
+
     def _to_width(self, goal: float, effort: float) -> Work:
         self._move = GripperMove(goal, GripperConfig(lower=0.0, upper=0.04))
         command = JointCommand(names=self._fingers, positions=[goal] * 2)
