@@ -227,9 +227,9 @@ class JointClient:
         action = self.action(kind, name)
         return Call(self.client, action.send_goal_async(goal, feedback.append), feedback)
 
-    def follow(self, message: JointTrajectory, **wishes: Any) -> Call:
+    def follow(self, message: JointTrajectory, **options: Any) -> Call:
         """Send a trajectory as a goal."""
-        return self.send(FollowJointTrajectory.Goal(trajectory=message, **wishes))
+        return self.send(FollowJointTrajectory.Goal(trajectory=message, **options))
 
     def go_home(self) -> None:
         """Move to the home state at a moderate speed."""

@@ -141,7 +141,7 @@ def plan(request: PlanRequest, options: PlanOptions | None = None) -> MotionPlan
 
 
 class _Strategy(NamedTuple):
-    """How start, goals and scene are presented to the stages, and what a repetition is told by."""
+    """Form of start, goals and scene for the stages, and the note of a repetition."""
 
     words: str
     finer: int = 1

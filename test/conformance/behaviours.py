@@ -59,7 +59,7 @@ class Behaviour:
     """Test of ours that shows it, ``file::function``; empty for what is not offered."""
 
     def __post_init__(self) -> None:
-        """Validate that the reader is told what the verdict promises."""
+        """Require the texts that the verdict needs."""
         if self.verdict is BY_PARAMETER and not self.how:
             raise ValueError(f"'{self.text}': 'how' must name the parameter")
         if self.verdict in (OURS, NOT_OFFERED) and not self.why:

@@ -139,9 +139,9 @@ def seconds(time: Any) -> float:
     return float(time.sec + 1e-9 * time.nanosec)
 
 
-def refused(arm: JointClient, message: JointTrajectory, **wishes: Any) -> str:
+def refused(arm: JointClient, message: JointTrajectory, **options: Any) -> str:
     """Return the reason of a goal that is accepted and aborted."""
-    status, result = arm.follow(message, **wishes).result()
+    status, result = arm.follow(message, **options).result()
     assert status == ABORTED
     assert result.error_code in (Codes.INVALID_GOAL, Codes.INVALID_JOINTS, -2, -3)
     return str(result.error_string)

@@ -412,8 +412,8 @@ def test_a_stop_on_the_path_uses_the_decelerations_given(runner):
 
 
 def test_a_command_timeout_ends_a_trajectory_that_does_not_arrive(runner):
-    wish = dataclasses.replace(goal(smooth(seconds=2.0)), cmd_timeout=0.3)
-    active = runner.start(wish, "me")
+    changed = dataclasses.replace(goal(smooth(seconds=2.0)), cmd_timeout=0.3)
+    active = runner.start(changed, "me")
     for _ in range(round(2.28 / DT)):
         runner.step(DT, np.zeros(3), np.zeros(3))
     assert not active.follower.status.ended

@@ -196,7 +196,7 @@ class Reachability:
         return q
 
     def _out_of_reach(self, what: str, poses: Sequence[Array], world: World) -> SkillFailed:
-        """Return why the tool cannot get to any of some poses: distance, or what is in the way.
+        """Return why the tool cannot get to any of some poses: reach, or collisions.
 
         Args:
             what: words for the poses.
