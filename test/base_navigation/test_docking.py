@@ -72,6 +72,7 @@ def test_a_base_at_a_table_backs_off_before_it_turns() -> None:
     assert min(distance(pose, table) for pose in spot) == 0.0
 
 
+@pytest.mark.long
 def test_drives_of_random_scenes_keep_clear() -> None:
     rng, found = np.random.default_rng(3), 0
     for _ in range(30):

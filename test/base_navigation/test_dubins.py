@@ -58,6 +58,7 @@ def tangent_lengths(start, goal, radius):
     return lengths
 
 
+@pytest.mark.long
 @settings(derandomize=True, max_examples=300, deadline=None)
 @given(poses2, poses2, st.floats(0.3, 2.0))
 def test_it_arrives_and_no_other_word_is_shorter(start, goal, radius):

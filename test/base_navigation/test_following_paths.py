@@ -53,6 +53,7 @@ def follow(kind, path, law="stanley", start=None, **more):
     return Run(kind, FollowPath(kind, path, config(kind, law, **more)), start)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "law"), EACH)
 @pytest.mark.parametrize(
     ("path", "bound"),

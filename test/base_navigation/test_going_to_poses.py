@@ -48,6 +48,7 @@ def config(kind, approach, **follow):
     return ApproachConfig(kind=kind, approach=approach, follow=FollowConfig(**settings))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ON_THE_SPOT)
 @pytest.mark.parametrize("reversing", [False, True])
 def test_arrives_from_100_random_starts(kind, reversing):
@@ -156,6 +157,7 @@ class TestStraight:
 
 
 class TestCars:
+    @pytest.mark.long
     @pytest.mark.parametrize("reversing", shortened([True, False]))
     def test_along_dubins_curves_from_40_random_starts(self, reversing):
         for start, goal in random_poses(40, 5):

@@ -115,6 +115,7 @@ class Wanderer:
         return np.array([tuple(pose), (pose.x + 1.0, pose.y, pose.yaw)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", shortened(range(200), 30))
 def test_nothing_is_ever_touched(seed):
     """200 crowded scenes with random motions: about half of the clearance remains."""
@@ -145,6 +146,7 @@ def test_it_waits_and_goes_on(kind):
     assert run.waits[-1] == ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["differential", "holonomic"])
 @pytest.mark.parametrize("make", [to, "path"], ids=["pose", "path"])
 def test_it_drives_around_a_box(kind, make):
@@ -163,6 +165,7 @@ def test_the_rule_of_the_source_system_drives_around_too():
     assert min(run.clearances) > CLEARANCE - FEW
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", shortened(range(10), 3))
 def test_random_scenes(seed):
     rng = np.random.default_rng(seed)

@@ -56,6 +56,7 @@ def test_extremes_are_those_of_dense_samples_and_never_less(start, goal, duratio
         assert path.max_derivative(order) == pytest.approx(sampled, rel=1e-3)
 
 
+@pytest.mark.long
 @settings(derandomize=True, max_examples=25, deadline=None)
 @given(ends, ends)
 def test_first_duration_meets_the_limits_and_no_shorter_one_does(start, goal):

@@ -119,6 +119,7 @@ def test_twist_survives_with_exchanged_rear_angles(geometry, driven, vx, wz):
     np.testing.assert_allclose(back, twist, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.long
 def test_twists_survive_over_ten_thousand_random_cars():
     rng = np.random.default_rng(4)
     for _ in range(10_000):

@@ -83,6 +83,7 @@ def check_step(base: AckermannBase, before: BaseCommand, now: BaseCommand, dt: f
 speeds = st.floats(-4.0, 4.0)
 
 
+@pytest.mark.long
 @fast
 @given(
     st.sampled_from(("front", "rear")),

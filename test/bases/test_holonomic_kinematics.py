@@ -64,6 +64,7 @@ def test_golden_wheel_speeds_of_a_mecanum_base(twist, wheels):
     np.testing.assert_allclose(got, wheels, rtol=0, atol=1e-12)
 
 
+@pytest.mark.long
 def test_forward_after_inverse_on_two_thousand_random_bases():
     rng = np.random.default_rng(20)
     driven_everywhere = 0

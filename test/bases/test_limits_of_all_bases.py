@@ -103,6 +103,7 @@ def test_no_limit_is_ever_exceeded(kind, stream):
             before = step
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", BASES)
 @settings(derandomize=True, deadline=None, max_examples=12)
 @given(component, component, component, st.sampled_from((math.nan, 2.0)))

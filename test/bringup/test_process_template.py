@@ -80,6 +80,7 @@ def test_other_commands_are_not_forked(template):
     assert template.fork(UNKNOWN, {**os.environ}, {}).wait(60.0) == 2
 
 
+@pytest.mark.long
 def test_a_lost_or_stopped_template_is_replaced_by_new_processes():
     for number in (signal.SIGKILL, signal.SIGSTOP):
         with ProcessTemplate() as template:

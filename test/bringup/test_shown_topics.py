@@ -125,6 +125,7 @@ def test_files_as_they_are_show_a_robot_without_namespace(file, kind, least):
     assert len(check_rviz(config, {"": kind})) >= least
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("robot", KINDS)
 @pytest.mark.parametrize("namespace", ["", "cell/left"])
 def test_a_view_of_every_robot(robot, namespace):

@@ -49,6 +49,7 @@ def test_a_killed_container_is_replaced_and_its_arm_holds(running):
     running.goes(FAR)
 
 
+@pytest.mark.long
 def test_a_stopped_planner_is_replaced_and_plans_again(running):
     back, pid = running.times_back(PLANNER), running.pid(PLANNER)
     killed = running.client.servers(PLAN)
@@ -75,6 +76,7 @@ def test_a_stopped_planner_is_replaced_and_plans_again(running):
     assert status == SUCCEEDED, result
 
 
+@pytest.mark.long
 def test_a_stop_outlives_the_process_that_was_stopped(running):
     back = running.times_back(CONTAINER)
     assert running.client.call(Trigger, f"{CONTROLLER}/stop").success
@@ -89,6 +91,7 @@ def test_a_stop_outlives_the_process_that_was_stopped(running):
     running.goes(FAR)
 
 
+@pytest.mark.long
 def test_deadlocked_threads_of_the_middleware_are_noticed(running):
     back, pid = running.times_back(PLANNER), running.pid(PLANNER)
     helper = Path(__file__).parents[1] / "freeze_threads.py"
@@ -107,6 +110,7 @@ def test_deadlocked_threads_of_the_middleware_are_noticed(running):
         freezer.kill()
 
 
+@pytest.mark.long
 def test_a_simulation_that_ends_begins_anew_at_time_zero(running):
     # The test before may have caused a restart, too.
     running.client.wait(lambda: running.arm.states and running.arm.now > 20.0, "a time to fall")
@@ -121,6 +125,7 @@ def test_a_simulation_that_ends_begins_anew_at_time_zero(running):
     running.goes(FAR)
 
 
+@pytest.mark.long
 def test_a_node_that_always_dies_stays_down_and_the_rest_goes_on(running):
     name, down = PLANNER, "it stays down after 3 restarts within 60 s"
     for times in range(1, 12):  # on a slow machine some restarts have left the window

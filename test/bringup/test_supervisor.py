@@ -190,6 +190,7 @@ def test_a_process_that_misses_what_another_receives_is_replaced(make):
     assert not suite.said_of("controller", "deaf")
 
 
+@pytest.mark.long
 def test_nobody_is_replaced_while_nobody_receives(make):
     suite = make(hears={"planner": 0.0, "controller": 0.0}, health=HealthLimits(deaf=0.5))
     end = time.monotonic() + 3.0

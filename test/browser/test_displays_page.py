@@ -54,6 +54,7 @@ def pixels(page: Page, rgb: tuple[int, int, int]) -> int:
     return int((np.abs(page.canvas().astype(int) - rgb).max(axis=-1) < 40).sum())
 
 
+@pytest.mark.long
 def test_frames_a_cloud_and_an_image_are_switched(page: Page, viewer: BrowserViewer) -> None:
     displays = viewer.displays
     assert displays is not None
@@ -117,6 +118,7 @@ def test_scene_files_are_downloaded_and_uploaded(
     assert len(loaded) == 1
 
 
+@pytest.mark.long
 def test_a_second_page_shows_and_commands_the_same(page: Page, viewer: BrowserViewer) -> None:
     twists: list[tuple[float, ...]] = []
     viewer.on_twist = lambda _, *twist: twists.append(twist)

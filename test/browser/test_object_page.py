@@ -72,6 +72,7 @@ def test_a_click_on_an_object_chooses_it(cell: Cell) -> None:
     cell.wait(lambda: editor.choice.value == "(none)", "nothing is chosen")
 
 
+@pytest.mark.long
 def test_an_object_is_attached_to_the_tool_and_detached(cell: Cell) -> None:
     page, world = cell.page, cell.world
     page.tab("Scene")

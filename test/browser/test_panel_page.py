@@ -135,6 +135,7 @@ def test_camera_presets_and_the_dark_page(cell: Cell) -> None:
     cell.wait(lambda: not above(), "the camera is back")
 
 
+@pytest.mark.long
 def test_on_a_phone_robots_stand_above_the_panel(cell: Cell) -> None:
     page = cell.page
     page.resize(360, 640)

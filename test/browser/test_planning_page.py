@@ -58,6 +58,7 @@ def orange(page: Page) -> int:
     return int(((image[..., 0] > image[..., 2] + 40) & (image[..., 1] > image[..., 2] + 15)).sum())
 
 
+@pytest.mark.long
 def test_the_scene_is_drawn_and_its_switch_hides_it(page: Page, viewer: BrowserViewer) -> None:
     page.tab("Scene")
     nothing = red(page)
@@ -89,6 +90,7 @@ def test_collision_spheres_are_shown_on_demand(page: Page, viewer: BrowserViewer
     wait_for(lambda: orange(page) < before + 100, "the spheres are hidden")
 
 
+@pytest.mark.long
 def test_a_plan_is_played_scrubbed_and_hidden(
     page: Page, viewer: BrowserViewer, tmp_path: Path
 ) -> None:

@@ -68,6 +68,7 @@ def test_a_click_on_a_sphere_chooses_it_and_its_link(page: Page, editor: SphereE
     page.wait_for_text("of the surface")
 
 
+@pytest.mark.long
 def test_a_sphere_is_dragged_and_that_is_undone(page: Page, editor: SphereEditor) -> None:
     session = editor.session
     wait(lambda: editor.picture.handles.visible, "the handles are there")

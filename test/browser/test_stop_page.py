@@ -119,6 +119,7 @@ def test_stop_and_resume_stay_visible_while_the_panel_is_scrolled(
     wait_for(lambda: calls.resumes == 1, "resume is called")
 
 
+@pytest.mark.long
 def test_without_webgl_a_notice_stops_and_resumes(
     viewer: BrowserViewer, calls: Calls, tmp_path: Path
 ) -> None:

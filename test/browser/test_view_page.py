@@ -173,6 +173,7 @@ def test_a_click_on_the_floor_is_a_goal(page: Page, viewer: BrowserViewer, wishe
     page.wait_for_text("arrived")
 
 
+@pytest.mark.long
 def test_latched_click_drives_until_stop(page: Page, viewer: BrowserViewer, wishes: Wishes) -> None:
     page.check("Latch", True, "jetbot")
     try:
@@ -185,6 +186,7 @@ def test_latched_click_drives_until_stop(page: Page, viewer: BrowserViewer, wish
         page.check("Latch", False, "jetbot")
 
 
+@pytest.mark.long
 def test_base_moves_and_leaves_a_trail(page: Page, viewer: BrowserViewer) -> None:
     assert orange_pixels(page) == 0
     X_WB = np.eye(4)
@@ -224,6 +226,7 @@ def test_messages_are_shown_as_they_are(page: Page, viewer: BrowserViewer) -> No
     page.wait_for_text(text)
 
 
+@pytest.mark.long
 def test_page_left_for_another_stops_a_latched_base(
     page: Page, viewer: BrowserViewer, wishes: Wishes
 ) -> None:

@@ -18,6 +18,7 @@ def call(capsys, *words):
     return ended.value.code or 0, capsys.readouterr()
 
 
+@pytest.mark.long
 def test_train_resume_and_evaluate(tmp_path, capsys):
     run = tmp_path / "run"
     short = ("reach", "--envs", 8, "-o", run, "--episodes", 4, "--json")

@@ -29,6 +29,7 @@ def typed(monkeypatch, text, *words):
     return 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("text", "tip"), [("9\nx\n3\n", "mount"), ("\n", "flange")])
 def test_an_answer_is_asked_for_until_it_is_a_choice(urdf, tmp_path, monkeypatch, text, tip):
     folder = tmp_path / "made"

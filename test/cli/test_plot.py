@@ -90,6 +90,7 @@ def test_the_picture_says_which_share_of_a_limit_is_used(motion, tmp_path):
     assert np.max(shares) < 100.1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

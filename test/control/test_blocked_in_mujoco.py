@@ -90,6 +90,7 @@ def test_a_stream_is_stopped_and_not_obeyed_until_it_begins_anew():
     assert np.abs(arm.positions[-1] - arm.robot.home)[:7].max() < 5e-3
 
 
+@pytest.mark.long
 def test_fast_free_motions_trigger_nothing():
     for name in ("franka", "ur10e"):
         arm = GuardedArm(name)

@@ -78,6 +78,7 @@ def test_it_is_led_and_a_trajectory_takes_the_joints_back(arm):
     assert np.abs(arm.positions[-1] - arm.robot.home)[:7].max() < 0.01
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["stop", "stream", "abort"])
 def test_a_moving_arm_brakes_within_its_limits(arm, way):
     arm.comply()

@@ -71,6 +71,7 @@ def rms(values: np.ndarray) -> float:
     return float(np.sqrt((values**2).mean()))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_inverse_dynamics_follow_closely(record_property):
     full, held = errors(gravity=True, inertia=True), errors(gravity=True, inertia=False)

@@ -24,6 +24,7 @@ def lifted(item: Item, *, grasp_force: float = 5.0, max_effort: float = np.inf) 
     return hand
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("mass", "round"), [(0.2, False), (1.0, True)])
 def test_what_is_heavy_is_held_harder(mass, round):
     hand = lifted(Item(0.04, 0.07, mass, 0.6, round))
@@ -36,6 +37,7 @@ def test_what_is_heavy_is_held_harder(mass, round):
     )
 
 
+@pytest.mark.long
 def test_what_slips_away_is_noticed():
     hand = lifted(Item(0.04, 0.07, 1.5, 0.1), max_effort=20.0)
     assert not hand.held
@@ -43,6 +45,7 @@ def test_what_slips_away_is_noticed():
     assert hand.grasp.reason
 
 
+@pytest.mark.long
 def test_a_constant_force_that_is_not_enough_is_noticed():
     hand = lifted(Item(0.04, 0.07, 1.0, 1.0), grasp_force=0.0, max_effort=8.0)
     assert hand.held

@@ -18,6 +18,7 @@ SETTLING = 0.002
 """[s] Period where only the end of a slow motion counts."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "bend"), [("franka", 0.0), ("ur10e", 0.8)])
 def test_deflection_is_force_over_stiffness(name, bend):
     arm = CompliantArm(name, bend=bend, period=SETTLING, **STIFF)
@@ -30,6 +31,7 @@ def test_deflection_is_force_over_stiffness(name, bend):
         np.testing.assert_allclose(arm.law.status.external_wrench, arm.wrench, atol=0.3)
 
 
+@pytest.mark.long
 def test_stiffness_acts_along_the_axes_of_the_tool():
     stiffness = (1000.0, 1000.0, 200.0, 50.0, 50.0, 50.0)
     arm = CompliantArm(stiffness=stiffness, frame="tool", period=SETTLING)
@@ -40,6 +42,7 @@ def test_stiffness_acts_along_the_axes_of_the_tool():
     np.testing.assert_allclose(arm.away(X)[:3], 0.025 * z, atol=5e-4)
 
 
+@pytest.mark.long
 def test_a_large_turn_takes_the_short_way():
     arm = CompliantArm(max_torque=20.0, period=SETTLING)
     X = arm.pose
@@ -63,6 +66,7 @@ def test_a_free_arm_holds_still():
     assert np.linalg.norm(arm.away(X)[:3]) < 2.5e-5, "0.5 mm a minute"
 
 
+@pytest.mark.long
 def test_the_tool_stays_where_it_is_when_the_elbow_moves():
     arm = CompliantArm(stiffness=(1000.0, 50.0), nullspace_stiffness=50.0, period=SETTLING)
     arm.run(0.5)
@@ -76,6 +80,7 @@ def test_the_tool_stays_where_it_is_when_the_elbow_moves():
     assert most < 1e-3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("ratio", "mode"), shortened([(0.3, 0), (0.7, 3), (0.3, 5)], 2))
 def test_damping_ratio_is_as_asked(ratio, mode):
     """From the overshoot of a mode: exp(-pi zeta / sqrt(1 - zeta^2))."""
@@ -98,6 +103,7 @@ def test_damping_ratio_is_as_asked(ratio, mode):
     assert -log / np.hypot(np.pi, log) == pytest.approx(ratio, rel=0.1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("period", shortened([0.004, 0.001]))
 def test_pushed_anywhere_it_gives_back_no_more_than_it_got(period):
     rng = np.random.default_rng(5)
@@ -110,6 +116,7 @@ def test_pushed_anywhere_it_gives_back_no_more_than_it_got(period):
         assert arm.law.status.energy > -1e-3
 
 
+@pytest.mark.long
 def test_forces_and_efforts_are_limited():
     arm = CompliantArm(max_force=20.0, max_velocity=10.0, max_acceleration=100.0)
     goal = arm.pose
@@ -130,6 +137,7 @@ def test_forces_and_efforts_are_limited():
     assert arm.away(X)[0] < -0.01, "stronger than the limit"
 
 
+@pytest.mark.long
 def test_a_payload_is_carried_where_it_is_known():
     arm = CompliantArm(**STIFF)
     X = arm.pose

@@ -78,6 +78,7 @@ def test_random_commands_never_leave_the_limits(seed):
     check_limits(limits, np.array(seen), DT)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", shortened(range(8), 2))
 @pytest.mark.parametrize("unlimited", ["neither", "jerk", "acceleration", "both"])
 def test_speeds_at_the_goal_and_velocity_drives_stay_within_position_limits(seed, unlimited):
@@ -348,6 +349,7 @@ def test_what_is_handed_out_can_be_changed_without_harm():
     assert controller.targets.positions[0] == 0.0
 
 
+@pytest.mark.long
 def test_streams_of_moving_targets_never_leave_it_without_a_way():
     """A solver failure in a state exactly at its limits must not end the stream."""
     robot = load_robot("franka")

@@ -39,6 +39,7 @@ def test_position_mode_is_the_pd_law_with_effort_added():
     assert tau[1] == 0.0
 
 
+@pytest.mark.long
 def test_velocity_mode_holds_a_speed_without_kp():
     drive = law()
     drive.switch_mode("velocity")
@@ -119,6 +120,7 @@ def test_unknown_words_are_answered_with_the_known_ones():
     assert set(drive.effort_modes) == {"force"}
 
 
+@pytest.mark.long
 def test_the_integral_takes_away_a_constant_load():
     drive = DriveLaw(("a",), DriveGains([400.0], [40.0], [800.0]), [100.0])
     q = v = 0.0

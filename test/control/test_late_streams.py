@@ -13,6 +13,7 @@ from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.control.stream_resampler import SLOWER, ResamplerSettings, StreamResampler
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("late", [T, 2 * T, 4.5 * T])
 @pytest.mark.parametrize("velocity", [0.0, math.nan, 0.05])
 def test_a_stream_that_is_always_late_is_followed_with_a_bounded_delay(velocity, late):

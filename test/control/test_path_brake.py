@@ -75,6 +75,7 @@ def alone(velocity: np.ndarray) -> float:
     return float(np.max(times))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["cancel", "stop_all"])
 @pytest.mark.parametrize("seed", shortened(range(12), 3))
 def test_it_stays_on_the_path_and_within_the_limits(seed, how):

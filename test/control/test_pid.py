@@ -69,6 +69,7 @@ def test_the_integral_is_the_rectangle_sum():
     assert pid.integral[0] == pytest.approx(5.0 * 100 * DT)
 
 
+@pytest.mark.long
 def test_anti_windup_recovers_sooner_and_does_not_depend_on_ki_alone():
     def overshoot(tracking_time):
         config = PidConfig(100.0, 200.0, 20.0, 20.0, 100.0, tracking_time)

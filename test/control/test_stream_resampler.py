@@ -82,6 +82,7 @@ def test_more_latency_never_extrapolates_more(delays):
     assert counts[-1] == 0
 
 
+@pytest.mark.long
 @given(st.lists(st.one_of(st.floats(0.0, T), st.floats(0.0, 25 * T)), min_size=80, max_size=80))
 @settings(max_examples=20)
 def test_nothing_jumps_however_late_messages_are(delays):
@@ -297,6 +298,7 @@ def test_bad_times_are_refused(name, bad):
         ResamplerSettings(**{name: bad})
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.integers(1, 40), st.booleans(), st.floats(0.0, 3 * T)), max_size=8),
        st.integers(0, 10**6))  # fmt: skip
 @settings(max_examples=25)

@@ -43,6 +43,7 @@ def test_follow_a_target(reader):
     reader.follow("follow_a_target")
 
 
+@pytest.mark.long
 def test_plan_around_a_shelf(reader):
     reader.follow("plan_around_a_shelf")
     motion = json.loads((reader.folder / "shelf.json").read_text())

@@ -350,6 +350,7 @@ def _silent(controller: FakeUrController) -> None:
     controller.silent = True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("harm", [_cut, _garbage, _silent])
 def test_lost_link_ends_the_program_and_is_found_again(
     controller: FakeUrController, driver: UniversalRobotsDriver, harm: Callable

@@ -51,6 +51,7 @@ def test_a_show_checks_what_was_measured(suite_of_one, name, said):
     assert re.search(said, "\n".join(findings.lines))
 
 
+@pytest.mark.long
 def test_an_unknown_show_is_told(suite):
     process = suite.run([sys.executable, "-m", "motion_nodes.cli.main", "demo", "elbw"])
     assert process.exit_code() == 2

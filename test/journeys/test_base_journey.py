@@ -342,6 +342,7 @@ def test_new_parameters_take_effect_while_driving(cell, a):
     assert cell.client.set_parameters(a.node, linear__x__max_velocity=0.5).successful
 
 
+@pytest.mark.long
 def test_killed_controller(cell, a):
     """The robot's own watchdog stops the wheels when commands cease."""
     a.roll(0.3)
@@ -355,6 +356,7 @@ def test_killed_controller(cell, a):
     a.roll(0.2)
 
 
+@pytest.mark.long
 def test_killed_simulation(cell, a):
     a.roll(0.2)
     cell.processes["mujoco_sim"].kill()

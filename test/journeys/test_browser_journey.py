@@ -252,6 +252,7 @@ def test_latched_turn_goes_on_until_stop(cell: Cell) -> None:
         page.check("Latch", False, "jetbot")
 
 
+@pytest.mark.long
 def test_killed_simulation_is_told_and_comes_back(cell: Cell) -> None:
     cell.simulation.kill()
     for robot in ("franka", "jetbot"):
@@ -268,6 +269,7 @@ def test_killed_simulation_is_told_and_comes_back(cell: Cell) -> None:
         cell.wait(lambda: moved(start, cell.base()) < -0.05, "the base goes back")
 
 
+@pytest.mark.long
 def test_closing_a_page_stops_what_it_drives(cell: Cell) -> None:
     page, driver = cell.page, cell.page.driver
     first = driver.current_window_handle

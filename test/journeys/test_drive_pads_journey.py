@@ -108,6 +108,7 @@ def cell(
         yield Cell(page, module_suite, module_client)
 
 
+@pytest.mark.long
 def test_a_holonomic_base_slides(cell: Cell) -> None:
     for button, sign in (("Slide left", 1.0), ("Slide right", -1.0)):
         start = cell.pose("kaya")
@@ -121,6 +122,7 @@ def test_a_holonomic_base_slides(cell: Cell) -> None:
         cell.wait(lambda: cell.stands("kaya"), "the base stands after the release")
 
 
+@pytest.mark.long
 def test_a_base_with_casters_drives_and_turns(cell: Cell) -> None:
     start = cell.pose("carter")
     with cell.page.held("Forward", "carter"):
@@ -132,6 +134,7 @@ def test_a_base_with_casters_drives_and_turns(cell: Cell) -> None:
     cell.wait(lambda: cell.stands("carter"), "the base stands after the release")
 
 
+@pytest.mark.long
 def test_a_car_shows_its_wheel_angles_and_obeys_them(cell: Cell) -> None:
     start = cell.pose("car")
     with cell.page.held("Left", "car"):

@@ -325,6 +325,7 @@ def test_transform_tree_is_the_forward_kinematics(cell, arm):
         np.testing.assert_allclose(X_PC, expected, atol=2e-3)
 
 
+@pytest.mark.long
 def test_killed_simulation(cell, arm):
     arm.move(goal_near_home(-0.3))
     arm.send(goal_near_home(0.4))

@@ -190,6 +190,7 @@ def test_to_a_pose_and_back(rover):
         rover.arrived(goal)
 
 
+@pytest.mark.long
 def test_it_drives_around_a_box(rover):
     """MuJoCo reports no contacts."""
     if rover.name != "jet":
@@ -248,6 +249,7 @@ def test_cancel_while_time_stands(rover):
     rover.rests()
 
 
+@pytest.mark.long
 def test_a_pause_changes_nothing(rover):
     goal = rover.pose.compose(Pose2(1.5))
     call = rover.under_way(goal)

@@ -172,6 +172,7 @@ def test_stop_reaches_the_controller_at_once(planner, arm):
     assert arm.away(here) < 0.3
 
 
+@pytest.mark.long
 def test_an_obstacle_that_comes_is_gone_around(planner, arm, objects, way):
     objects.publish(CollisionObject(operation=CollisionObject.REMOVE))
     client = arm.client

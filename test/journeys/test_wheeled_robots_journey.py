@@ -107,6 +107,7 @@ def base(request: pytest.FixtureRequest, bases: dict[str, Base], module_client: 
     return found
 
 
+@pytest.mark.long
 def test_twists_move_the_base_and_odometry_is_true(base: Base, module_client: RosClient) -> None:
     odom, truth = base.odom.newest, base.truth.newest
     base.clear()

@@ -64,6 +64,7 @@ def apart(a, b):
     return np.abs((np.subtract(a, b) + math.pi) % (2.0 * math.pi) - math.pi).max()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ARMS)
 def test_candidates_reach_the_pose_and_contain_the_given_one(form):
     h, p = ARMS[form]

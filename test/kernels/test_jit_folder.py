@@ -28,6 +28,7 @@ print(sum(hits.values()), before == "")
 """
 
 
+@pytest.mark.long
 def test_kernels_are_kept_in_our_folder_and_found_again(tmp_path):
     """Also by another installation of the same sources."""
     root, elsewhere = Path(__file__).parents[2], tmp_path / "elsewhere"

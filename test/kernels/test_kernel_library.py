@@ -50,6 +50,7 @@ def test_a_loaded_kernel_is_linked_with_a_new_one(loaded):
     assert library(loaded)._shared_module is not None
 
 
+@pytest.mark.long
 def test_functions_of_other_packages_are_cached_as_numba_does(tmp_path):
     folder = tmp_path / "other"
     folder.mkdir()

@@ -32,6 +32,7 @@ def both_program(seed: int, joints: int):
     return kinematics_codegen.pose_and_jacobian_program(arrays, len(tree.frame_names) - 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lanes", KINDS, ids=str)
 @pytest.mark.parametrize("joints", [1, 7])
 def test_all_forms_agree(lanes, joints):

@@ -90,6 +90,7 @@ def test_a_planted_pickle_without_its_checksum_is_not_run(folder, tmp_path):
     assert not trace.exists()
 
 
+@pytest.mark.long
 def test_processes_at_the_same_time_compile_a_kernel_once(tmp_path):
     (tmp_path / "together.py").write_text(
         textwrap.dedent("""

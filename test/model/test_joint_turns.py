@@ -163,6 +163,7 @@ def test_a_trajectory_turns_to_the_nearest_equal_place(pan, step, k, begun):
     assert follow(runner, *points) == pytest.approx(step, abs=1e-6)
 
 
+@pytest.mark.long
 @given(pan=angles, own=st.sampled_from([-1, 1, 2]), k=turns_of_pan)
 @quick
 def test_a_trajectory_keeps_its_own_turns(pan, own, k):
@@ -291,6 +292,7 @@ class Encoder:
         return float(position[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("speeds", [True, False])
 @pytest.mark.parametrize("kind", WRAPS)
 @given(seed=st.integers(0, 10_000), rate=st.sampled_from([30.0, 100.0]))

@@ -84,6 +84,7 @@ def directions(count: int) -> Array:
     return np.column_stack((width * np.cos(angle), width * np.sin(angle), z))
 
 
+@pytest.mark.long
 def test_shapes_stick_out_of_the_spheres_by_no_more_than_stated(robot: Robot) -> None:
     for name, link in robot.tree.links.items():
         if not link.collisions:

@@ -39,6 +39,7 @@ def joints_of(root, name):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ROBOTS)
 def test_groups_states_passive_joints_and_pairs(name):
     robot = load_robot(name)

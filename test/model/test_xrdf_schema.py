@@ -62,6 +62,7 @@ def descriptions(draw):
     )
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(descriptions(), st.sampled_from([1.0, 2.0]))
 def test_any_names_and_numbers_come_back_as_they_were(xrdf, version):

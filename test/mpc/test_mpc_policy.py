@@ -81,6 +81,7 @@ def test_rmpflow_alone_is_stuck_in_the_trap():
     assert policy.status.position_error > 0.1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", shortened([1, 0, 2]))
 def test_it_leaves_the_trap(seed):
     policy = policy_of(mpc=MpcSettings(seed=seed))
@@ -93,6 +94,7 @@ def test_it_leaves_the_trap(seed):
     assert least[0] > 0.0
 
 
+@pytest.mark.long
 def test_a_target_inside_a_wall_is_approached_and_reported_stuck(policy):
     inside = (0.6, 0.3, 0.3)
     policy.set_scene(around(world_object("block", Box((0.3, 0.3, 0.3)), from_xyz_rpy(inside))))
@@ -104,6 +106,7 @@ def test_a_target_inside_a_wall_is_approached_and_reported_stuck(policy):
     assert least[0] > 0.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["franka", "ur10e"])
 def test_references_keep_all_limits_among_moving_obstacles(name):
     policy = policy_of(robot=load_robot(name), bounded_jerk=True)

@@ -76,6 +76,7 @@ def case(request):
     return Case(request.param)
 
 
+@pytest.mark.long
 def test_rollouts_end_and_keep_distances_as_numpy_says(case):
     rng = np.random.default_rng(4)
     knots = case.q + rng.normal(0.0, 0.5, (32, 4, len(case.q)))

@@ -373,6 +373,7 @@ def test_a_slow_steering_slows_the_car_down(car):
         assert car.client.set_parameters(NODE, **free).successful
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command",
     [

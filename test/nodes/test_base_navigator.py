@@ -107,6 +107,7 @@ class TestGoals:
         assert pose_of(feedback[-1].current_pose).distance(goal) < 0.05
         assert all(f.number_of_recoveries == 0 for f in feedback)
 
+    @pytest.mark.long
     def test_along_a_path(self, cell, base, navigator):
         h = 0.5 * math.pi
         call = navigator.follow(path([(0, 0, 0), (0.6, 0, h), (0.6, 0.6, h)]), controller_id="")
@@ -140,6 +141,7 @@ class TestGoals:
         cell.client.spin(0.3)
         assert not base.told
 
+    @pytest.mark.long
     @pytest.mark.parametrize("law", ["stanley", "rear_axle", "FollowPath"])
     def test_a_client_chooses_the_law(self, base, navigator, law):
         call = navigator.follow(path([(0, 0, 0), (0.4, 0.05, 0)]), controller_id=law,
@@ -249,6 +251,7 @@ class TestEnds:
         cell.navigator.wait_for(news=True)
         assert cell.navigator.go((base.pose.x + 0.2, 0.0, 0.0)).result(30.0)[0] == SUCCEEDED
 
+    @pytest.mark.long
     def test_cleanup_and_configure_again(self, cell, base):
         for verbs in (("deactivate", "cleanup"), ("configure", "activate")):
             for verb in verbs:
@@ -272,6 +275,7 @@ class TestFrames:
         assert base.pose.distance(Pose2(0.2, 0.3)) < NEAR
         assert base.pose.yaw == pytest.approx(0.5 * math.pi, abs=0.05)
 
+    @pytest.mark.long
     def test_of_a_map_that_moves_against_the_odometry_meanwhile(self, cell, base, navigator):
         base.localize(cell.client, Pose2(2.0, 1.0, 0.5 * math.pi))
         call = navigator.go((2.0, 2.0, 0.5 * math.pi), "map")

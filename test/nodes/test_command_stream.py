@@ -88,6 +88,7 @@ def assert_even_pieces(recorded: list[tuple[Any, int | None]], longest: int) -> 
             assert_even([recorded[i][0] for i in piece])
 
 
+@pytest.mark.long
 def test_a_resting_arm_repeats_its_command_until_the_next_one(arm: JointClient) -> None:
     client = arm.client
     publisher = arm.publisher(JointState, "reference")

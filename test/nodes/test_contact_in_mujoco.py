@@ -13,6 +13,7 @@ from nodes.lockstep_arm import LockstepArm
 from motion_nodes.nodes.task.contact_skills import PULL, WIPE_FORCE
 
 
+@pytest.mark.long
 def test_a_held_object_wipes_with_its_force_and_is_handed_over() -> None:
     # The mat lies along the direction in which a pushed object would jump.
     cell = LockstepArm(
@@ -38,6 +39,7 @@ def test_a_held_object_wipes_with_its_force_and_is_handed_over() -> None:
     assert cell.width > 0.07
 
 
+@pytest.mark.long
 def test_a_drawer_is_opened() -> None:
     cell = LockstepArm("drawer:=drawer:0.3,0.3,0.15:1.5@0,0.6,0.45,1.5708")
     assert cell.do(cell.skills(), "open_drawer", object="drawer") == "check"

@@ -291,6 +291,7 @@ def test_what_cannot_be_done_is_refused_with_a_reason(manager):
     assert manager.list()[JTC].state == "active"
 
 
+@pytest.mark.long
 def test_a_controller_that_hangs_or_is_gone(suite, client):
     """In processes of their own."""
     suite.node("mock_sim", robots=["franka"])

@@ -67,6 +67,7 @@ def arm(suite: Suite, client: RosClient) -> Driver:
     return driver
 
 
+@pytest.mark.long
 def test_arm_and_gripper_from_two_drivers(arm):
     """One of them dies."""
     status = arm.until_diagnosed(CONTROLLER, "not reported: ", ARM)
@@ -148,6 +149,7 @@ def test_no_clock_no_motion(suite, client, unlimited):
     client.repeat(both, lambda: not any(driver.commands.newest.velocity), "the stop", rate=50.0)
 
 
+@pytest.mark.long
 def test_wheels_counted_anew(suite, client):
     """A restarted driver counts from zero; odometry does not jump, with or without a loss."""
     base = suite.node("differential_base", robot="jetbot")

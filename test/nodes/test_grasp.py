@@ -124,6 +124,7 @@ def test_a_trajectory_stops_at_the_max_external_force(hand):
         assert hand.client.set_parameters(CONTROLLER, contact__max_force=0.0).successful
 
 
+@pytest.mark.long
 def test_a_load_beyond_max_effort_aborts_the_motion_with_its_reason(hand):
     assert hand.client.set_parameters(CONTROLLER, gripper__abort_on_loss=True).successful
     assert hand.grip_block(max_effort=4.0)[1].stalled
@@ -135,6 +136,7 @@ def test_a_load_beyond_max_effort_aborts_the_motion_with_its_reason(hand):
     assert result.error_string in {values_of(message)["reason"] for message in failed}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("offset", [0.0, 0.003], ids=["centred", "off-centre"])
 def test_a_release_presses_the_block_no_harder_than_the_grip(hand, offset):
     """Its reference returns from behind the surface; off-centre, of one finger after the other."""

@@ -146,6 +146,7 @@ def test_targets_are_followed_until_a_trajectory_takes_the_joints(mode):
     assert not mode.active
 
 
+@pytest.mark.long
 def test_it_presses_on_the_floor_with_the_force_that_was_asked(mode):
     assert mode.arm.client.set_parameters(
         CONTROLLER, impedance__force_axes=["z"], impedance__frame="base"
@@ -186,6 +187,7 @@ def test_a_stop_ends_it_and_is_obeyed(mode):
         assert mode.client.call(Trigger, f"{CONTROLLER}/resume").success
 
 
+@pytest.mark.long
 def test_what_is_not_a_target_is_refused(mode):
     bad = mode.target((0.4, 0.0, 0.5))
     bad.pose.position.x = float("nan")

@@ -89,6 +89,7 @@ ARM = """<robot name="crane">
 """
 
 
+@pytest.mark.long
 def test_an_arm_of_the_cell_that_is_only_a_urdf_is_scenery_too(tmp_path):
     (tmp_path / "crane.urdf").write_text(ARM)
     cell = (f"a:={tmp_path}/crane.urdf@1,0,0", "b:=franka")

@@ -342,6 +342,7 @@ def test_random_scenes_against_coal(scene):
             assert not [c for c in contacts if "panda_link0" not in c.pair]
 
 
+@pytest.mark.long
 def test_an_owner_that_starts_anew_is_followed(scene, module_suite):
     X = tip(READY)
     crate = requests.diff(requests.box("crate", (0.2, 0.2, 0.2), X[:3, 3]))

@@ -17,6 +17,8 @@ from ros_client import BEST_EFFORT, RosClient
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from motion_nodes.control.gripper import GripperConfig
+
 LEFT, RIGHT = "gripper_left_joint", "gripper_right_joint"
 CONTROLLER = "/joint_trajectory_controller"
 PARALLEL = "parallel_gripper_action_controller/gripper_cmd"
@@ -104,7 +106,7 @@ def test_gripper_commands_of_both_fingers(gripper: Any) -> None:
     goal.command.name, goal.command.position = [LEFT, RIGHT], [0.012, 0.012]
     done = run(gripper, "", ParallelGripperCommand, PARALLEL, goal)
     assert done.reached_goal
-    assert fingers(gripper)[RIGHT] == pytest.approx(0.012, abs=1e-3)
+    assert fingers(gripper)[RIGHT] == pytest.approx(0.012, abs=GripperConfig.goal_tolerance + 1e-4)
     before = fingers(gripper)
     goal.command.position = [0.012, 0.0]
     refused = run(gripper, "", ParallelGripperCommand, PARALLEL, goal)

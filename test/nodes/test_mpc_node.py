@@ -23,6 +23,7 @@ def policy(module_suite, module_client):
         yield made
 
 
+@pytest.mark.long
 def test_the_trap_is_left_and_bad_targets_are_rejected(policy):
     policy.begin_anew()
     policy.scene(*(requests.box(name, size, at) for name, (size, at) in U_WALLS.items()))

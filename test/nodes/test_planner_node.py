@@ -469,6 +469,7 @@ def test_every_request_is_answered_when_the_node_goes(planner):
     assert status == SUCCEEDED, result.error_code.message
 
 
+@pytest.mark.long
 def test_a_motion_waits_while_time_stands(planner):
     client = planner.client
     call = planner.move(ASIDE, max_velocity_scaling_factor=0.2)
@@ -486,6 +487,7 @@ def test_a_motion_waits_while_time_stands(planner):
     planner.arm.arrives(ASIDE)
 
 
+@pytest.mark.long
 def test_a_controller_that_dies_on_the_way_is_told(planner, controller):
     """The last test of the file: it kills the controller."""
     call = planner.move(ASIDE, max_velocity_scaling_factor=SLOW)

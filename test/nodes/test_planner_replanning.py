@@ -106,6 +106,7 @@ def test_the_robot_goes_around_what_comes_in_its_way(planner, objects):
     assert not too_close(planner.arm)
 
 
+@pytest.mark.long
 def test_it_does_not_stop_where_there_is_time_to_replan(planner, objects):
     call = on_the_way(planner, replan=True)
     planner.arm.commands.clear()
@@ -175,6 +176,7 @@ def test_a_goal_that_is_taken_is_given_up_after_some_attempts(planner, objects):
     assert sum(s.startswith("REPLANNING") for s in states) == 2
 
 
+@pytest.mark.long
 def test_what_comes_behind_or_beside_does_not_matter(planner, objects):
     call = on_the_way(planner)
     objects.publish(box("beside", (0.1, 0.1, 0.1), (-0.6, 0.0, 0.5)))
@@ -208,6 +210,7 @@ def test_a_scene_of_a_request_counts_for_it_alone(planner):
     assert not scene(planner.client).world.collision_objects
 
 
+@pytest.mark.long
 def test_a_plan_is_made_again_if_the_robot_left_its_start(planner):
     diff = PlanningScene(is_diff=True)
     diff.robot_state.is_diff = True

@@ -266,6 +266,7 @@ def test_topics_with_whole_scenes_and_worlds(scene):
     scene.wait_for({"c"})
 
 
+@pytest.mark.long
 def test_thousands_of_objects_sent_one_by_one(scene):
     names = {f"o{i}" for i in range(3000)}
     profile_free = [requests.sphere(n, 0.01, (1.0, 0.0, 0.0)) for n in names]

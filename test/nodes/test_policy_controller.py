@@ -100,6 +100,7 @@ def test_a_stop_leads_to_holding_and_refuses_commands_until_the_resume(walker):
     walker.wait("holding")
 
 
+@pytest.mark.long
 def test_sitting_down_and_up_again(walker):
     assert walker.ask("sit_down").success
     walker.wait("damped")

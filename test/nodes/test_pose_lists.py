@@ -82,6 +82,7 @@ def test_several_poses_are_refused_and_canceled_as_one(base, navigator):
     navigator.client.wait(lambda: base.stands, "the base to stand")
 
 
+@pytest.mark.long
 def test_waypoints_in_loops_and_those_that_are_missed(base, navigator):
     call = navigator.visit((9.0, 0, 0), (0.05, 0, 0), goal_index=2)
     status, result = call.result()
@@ -113,6 +114,7 @@ def test_a_waypoint_in_an_unknown_frame_is_named(base, navigator):
     assert base.pose.distance(Pose2()) < 1e-3  # known before the first motion
 
 
+@pytest.mark.long
 def test_waypoints_after_a_missed_one_are_visited_if_told_so(base, navigator):
     assert navigator.client.set_parameters(navigator.node, stop_on_failure=False).successful
     try:

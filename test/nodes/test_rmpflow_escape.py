@@ -35,6 +35,7 @@ def trapped(policy):
     return policy.wait_for("stuck")
 
 
+@pytest.mark.long
 def test_without_a_planners_help_the_trap_holds(policy):
     assert "no progress" in trapped(policy)
     policy.rest()
@@ -42,6 +43,7 @@ def test_without_a_planners_help_the_trap_holds(policy):
     policy.stays("stuck", 1.0)
 
 
+@pytest.mark.long
 def test_a_planner_brings_the_arm_out_and_it_goes_on_following(policy):
     trapped(policy)
     assert policy.client.set_parameters(POLICY, escape="plan").successful

@@ -145,6 +145,7 @@ def test_it_goes_to_its_target_and_believes_no_lie(robot):
     assert kinematics.pose(q, FRANKA.tool_frame)[:3, 3] == pytest.approx(place, abs=0.006)
 
 
+@pytest.mark.long
 def test_a_joint_that_falls_silent_ends_the_motion_for_good(robot):
     robot.until("")
     robot.go((0.3, -0.4, 0.5))

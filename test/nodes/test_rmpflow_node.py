@@ -188,6 +188,7 @@ def test_an_old_target_is_ignored(policy):
     policy.stays("idle", 0.5)
 
 
+@pytest.mark.long
 def test_an_unreachable_target_is_told_and_harms_nothing(policy):
     policy.go((2.0, 0.5, 0.5))
     assert "no progress" in policy.wait_for("stuck")
@@ -234,6 +235,7 @@ def test_an_obstacle_in_the_way_and_one_that_moves_are_kept_away_from(policy):
     policy.scene()
 
 
+@pytest.mark.long
 def test_an_obstacle_that_appears_inside_the_robot_throws_nothing_about(policy):
     policy.go(PLACE)
     policy.wait_for("arrived")

@@ -162,6 +162,7 @@ def ros2_process(*words):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_verbs_against_a_node(listener):
     code, told = ros2_process(
         "topic", "pub", "--once", "/number", "std_msgs/msg/Float64", "{data: 2}"

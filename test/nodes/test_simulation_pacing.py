@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from joint_client import ARM, HOME
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ros_client import RosClient
@@ -53,6 +54,7 @@ class Streamer:
         return (self._next - 1) * T
 
 
+@pytest.mark.long
 def test_simulated_time_waits_for_late_references(suite, client: RosClient) -> None:
     suite.node("mock_sim", robots=["franka"])
     streamer = Streamer(client)

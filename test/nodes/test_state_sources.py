@@ -132,6 +132,7 @@ def test_frozen_from_rest_on(arm, robot):
     works_again(arm)
 
 
+@pytest.mark.long
 def test_a_second_driver_of_the_same_joints(arm):
     rival = arm.client.publisher(JointState, "/joint_states")
     call = begin(arm)
@@ -153,6 +154,7 @@ def test_a_second_driver_of_other_joints(arm):
     assert status == SUCCEEDED, result.error_string
 
 
+@pytest.mark.long
 def test_a_rival_of_the_commands(arm):
     rival = arm.client.publisher(JointState, "/joint_command")
     call = begin(arm)

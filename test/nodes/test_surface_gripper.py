@@ -89,6 +89,7 @@ def suction(module_suite: Any, module_client: Any, tmp_path_factory: Any) -> Suc
     return made
 
 
+@pytest.mark.long
 def test_it_closes_on_nothing_and_says_so(suction):
     suction.go(ABOVE)
     status, result = suction.grip(0.0)
@@ -96,6 +97,7 @@ def test_it_closes_on_nothing_and_says_so(suction):
     suction.wait("open", "")
 
 
+@pytest.mark.long
 def test_it_lifts_the_box_which_is_part_of_the_arm_until_it_is_dropped(suction):
     suction.go(ABOVE)
     suction.go(AT)

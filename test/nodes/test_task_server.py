@@ -135,6 +135,7 @@ def test_sentence_puts_the_cube_on_the_shelf(tasks: TaskClient) -> None:
     assert status["held"] is None
 
 
+@pytest.mark.long
 def test_a_mesh_is_picked_and_keeps_its_shape(tasks: TaskClient) -> None:
     shape = trimesh.creation.annulus(0.02, 0.025, 0.08)
     mug = world_object("mug", triangle_mesh(shape.vertices, shape.faces),
@@ -150,6 +151,7 @@ def test_a_mesh_is_picked_and_keeps_its_shape(tasks: TaskClient) -> None:
     assert (at.x, at.y, at.z) == pytest.approx((0.4, -0.05, 0.04), abs=0.01)
 
 
+@pytest.mark.long
 def test_a_full_place_ends_the_task_within_its_budget(tasks: TaskClient) -> None:
     lid = world_object("lid", Box((0.2, 0.2, 0.02)), from_xyz_rpy((0.5, 0.4, 0.11)))
     pile = world_object("pile", Box((0.2, 0.2, 0.1)), from_xyz_rpy((0.5, 0.4, 0.05)))
@@ -247,6 +249,7 @@ def test_goals_that_are_refused(tasks: TaskClient, name: str, goal: Any, code: i
     assert tasks.status["state"] != "running"
 
 
+@pytest.mark.long
 def test_a_language_model_drives_the_suite_over_mcp(tasks: TaskClient) -> None:
     """A real MCP client over stdin and stdout, as applications start the server."""
     anyio.run(_session_of_a_model, tasks)

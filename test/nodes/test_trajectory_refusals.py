@@ -130,6 +130,7 @@ def test_other_wishes_that_make_no_sense(arm):
     assert "multi_dof_trajectory" in result.error_string
 
 
+@pytest.mark.long
 def test_huge_trajectories_are_refused(arm):
     """Refused by their length alone, while the motion under way continues."""
     count = 200_000

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted((ROOT / "benchmarks").glob("bench_*.py"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda file: file.stem)
 def test_it_describes_its_options(script: Path) -> None:
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -65,6 +65,7 @@ def assert_only_decreasing(found: list[dict[tuple[str, str], float]], tolerance:
     assert not found[-1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["franka", "ur10e"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_jammed_arms_get_out_with_depths_that_only_decrease(name: str, kind: str) -> None:
@@ -164,6 +165,7 @@ def test_the_check_refuses_paths_that_get_deeper_or_end_in_collision() -> None:
     assert "ends in collision" in check_recovery(checker, out.path[:1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["boxes", "limits"])
 def test_a_plan_from_a_jammed_start_leaves_it_slowly_first(kind: str) -> None:
     robot = load_robot("franka")

@@ -56,6 +56,7 @@ def test_paths_through_the_maze_are_free_and_end_exactly(world, seed):
     assert min(result.tree_sizes) >= 1
 
 
+@pytest.mark.long
 def test_edges_keep_to_the_step_size_and_to_the_checkers_steps_at_a_finer_look(world):
     settings = RrtConnectSettings(step_size=0.4)
     result = RrtConnect(settings).plan(world.request(START, GOAL, timeout=60.0))

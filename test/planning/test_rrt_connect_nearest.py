@@ -113,6 +113,7 @@ def test_a_path_over_the_seam_does_not_jump():
     assert trees.sizes[START] == 1
 
 
+@pytest.mark.long
 def test_leaves_are_gone_through_in_vector_registers():
     space = ConnectSpace(np.ones(7), np.zeros(7))
     trees = filled(space, np.zeros((1, 7)))

@@ -95,6 +95,7 @@ def deviation(robot, trajectory, path):
     return max(np.linalg.norm(ideal - tool, axis=1).min() for tool in tools)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("robot", ["franka", "ur10e"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_tool_stays_near_its_path_and_the_joints_within_limits(robot, shape):
@@ -119,6 +120,7 @@ def test_the_tool_stays_near_its_path_and_the_joints_within_limits(robot, shape)
     assert generator.last.fraction == 1.0
 
 
+@pytest.mark.long
 def test_a_joint_that_reaches_its_limit_on_the_way_stays_there():
     """The joint path has a kink there, which a spline overshoots."""
     chain, rng, config = (

@@ -136,6 +136,7 @@ def test_each_arm_is_an_obstacle_of_the_other(arms):
         assert arms.fk(plan.path[-1], tip) == pytest.approx(wanted, abs=0.01)
 
 
+@pytest.mark.long
 def test_invalid_targets_are_refused_by_name(arms):
     for error, targets in (
         (UnknownFrame, {"left_tool": np.eye(4)}),

@@ -49,6 +49,7 @@ def wait_until(condition, within):
         time.sleep(0.01)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux")
 @pytest.mark.parametrize("work", ["plan", "exact"])
 @pytest.mark.parametrize("compiling", [False, True], ids=["while it imports", "while it compiles"])

@@ -43,6 +43,7 @@ def test_a_target_at_a_tenth_of_a_metre_per_second_is_followed(name, own):
     assert max(lags[400:]) < 0.01
 
 
+@pytest.mark.long
 def test_a_ball_that_comes_is_not_touched_and_the_target_found_again():
     arm, away = arm_of("franka", scene=with_ball(FAR)), []
     for k in range(1500):

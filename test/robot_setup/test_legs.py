@@ -45,6 +45,7 @@ def quadruped(knee: float = -1.0) -> str:
     return robot(*parts, name="quad")
 
 
+@pytest.mark.long
 def test_a_body_on_four_legs_floats_and_stands(tmp_path: Path) -> None:
     """The URDF has visual geometry only."""
     file = tmp_path / "quad.urdf"

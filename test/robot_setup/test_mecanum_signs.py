@@ -61,6 +61,7 @@ def evidence(extra: str, file: str = "", base: str = "wheel_") -> str:
     )
 
 
+@pytest.mark.long
 def test_diagonal_friction_and_names_of_plugins_and_files_are_evidence() -> None:
     friction = "".join(
         f'<gazebo reference="wheel_wheel_{k}"><fdir1>1 {s} 0</fdir1></gazebo>'

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import mujoco
 import numpy as np
+import pytest
 
 from motion_nodes.robot_setup.mjcf_source import read_mjcf
 from motion_nodes.robot_setup.new_robot import new_robot
@@ -40,6 +41,7 @@ FOUR_BAR = """
 """
 
 
+@pytest.mark.long
 def test_a_four_bar_linkage_rests_where_mujoco_has_it(tmp_path: Path) -> None:
     file = tmp_path / "four_bar.xml"
     file.write_text(FOUR_BAR)

@@ -146,6 +146,7 @@ def test_drives_mimics_and_home_are_taken(arm) -> None:
     assert not found.floating
 
 
+@pytest.mark.long
 def test_a_robot_made_of_it_passes_its_trial(tmp_path: Path) -> None:
     file = tmp_path / "arm.xml"
     file.write_text(ARM)

@@ -67,6 +67,7 @@ def test_the_arm_keeps_clear_of_the_base(folder) -> None:
     assert not any(arm.collision_free(q) for q in down)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("base", "arm", "mount", "field"),
     [

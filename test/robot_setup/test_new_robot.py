@@ -199,6 +199,7 @@ def test_a_robot_that_does_not_move_is_refused(tmp_path: Path) -> None:
         new_robot(file, output=tmp_path / "out")
 
 
+@pytest.mark.long
 def test_three_hundred_links_and_foreign_names(tmp_path: Path) -> None:
     parts = [link("Wurzel-0", INERTIAL)]
     for k in range(1, 300):

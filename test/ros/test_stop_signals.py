@@ -55,6 +55,7 @@ def test_while_importing(suite: Suite, executable, number):
     pytest.fail("this machine is too busy to signal a process while it imports")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", NUMBERS)
 def test_while_configuring(suite: Suite, client: RosClient, tmp_path, number):
     """Without cached kernels, configuring takes long enough for the signal to arrive in it."""

@@ -186,6 +186,7 @@ def test_a_moved_base_sees_the_world_from_there(franka: Robot) -> None:
         np.testing.assert_allclose(again[0].position, expected, atol=1e-9)
 
 
+@pytest.mark.long
 def test_ten_thousand_objects_are_sorted_out(franka: Robot) -> None:
     """The verdict with thousands of far and small objects is that of the few near ones."""
     rng = np.random.default_rng(10)

@@ -419,6 +419,7 @@ def test_a_saturated_drive_presses_without_chatter(franka: Robot) -> None:
     assert np.abs(sample.effort[:7] / limit[:7]).max() > 0.9
 
 
+@pytest.mark.long
 def test_a_motion_at_the_effort_limits_is_followed(franka: Robot) -> None:
     """Planned motions respect the effort limits, so that drives follow them at full speed."""
     joints = franka.group("arm").joints

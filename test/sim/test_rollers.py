@@ -151,6 +151,7 @@ def drive(robot: Robot, twist: Twist2, seconds: float = 3.0) -> np.ndarray:
     return total / (steps - steps // 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["kaya", "mecanum"])
 @pytest.mark.parametrize(
     "twist", [(0.3, 0, 0), (0, 0.3, 0), (-0.2, -0.2, 0), (0, 0, 1.2), (0.2, -0.1, 0.5)]

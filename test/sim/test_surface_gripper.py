@@ -135,6 +135,7 @@ def test_a_pad_holds_only_where_its_whole_rim_lies_on_an_object(case, seals):
     assert point.gripper.gripped
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("direction", "lever"), [
     ((0.0, 0.0, -1.0), 0.0), ((0.0, 0.0, -1.0), 0.04), ((1.0, 0.0, 0.0), 0.0),
     ((0.7, 0.0, -0.7), 0.01),

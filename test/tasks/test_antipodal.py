@@ -78,6 +78,7 @@ def inside_l(points: np.ndarray) -> np.ndarray:
     return (x > 0) & (y > 0) & (x < 0.12) & (y < 0.08) & ((x < 0.03) | (y < 0.03))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SHAPES)
 def test_each_pair_is_antipodal_on_the_surface_and_fits(name: str) -> None:
     target, surface = state_of(SHAPES[name]())

@@ -149,6 +149,7 @@ def needed_limits(D, inverse):
     return marks
 
 
+@pytest.mark.long
 def test_limits_that_are_left_out_follow_from_the_others():
     rng = np.random.default_rng(8)
     count, n = 300, 6

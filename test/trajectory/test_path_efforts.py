@@ -84,6 +84,7 @@ def test_viscous_friction_is_left_out(oracle):
     np.testing.assert_allclose(viscous.strips_at(q, q1, q2), expected, atol=1e-9)
 
 
+@pytest.mark.long
 @BOTH
 @pytest.mark.parametrize("seed", range(6))
 def test_motions_respect_effort_limits(oracle, seed, jerk):

@@ -56,6 +56,7 @@ def test_what_does_not_begin_at_rest_or_has_no_velocities_is_not_slowed_down():
         assert playback_rate(trajectory, limits) == 1.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [0.1, 0.02])
 @pytest.mark.parametrize("seed", range(6))
 def test_time_optimal_trajectories_sampled_coarsely_are_executed_along_their_path(seed, step):

@@ -141,6 +141,7 @@ def test_points_carry_everything_and_their_times_rise():
     np.testing.assert_allclose(points.positions[-1], waypoints[-1], atol=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jerk", [np.inf, JERK], ids=["no jerk limit", "jerk limit"])
 @pytest.mark.parametrize("deviation", [0.0, 0.05])
 @pytest.mark.parametrize("seed", range(10))

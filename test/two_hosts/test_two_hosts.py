@@ -13,6 +13,7 @@ from long_params import shortened
 from two_hosts.__main__ import CUT, SKIPPED
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("discovery", shortened(["multicast", "peers", "server"]))
 def test_the_cable_is_cut_in_a_motion(suite, discovery):
     process = suite.run(

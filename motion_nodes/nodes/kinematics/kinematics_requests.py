@@ -50,11 +50,11 @@ CODES = {
     IkStatus.SOLVED: Codes.SUCCESS,
     IkStatus.NOT_FOUND: Codes.NO_IK_SOLUTION,
     IkStatus.OUT_OF_REACH: Codes.NO_IK_SOLUTION,
-    IkStatus.TIMED_OUT: Codes.TIMED_OUT,
+    IkStatus.TIMED_OUT: Codes.NO_IK_SOLUTION,
     IkStatus.ITERATION_LIMIT: Codes.NO_IK_SOLUTION,
     IkStatus.REFUSED: Codes.NO_IK_SOLUTION,
 }
-"""MoveIt error code by result status."""
+"""MoveIt error code by result status; as in move_group, a timeout is not told apart."""
 
 
 @dataclass(frozen=True)

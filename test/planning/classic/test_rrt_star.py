@@ -139,6 +139,7 @@ def test_shortest_way_around_a_wall_is_come_near_to() -> None:
     assert shortest - 0.1 < result.cost < 1.02 * shortest
 
 
+@pytest.mark.long
 def test_paths_are_shorter_than_those_of_rrt_on_average() -> None:
     world = maze()
     plain, star = [], []
@@ -151,6 +152,7 @@ def test_paths_are_shorter_than_those_of_rrt_on_average() -> None:
     assert (np.array(star) <= np.array(plain)).all()
 
 
+@pytest.mark.long
 def test_equal_seeds_give_equal_paths() -> None:
     request = maze().request((0.5, 0.5), (9.5, 0.5), timeout=60.0)
     first, again = (RrtStar(settings()).plan(request).path for _ in range(2))

@@ -82,6 +82,7 @@ def test_equal_seeds_give_equal_paths_and_others_do_not() -> None:
     assert first.shape != other.shape or (first != other).any()
 
 
+@pytest.mark.long
 def test_behind_a_wall_both_ends_are_searched_and_equal_seeds_give_equal_paths() -> None:
     """If the tree alone finds no path in a bounded number of iterations, RRT-Connect is used."""
     checker = barrier_checker()
@@ -150,6 +151,7 @@ def with_task(**values: float) -> RrtConfig:
     return replace(CONFIG, task_space_planning_params=task)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "other",
     [
