@@ -133,6 +133,8 @@ class ProcessHealth:
         self._samples: list[tuple[float, Activity]] = []
         self._unanswered = 0.0
         self._missed: MissedStream | None = None
+        self._starved: float | None = None
+        """Time at which it was last found without a processor [s]."""
 
     def heartbeat(self, heartbeat: Heartbeat, now: float) -> None:
         """Record a heartbeat at a time [s]."""
@@ -169,7 +171,13 @@ class ProcessHealth:
         if silent > 0.5 * limits.silence:
             self._samples.append((now, activity()))
         if silent > limits.silence:
-            return self._silent(silent)
+            found = self._silent(silent)
+            if found.condition is Condition.STARVED:
+                self._starved = now
+            return found
+        # Its loops are late for the same reason, and need time to catch up.
+        if self._starved is not None and now - self._starved > limits.overload:
+            self._starved = None
         return self._stalled(activity) or self._unreachable(activity) or self._deaf(activity)
 
     def _starting(self, silent: float, activity: Callable[[], Activity]) -> HealthFinding | None:
@@ -230,7 +238,7 @@ class ProcessHealth:
     def _late(
         self, condition: Condition, text: str, seconds: float, activity: Activity
     ) -> HealthFinding:
-        overloaded = activity.pressure >= OVERLOADED
+        overloaded = activity.pressure >= OVERLOADED or self._starved is not None
         return HealthFinding(condition, text, not overloaded or seconds > self._limits.overload)
 
 

@@ -144,6 +144,19 @@ def test_lateness_on_an_overloaded_machine_is_found_at_once_and_replaced_later(l
     assert process.finding().replace is (late > LIMITS.overload)
 
 
+def test_a_process_that_starved_has_time_to_catch_up():
+    process = Process(waits=1.0)
+    process.beat()
+    assert process.run(4.0) is not None
+    process.waits = 0.0
+    process.beat(overdue=3.0, node="a/controller")
+    assert process.finding().condition is Condition.STALLED
+    assert not process.finding().replace
+    process.run(LIMITS.overload + 0.5, beats={})
+    process.beat(overdue=3.0, node="a/controller")
+    assert process.finding().replace
+
+
 def test_an_executor_may_take_long_but_not_for_ever():
     process = Process()
     process.beat(executor=LIMITS.executor - 1.0)
