@@ -183,6 +183,7 @@ def test_random_scenes(seed):
     assert run.task.ending is MotionResult.SUCCEEDED, run.task.text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("scene", "kind", "detour", "words"),
     [
@@ -203,6 +204,7 @@ def test_it_gives_up_with_a_reason(scene, kind, detour, words):
     assert min(run.clearances) > CLEARANCE - FEW
 
 
+@pytest.mark.long
 def test_what_appears_on_a_detour_changes_it():
     """The other side of the box is seen to be blocked only during the detour."""
     deep = Scene(boxes=np.array([(0.9, -0.12, 1.6, 0.12), (1.2, -0.9, 1.4, -0.12)]))

@@ -170,6 +170,7 @@ def test_a_restart_that_cannot_begin_is_tried_again_and_the_rest_goes_on(make, m
     assert group.runs("controller")
 
 
+@pytest.mark.long
 def test_a_stalled_loop_is_bounded_too_and_the_rest_goes_on(make):
     suite = make(stall={"planner": 3.0})
     suite.until(lambda: suite.said_of("planner", "it stays down after 2 restarts"))
@@ -181,6 +182,7 @@ def test_a_stalled_loop_is_bounded_too_and_the_rest_goes_on(make):
     assert not suite.supervisor.group.runs("planner")
 
 
+@pytest.mark.long
 def test_a_process_that_misses_what_another_receives_is_replaced(make):
     suite = make(hears={"planner": 0.5}, health=HealthLimits(deaf=2.0))
     pid = suite.supervisor.group.pid("planner")
@@ -206,6 +208,7 @@ def test_one_that_always_ends_is_restarted_a_bounded_number_of_times(make):
     suite.until(lambda: suite.supervisor.watch(settled=False))
 
 
+@pytest.mark.long
 def test_without_respawn_it_is_only_said(make):
     suite = make(respawn=False)
     pid = suite.supervisor.group.pid("planner")

@@ -22,7 +22,7 @@ from motion_nodes.view.cloud_view import thinned_cloud
 from motion_nodes.view.frame_tree import FrameTree
 from motion_nodes.view.viewed_robot import ViewedRobot
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 SMALL = (760, 420)
 """[pixels] The page is drawn without a graphics card here."""
 CUBE = world_object("cube", Box((0.1, 0.1, 0.1)), from_xyz_rpy((0.4, 0.2, 0.05)))

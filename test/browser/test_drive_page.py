@@ -97,6 +97,7 @@ def test_the_buttons_are_a_cross_around_stop(
         assert place(page, "Slide left", folder)[0] < x < place(page, "Slide right", folder)[0]
 
 
+@pytest.mark.long
 def test_a_held_button_drives_until_its_release(page: Page, base: Base) -> None:
     with page.held("Left", "kaya"):
         base.wait_for("kaya", (0, 0, 1))

@@ -14,7 +14,7 @@ from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.scene.scene import world_object
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 def test_an_object_is_added_dragged_and_removed(cell: Cell, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from browser.franka_cell import FRANKA, Cell
 from motion_nodes.view import debounced_inputs
 from motion_nodes.view.health_panel import Health
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 def test_a_slider_acts_while_it_is_dragged_however_fast(

@@ -21,7 +21,7 @@ from motion_nodes.scene.world import World
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.viewed_robot import ViewedRobot
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 FRANKA = load_robot("franka")
 SMALL = (900, 600)
 """[pixels] The page is drawn without a graphics card here."""

@@ -19,7 +19,7 @@ from motion_nodes.robot_setup.sphere_set import SphereSet
 from motion_nodes.view.sphere_editor import SphereEditor
 from motion_nodes.view.sphere_session import SphereSession
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 FRANKA = load_robot("franka")
 LINK = "panda_hand"
 SMALL = (760, 420)

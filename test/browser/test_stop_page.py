@@ -14,7 +14,7 @@ from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.health_panel import Health
 from motion_nodes.view.viewed_robot import ViewedRobot
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 class Calls:

@@ -15,7 +15,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import PLANNER, RMPFLOW
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 def test_a_target_is_dragged_along_an_arrow(cell: Cell) -> None:

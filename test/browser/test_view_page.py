@@ -76,6 +76,7 @@ def moved(page: Page, before: np.ndarray) -> np.ndarray:
     return page.wait_until_drawn()
 
 
+@pytest.mark.long
 def test_robots_are_drawn_and_move_with_their_state(
     page: Page, viewer: BrowserViewer, tmp_path: Path
 ) -> None:
@@ -102,6 +103,7 @@ def test_robots_are_drawn_and_move_with_their_state(
     assert spread(page.screenshot(tmp_path / "view.png")) > 10.0
 
 
+@pytest.mark.long
 def test_typed_slider_value_asks_for_that_joint_and_value(
     page: Page, viewer: BrowserViewer, wishes: Wishes
 ) -> None:

@@ -32,6 +32,7 @@ def test_the_help_begins_with_a_running_suite():
     assert text.index(" up ") < text.index(" fk ") < text.index(" doctor ")
 
 
+@pytest.mark.long
 def test_describe_shows_limits_groups_and_states():
     done = motion("describe", "franka")
     assert done.returncode == 0
@@ -44,6 +45,7 @@ def test_describe_of_a_base_shows_its_wheels():
     assert "wheel radius 0.03, wheel separation 0.1125" in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -63,6 +65,7 @@ def test_mistakes_are_one_line_and_exit_code_2(arguments, text):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.long
 def test_warm_up_compiles_the_named_robots():
     done = motion("warm-up", "jetbot", "franka", timeout=240)
     assert done.returncode == 0

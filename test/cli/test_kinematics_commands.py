@@ -32,6 +32,7 @@ def test_fk_tells_the_pose_that_the_library_tells(motion):
     assert np.allclose(X, tip(Q), atol=1e-12)
 
 
+@pytest.mark.long
 def test_fk_in_words_in_degrees_from_another_frame_and_of_all_frames(motion):
     table = motion("fk franka --joints 0,0,0,-90,0,90,45 --degrees")
     assert table.code == 0
@@ -50,6 +51,7 @@ def test_fk_of_some_joints_leaves_the_others_at_home(motion):
     assert done == home | {"panda_joint4": -1.0, "panda_joint6": 2.0}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("robot", ["franka", "ur10e"])
 def test_ik_brings_the_tip_there(motion, robot):
     model = load_robot(robot)
@@ -140,6 +142,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("command", "words"), WRONG, ids=[c for c, _ in WRONG])
 def test_wrong_use_is_one_line_of_words_and_exit_code_2(motion, command, words):
     done = motion(command)

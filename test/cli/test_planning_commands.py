@@ -79,6 +79,7 @@ def test_a_plan_to_a_pose(motion):
     assert np.allclose(tip(path[-1])[:3, 2], [0.0, 0.0, -1.0], atol=0.011)
 
 
+@pytest.mark.long
 def test_what_cannot_be_planned_is_a_no_with_the_reason(motion, world, tmp_path):
     out = tmp_path / "none.json"
     far = motion(f"plan franka --to-position 3,0,0.4 -o {out} --timeout 1")
@@ -157,6 +158,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("command", "words"), WRONG, ids=[c for c, _ in WRONG])
 def test_wrong_use_is_told_in_one_line(motion, tmp_path, command, words):
     for name, text in (

@@ -106,6 +106,7 @@ def test_fast_free_motions_trigger_nothing():
             assert run.follower.status is FollowStatus.SUCCEEDED, run.follower.text
 
 
+@pytest.mark.long
 def test_sag_does_not_add_up():
     """Without feed-forward joints sag below their references; stops must not accumulate the sag."""
     arm = GuardedArm("franka", by_effort=False, feed_forward=False)

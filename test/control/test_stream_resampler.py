@@ -68,6 +68,7 @@ def test_more_latency_only_shifts_a_complete_stream():
         np.testing.assert_allclose(one.position, other.position, atol=1e-9)
 
 
+@pytest.mark.long
 @given(st.lists(st.floats(0.0, 6 * T), min_size=40, max_size=40))
 @settings(max_examples=10)
 def test_more_latency_never_extrapolates_more(delays):
@@ -123,6 +124,7 @@ def test_a_catch_up_respects_the_velocity_limits(room):
     assert steps.max() <= 1.06
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("beyond", [0.0, 0.2])
 def test_a_late_stream_leads_beyond_no_position_limit(beyond):
     """Joint 0 turns at its limit, or beyond it if the stream itself exceeds it."""
@@ -182,6 +184,7 @@ def test_regular_short_extrapolation_does_not_filter_the_stream():
     assert resampler.extrapolated > 500
 
 
+@pytest.mark.long
 def test_delays_do_not_add_up():
     """Stalls of 40 ms every 0.1 s, for four seconds."""
     stalls = [(0.1 * k, 0.1 * k + 0.04) for k in range(1, 40)]

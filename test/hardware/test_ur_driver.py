@@ -208,6 +208,7 @@ def test_check_tells_what_is_missing(
 # ---- motion
 
 
+@pytest.mark.long
 def test_stream_reaches_servoj_within_the_limits(
     controller: FakeUrController, driver: UniversalRobotsDriver
 ) -> None:
@@ -312,6 +313,7 @@ def test_commands_that_stay_away_brake_the_arm(
     assert "max_silence" in rig.session.fault
 
 
+@pytest.mark.long
 def test_robot_that_is_not_ready_says_what_to_do(
     controller: FakeUrController, driver: UniversalRobotsDriver
 ) -> None:

@@ -200,6 +200,7 @@ def test_slider_moves_the_arm_in_mujoco(cell: Cell, joint: str, value: float) ->
     assert cell.page.slider_value(label, "franka") == pytest.approx(value)
 
 
+@pytest.mark.long
 def test_page_follows_what_another_client_commands(cell: Cell) -> None:
     cell.page.check("Sliders show actual position", True, "franka")
     before = cell.page.canvas()
@@ -218,6 +219,7 @@ def test_page_follows_what_another_client_commands(cell: Cell) -> None:
     cell.wait(lambda: difference(before, cell.page.canvas()) > 0.003, "the drawn arm has moved")
 
 
+@pytest.mark.long
 def test_named_state_button_moves_the_arm(cell: Cell) -> None:
     robot = load_robot("franka")
     goal: dict[str, float] = {}

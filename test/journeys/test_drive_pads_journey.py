@@ -22,7 +22,7 @@ from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.bringup.node_specs import commands_for
 from motion_nodes.model.placement import parse_placements
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 START = 60.0
 """[s] Longest wait for the suite and its page on a busy machine."""

@@ -30,7 +30,7 @@ from std_srvs.srv import Trigger
 
 from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 J1, J2, J7 = ARM[0], ARM[1], ARM[6]
 JOINTS = list(FRANKA.joint_names)
 MAX_EFFORT = dict(zip(JOINTS, FRANKA.limits.effort.tolist(), strict=True))

@@ -16,7 +16,7 @@ from sensor_msgs.msg import JointState
 from motion_nodes.bringup.node_specs import ALONE
 from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES, PARALLEL_NAME
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

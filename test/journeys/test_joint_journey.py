@@ -148,6 +148,7 @@ def test_a_controller_that_is_early_waits_and_says_so(cell):
     assert cell.arm.away(HOME) < 0.02
 
 
+@pytest.mark.long
 def test_moves_by_name_and_holds_under_gravity(cell, arm):
     goal = dict(zip(ARM, (0.4, -0.3, 0.3, -2.0, 0.2, 1.9, 0.3), strict=True))
     arm.move(dict(reversed(goal.items())))

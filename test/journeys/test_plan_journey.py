@@ -37,7 +37,7 @@ OFF = 1e-3
 CLEARANCE = 0.02
 DOWN = Rotation.from_euler("x", math.pi)
 LEFT = (0.3, 0.3, 0.3)
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -154,6 +154,7 @@ def test_limits_in_a_description_of_a_continuous_joint_are_not_used_and_own_limi
 # ---- trajectories
 
 
+@pytest.mark.long
 @given(pan=angles, step=st.floats(-2.0, 2.0), k=turns_of_pan, begun=st.booleans())
 @quick
 def test_a_trajectory_turns_to_the_nearest_equal_place(pan, step, k, begun):

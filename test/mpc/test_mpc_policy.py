@@ -133,6 +133,7 @@ def test_references_keep_all_limits_among_moving_obstacles(name):
     assert np.abs(qd).max() > 0.5
 
 
+@pytest.mark.long
 def test_a_ball_that_flies_at_the_hand_is_avoided(policy):
     policy.set_end_effector_target(POSE, DOWN)
     run(policy, 1.5)
@@ -150,6 +151,7 @@ def test_a_ball_that_flies_at_the_hand_is_avoided(policy):
     assert policy.status.position_error < 0.005
 
 
+@pytest.mark.long
 def test_what_is_carried_keeps_clear_of_a_table():
     ends = {}
     for length in (0.0, 0.2):
@@ -169,6 +171,7 @@ def test_what_is_carried_keeps_clear_of_a_table():
     assert ends[0.2] > 0.03
 
 
+@pytest.mark.long
 def test_equal_seeds_give_equal_references_and_others_do_not():
     found = []
     for seed in (3, 3, 4):
@@ -190,6 +193,7 @@ def test_a_reset_policy_repeats_itself(policy):
     assert (found[0] == found[1]).all()
 
 
+@pytest.mark.long
 def test_position_orientation_and_posture_alone(policy):
     policy.set_end_effector_target(position=POSE)
     run(policy, 2.0)
@@ -203,6 +207,7 @@ def test_position_orientation_and_posture_alone(policy):
     assert policy.status.posture_error < 0.01
 
 
+@pytest.mark.long
 def test_the_base_may_stand_anywhere():
     ends = []
     for X in (np.eye(4), from_xyz_rpy((1.0, -2.0, 0.3), (0.0, 0.0, 0.8))):

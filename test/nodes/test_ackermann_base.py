@@ -236,6 +236,7 @@ def test_rear_steering_angles_as_isaac_sim_has_them(cell):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["car", "back"])
 def test_odometry_on_curves_forward_and_backward_is_where_the_car_is(cell, name):
     one = cell[name]
@@ -289,6 +290,7 @@ def test_steering_while_the_car_stands(car):
     car.client.wait(told, "the steering's angle in diagnostics")
 
 
+@pytest.mark.long
 def test_ramps_of_a_drive_command(car):
     car.client.repeat(lambda: car.drive.publish(drive()), steers(car, 0.0), "straight ahead")
     car.commands.clear()

@@ -85,6 +85,7 @@ def carried_out(arm: JointClient, seconds: float = 1.0) -> None:
     assert arm.away(GOAL) < 0.01
 
 
+@pytest.mark.long
 def test_a_policy_that_comes_to_rest_leaves_a_trajectory_alone(policy):
     set_out(policy)
     assert policy.trigger(f"{POLICY}/clear_target").success
@@ -92,6 +93,7 @@ def test_a_policy_that_comes_to_rest_leaves_a_trajectory_alone(policy):
     policy.wait_for("idle")
 
 
+@pytest.mark.long
 def test_a_policy_that_follows_a_target_lets_a_trajectory_have_the_joints(policy):
     set_out(policy)
     carried_out(policy.arm)
@@ -168,6 +170,7 @@ def test_a_reset_of_the_controller_stops_a_policy(policy):
     assert policy.arm.away(rested) < 1e-3
 
 
+@pytest.mark.long
 @begun_anew_after_pauses
 def test_a_trajectory_preempts_a_stream_which_counts_after_a_pause(policy):
     arm, send = policy.arm, reference(policy.arm, {J1: -0.4})

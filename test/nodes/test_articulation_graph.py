@@ -16,7 +16,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Empty, Float64MultiArray, Int32MultiArray, String
 from std_srvs.srv import Trigger
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 GRAPH = "/articulation_graph"
 JOINTS = list(FRANKA.joint_names)
 KINDS = {

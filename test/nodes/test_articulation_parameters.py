@@ -81,6 +81,7 @@ def test_a_tighter_velocity_limit_acts_on_what_moves(arm):
     assert arm.client.call(Trigger, f"{CONTROLLER}/reset").success
 
 
+@pytest.mark.long
 def test_a_trajectory_goes_on_under_tighter_limits_and_arrives_late(arm):
     call = arm.follow(smooth({J1: 0.6}, 2.0))  # above 0.3 rad/s for 1.1 s
     assert call.accepted()
@@ -153,6 +154,7 @@ def test_one_at_a_time_as_ros2_param_set_does_it(arm):
     assert set_one("kp", list(arm.client.get_parameter(CONTROLLER, "kd"))).successful
 
 
+@pytest.mark.long
 def test_a_change_of_mode_ends_the_trajectory_of_that_joint(arm):
     first = arm.follow(smooth({J1: 0.8}, 3.0))
     other = arm.follow(smooth({ARM[6]: HOME[ARM[6]] + 0.2}, 1.0))

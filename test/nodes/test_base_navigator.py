@@ -119,6 +119,7 @@ class TestGoals:
         assert (np.diff(left) <= 1e-3).all()
         assert max(entry.feedback.speed for entry in call.feedback) == pytest.approx(0.5, abs=0.1)
 
+    @pytest.mark.long
     def test_from_rviz(self, cell, base):
         cell.goal_pose.publish(stamped((0.4, 0.0, 0.5), stamp=now(cell)))
         cell.client.wait(lambda: base.told, "commands")
@@ -148,6 +149,7 @@ class TestGoals:
                                 goal_checker_id="general_goal_checker")  # fmt: skip
         assert call.result(within=30.0)[0] == SUCCEEDED
 
+    @pytest.mark.long
     @pytest.mark.parametrize("approach", shortened(["dubins", "quintic", "turn_then_drive"]))
     def test_other_approaches(self, cell, base, navigator, approach):
         assert cell.client.set_parameters(NODE, approach=approach).successful
@@ -180,6 +182,7 @@ class TestEnds:
         assert base.told[-1][1].vx > 0.3
         assert second.result(within=30.0)[0] == SUCCEEDED
 
+    @pytest.mark.long
     def test_rviz_preempts_a_clients_goal(self, cell, base):
         call = under_way(cell)
         cell.goal_pose.publish(stamped((base.pose.x + 0.6, 0.0, 0.0)))
@@ -240,6 +243,7 @@ class TestEnds:
         assert (status, result.error_code) == (ABORTED, Codes.NO_VALID_CONTROL)
         assert "from the path; allowed is max_deviation" in result.error_msg
 
+    @pytest.mark.long
     def test_deactivation(self, cell, base):
         call = under_way(cell)
         assert cell.client.change_state(NODE, "deactivate")
@@ -268,6 +272,7 @@ class TestFrames:
         assert navigator.go((0.4, 0.0, 0.0), "base_link").result(30.0)[0] == SUCCEEDED
         assert base.pose.distance(Pose2(1.0, 1.4)) < NEAR
 
+    @pytest.mark.long
     def test_of_a_sensor_on_it(self, cell, base, navigator):
         """The camera sits 0.2 m ahead and looks to the left."""
         status, result = navigator.go((0.3, 0.0, 0.0), "camera").result(30.0)
@@ -289,6 +294,7 @@ class TestFrames:
         assert there.yaw == pytest.approx(0.5 * math.pi, abs=0.06)
         assert call.feedback[-1].feedback.current_pose.header.frame_id == "map"
 
+    @pytest.mark.long
     def test_a_map_whose_localisation_has_died(self, cell, base, navigator):
         base.localize(cell.client, Pose2())
         call = navigator.go((3.0, 0.0, 0.0), "map")
@@ -355,6 +361,7 @@ class TestObstacles:
         assert call.cancel()
         scanner.until(lambda: call.done, "the end")
 
+    @pytest.mark.long
     def test_it_gives_up_with_the_reason(self, cell, base, scanner):
         change = cell.client.set_parameters
         assert change(NODE, obstacles__timeout=1.0, obstacles__blocked_timeout=0.5).successful

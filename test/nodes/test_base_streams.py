@@ -21,6 +21,8 @@ from sample_car import FRONT, REAR, STEERING, write_car
 from scripted_wheels import ScriptedWheels
 from tf2_msgs.msg import TFMessage
 
+pytestmark = pytest.mark.long
+
 BASE = "/diff_drive_controller"
 WHEELS = ("left_wheel_joint", "right_wheel_joint")
 RADIUS = 0.03

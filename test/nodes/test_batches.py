@@ -28,7 +28,7 @@ from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.world import World
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 Codes = MoveItErrorCodes
 FRANKA = load_robot("franka")
 ARM = FRANKA.group("arm").joints

@@ -139,6 +139,7 @@ def test_no_goal_time_waits_as_long_as_it_takes(arm, robot):
         assert arm.client.set_parameters(CONTROLLER, constraints__goal_time=5.0).successful
 
 
+@pytest.mark.long
 def test_constraints_of_one_joint(arm, robot):
     """As in ros2_controllers: constraints.<joint>.trajectory and .goal, 0 for none."""
     robot.blocked[J1] = (-0.1, 0.1)
@@ -263,6 +264,7 @@ def pushes(arm, effort):
     arm.client.wait(lambda: told(arm) == lead, f"a push of {effort} N")
 
 
+@pytest.mark.long
 def test_max_effort_bounds_what_the_fingers_push_with(arm, robot):
     """The drives push with stiffness times position error."""
     robot.blocked = dict.fromkeys(FINGERS, OBJECT)
@@ -307,6 +309,7 @@ def parallel(arm: JointClient, names: list[str], positions: list[float]) -> Call
     return arm.send(goal, ParallelGripperCommand, f"/{PARALLEL_NAME}")
 
 
+@pytest.mark.long
 def test_a_gripper_that_closes_on_something_holds_it(arm, robot):
     robot.blocked = dict.fromkeys(FINGERS, OBJECT)
     status, result = grip(arm, 0.0).result()
@@ -430,6 +433,7 @@ def test_arm_and_gripper_do_not_disturb_each_other(arm):
     assert arm.away({J1: 0.4} | dict.fromkeys(FINGERS, 0.03)) < 0.011
 
 
+@pytest.mark.long
 def test_late_states_are_no_stall(arm, robot):
     """Of the gripper; the stall timeout is 0.3 s."""
     usual = arm.client.get_parameter(CONTROLLER, "state_timeout")
@@ -474,6 +478,7 @@ def test_deactivated_during_a_grip(arm):
     assert grip(arm, 0.03).result()[0] == SUCCEEDED
 
 
+@pytest.mark.long
 def test_many_grips_at_once(arm):
     calls = [grip(arm, 0.02 + 0.001 * i) for i in range(12)]
     statuses = [call.result()[0] for call in calls]

@@ -17,6 +17,8 @@ from motion_nodes.nodes.articulation.rest_cycles import REST_TIME
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.joint_topics import stamp_ns
 
+pytestmark = pytest.mark.long
+
 PERIOD_NS = 4_000_000
 DEEP = QoSProfile(depth=5000, reliability=ReliabilityPolicy.RELIABLE)
 LIMITS = FRANKA.limits

@@ -137,6 +137,7 @@ def points(*rows: tuple[float, Mapping[str, float]]) -> Any:
     return trajectory(names, [[row[n] for n in names] for _, row in rows], [t for t, _ in rows])
 
 
+@pytest.mark.long
 def test_a_trajectory_turns_the_short_way_across_the_wrap(arm, robot):
     go(arm, robot, {"pan": robot.q["pan"] - math.remainder(robot.q["pan"] - 3.1832, math.tau)})
     before = robot.q["pan"]
@@ -164,6 +165,7 @@ def test_trajectories_a_turn_away_are_shifted(arm, planner, robot, turns):
     assert robot.q["pan"] - here["pan"] == pytest.approx(0.25, abs=1e-3)
 
 
+@pytest.mark.long
 def test_a_trajectory_keeps_its_own_turn(arm, robot):
     before = robot.q["pan"]
     carried_out(arm.follow(points((0.0, {"pan": before}), (4.0, {"pan": before + math.tau}))))
@@ -239,6 +241,7 @@ def test_a_posture_and_a_stream_a_turn_away_are_reached_the_short_way(arm, robot
         assert max(seen) < before["pan"] + 0.4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("excess", [2.65e-6, 9e-5])
 def test_goals_at_a_limit_by_rounding_are_at_the_limit(arm, planner, robot, excess):
     here = {name: robot.q[name] for name in ARM}

@@ -83,6 +83,7 @@ def test_arm_and_gripper_from_two_drivers(arm):
     arm.until_diagnosed(CONTROLLER, "holding", ARM, FINGERS)
 
 
+@pytest.mark.long
 def test_states_that_are_no_numbers(arm):
     broken = HOME | {"panda_joint3": math.nan}
     status = arm.until_diagnosed(CONTROLLER, "the position of panda_joint3 is nan", broken)
@@ -117,6 +118,7 @@ def drive(client: RosClient) -> Callable[[], None]:
     return lambda: publisher.publish(twist)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unlimited", [False, True])
 def test_no_clock_no_motion(suite, client, unlimited):
     """Simulated time that never begins: no timeout would ever end a command."""

@@ -139,6 +139,7 @@ def afresh(nodes) -> None:
         node._recovery._restarts.clear()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("executable", sorted(NODES))
 def test_a_fault_stays_with_its_node(nodes, executable, monkeypatch):
     node = nodes[executable]
@@ -163,6 +164,7 @@ def test_a_fault_stays_with_its_node(nodes, executable, monkeypatch):
     del node.tick
 
 
+@pytest.mark.long
 def test_a_fault_that_stays_ends_inactive_with_the_reason(nodes, client: RosClient):
     node = nodes["articulation_graph"]
     raised = inject(node, np.inf)

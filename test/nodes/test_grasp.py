@@ -90,6 +90,7 @@ def test_an_empty_hand_closes_without_a_grasp(hand):
     hand.client.wait(lambda: hand.status == "empty", "status of an empty hand")
 
 
+@pytest.mark.long
 def test_a_block_is_gripped_gently_and_harder_when_it_is_lifted(hand):
     status, result = hand.grip_block()
     assert (status, result.reached_goal, result.stalled) == (

@@ -21,7 +21,7 @@ from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 ROBOT = load_robot("franka")
 KINEMATICS = Kinematics(ROBOT.tree, ROBOT.joint_names, base=ROBOT.base_frame)
 GOAL = {**{name: HOME[name] for name in ARM}, "panda_joint1": 0.3}

@@ -28,7 +28,7 @@ from motion_nodes.nodes.navigation.navigation_requests import (
 from motion_nodes.nodes.navigation.navigator_config import config_of, kind_of, navigator_defaults
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 NODE = "/base_navigator"
 NEAR = 0.06
 """[m] Of the goal: its tolerance of 0.025, and the way of a stop that comes late in wall time."""

@@ -47,11 +47,13 @@ def start(suite: Suite, robots: Path, executable: str = "differential_base") -> 
     return suite.node(executable, robot="mine", variables=path)
 
 
+@pytest.mark.long
 def test_a_robot_from_the_users_folder(suite, robots, client):
     start(suite, robots)
     client.wait_for_diagnosis("/diff_drive_controller", "waiting for joint_states")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("executable", ["differential_base", "mock_sim"])
 def test_corrupt_yaml(suite, robots, executable):
     (robots / "mine" / "robot.yaml").write_text("format: 1\nname: [mine\n")
@@ -218,6 +220,7 @@ def test_a_port_in_use(suite, client: RosClient):
         lenient.wait_for(f"open {address} in a browser")
 
 
+@pytest.mark.long
 def test_a_simulation_that_cannot_keep_up_says_so(suite, client: RosClient):
     robots = [f"arm_{i}:=franka@{2 * i},0,0" for i in range(16)]
     suite.node("mujoco_sim", robots=robots, real_time_factor=10.0, update_rate=50.0)

@@ -394,6 +394,7 @@ def test_a_newer_goal_takes_the_place_of_the_older(planner):
     planner.arm.arrives(NEAR)
 
 
+@pytest.mark.long
 def test_many_goals_at_once_all_get_answers(planner):
     calls = [planner.move(ASIDE if i % 2 else NEAR) for i in range(10)]
     answers = [call.result(within=30.0) for call in calls]
@@ -449,6 +450,7 @@ def test_trajectories_that_cannot_be_carried_out(planner):
 # ---- life
 
 
+@pytest.mark.long
 def test_every_request_is_answered_when_the_node_goes(planner):
     client = planner.client
     call = planner.move(ASIDE, max_velocity_scaling_factor=SLOW)

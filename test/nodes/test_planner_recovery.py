@@ -21,7 +21,7 @@ Codes = MoveItErrorCodes
 NODE = "/move_group"
 NEAR = {**{name: HOME[name] for name in ARM}, "panda_joint1": 0.4}
 DEPTH = 0.01
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -94,6 +94,7 @@ def on_the_way(planner, **options):
     return call
 
 
+@pytest.mark.long
 def test_the_robot_goes_around_what_comes_in_its_way(planner, objects):
     call = on_the_way(planner, replan=True)
     objects.publish(box("post", *POST))
@@ -163,6 +164,7 @@ def test_without_replanning_it_stops_and_says_why(planner, objects):
     assert result.executed_trajectory.joint_trajectory.points
 
 
+@pytest.mark.long
 def test_a_goal_that_is_taken_is_given_up_after_some_attempts(planner, objects):
     call = on_the_way(planner, replan=True, replan_attempts=2, replan_delay=0.1)
     size, (x, _, z) = POST

@@ -30,7 +30,7 @@ FRANKA, UR10E = load_robot("franka"), load_robot("ur10e")
 UR_JOINTS = UR10E.group("arm").joints
 READY = dict(zip(UR_JOINTS, UR10E.named_state("ready").tolist(), strict=True))
 TOOL = Kinematics(UR10E.tree, UR10E.joint_names, base=UR10E.base_frame)
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from motion_nodes.policies.onnx_writer import OnnxGraph, write_mlp
 from motion_nodes.policies.policy_files import load_policy
 from motion_nodes.ros.diagnostics import Report
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 JOINTS = load_robot("go2").joint_names
 PATIENT = 1.0
 """[s] Max age of measurements: the scripted robot may pause on a busy machine."""

@@ -79,6 +79,7 @@ def test_a_target_is_reached_and_then_the_joints_are_free(policy):
     assert policy.arm.away(HOME) < 1e-3
 
 
+@pytest.mark.long
 def test_a_motion_is_taken_over_from_a_trajectory_without_a_jump(policy):
     goal = {**HOME, "panda_joint1": 1.6}
     call = policy.arm.follow(smooth(goal, 6.0))
@@ -98,6 +99,7 @@ def test_a_motion_is_taken_over_from_a_trajectory_without_a_jump(policy):
     assert "~/reference" in call.result()[1].error_string
 
 
+@pytest.mark.long
 def test_targets_in_frames_of_the_robot_and_of_tf(policy):
     before = policy.tool
     policy.go((0.0, 0.0, 0.1), (0.0, 0.0, 0.0), frame="panda_hand_tcp")
@@ -212,6 +214,7 @@ def test_a_lost_target_ends_in_a_stop(policy):
 # ---- obstacles
 
 
+@pytest.mark.long
 def test_an_obstacle_in_the_way_and_one_that_moves_are_kept_away_from(policy):
     policy.scene(requests.sphere("ball", 0.07, (0.42, 0.1, 0.45)))
     policy.go((0.4, 0.3, 0.45))
@@ -295,6 +298,7 @@ def test_a_twist_moves_the_tool_along_the_frame_it_names(policy):
     assert np.abs(way()[:2]).max() < 0.01
 
 
+@pytest.mark.long
 def test_joints_are_jogged_by_name(policy):
     before = policy.arm.joints
 
@@ -346,6 +350,7 @@ def test_a_bad_servo_command_moves_nothing(policy, command, words):
     assert not policy.sent
 
 
+@pytest.mark.long
 def test_a_jog_into_a_limit_says_so(policy):
     policy.client.repeat(
         policy.jog(panda_joint7=1.0),
@@ -389,6 +394,7 @@ def test_servo_can_be_stopped_paused_and_told_what_to_take(policy):
 # ---- services, parameters, markers
 
 
+@pytest.mark.long
 def test_pause_and_reset(policy):
     policy.go((0.45, -0.3, 0.4))
     policy.wait_for("following")
@@ -406,6 +412,7 @@ def test_pause_and_reset(policy):
     policy.wait_for("idle")
 
 
+@pytest.mark.long
 def test_from_the_robots_own_state_it_arrives_too(policy):
     policy.switch(f"{POLICY}/ignore_state_updates", False)
     policy.go(PLACE)

@@ -123,6 +123,7 @@ def test_frozen_states_stop_the_arm(arm, robot):
     works_again(arm)
 
 
+@pytest.mark.long
 def test_frozen_from_rest_on(arm, robot):
     robot.frozen = True
     call = arm.follow(smooth(AWAY, 4.0))
@@ -168,6 +169,7 @@ def test_a_rival_of_the_commands(arm):
     works_again(arm)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "value"),
     [("left_wheel_joint", 1.0), (ARM[0], math.nan), (ARM[0], math.inf), (ARM[0], 1e155)],

@@ -15,7 +15,7 @@ from planner_client import Planner
 from ros_client import LATCHED, values_of
 from std_srvs.srv import SetBool
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 ARM = ("shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint", "wrist_1_joint",
        "wrist_2_joint", "wrist_3_joint")  # fmt: skip
 ABOVE = dict(zip(ARM, (0.0, -1.2, 1.6, -1.97, -1.57, 0.0), strict=True))

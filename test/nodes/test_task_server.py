@@ -124,6 +124,7 @@ def test_too_wide_object_fails_with_its_reason_after_bounded_plans(tasks: TaskCl
     assert sum("begins" in event for event in status["events"]) <= 6
 
 
+@pytest.mark.long
 def test_sentence_puts_the_cube_on_the_shelf(tasks: TaskClient) -> None:
     before = cube_position(tasks.client)
     status = tasks.ask("把红色方块放到 shelf 上", "succeeded")
@@ -164,6 +165,7 @@ def test_a_full_place_ends_the_task_within_its_budget(tasks: TaskClient) -> None
     assert tasks.ask("put it on the shelf", "succeeded")["held"] is None
 
 
+@pytest.mark.long
 def test_cancel_ends_the_task_with_the_arm_at_rest(tasks: TaskClient) -> None:
     arm = JointClient(tasks.client)
     motions = tasks.client.listen(

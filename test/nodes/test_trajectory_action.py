@@ -121,6 +121,7 @@ def test_joints_that_are_not_named_hold_and_order_is_free(arm):
     assert arm.away({name: q for name, q in HOME.items() if name not in goal}) < 1e-6
 
 
+@pytest.mark.long
 def test_a_newer_goal_preempts_where_joints_are_shared(arm):
     first = under_way(arm, by(0.6, J1, J2))
     beside = under_way(arm, by(0.3, J7), seconds=1.0)
@@ -166,6 +167,7 @@ def test_other_inputs_preempt_and_are_named(arm, send, who):
     arm.client.wait(lambda: arm.away(by(-0.1, J1)) < 1e-3, "the goal of the new command")
 
 
+@pytest.mark.long
 def test_cancel_brakes_and_holds(arm):
     call = under_way(arm, by(1.0, J1), seconds=4.0)
     arm.client.wait(lambda: arm.joints[J1] > 0.2, "some way")
@@ -229,6 +231,7 @@ def test_tolerance_zero_is_the_default_and_minus_one_is_none(arm):
         assert client.set_parameters(CONTROLLER, constraints__trajectory=0.0).successful
 
 
+@pytest.mark.long
 def test_old_stamp_and_others(arm):
     status, result = arm.follow(smooth(by(0.2, J1), 0.5, stamp=max(arm.now - 0.6, 0.01))).result()
     assert (status, result.error_code) == (ABORTED, Codes.OLD_HEADER_TIMESTAMP)
@@ -307,6 +310,7 @@ def set_scaling(arm: JointClient, factor: float) -> None:
     )
 
 
+@pytest.mark.long
 def test_speed_scaling(arm):
     try:
         set_scaling(arm, 0.5)
@@ -329,6 +333,7 @@ def test_speed_scaling(arm):
         set_scaling(arm, 1.0)
 
 
+@pytest.mark.long
 def test_paused_simulation_goes_on_after(arm):
     call = under_way(arm, by(0.6, J1), seconds=2.0)
     arm.pause("/mock_sim", True)

@@ -54,6 +54,7 @@ def refused(arm: JointClient, kind: Any, topic: str, message: Any, text: str) ->
     assert arm.reference() == before
 
 
+@pytest.mark.long
 def test_a_trajectory_on_the_topic(arm):
     goal = {J1: 0.3, J7: HOME[J7] - 0.2}
     send(arm, JointTrajectory, "joint_trajectory", smooth(goal, 0.8),
@@ -72,6 +73,7 @@ def test_bad_trajectories_on_the_topic(arm):
     assert arm.last_warning().startswith("trajectory refused, nothing moves: ")
 
 
+@pytest.mark.long
 def test_as_rqt_joint_trajectory_controller_sends_and_reads(arm):
     """One point for all joints every 0.1 s, timed by the measured distance at max velocity."""
     limit = dict(zip(JOINTS, FRANKA.limits.velocity, strict=True))

@@ -38,7 +38,7 @@ from motion_nodes.scene.scene import world_object
 from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 def displayed(

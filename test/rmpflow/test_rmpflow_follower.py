@@ -393,6 +393,7 @@ def escaping(robot, within=8.0):
         assert robot.now < end
 
 
+@pytest.mark.long
 def test_the_posture_is_tried_once_after_a_planner_failed():
     robot = Robot(escape=True, retreat=True, escape_pause=60.0)
     trapped(robot)
@@ -409,6 +410,7 @@ def test_the_posture_is_tried_once_after_a_planner_failed():
     assert "no time" in robot.follower.text
 
 
+@pytest.mark.long
 def test_a_target_out_of_reach_is_reported_and_not_tried_again():
     robot = Robot(escape=True, retreat=True, escape_pause=0.5)
     follower = robot.follower
@@ -443,6 +445,7 @@ def test_a_target_out_of_reach_is_tried_again_with_another_orientation():
         robot.follower.hand_back(robot.now, "the target is not reachable", impossible=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", ["clear", "twist", "far target"])
 def test_another_input_ends_the_hand_over(end):
     robot = Robot(escape=True)

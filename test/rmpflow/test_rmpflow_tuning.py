@@ -45,6 +45,7 @@ def checker(franka):
     return CollisionChecker(franka, "arm")
 
 
+@pytest.mark.long
 def test_a_trial_tells_what_happened(policy, checker):
     task = TaskDrawer(policy, checker, 3).around_obstacle(oriented=True)
     trial = run_trial(policy, checker, task, weigh=True)

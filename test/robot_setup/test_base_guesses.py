@@ -151,6 +151,7 @@ def test_wheels_with_boxes_for_collisions_roll_on_their_visual_geometry(tmp_path
     assert all(step.passed for step in steps.values()), steps
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sign", "angles"), [(1.0, [45, 135, 135, 45]), (-1.0, [135, 45, 45, 135])]
 )
@@ -294,6 +295,7 @@ def car(steering: dict[str, tuple[str, str]]) -> str:
     return robot(*parts, name="car")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("left", "right", "turned"),
     [

@@ -11,6 +11,8 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.robot_setup.mounted_arm import ArmMount, mount_arm
 
+pytestmark = pytest.mark.long
+
 XYZ, RPY = (-0.03, 0.0, 0.2), (0.0, 0.0, 0.4)
 
 

@@ -215,6 +215,7 @@ def test_three_hundred_links_and_foreign_names(tmp_path: Path) -> None:
     assert len(found.coverage) == 11
 
 
+@pytest.mark.long
 def test_the_command_tells_what_was_guessed_and_what_is_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def test_while_configuring(suite: Suite, client: RosClient, tmp_path, number):
     ended_well(process)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("state", ["unconfigured", "inactive", "active", "finalized"])
 def test_in_each_state(suite: Suite, client: RosClient, state, number):
@@ -94,6 +95,7 @@ def test_a_second_signal_while_shutting_down(suite: Suite, second):
     ended_well(process)
 
 
+@pytest.mark.long
 def test_the_end_of_the_terminal_is_ignored_where_it_was_asked_for(suite: Suite):
     python = [sys.executable, "-m", "motion_nodes.nodes", "mujoco_sim"]
     process = suite.run(["nohup", *python, "--ros-args", "-p", 'robots:=["jetbot"]'])

@@ -55,6 +55,7 @@ def assert_same_verdicts(fast: CollisionChecker, slow: CollisionChecker, Q: Arra
     return int(verdicts.sum())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["franka", "ur10e", "jetbot", "kaya", "nova_carter", "leatherback"]
 )

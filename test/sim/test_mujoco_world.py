@@ -95,6 +95,7 @@ def test_at_rest_the_drives_of_the_franka_bear_gravity(franka: Robot) -> None:
     np.testing.assert_allclose(effort, world.data.qfrc_bias[dofs], atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("joint", range(7))
 @pytest.mark.parametrize("size", [0.1, 0.5])
 def test_a_step_of_a_franka_joint_does_not_oscillate(
@@ -317,6 +318,7 @@ def test_an_obstacle_stops_a_base(rover: Robot) -> None:
     assert world.model.geom("obstacle/ball").size[0] == 0.2
 
 
+@pytest.mark.long
 def test_equal_commands_give_equal_worlds_to_the_bit_also_after_reset(
     franka: Robot, jetbot: Robot
 ) -> None:
@@ -389,6 +391,7 @@ def test_an_absurd_drive_is_reported_not_hidden(make_spinner: MakeRobot) -> None
         world.step(200)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stiffness", [1e6, 1e9])
 def test_very_stiff_drives_are_stable(make_spinner: MakeRobot, stiffness: float) -> None:
     robot = make_spinner(stiffness=stiffness, damping=stiffness * 1e-3, effort=1e15)
