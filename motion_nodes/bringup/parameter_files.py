@@ -63,11 +63,13 @@ GRIPPER_NAME = "gripper_controller"
 POLICY = "rmpflow_policy"
 """Executable of the policy that has the interface of Servo."""
 
+LIMITS, MAX_SPEED = "cartesian_limits", "max_trans_vel"
+"""Topmost key of Pilz's limits, and the one of them that move_group uses."""
+
 SOLVER_TIMEOUT = "kinematics_solver_timeout"
 
 WITHOUT_EFFECT = {
     "joint_limits": "limits are those of robot.yaml",
-    "cartesian_limits": "limits of the industrial planner are those of its requests",
     "planner_configs": "planners are chosen by planner_id",
     "initial_positions": "a simulation starts at the state 'home' of robot.yaml",
     "trajectory_execution": "the joint controller monitors executions",
@@ -334,6 +336,11 @@ def _served(
     if spec.executable == "ik_service":
         times = [s.values[SOLVER_TIMEOUT] for s in user.moveit if SOLVER_TIMEOUT in s.values]
         return [_with(spec, {SOLVER_TIMEOUT: float(times[0])} if times else {})]
+    if spec.executable == "rrt_planner":
+        own = [
+            s.values[MAX_SPEED] for s in user.moveit if s.node == LIMITS and MAX_SPEED in s.values
+        ]
+        return [_with(spec, {f"{LIMITS}.{MAX_SPEED}": float(own[0])} if own else {})]
     if spec.executable == POLICY:
         found: dict[str, Value] = {}
         for values in _servo_values(user).values():
@@ -470,10 +477,14 @@ def _moveit_notes(sections: Sequence[ParameterSection], specs: Sequence[NodeSpec
             found.append(f"{section.file}: {top}: move_group moves the robot itself{lacking}")
             continue
         why = WITHOUT_EFFECT.get(top, "the suite has no such setting")
+        if top == LIMITS:
+            names = [f"{top}.{name}" for name in section.values if name != MAX_SPEED]
+            why = "other limits of LIN and CIRC are those of the joints"
         if "kinematics_solver" in section.values:
             names = [f"{top}.{name}" for name in section.values if name != SOLVER_TIMEOUT]
             why = "the suite has its own solvers"
-        notes.setdefault((section.file, why), []).extend(names)
+        if names:
+            notes.setdefault((section.file, why), []).extend(names)
     for (file, why), names in notes.items():
         verb = "has" if len(names) == 1 else "have"
         found.append(f"{file}: {', '.join(names)} {verb} no effect: {why}")

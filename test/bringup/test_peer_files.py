@@ -159,3 +159,11 @@ def test_parameters_of_servo_are_used_or_named(tmp_path, form):
         assert any(name in note and "no effect" in note for note in notes)
     for name in ("command_in_type", "scale.linear"):
         assert not any(name in note for note in notes)
+
+
+def test_the_max_speed_of_pilz_is_used(tmp_path):
+    text = "cartesian_limits: {max_trans_vel: 1, max_trans_acc: 2.0, max_rot_vel: 1.5}\n"
+    specs, notes = suite(tmp_path, "franka", text)
+    assert specs["move_group"].parameters["cartesian_limits.max_trans_vel"] == 1.0
+    (note,) = notes
+    assert "cartesian_limits.max_trans_acc, cartesian_limits.max_rot_vel have no effect" in note

@@ -499,17 +499,28 @@ def tool_speeds(trajectory: Any) -> np.ndarray:
     "pilz_industrial_motion_planner",
     "LIN has a phase of constant velocity between acceleration and deceleration",
     source="unittest_trajectory_generator_lin.cpp: cartesianTrapezoidProfile",
-    verdict=OURS,
-    why="a motion is as fast as the limits of the joints permit everywhere; a Cartesian speed "
-    "limit slows it down uniformly",
+    verdict=BY_PARAMETER,
+    why="without a limit of the tool's speed a motion is as fast as the joints permit everywhere",
+    how="`cartesian_limits.max_trans_vel` of move_group, or `max_cartesian_speed` of the request",
 )
-def test_the_speed_of_lin(planner):
-    fast = plan(planner, beside(0.0, 0.2)).trajectory
-    slow = plan(planner, beside(0.0, 0.2), max_cartesian_speed=0.1).trajectory
-    peak = tool_speeds(slow).max()
-    assert peak == pytest.approx(0.1, rel=0.02)
-    slower = times_of(slow)[-1] / times_of(fast)[-1]
-    assert slower == pytest.approx(tool_speeds(fast).max() / peak, rel=0.02)
+@pytest.mark.parametrize("by", ["request", "parameter"])
+def test_the_speed_of_lin(planner, by):
+    limit, fields = 0.1, {"max_cartesian_speed": 0.1} if by == "request" else {}
+    node, name = f"{planner.namespace}/move_group", "cartesian_limits.max_trans_vel"
+    if by == "parameter":
+        assert planner.client.set_parameters(node, **{name: limit}).successful
+    try:
+        slow = plan(planner, beside(0.0, 0.2), **fields).trajectory
+    finally:
+        assert planner.client.set_parameters(node, **{name: 0.0}).successful
+    speeds, times = tool_speeds(slow), times_of(slow)
+    assert speeds.max() == pytest.approx(limit, rel=0.02)
+    cruises = np.flatnonzero(speeds > 0.97 * limit)
+    assert np.all(np.diff(cruises) == 1), "one phase of constant velocity"
+    cruise = times[cruises[-1] + 1] - times[cruises[0]]
+    assert 0.2 / limit * 0.8 < cruise < times[-1]
+    # A trapezoid with ramps of less than a quarter of a second.
+    assert 0.2 / limit < times[-1] < 0.2 / limit + 0.5
 
 
 @behaviour(
