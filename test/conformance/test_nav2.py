@@ -269,6 +269,11 @@ def test_missed_waypoints(navigator, base):
 )
 @behaviour(
     "nav2_controller",
+    "a path of one place succeeds where the base is, and turns it to its last heading",
+    source="controller_server.cpp: setPlannerPath, isGoalReached",
+)
+@behaviour(
+    "nav2_controller",
     "an empty path fails with INVALID_PATH",
     source="controller_server.cpp: setPlannerPath; test_error_codes.py",
 )
@@ -301,6 +306,11 @@ def test_follow_path(navigator, base):
     assert distances[0] > 0.1
     assert distances == sorted(distances, reverse=True)
     assert max(m.feedback.speed for m in call.feedback) > 0.02
+    x, y, yaw = base.pose
+    for spot in ([(x, y, yaw)], [(x, y, yaw), (x, y, yaw + 0.4)]):
+        status, result = navigator.follow(path(spot)).result(within=20.0)
+        assert (status, code(result)) == (SUCCEEDED, 0)
+        assert base.pose.yaw == pytest.approx(spot[-1][2], abs=0.1)
     line = [(0.3, 0.0, 0.0), (0.6, 0.0, 0.0)]
     for message, more, expected in (
         (path([]), {}, Codes.INVALID_PATH),
