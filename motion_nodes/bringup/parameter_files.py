@@ -16,12 +16,16 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from motion_nodes.bringup.forward_settings import forward_settings
+from motion_nodes.bringup.nav2_settings import nav2_note, nav2_settings
 from motion_nodes.bringup.node_specs import NodeSpec, Value
+from motion_nodes.bringup.servo_settings import SERVO_NODE, servo_names, servo_notes, servo_settings
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.base_description import CONTROLLERS
 from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros.names import (
+    BASE_NAVIGATOR,
     CONTROLLER_MANAGER,
     CONTROLLER_TYPES,
     JOINT_CONTROLLER,
@@ -31,6 +35,9 @@ from motion_nodes.ros.names import (
 PARAMETERS = "ros__parameters"
 
 JOINTS, GRIPPER, FORWARD, STATES = "trajectories", "gripper", "commands", "joint_states"
+JOINT_KEYS = ("joint", "joints")
+JOINT_ENDINGS = ("_joint_name", "_joints_names", "wheel_names", "wheels_names")
+"""Names, or their ends, of parameters with names of joints."""
 FOREIGN = "foreign"
 """Kind of a controller of joints that the robot does not have."""
 BASES = tuple(name for names in CONTROLLERS.values() for name in names)
@@ -53,11 +60,16 @@ GRIPPER_TYPE = "position_controllers/GripperActionController"
 GRIPPER_NAME = "gripper_controller"
 """Controller of the gripper if the user's joint controller does not have its joints."""
 
+POLICY = "rmpflow_policy"
+"""Executable of the policy that has the interface of Servo."""
+
+LIMITS, MAX_SPEED = "cartesian_limits", "max_trans_vel"
+"""Topmost key of Pilz's limits, and the one of them that move_group uses."""
+
 SOLVER_TIMEOUT = "kinematics_solver_timeout"
 
 WITHOUT_EFFECT = {
     "joint_limits": "limits are those of robot.yaml",
-    "cartesian_limits": "limits of the industrial planner are those of its requests",
     "planner_configs": "planners are chosen by planner_id",
     "initial_positions": "a simulation starts at the state 'home' of robot.yaml",
     "trajectory_execution": "the joint controller monitors executions",
@@ -156,6 +168,7 @@ class UserController:
     name: str
     kind: str
     values: dict[str, Any]
+    type: str = ""
 
 
 def controllers_in(
@@ -184,15 +197,36 @@ def controllers_in(
     found = []
     for name in dict.fromkeys((*types, *values)):
         given = values.get(name, {})
-        kind = KINDS.get(str(given.get("type") or types.get(name, "")), "") or _kind_by(given)
+        named = str(given.get("type") or types.get(name, ""))
+        kind = KINDS.get(named, "") or _kind_by(given)
         if not kind or name in own:
             continue
-        listed = [*(given.get("joints") or ()), *([given["joint"]] if "joint" in given else [])]
-        foreign = [str(joint) for joint in listed if str(joint) not in robot.limits.names]
-        if kind in (JOINTS, GRIPPER, FORWARD) and foreign:
+        given, foreign = own_joints(given, robot)
+        if kind != STATES and foreign:
             kind, given = FOREIGN, {"joints": foreign}
-        found.append(UserController(name, kind, given))
+        found.append(UserController(name, kind, given, named))
     return found
+
+
+def own_joints(values: Mapping[str, Any], robot: Robot) -> tuple[dict[str, Any], list[str]]:
+    """Return a controller's parameters with joints of the robot, and joints that it lacks.
+
+    Joints of chained controllers have the names of these before their own, as in
+    ``pid_controller/left_wheel_joint``; here they are commanded directly.
+    """
+    known, own, foreign = robot.limits.names, dict(values), list[str]()
+
+    def joint(given: Any) -> str:
+        name = str(given)
+        short = name if name in known else name.rpartition("/")[2]
+        if short not in known:
+            foreign.append(name)
+        return short
+
+    for key, value in values.items():
+        if key in JOINT_KEYS or key.endswith(JOINT_ENDINGS):
+            own[key] = [joint(each) for each in value] if isinstance(value, list) else joint(value)
+    return own, foreign
 
 
 def _kind_by(values: Mapping[str, Any]) -> str:
@@ -223,6 +257,7 @@ def with_user_parameters(
         base = next((name for name in own if name in BASES), "")
         controllers = controllers_in(user, namespace, robot, own)
         served |= {controller.name for controller in controllers}
+        notes += _unserved(controllers, robot, base, jointed=JOINT_CONTROLLER in own)
         specs = [
             more
             for spec in specs
@@ -235,11 +270,47 @@ def with_user_parameters(
     files = user.ros_files
     specs = [dataclasses.replace(spec, params_files=files) for spec in specs]
     names = [spec.full_name for spec in specs]
+    navigates = any(spec.executable == BASE_NAVIGATOR for spec in specs)
     for section in user.sections:
         short = section.node.rpartition("/")[2]
-        if short not in served and not any(section.of(name) for name in names):
+        if short == SERVO_NODE and any(spec.executable == POLICY for spec in specs):
+            notes += servo_notes(section.file, list(section.values))
+        elif navigates and (note := nav2_note(short, section.values)):
+            notes.append(f"{section.file}: section '{section.node}' {note}")
+        elif short not in served and not any(section.of(name) for name in names):
             notes.append(f"{section.file}: section '{section.node}' has no effect: no such node")
     return specs, [*notes, *_moveit_notes(user.moveit, specs)]
+
+
+def _kinds_of(base: str) -> Sequence[str]:
+    """Return the kinds of controllers that the node of a base serves; none without a base."""
+    return next((names for names in CONTROLLERS.values() if base in names), ())
+
+
+def _unserved(
+    controllers: Sequence[UserController], robot: Robot, base: str, *, jointed: bool
+) -> list[str]:
+    """Return which controllers have no node, and why.
+
+    Args:
+        controllers: of a robot.
+        robot: the robot.
+        base: name of its base controller; empty: none.
+        jointed: whether it has a joint controller.
+    """
+    notes = []
+    for c in controllers:
+        if c.kind == STATES:
+            notes.append(f"{c.name} has no node: joint_states come from simulation or driver")
+        elif c.kind == FOREIGN:
+            foreign = ", ".join(c.values["joints"])
+            notes.append(f"{c.name} has no effect: robot '{robot.name}' has no joint {foreign}")
+        elif c.kind in BASES and c.kind not in _kinds_of(base):
+            what = f"its base has a {base}" if base else "it has no base"
+            notes.append(f"{c.name} has no effect on robot '{robot.name}': {what}")
+        elif c.kind in (JOINTS, GRIPPER, FORWARD) and not jointed:
+            notes.append(f"{c.name} has no effect: robot '{robot.name}' has no joint controller")
+    return notes
 
 
 def _served(
@@ -253,18 +324,30 @@ def _served(
     """Return a node with the settings of the controllers that it serves, and nodes beside it."""
     if spec.name == CONTROLLER_MANAGER:
         names = [f"{c.name}={JOINT_CONTROLLER}" for c in controllers if c.kind == JOINTS]
-        names += [f"{c.name}={base}" for c in controllers if base and c.kind in BASES][:1]
+        names += [f"{c.name}={base}" for c in controllers if c.kind in _kinds_of(base)][:1]
         hand = _hand_beside(controllers, _joints_of(controllers, user, spec), robot)
         names += [f"{hand}={hand}:{GRIPPER_TYPE}"] if hand else []
         return [_with(spec, {"aliases": names} if names else {})]
     if spec.name == base:
-        own = [c for c in controllers if c.kind in BASES]
+        own = [c for c in controllers if c.kind in _kinds_of(base)]
         for controller in own:
             notes.append(f"{controller.name} is served as {spec.full_name}")
         return [_with(spec, _settings(own[0].values))] if own else [spec]
     if spec.executable == "ik_service":
         times = [s.values[SOLVER_TIMEOUT] for s in user.moveit if SOLVER_TIMEOUT in s.values]
         return [_with(spec, {SOLVER_TIMEOUT: float(times[0])} if times else {})]
+    if spec.executable == "rrt_planner":
+        own = [
+            s.values[MAX_SPEED] for s in user.moveit if s.node == LIMITS and MAX_SPEED in s.values
+        ]
+        return [_with(spec, {f"{LIMITS}.{MAX_SPEED}": float(own[0])} if own else {})]
+    if spec.executable == POLICY:
+        found: dict[str, Value] = {}
+        for values in _servo_values(user).values():
+            found |= servo_settings(values)
+        return [_with(spec, found)]
+    if spec.executable == BASE_NAVIGATOR:
+        return [_with(spec, _nav2_values(user, spec.namespace))]
     if spec.name != JOINT_CONTROLLER:
         return [spec]
     arms = [c for c in controllers if c.kind == JOINTS]
@@ -279,14 +362,14 @@ def _served(
         settings["aliases"] = [c.name for c in arms]
         listed = ", ".join(c.name for c in arms)
         notes.append(f"{listed}: action, topic and state are served by {spec.full_name}")
-    for c in controllers:
-        if c.kind == STATES:
-            notes.append(f"{c.name} has no node: joint_states come from simulation or driver")
-        if c.kind == FOREIGN:
-            foreign = ", ".join(c.values["joints"])
-            notes.append(f"{c.name} has no effect: robot '{robot.name}' has no joint {foreign}")
-        if c.kind == FORWARD:
-            notes.append(f"{c.name} has no effect: send commands to {spec.full_name}/commands")
+    settings |= forward_settings(
+        [(c.name, c.type, c.values) for c in controllers if c.kind == FORWARD],
+        robot,
+        joints,
+        notes,
+    )
+    if _given(user, spec, "control_modes"):
+        settings.pop("control_modes", None)
     name = _hand_beside(controllers, joints, robot)
     if not name:
         return [_with(spec, settings | _gripper_settings(hands))]
@@ -304,16 +387,21 @@ def _served(
     return [_with(spec, settings), gripper]
 
 
+def _given(user: UserParameters, spec: NodeSpec, name: str) -> list[Any]:
+    """Return a list given for the joint controller in a node's namespace; empty: none."""
+    node, found = under(spec.namespace, JOINT_CONTROLLER), list[Any]()
+    for section in user.sections:
+        if section.of(node):
+            found += section.values.get(name) or ()
+    return found
+
+
 def _joints_of(
     controllers: Sequence[UserController], user: UserParameters, spec: NodeSpec
 ) -> list[str]:
     """Return the joints given for the joint controller in a node's namespace; empty: all."""
     joints = [j for c in controllers if c.kind == JOINTS for j in c.values.get("joints") or ()]
-    node = under(spec.namespace, JOINT_CONTROLLER)
-    for section in user.sections:
-        if section.of(node):
-            joints += section.values.get("joints") or ()
-    return joints
+    return joints + _given(user, spec, "joints")
 
 
 def _hand_beside(controllers: Sequence[UserController], joints: Sequence[str], robot: Robot) -> str:
@@ -325,6 +413,25 @@ def _hand_beside(controllers: Sequence[UserController], joints: Sequence[str], r
     if not set(robot.arm_joints).issuperset(joints):
         return ""
     return next((c.name for c in controllers if c.kind == GRIPPER), GRIPPER_NAME)
+
+
+def _nav2_values(user: UserParameters, namespace: str) -> dict[str, Value]:
+    """Return the parameters of a base's navigator from sections of Nav2's nodes."""
+    found: dict[str, Value] = {}
+    for section in user.sections:
+        short = section.node.rpartition("/")[2]
+        if section.of(under(namespace, short)):
+            found |= dict(nav2_settings(short, section.values).values())
+    return found
+
+
+def _servo_values(user: UserParameters) -> dict[str, dict[str, Any]]:
+    """Return the parameters of Servo by file."""
+    values = servo_names((s.node, s.file, s.values) for s in user.moveit)
+    for section in user.sections:
+        if section.node.rpartition("/")[2] == SERVO_NODE:
+            values.setdefault(section.file, {}).update(section.values)
+    return values
 
 
 def _gripper_settings(hands: Sequence[UserController]) -> dict[str, Any]:
@@ -353,7 +460,14 @@ def _moveit_notes(sections: Sequence[ParameterSection], specs: Sequence[NodeSpec
     """Return which names of MoveIt's files have no effect, and why."""
     notes: dict[tuple[str, str], list[str]] = {}
     found = []
+    servo: dict[str, dict[str, Any]] = {}
+    if any(spec.executable == POLICY for spec in specs):
+        servo = servo_names((s.node, s.file, s.values) for s in sections)
+    for file, values in servo.items():
+        found += servo_notes(file, list(values))
     for section in sections:
+        if section.file in servo:
+            continue
         top, names = section.node, [section.node]
         if top == "moveit_simple_controller_manager":
             wanted = section.values.get("controller_names") or []
@@ -363,10 +477,14 @@ def _moveit_notes(sections: Sequence[ParameterSection], specs: Sequence[NodeSpec
             found.append(f"{section.file}: {top}: move_group moves the robot itself{lacking}")
             continue
         why = WITHOUT_EFFECT.get(top, "the suite has no such setting")
+        if top == LIMITS:
+            names = [f"{top}.{name}" for name in section.values if name != MAX_SPEED]
+            why = "other limits of LIN and CIRC are those of the joints"
         if "kinematics_solver" in section.values:
             names = [f"{top}.{name}" for name in section.values if name != SOLVER_TIMEOUT]
             why = "the suite has its own solvers"
-        notes.setdefault((section.file, why), []).extend(names)
+        if names:
+            notes.setdefault((section.file, why), []).extend(names)
     for (file, why), names in notes.items():
         verb = "has" if len(names) == 1 else "have"
         found.append(f"{file}: {', '.join(names)} {verb} no effect: {why}")

@@ -121,14 +121,15 @@ def _timed(
     """Return the time-parameterized path, or None if it has no motion."""
     import numpy as np
 
-    from motion_nodes.planning.cartesian import cartesian_motion, with_tool_speed
+    from motion_nodes.planning.cartesian import cartesian_motion
+    from motion_nodes.planning.tool_speed import cruising
 
     path = found.path
     if np.abs(path - path[0]).max() < 1e-9:
         return None
     motion = cartesian_motion(checker, path)
     if speed is not None:
-        motion = with_tool_speed(motion, checker, tip, speed)
+        motion = cruising(motion, checker, {tip: speed})
     return motion.points(0.01)
 
 

@@ -155,15 +155,22 @@ class ActiveTrajectories:
         self.runs.append(run)
         run.follower.connect(self._controller.reference(run.joints))
 
-    def check(self, dt: float, position: Array, velocity: Array) -> None:
-        """Compare references and measured state [rad or m, ...], shape (n,); end trajectories."""
+    def check(self, dt: float, position: Array, velocity: Array, *, fresh: bool = True) -> None:
+        """Compare references and measured state [rad or m, ...], shape (n,); end trajectories.
+
+        Args:
+            dt: time since the last check [s].
+            position: of all joints, shape (n,).
+            velocity: of all joints, shape (n,).
+            fresh: whether they were measured since the last check.
+        """
         for run in list(self.runs):
             if run.sample is not None:
                 q, v = position[run.joints], velocity[run.joints]
                 run.progress = TrajectoryProgress(
                     run.follower.time, run.sample, q, v, run.follower.elapsed
                 )
-                run.follower.evaluate(run.sample, q, v, dt)
+                run.follower.evaluate(run.sample, q, v, dt, fresh=fresh)
             if run.follower.status is FollowStatus.SUCCEEDED:
                 self.runs.remove(run)
             elif run.follower.status.ended:

@@ -278,7 +278,7 @@ class JointArbiter:
         reference = self.controller.advance(dt, position)
         if self.guard is not None and dt > 0.0:
             self.guard.note(reference.positions, reference.velocities, dt)
-        self.trajectories.check(dt, position, velocity)
+        self.trajectories.check(dt, position, velocity, fresh=fresh)
         return reference
 
     def gripping(self, joints: Joints) -> bool:

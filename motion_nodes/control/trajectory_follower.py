@@ -143,7 +143,13 @@ class TrajectoryFollower:
         return sample if rate == 1.0 else sample.at_rate(rate)
 
     def evaluate(
-        self, sample: TrajectorySample, position: Array, velocity: Array, dt: float
+        self,
+        sample: TrajectorySample,
+        position: Array,
+        velocity: Array,
+        dt: float,
+        *,
+        fresh: bool = True,
     ) -> None:
         """Compare the reference with a measurement; may end the goal.
 
@@ -152,8 +158,13 @@ class TrajectoryFollower:
             position: measured positions of the trajectory's joints [rad or m], shape (n,).
             velocity: measured velocities [rad/s or m/s], shape (n,).
             dt: time since the last call [s].
+            fresh: whether this was measured since the last call. If not, the reference has moved on
+                and only time is counted.
         """
         if self.status is not FollowStatus.RUNNING:
+            return
+        if not fresh:
+            self._over += dt if self._time >= self.goal.trajectory.end_time else 0.0
             return
         position_error = sample.position - position
         velocity_error = sample.velocity - velocity

@@ -39,6 +39,7 @@ from motion_nodes.nodes.articulation.contact_guard import ContactGuard, contact_
 from motion_nodes.nodes.articulation.controller_services import serve_state_and_reset
 from motion_nodes.nodes.articulation.controller_status import ControllerStatus
 from motion_nodes.nodes.articulation.follow_trajectory import FollowTrajectoryServer
+from motion_nodes.nodes.articulation.forward_topics import forward_topics
 from motion_nodes.nodes.articulation.gripper_actions import gripper_of
 from motion_nodes.nodes.articulation.impedance_inputs import ImpedanceInputs, impedance_problem
 from motion_nodes.nodes.articulation.joint_outputs import JointOutputs, outputs_of
@@ -85,6 +86,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             output_of(params)
             limits_of(params, self.robot)
             effort_margins_of(params)
+            forward_topics(params.forward_commands, params.joints)
         except MotionError as error:
             return str(error)
         return contact_problem(params) or impedance_problem(params, self._law)

@@ -107,6 +107,8 @@ class PolicyControllerNode(RobotNode[LearnedPolicyParams]):
         if self._waiting:
             return
         evaluations = self.sequence.evaluations
+        if self._commands.missing(now) and self.sequence.mode is PolicyMode.RUNNING:
+            self.sequence.stop()
         for stamp in self.deadlines:
             self._measured.inputs.command = self._commands.step(self.period)
             output = self.sequence.step(
@@ -206,17 +208,15 @@ class PolicyControllerNode(RobotNode[LearnedPolicyParams]):
             self.get_logger().error(f"the robot does not stand up: {error}")
 
     def _report_mode(self) -> None:
-        mode = self.sequence.mode
-        if mode is not self._logged:
-            self._logged = mode
-            text = f"{mode.value}{': ' + self.sequence.reason if self.sequence.reason else ''}"
-            if mode is PolicyMode.DAMPED and self.sequence.reason not in ("sat down", "requested"):
+        """Log and publish every mode since the last cycle, also those of less than a cycle."""
+        for mode, reason in self.sequence.take_entered():
+            text = f"{mode.value}{': ' + reason if reason else ''}"
+            if mode is PolicyMode.DAMPED and reason not in ("sat down", "requested"):
                 self.get_logger().error(text)
             else:
                 self.get_logger().info(text)
-        self._outputs.report(mode)
-
-    _logged: PolicyMode | None = None
+            self._outputs.report(mode)
+        self._outputs.report(self.sequence.mode)
 
     def _responder(self, job: Any) -> Any:
         return lambda _, response: respond_from_loop(self, response, lambda: self._checked(job))
@@ -248,6 +248,10 @@ class PolicyControllerNode(RobotNode[LearnedPolicyParams]):
 
     def _run(self) -> str:
         self._refuse()
+        self._commands.take(self.input_ns() * 1e-9, "")
+        missing = self._commands.missing(self.now())
+        if missing:
+            raise InvalidCommand(missing)
         self.sequence.run()
         self._commands.run_requested = True
         return "the policy commands"

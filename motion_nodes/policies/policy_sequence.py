@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import math
 import time
+from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,6 +30,9 @@ CLOSE = 0.5
 
 STANDING = 0.1
 """Deviation below which a robot that the policy balances already stands [rad or m]."""
+
+MAX_ENTERED = 10
+"""Max number of modes that are kept until they are reported."""
 
 STOP_TIME = 1.0
 """Time from a stop to holding, for policies that are never idle [s]."""
@@ -162,7 +166,8 @@ class PolicySequence:
         self._runner, self._dt, self._lower, self._upper = runner, dt, lower, upper
         self._sitting, self._actuators = sitting, actuators
         self._now = 0.0
-        self.mode = PolicyMode.DAMPED
+        self._mode = PolicyMode.DAMPED
+        self._entered: deque[tuple[PolicyMode, str]] = deque(maxlen=MAX_ENTERED)
         self.reason = "not started"
         """Why the motors are damped, or the current fault of the policy; empty if none."""
         self.inference_time = 0.0
@@ -175,6 +180,17 @@ class PolicySequence:
         self._idle = self._faulty = 0.0
         self._stopping = False
         self._stiffness = self._damping = 0.0
+
+    @property
+    def mode(self) -> PolicyMode:
+        """Mode of the joints."""
+        return self._mode
+
+    def take_entered(self) -> list[tuple[PolicyMode, str]]:
+        """Return the modes entered since the last call with their reasons, oldest first."""
+        entered = list(self._entered)
+        self._entered.clear()
+        return entered
 
     # ---- requests
 
@@ -226,7 +242,8 @@ class PolicySequence:
         self._runner.reset()
         if self._actuators is not None:
             self._actuators.reset()
-        self.mode, self._count, self._idle, self._faulty = PolicyMode.RUNNING, 0, 0.0, 0.0
+        self._count, self._idle, self._faulty = 0, 0.0, 0.0
+        self._enter(PolicyMode.RUNNING)
 
     def hold(self, inputs: PolicyInputs) -> None:
         """Replace the policy by holding its default positions, with a short transition."""
@@ -244,7 +261,8 @@ class PolicySequence:
         """
         self._stopping = True
         if self.mode in (PolicyMode.STANDING_UP, PolicyMode.SITTING_DOWN):
-            self.mode, self._motion = PolicyMode.STOPPED, None
+            self._motion = None
+            self._enter(PolicyMode.STOPPED)
 
     @property
     def at_rest(self) -> bool:
@@ -255,7 +273,8 @@ class PolicySequence:
 
     def damp(self, reason: str) -> None:
         """Damp the motors, with the reason as text."""
-        self.mode, self.reason, self._motion = PolicyMode.DAMPED, reason, None
+        self.reason, self._motion = reason, None
+        self._enter(PolicyMode.DAMPED)
 
     # ---- loop
 
@@ -363,15 +382,21 @@ class PolicySequence:
             return
         self._motion = None
         if self.mode is PolicyMode.STANDING_UP:
-            self.mode = PolicyMode.HOLDING
+            self._enter(PolicyMode.HOLDING)
             if self._runner.spec.balances:
                 self.run()
         elif self.mode is PolicyMode.SITTING_DOWN:
             self.damp("sat down")
 
     def _begin(self, mode: PolicyMode, points: list[Array], duration: float) -> None:
-        self.mode, self.reason, self._faulty = mode, "", 0.0
+        self.reason, self._faulty = "", 0.0
         self._motion = _Motion(points, self._now, duration / (len(points) - 1))
+        self._enter(mode)
+
+    def _enter(self, mode: PolicyMode) -> None:
+        if mode is not self._mode:
+            self._mode = mode
+            self._entered.append((mode, self.reason))
 
     def _clipped(self, position: Array) -> Array:
         return np.clip(position, self._lower, self._upper)

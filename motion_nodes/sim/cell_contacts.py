@@ -32,7 +32,7 @@ class CellContact(NamedTuple):
     """A contact between two bodies at one time."""
 
     pair: tuple[str, str]
-    """Names: ``<robot>/<link>``, ``floor``, ``scene/<object>``; a link comes first."""
+    """Names: ``<robot>/<link>``, ``floor``, ``scene:<object>``; a link comes first."""
     depth: float
     """Penetration depth [m]."""
     force: float

@@ -268,7 +268,7 @@ def add_scenery(
     for obstacle in obstacles:
         size = geom_size(obstacle.geometry)
         spec.worldbody.add_geom(
-            name=f"obstacle/{obstacle.name}",
+            name=f"obstacle:{obstacle.name}",
             type=_KIND[type(obstacle.geometry)],
             size=(*size, *(0.0,) * (3 - len(size))),
             contype=SURROUNDINGS,

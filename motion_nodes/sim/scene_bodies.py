@@ -33,7 +33,7 @@ from motion_nodes.sim.mjcf_shapes import (
 )
 from motion_nodes.sim.placement import RobotPlacement
 
-PREFIX = "scene/"
+PREFIX = "scene:"
 """Prefix of the names of these bodies."""
 MAX_BODIES = 1000
 """Max number of bodies in a cell, which lengthens a step by 0.1 to 0.2 ms."""
@@ -164,7 +164,7 @@ def check_body(name: str, body: SceneBody) -> None:
 
 def body_name(prefix: str, name: str) -> str:
     """Return the name in the model of an object of a planning scene."""
-    return f"{PREFIX}{prefix}/{name}" if prefix else f"{PREFIX}{name}"
+    return f"{PREFIX}{prefix}:{name}" if prefix else f"{PREFIX}{name}"
 
 
 def load_hulls(body: SceneBody) -> None:

@@ -10,6 +10,7 @@ functions are smooth there.
 from __future__ import annotations
 
 import itertools
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from motion_nodes.kernels.timing.jerk_limited import jerk_limited_motion, parame
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath
 from motion_nodes.trajectory.path_efforts import PathEfforts
+from motion_nodes.trajectory.point_speeds import PointSpeeds
 from motion_nodes.trajectory.straight_line import straight_clock
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
@@ -41,7 +43,11 @@ _UNLIMITED = 1e9
 
 
 def jerk_limited(
-    path: JointPath, limits: JointLimits, intervals: int, efforts: PathEfforts | None = None
+    path: JointPath,
+    limits: JointLimits,
+    intervals: int,
+    efforts: PathEfforts | None = None,
+    speeds: PointSpeeds | None = None,
 ) -> TimedPath:
     """Return the time-optimal motion along a path, at rest at its ends and stops.
 
@@ -50,6 +56,7 @@ def jerk_limited(
         limits: of its joints; velocities and accelerations finite.
         intervals: of the grid, in addition to some for each piece.
         efforts: effort limits; None: not considered.
+        speeds: speed limits of points; None: none.
 
     Raises:
         Infeasible: more than :data:`MOST_PIECES` pieces.
@@ -68,10 +75,11 @@ def jerk_limited(
     times, clocks, pieces = [np.zeros(1)], [], []
     for begin, end in itertools.pairwise(first.tolist()):
         straight = end == begin + 1 and not path.coefficients[begin, 2:].any()
-        if straight and efforts is None:
+        if straight and efforts is None and speeds is None:
             spans, clock, piece = _line(path, begin, limits)
         else:
-            spans, clock, piece = _part(path, begin, end, limits, intervals, efforts)
+            more = _FurtherLimits(efforts, speeds)
+            spans, clock, piece = _part(path, (begin, end), limits, intervals, more)
         times.append(times[-1][-1] + np.cumsum(spans))
         clocks.append(clock)
         pieces.append(piece)
@@ -97,15 +105,49 @@ def _jerks(limits: JointLimits) -> Array:
     return np.where(np.isinf(limits.jerk), limits.acceleration / _QUICK, limits.jerk)
 
 
+class _FurtherLimits(NamedTuple):
+    """Limits that are not of joints; they are like velocities or accelerations of further ones."""
+
+    efforts: PathEfforts | None
+    speeds: PointSpeeds | None
+
+    @property
+    def bounds(self) -> Array:
+        """Bounds of velocity, acceleration and jerk, shape (3, count)."""
+        strips = 0 if self.efforts is None else self.efforts.count
+        points = 0 if self.speeds is None else self.speeds.count
+        bounds = np.full((3, strips + points), _UNLIMITED)
+        bounds[1, :strips] = 1.0
+        bounds[0, strips:] = 1.0
+        return bounds
+
+    def rows(self, q: Array, q1: Array, q2: Array) -> Array:
+        """Return what stands for their three derivatives, shape (k, 3, count).
+
+        Args:
+            q: positions, shape (k, n).
+            q1: their derivatives by the parameter, shape (k, n).
+            q2: their second derivatives, shape (k, n).
+        """
+        rows = np.zeros((len(q), 3, self.bounds.shape[1]))
+        strips = 0
+        if self.efforts is not None:
+            strips = self.efforts.count
+            rows[:, :2, :strips] = self.efforts.strips_at(q, q1, q2)
+        if self.speeds is not None:
+            rows[:, 0, strips:] = self.speeds.shares(q, q1)
+        return rows
+
+
 def _part(
     path: JointPath,
-    begin: int,
-    end: int,
+    ends: tuple[int, int],
     limits: JointLimits,
     intervals: int,
-    efforts: PathEfforts | None,
+    more: _FurtherLimits,
 ) -> tuple[Array, Array, IndexArray]:
     """Return durations, clock and pieces of the intervals between two breaks of the path."""
+    begin, end = ends
     start, length = path.breaks[begin], path.breaks[end] - path.breaks[begin]
     breaks = _parameter((path.breaks[begin : end + 1] - start) / length)
     fine = min(1.0, _PIECES_FINE / len(path.coefficients))
@@ -122,33 +164,26 @@ def _part(
     where = (path.breaks, path.coefficients, piece, grid, float(start), float(length))
     parameter_derivatives(*where, D)
     bounds = np.array([limits.velocity, limits.acceleration, _jerks(limits)])
-    if efforts is not None:
-        # Strips are like accelerations of further joints.
-        D = np.concatenate([D, _effort_rows(path, D, grid, piece, start, length, efforts)], axis=3)
-        more = np.full((3, efforts.count), _UNLIMITED)
-        more[1] = 1.0
-        bounds = np.concatenate([bounds, more], axis=1)
+    if more.bounds.size:
+        D = np.concatenate([D, _further_rows(path, D, grid, piece, more)], axis=3)
+        bounds = np.concatenate([bounds, more.bounds], axis=1)
     times, clock = np.empty(len(grid)), np.empty((len(piece), 6))
     joints = np.array([limits.velocity, limits.acceleration, limits.jerk])
     _, stretch = jerk_limited_motion(where, D, joints, bounds, times, clock)
     return np.diff(times) * stretch, clock / stretch ** np.arange(6), piece
 
 
-def _effort_rows(
-    path: JointPath,
-    D: Array,
-    grid: Array,
-    piece: IndexArray,
-    start: float,
-    length: float,
-    efforts: PathEfforts,
+def _further_rows(
+    path: JointPath, D: Array, grid: Array, piece: IndexArray, more: _FurtherLimits
 ) -> Array:
-    """Return the strips of effort limits in place of derivatives, shape (N, PLACES, 3, count)."""
-    rows = np.zeros((*D.shape[:3], efforts.count))
+    """Return the rows of further limits in place of derivatives, shape (N, PLACES, 3, count)."""
+    start = path.breaks[piece[0]]
+    length = path.breaks[piece[-1] + 1] - start
+    rows = np.empty((*D.shape[:3], more.bounds.shape[1]))
     for place in range(PLACES):
         z = grid[:-1] + np.diff(grid) * place / (PLACES - 1)
         q = path.evaluate(start + _distance(z, length)[0], 0, piece)
-        rows[:, place, :2] = efforts.strips_at(q, D[:, place, 0], D[:, place, 1])
+        rows[:, place] = more.rows(q, D[:, place, 0], D[:, place, 1])
     return rows
 
 

@@ -16,6 +16,7 @@ from motion_nodes.trajectory.blended_path import CornerBlending, blended_path
 from motion_nodes.trajectory.jerk_limited import jerk_limited
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath, checked_waypoints
 from motion_nodes.trajectory.path_efforts import PathEfforts
+from motion_nodes.trajectory.point_speeds import PointSpeeds
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
 from motion_nodes.trajectory.trajectory_checks import (
@@ -79,6 +80,7 @@ def time_optimal(
     intervals: int = GRID_INTERVALS,
     *,
     efforts: PathEfforts | None = None,
+    speeds: PointSpeeds | None = None,
 ) -> TimedPath:
     """Return the time-optimal motion along a path from rest to rest.
 
@@ -89,17 +91,26 @@ def time_optimal(
         limits: of its joints; position limits are ignored.
         intervals: of the grid; a finer grid is slightly faster.
         efforts: effort limits; None: not considered.
+        speeds: speed limits of points such as a tool; None: none.
     """
     solve = jerk_limited if np.isfinite(limits.jerk).any() else _acceleration_limited
     motion = solve(path, limits, intervals)
-    if efforts is None or efforts.count == 0 or efforts.stretch(motion) <= 1.0:
-        return motion
-    motion = solve(path, limits, intervals, efforts)
-    return motion.stretched(efforts.stretch(motion))
+    if speeds is not None and speeds.stretch(motion) <= 1.0:
+        speeds = None
+    if speeds is not None:
+        motion = solve(path, limits, intervals, None, speeds)
+    if efforts is not None and efforts.count > 0 and efforts.stretch(motion) > 1.0:
+        motion = solve(path, limits, intervals, efforts, speeds)
+        motion = motion.stretched(efforts.stretch(motion))
+    return motion if speeds is None else motion.stretched(speeds.stretch(motion))
 
 
 def _acceleration_limited(
-    path: JointPath, limits: JointLimits, intervals: int, efforts: PathEfforts | None = None
+    path: JointPath,
+    limits: JointLimits,
+    intervals: int,
+    efforts: PathEfforts | None = None,
+    speeds: PointSpeeds | None = None,
 ) -> TimedPath:
     grid, piece = speed_grid(path, intervals)
     strips = np.empty((len(piece), 2, 2, 0))
@@ -107,6 +118,11 @@ def _acceleration_limited(
         ends = (efforts.strips(path, s, piece) for s in (grid[:-1], grid[1:]))
         strips = np.ascontiguousarray(np.stack(list(ends), axis=1))
     free = np.full(len(grid), np.inf)
+    if speeds is not None:
+        for s, shift in ((grid[:-1], 0), (grid[1:], 1)):
+            q, q1 = (path.evaluate(s, order, piece) for order in range(2))
+            here = free[shift : len(grid) - 1 + shift]
+            np.minimum(here, speeds.max_squared(q, q1), out=here)
     free[[0, -1]] = 0.0
     free[np.searchsorted(grid, path.stops)] = 0.0
     times, clock = np.empty(len(grid)), np.empty((len(piece), 6))

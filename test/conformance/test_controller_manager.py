@@ -256,8 +256,18 @@ def test_other_lists(arm):
     hardware = ask(arm, ListHardwareInterfaces, "list_hardware_interfaces")
     claimed = {i.name for i in hardware.command_interfaces if i.is_claimed}
     assert {f"{j}/position" for j in (*ARM, *FINGERS)} <= claimed
+    assert switch(arm, [HAND], [])
+    hardware = ask(arm, ListHardwareInterfaces, "list_hardware_interfaces")
+    claimed = {i.name for i in hardware.command_interfaces if i.is_claimed}
+    assert {f"{j}/position" for j in ARM} <= claimed
+    assert not {f"{j}/position" for j in FINGERS} & claimed
+    assert switch(arm, [], [HAND])
     (component,) = ask(arm, ListHardwareComponents, "list_hardware_components").component
     assert (component.type, component.state.label) == ("system", "active")
+    own = {i.name for i in component.command_interfaces}
+    assert {f"{j}/position" for j in (*ARM, *FINGERS)} <= own
+    measured = {i.name for i in component.state_interfaces}
+    assert {f"{j}/{part}" for j in ARM for part in ("position", "velocity")} <= measured
 
 
 @behaviour(
@@ -302,7 +312,7 @@ def test_loading(arm):
     why="They start with the suite.",
     how="`autostart: false`, then `ros2 lifecycle` or `switch_controller`",
 )
-def test_what_has_no_effect_is_named(files):
+def test_what_has_no_effect_is_named(files, tmp_path):
     config = BringupConfig(
         placements=parse_placements(["franka"]), backend="mock", viewer="none",
         params_file=";".join(str(file) for file in files.values()),
@@ -320,6 +330,22 @@ def test_what_has_no_effect_is_named(files):
         assert name in text
     # Only nodes read files that the parser of ROS accepts.
     assert all(spec.params_files == (str(files["controllers"]),) for spec in specs)
+    spaced = tmp_path / "spaced.yaml"
+    kind = "type: joint_trajectory_controller/JointTrajectoryController"
+    spaced.write_text(
+        f"a:\n  one: {{ros__parameters: {{{kind}, joints: [{ARM[0]}]}}}}\n"
+        f"/**:\n  both: {{ros__parameters: {{{kind}, joints: [{ARM[1]}]}}}}\n"
+    )
+    config = BringupConfig(
+        placements=parse_placements(["a:=franka", "b:=franka"]), backend="mock", viewer="none",
+        params_file=str(spaced),
+    )  # fmt: skip
+    aliases = {
+        spec.namespace: set(spec.parameters["aliases"])
+        for spec in suite_of(config)[0]
+        if spec.name == "joint_trajectory_controller"
+    }
+    assert aliases == {"a": {"one", "both"}, "b": {"both"}}
 
 
 not_offered(

@@ -441,7 +441,9 @@ def test_outputs(rig):
     transforms = rig.client.listen(TFMessage, "/tf")
     limited = rig.client.listen(TwistStamped, f"{rig.node}/cmd_vel_out")
     diagonal = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
-    rig.set(pose_covariance_diagonal=diagonal, linear__x__max_velocity=0.5)
+    twist = [0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
+    rig.set(pose_covariance_diagonal=diagonal, twist_covariance_diagonal=twist,
+            linear__x__max_velocity=0.5)  # fmt: skip
 
     def base_frame() -> bool:
         return any(t.child_frame_id == "base_link" for m in transforms.messages
@@ -452,7 +454,9 @@ def test_outputs(rig):
         lambda: limited.newest and limited.newest.twist.linear.x == pytest.approx(0.5),
         "the limited twist", lambda: rig.send(2.0),
     )  # fmt: skip
-    assert np.diag(np.reshape(rig.odometry.newest.pose.covariance, (6, 6))).tolist() == diagonal
+    newest = rig.odometry.newest
+    for covariance, given in ((newest.pose.covariance, diagonal), (newest.twist.covariance, twist)):
+        assert np.diag(np.reshape(covariance, (6, 6))).tolist() == given
     rig.set(enable_odom_tf=False, publish_limited_velocity=False, linear__x__max_velocity=math.nan)
     rig.stop()
     transforms.clear()

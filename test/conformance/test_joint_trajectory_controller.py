@@ -94,8 +94,9 @@ def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespac
         arms[name] = JointClient(module_client, namespace=f"/{name}")
     for name, arm in arms.items():
         module_client.wait_for_diagnosis(arm.controller, "holding")
-        assert name
-    yield SimpleNamespace(**arms, client=module_client)
+        module_client.wait(lambda a=arm: a.reports, f"a report of {name}")
+    factor = arms["plain"].reports.newest.speed_scaling_factor
+    yield SimpleNamespace(**arms, client=module_client, first_factor=factor)
     for arm in arms.values():
         arm.close()
 
@@ -476,6 +477,9 @@ def test_cancel_decelerates(peer, sign):
     steps = -np.diff(speeds) / np.diff([seconds(m.header.stamp) for m in peer.reports.messages])
     assert speeds[0] > 0.2
     assert 0.2 < np.max(steps) < 0.6
+    places = [m.reference.positions[k] for m in peer.reports.messages]
+    way = sign * (places[-1] - places[0])
+    assert way == pytest.approx(speeds.max() ** 2 / (2.0 * 0.5), rel=0.25)
 
 
 @behaviour(
@@ -764,6 +768,7 @@ def test_the_state(peer):
     source=TOPICS + "blend_no_position_jump_under_speed_scaling",
 )
 def test_speed_scaling(cell):
+    assert cell.first_factor == 0.5
     plain = ready(cell.plain)
     scaled(plain, 0.5)
     publisher = plain.publisher(SpeedScalingFactor, "speed_scaling_input")
@@ -919,6 +924,10 @@ def test_upsampling(cell):
     arm.reports.clear()
     publish(arm, untimed)
     arm.arrives(dict(zip(ARM, rows[-1], strict=True)))
+    arm.rest()
+    moving = [seconds(m.header.stamp) for m in arm.reports.messages
+              if abs(m.reference.velocities[0]) > 1e-6]  # fmt: skip
+    assert moving[-1] - moving[0] == pytest.approx(3 / 4.0, abs=0.08)
     accelerated = [m.reference.accelerations[6] for m in arm.reports.messages]
     # It jumps where the motion begins and where the spline does.
     assert np.sort(np.abs(np.diff(accelerated)))[-3] < 1.0
@@ -973,6 +982,7 @@ def test_the_effort_interface(cell):
     status, result = call.result()
     assert (status, result.error_code) == (ABORTED, Codes.GOAL_TOLERANCE_VIOLATED)
     sent = np.array([m.effort for m in arm.commands.messages])
+    holds(arm)
     assert all(np.isnan(m.position).all() for m in arm.commands.messages)
     assert np.nanmax(sent[:, k]) == pytest.approx(2.0 + 7.0 * 0.01, abs=0.2)
     assert np.nanmax(np.abs(sent[:, 6])) <= 0.2 + 1e-12
@@ -982,6 +992,15 @@ def test_the_effort_interface(cell):
     arm.follow(message).result()
     sent = np.array([m.effort for m in arm.commands.messages])
     assert np.nanmax(sent[:, k]) == pytest.approx(1.0, abs=0.2)
+
+
+def holds(arm: JointClient) -> None:
+    """Check that the references come to rest and stay there."""
+    arm.client.wait(lambda: not any(arm.reports.newest.reference.velocities), "rest")
+    arm.reports.clear()
+    arm.client.wait(lambda: len(arm.reports) > 10, "reports")
+    rows = np.array([m.reference.positions for m in arm.reports.messages])
+    assert np.abs(rows - rows[0]).max() < 1e-9
 
 
 @behaviour(
@@ -1017,6 +1036,16 @@ def test_cmd_timeout(cell):
         status, result = call.result()
         assert (status, result.error_code) == (ABORTED, Codes.GOAL_TOLERANCE_VIOLATED)
         assert words in result.error_string
+        holds(arm)
+    values = {"constraints__goal_time": 0.3, "cmd_timeout": 0.0}
+    assert arm.client.set_parameters(arm.controller, **values).successful
+    message = trajectory(ARM, [[arm.joints[j] + 0.02 for j in ARM]], [0.3])
+    call = arm.follow(message, goal_time_tolerance=duration(-1.0))
+    assert call.accepted()
+    arm.client.spin(1.5)
+    assert not call.done(), "neither goal_time nor cmd_timeout ends it"
+    assert call.cancel()
+    assert call.result()[0] == CANCELED
 
 
 # ---- parameters at the start

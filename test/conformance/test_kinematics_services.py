@@ -166,8 +166,15 @@ def test_constraints_of_solutions(ros):
         joint_name="panda_joint7", position=HOME["panda_joint7"], tolerance_above=0.3,
         tolerance_below=0.3, weight=1.0,
     )  # fmt: skip
-    answer = inverse(ros, pose_stamped=target(X), constraints=Constraints(joint_constraints=[bent]))
-    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+    for by in (0.0, 0.5, -0.5):
+        bent.position = HOME["panda_joint7"] + by
+        only = Constraints(joint_constraints=[bent])
+        answer = inverse(ros, pose_stamped=target(X), constraints=only)
+        assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+        found = dict(zip(answer.solution.joint_state.name, answer.solution.joint_state.position,
+                         strict=True))  # fmt: skip
+        assert found["panda_joint7"] == pytest.approx(bent.position, abs=0.3 + 1e-6)
+        assert pose_of(answer) == pytest.approx(X, abs=1e-3)
     here = pose_constraints(X[:3, 3], to_quat_xyzw(X), tolerance=0.02)
     answer = inverse(ros, pose_stamped=target(X), constraints=here)
     assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
@@ -316,6 +323,11 @@ def test_constraints_of_states(ros):
     answer = valid(ros, constraints=here)
     assert answer.valid
     assert [r.result for r in answer.constraint_result] == [True] * 9
+    bent = at({name: HOME[name] for name in ARM})
+    bent.joint_constraints[3].position += 0.2
+    answer = valid(ros, constraints=bent)
+    assert not answer.valid
+    assert [r.result for r in answer.constraint_result] == [k != 3 for k in range(7)]
     away = pose_constraints(HERE[:3, 3] + (0.0, 0.1, 0.0), to_quat_xyzw(HERE), tolerance=0.02)
     answer = valid(ros, constraints=away)
     assert not answer.valid

@@ -87,7 +87,8 @@ def cell(module_suite: Any, module_client: RosClient, tmp_path_factory: Any) -> 
         joints = list(CORNERS) if name == "mec" else list(circle(int(name[-1])))
         topic = "reference" if name == "mec" else "cmd_vel"
         rigs[name] = Rig(module_client, f"/{name}/{names[name]}", joints, topic)
-    module_suite.node("controller_manager", namespace="omni4", robot=str(robots["omni4"]))
+    for name in ("omni4", "mec"):
+        module_suite.node("controller_manager", namespace=name, robot=str(robots[name]))
     for rig in rigs.values():
         rig.until(lambda r=rig: r.told, "the first references")
         rig.set(**{k.replace(".", "__"): v for k, v in ALL.items()})
@@ -356,12 +357,16 @@ def test_open_loop_and_covariances(cell):
 
     five.until(told, "the command", lambda: five.send(0.4, 0.3, 0.1))
     four, mec = cell.omni4, cell.mec
-    mec.set(pose_covariance_diagonal=[0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    twists = [0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
+    mec.set(pose_covariance_diagonal=[0.1, 0.2, 0.3, 0.4, 0.5, 0.6],
+            twist_covariance_diagonal=twists)  # fmt: skip
     for rig in (four, mec):
         rig.odometry.clear()
         rig.until(lambda r=rig: r.odometry, "odometry")
         diagonal = np.diag(np.reshape(rig.odometry.newest.pose.covariance, (6, 6)))
         assert diagonal.tolist() == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+    diagonal = np.diag(np.reshape(mec.odometry.newest.twist.covariance, (6, 6)))
+    assert diagonal.tolist() == twists
 
 
 @behaviour(
@@ -405,11 +410,15 @@ def test_open_loop_and_covariances(cell):
     source="test_omni_wheel_drive_controller.cpp: configure_succeeds_tf_tilde_prefix_set_namespace",
 )
 def test_prefixes(cell):
+    def frames(rig: Rig) -> tuple[str, str]:
+        newest = rig.odometry.newest
+        return newest.header.frame_id, newest.child_frame_id
+
     for name in ("mec", "omni4"):
         rig = cell.rigs[name]
-        for prefix, frame in (("a", "a/odom"), ("~", f"{name}/odom"), ("", "odom")):
+        for prefix, before in (("a", "a/"), ("~", f"{name}/"), ("", "")):
             rig.set(tf_frame_prefix=prefix)
-            rig.until(lambda r=rig, f=frame: r.odometry.newest.header.frame_id == f, frame)
+            rig.until(lambda r=rig, b=before: frames(r) == (f"{b}odom", f"{b}base_link"), before)
 
 
 @behaviour(
@@ -507,10 +516,14 @@ def test_joints(cell):
     "when_controller_configured_expect_properly_exported_interfaces",
 )
 def test_interfaces(cell):
-    answer = cell.client.call(ListControllers, "/omni4/controller_manager/list_controllers")
-    (found,) = [c for c in answer.controller if c.name == OMNI]
-    assert sorted(found.claimed_interfaces) == [f"w{i}/velocity" for i in range(4)]
-    assert found.type == f"{OMNI}/OmniWheelDriveController"
+    for space, name, kind, wheels in (
+        ("omni4", OMNI, "OmniWheelDriveController", [f"w{i}" for i in range(4)]),
+        ("mec", MECANUM, "MecanumDriveController", sorted(CORNERS)),
+    ):
+        answer = cell.client.call(ListControllers, f"/{space}/controller_manager/list_controllers")
+        (found,) = [c for c in answer.controller if c.name == name]
+        assert sorted(found.claimed_interfaces) == [f"{wheel}/velocity" for wheel in wheels]
+        assert found.type == f"{name}/{kind}"
 
 
 @behaviour(

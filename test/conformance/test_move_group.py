@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -85,12 +86,15 @@ def beside(x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Constraints:
     source="move_action_capability.cpp: setMoveState",
 )
 def test_goals_are_reached(planner):
+    before = planner.arm.joints
     call = planner.move(turned(0.3))
     status, result = call.result()
     assert status == SUCCEEDED, result.error_code.message
     planner.arm.arrives(turned(0.3))
     assert end_of(result.planned_trajectory) == pytest.approx(turned(0.3), abs=2e-3)
-    assert set(result.trajectory_start.joint_state.name) >= set(ARM)
+    start = result.trajectory_start.joint_state
+    began = dict(zip(start.name, start.position, strict=True))
+    assert [began[name] for name in ARM] == pytest.approx([before[n] for n in ARM], abs=5e-3)
     states = [entry.feedback.state for entry in call.feedback]
     assert [s for s in ("PLANNING", "MONITOR", "IDLE") if s in states] == states[:3]
     status, result = planner.move(beside(0.0, 0.1)).result()
@@ -186,17 +190,18 @@ def test_cancellation(planner):
     source="test_check_start_state_bounds.cpp: TestContinuousJointBounds",
 )
 @pytest.mark.parametrize(
-    ("goal", "fields"),
+    ("goal", "fields", "code"),
     [
-        ([], {}),
-        (AT_HOME, {"group_name": "foot"}),
-        (AT_HOME, {"pipeline_id": "no_such_pipeline"}),
-        (beside(3.0), {"allowed_planning_time": 1.0}),
-        (AT_HOME, {"start_state": state({**HOME, "panda_joint2": 9.0})}),
+        ([], {}, None),
+        (AT_HOME, {"group_name": "foot"}, Codes.INVALID_GROUP_NAME),
+        (AT_HOME, {"pipeline_id": "no_such_pipeline"}, None),
+        (beside(3.0), {"allowed_planning_time": 1.0}, None),
+        (AT_HOME, {"start_state": state({**HOME, "panda_joint2": 9.0})}, None),
     ],
 )
-def test_refused_goals(planner, goal, fields):
-    planner.refused(goal, **fields)
+def test_refused_goals(planner, goal, fields, code):
+    found, _ = planner.refused(goal, **fields)
+    assert code in (None, found)
 
 
 @behaviour(
@@ -290,6 +295,29 @@ def test_objects_are_avoided(planner):
     apply(requests.removed("block"))
     answer = planner.plan(beside(0.0, 0.2), start_state=state(HOME))
     assert answer.error_code.val == Codes.SUCCESS
+    # A ball where the tool is halfway: the direct motion passes through it.
+    radius, goal = 0.06, turned(0.9)
+    q = FRANKA.home.copy()
+    q[FRANKA.joint_names.index("panda_joint1")] += 0.45
+    place = KINEMATICS.pose(q, TIP)[:3, 3]
+    direct = planner.plan(goal, start_state=state(HOME))
+    assert nearest(direct.trajectory.joint_trajectory, place) < radius
+    apply(requests.sphere("ball", radius, tuple(place)))
+    answer = planner.plan(goal, start_state=state(HOME), allowed_planning_time=20.0)
+    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+    assert nearest(answer.trajectory.joint_trajectory, place) > radius
+    assert end_of(answer.trajectory) == pytest.approx(goal, abs=2e-3)
+    apply(requests.removed("ball"))
+
+
+def nearest(message: Any, place: np.ndarray) -> float:
+    """Return the least distance of the tool's origin from a place along a trajectory [m]."""
+    points = np.array([point.positions for point in message.points])
+    steps = np.linspace(0.0, 1.0, 20)[:, None]
+    rows = np.concatenate([a + steps * (b - a) for a, b in itertools.pairwise(points)])
+    Q = np.tile(FRANKA.home, (len(rows), 1))
+    Q[:, [FRANKA.joint_names.index(n) for n in message.joint_names]] = rows
+    return float(np.linalg.norm(KINEMATICS.pose_batch(Q, TIP)[:, :3, 3] - place, axis=1).min())
 
 
 @behaviour(
@@ -319,6 +347,10 @@ def test_cartesian_paths(planner):
 
     whole = path((0.0, 0.1, 0.0), (0.0, 0.1, 0.1))
     assert whole.fraction == pytest.approx(1.0)
+    followed = whole.solution.joint_trajectory
+    for offset in ((0.0, 0.1, 0.0), (0.0, 0.1, 0.1)):
+        assert nearest(followed, HERE[:3, 3] + offset) < 0.01
+    assert nearest(followed, HERE[:3, 3] + (0.0, 0.05, 0.05)) > 0.045
     assert whole.error_code.val == Codes.SUCCESS
     part = path((0.0, 0.1, 0.0), (2.0, 0.1, 0.0))
     assert 0.0 < part.fraction < 0.9

@@ -113,6 +113,13 @@ def test_to_a_pose(navigator, base):
     feedback = [m.feedback for m in call.feedback]
     assert feedback[0].distance_remaining > feedback[-1].distance_remaining
     assert feedback[-1].current_pose.header.frame_id == "odom"
+    assert pose_of(feedback[-1].current_pose).distance(Pose2(0.2, 0.1)) < 2.0 * NEAR
+    times = [m.navigation_time.sec + 1e-9 * m.navigation_time.nanosec for m in feedback]
+    assert times == sorted(times)
+    assert times[-1] > times[0]
+    left = [m.estimated_time_remaining for m in feedback]
+    assert max(t.sec + 1e-9 * t.nanosec for t in left) > 0.0
+    assert {m.number_of_recoveries for m in feedback} == {0}
     for _ in range(5):
         assert navigator.go((0.2, 0.1, 0.5)).result(within=40.0)[0] == SUCCEEDED
 
@@ -262,6 +269,11 @@ def test_missed_waypoints(navigator, base):
 )
 @behaviour(
     "nav2_controller",
+    "a path of one place succeeds where the base is, and turns it to its last heading",
+    source="controller_server.cpp: setPlannerPath, isGoalReached",
+)
+@behaviour(
+    "nav2_controller",
     "an empty path fails with INVALID_PATH",
     source="controller_server.cpp: setPlannerPath; test_error_codes.py",
 )
@@ -290,7 +302,15 @@ def test_follow_path(navigator, base):
     call = navigator.follow(path([(0.0, 0.0, 0.0), (0.15, 0.0, 0.0), (0.3, 0.02, 0.0)]))
     assert call.result(within=40.0)[0] == SUCCEEDED
     assert base.pose.distance(Pose2(0.3, 0.02)) < NEAR
-    assert call.feedback[0].feedback.distance_to_goal > 0.1
+    distances = [m.feedback.distance_to_goal for m in call.feedback]
+    assert distances[0] > 0.1
+    assert distances == sorted(distances, reverse=True)
+    assert max(m.feedback.speed for m in call.feedback) > 0.02
+    x, y, yaw = base.pose
+    for spot in ([(x, y, yaw)], [(x, y, yaw), (x, y, yaw + 0.4)]):
+        status, result = navigator.follow(path(spot)).result(within=20.0)
+        assert (status, code(result)) == (SUCCEEDED, 0)
+        assert base.pose.yaw == pytest.approx(spot[-1][2], abs=0.1)
     line = [(0.3, 0.0, 0.0), (0.6, 0.0, 0.0)]
     for message, more, expected in (
         (path([]), {}, Codes.INVALID_PATH),
@@ -303,6 +323,7 @@ def test_follow_path(navigator, base):
     assert navigator.client.set_parameters(navigator.node, movement_time_allowance=0.5).successful
     status, result = navigator.follow(path(line)).result(within=20.0)
     assert (status, code(result)) == (ABORTED, Codes.FAILED_TO_MAKE_PROGRESS)
+    assert result.error_msg
     assert navigator.client.set_parameters(navigator.node, movement_time_allowance=10.0).successful
 
 
@@ -387,10 +408,14 @@ def test_straight_behaviors(navigator, base, kind, name, sign):
     def send(x: float, speed: float = 0.3, **more: Any) -> Any:
         return navigator.send(kind, name, straight(kind, x, speed, **more))
 
-    call = send(0.15)
+    base.told.clear()
+    call = send(0.15, 0.1)
     status, result = call.result(within=30.0)
     assert (status, code(result)) == (SUCCEEDED, 0)
     assert base.pose.x == pytest.approx(sign * 0.15, abs=NEAR)
+    speeds = [sign * twist.vx for _, twist in base.told]
+    assert max(speeds) == pytest.approx(0.1, rel=0.02)
+    assert min(speeds) > -0.02
     assert call.feedback[-1].feedback.distance_traveled > 0.05
     slow = send(2.0, 0.1)
     assert slow.accepted()
@@ -401,6 +426,8 @@ def test_straight_behaviors(navigator, base, kind, name, sign):
     assert third.accepted()
     assert third.cancel()
     assert third.result()[0] == CANCELED
+    status, result = send(2.0, 0.05, within=0.2).result()
+    assert (status, code(result)) == (ABORTED, kind.Result.TIMEOUT)
     status, result = send(0.5, y=0.5).result()
     assert (status, code(result)) == (ABORTED, kind.Result.INVALID_INPUT)
     if kind is DriveOnHeading:

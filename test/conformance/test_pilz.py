@@ -406,6 +406,11 @@ def test_ptp_to_joints(planner):
     assert not any(points[-1].velocities)
     limits = FRANKA.group("arm").limits
     assert (np.abs([p.velocities for p in points]) <= 0.5 * limits.velocity + 1e-6).all()
+    assert (np.abs([p.accelerations for p in points]) <= limits.acceleration + 1e-6).all()
+    slower = plan(planner, goal, "PTP", max_acceleration_scaling_factor=0.25).trajectory
+    found = np.abs([p.accelerations for p in slower.joint_trajectory.points])
+    assert (found <= 0.25 * limits.acceleration + 1e-6).all()
+    assert found.max() > 0.1 * limits.acceleration.min()
 
 
 @behaviour(
@@ -499,17 +504,28 @@ def tool_speeds(trajectory: Any) -> np.ndarray:
     "pilz_industrial_motion_planner",
     "LIN has a phase of constant velocity between acceleration and deceleration",
     source="unittest_trajectory_generator_lin.cpp: cartesianTrapezoidProfile",
-    verdict=OURS,
-    why="a motion is as fast as the limits of the joints permit everywhere; a Cartesian speed "
-    "limit slows it down uniformly",
+    verdict=BY_PARAMETER,
+    why="without a limit of the tool's speed a motion is as fast as the joints permit everywhere",
+    how="`cartesian_limits.max_trans_vel` of move_group, or `max_cartesian_speed` of the request",
 )
-def test_the_speed_of_lin(planner):
-    fast = plan(planner, beside(0.0, 0.2)).trajectory
-    slow = plan(planner, beside(0.0, 0.2), max_cartesian_speed=0.1).trajectory
-    peak = tool_speeds(slow).max()
-    assert peak == pytest.approx(0.1, rel=0.02)
-    slower = times_of(slow)[-1] / times_of(fast)[-1]
-    assert slower == pytest.approx(tool_speeds(fast).max() / peak, rel=0.02)
+@pytest.mark.parametrize("by", ["request", "parameter"])
+def test_the_speed_of_lin(planner, by):
+    limit, fields = 0.1, {"max_cartesian_speed": 0.1} if by == "request" else {}
+    node, name = f"{planner.namespace}/move_group", "cartesian_limits.max_trans_vel"
+    if by == "parameter":
+        assert planner.client.set_parameters(node, **{name: limit}).successful
+    try:
+        slow = plan(planner, beside(0.0, 0.2), **fields).trajectory
+    finally:
+        assert planner.client.set_parameters(node, **{name: 0.0}).successful
+    speeds, times = tool_speeds(slow), times_of(slow)
+    assert speeds.max() == pytest.approx(limit, rel=0.02)
+    cruises = np.flatnonzero(speeds > 0.97 * limit)
+    assert np.all(np.diff(cruises) == 1), "one phase of constant velocity"
+    cruise = times[cruises[-1] + 1] - times[cruises[0]]
+    assert 0.2 / limit * 0.8 < cruise < times[-1]
+    # A trapezoid with ramps of less than a quarter of a second.
+    assert 0.2 / limit < times[-1] < 0.2 / limit + 0.5
 
 
 @behaviour(
@@ -840,6 +856,17 @@ def times_of(trajectory: Any) -> np.ndarray:
     return np.array([p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in points])
 
 
+def apart(planner: Planner, items: Any) -> float:
+    """Return the sum of the durations of motions that are planned one after the other [s]."""
+    total, start = 0.0, dict(HOME)
+    for each in items:
+        goal, kind = list(each.req.goal_constraints), each.req.planner_id
+        found = plan(planner, goal, kind, start_state=state(start)).trajectory
+        total += float(times_of(found)[-1])
+        start |= end_of(found)
+    return total
+
+
 @behaviour(
     "pilz_industrial_motion_planner",
     "three commands are concatenated, and take as long as one after the other",
@@ -878,6 +905,7 @@ def test_sequences(planner):
         times = times_of(sequence(planner, *items).planned_trajectories[0])
         assert (np.diff(times) > 0.0).all()
         assert times[-1] > alone
+        assert times[-1] == pytest.approx(apart(planner, items), abs=0.02)
     pair = [item(beside(0.0, 0.05), "PTP"), item(beside(0.0, 0.1), "PTP")]
     many = sequence(planner, *pair * 6)
     assert many.error_code.val == Codes.SUCCESS
@@ -909,6 +937,10 @@ def test_blending(planner):
         times = times_of(answer.planned_trajectories[0])
         assert (np.diff(times) > 0.0).all()
         assert times[-1] < times_of(stopping)[-1]
+        P = places(answer.planned_trajectories[0])
+        for corner, radius in zip(((0.0, 0.1, 0.0), (0.0, 0.1, 0.1)), radii, strict=False):
+            off = float(np.linalg.norm(P - corner, axis=1).min())
+            assert (1e-3 < off < radius) if radius else off < 1e-3
 
 
 @behaviour(
@@ -954,6 +986,10 @@ def test_sequences_are_executed(planner):
     assert status == SUCCEEDED, result.response.error_code.message
     assert {entry.feedback.state for entry in call.feedback} >= {"PLANNING", "MONITOR"}
     planner.arm.rest()
+    planner.arm.arrives(end_of(result.response.planned_trajectories[-1]))
+    assert places(result.response.planned_trajectories[-1])[-1] == pytest.approx(
+        (0.0, 0.1, 0.1), abs=2e-3
+    )
     call = execute(planner, item(beside(0.0, -0.2), max_velocity_scaling_factor=0.1))
     assert call.accepted()
     planner.arm.moving()

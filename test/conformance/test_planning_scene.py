@@ -131,6 +131,8 @@ def test_scenes_are_restored(client):
     other.scene, found = other.messages.apply(other.scene, whole)
     assert found.success
     assert other.world == {"ball", "box"}
+    for part in ("world", "robot_state", "allowed_collision_matrix", "object_colors"):
+        assert getattr(other.whole, part) == getattr(whole, part), part
     assert client.apply(requests.sphere("third", 0.1, (0.6, 0.0, 0.4)))
     assert client.world == {"ball", "box", "third"}
     client.scene, found = client.messages.apply(client.scene, whole)

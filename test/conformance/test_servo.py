@@ -94,7 +94,12 @@ def test_jogs(policy):
     def turned() -> bool:
         return policy.arm.joints["panda_joint7"] - before["panda_joint7"] > 0.1
 
+    policy.arm.clear()
     policy.client.repeat(policy.jog(**speeds), turned, "the joint", rate=50.0)
+    k = policy.arm.states.newest.name.index("panda_joint7")
+    rates = [m.velocity[k] for m in policy.arm.states.messages]
+    scale = policy.client.get_parameter(POLICY, "servo.scale.joint")
+    assert max(rates) == pytest.approx(0.5 * scale, rel=0.1)
     assert policy.servo_statuses.newest.code == ServoStatus.NO_WARNING
     rests(policy)
     assert max(abs(policy.arm.joints[name] - before[name]) for name in ARM[:6]) < 0.03
@@ -228,10 +233,12 @@ def test_poses(policy):
     assert select(policy, Types.POSE)
     sender = policy.publisher(PoseStamped, f"{SERVO}/pose_target_cmds")
     target = policy.target(policy.tool[:3, 3] + (0.0, 0.1, 0.0), frame=FRANKA.base_frame)
-    y = policy.tool[1, 3] + 0.1
-    policy.client.repeat(
-        lambda: sender.publish(target), lambda: abs(policy.tool[1, 3] - y) < 0.01, "the pose"
-    )
+    place = policy.tool[:3, 3] + (0.0, 0.1, 0.0)
+
+    def there() -> bool:
+        return bool(np.linalg.norm(policy.tool[:3, 3] - place) < 0.01)
+
+    policy.client.repeat(lambda: sender.publish(target), there, "the pose")
     assert policy.servo_statuses.newest.code == ServoStatus.NO_WARNING
     policy.trigger(f"{POLICY}/clear_target")
     rests(policy)
@@ -281,6 +288,10 @@ def test_limits(policy):
         rate=50.0,
         within=40.0,
     )
+    policy.client.repeat_for(policy.jog(panda_joint7=1.0), 0.5, rate=50.0)
+    policy.arm.clear()
+    policy.client.repeat_for(policy.jog(panda_joint7=1.0), 0.3, rate=50.0)
+    assert policy.arm.speed(["panda_joint7"]) < 0.01, "it is stopped"
     assert policy.arm.joints["panda_joint7"] < FRANKA.limits.select(["panda_joint7"]).upper[0]
     rests(policy)
 

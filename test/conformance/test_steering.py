@@ -391,11 +391,14 @@ def test_services(cell):
     "configure_succeeds_tf_tilde_prefix_set_namespace",
 )
 def test_prefixes(cell):
-    for prefix, frame in (("", "odom"), ("a", "a/odom"), ("~", "car/odom"), ("", "odom")):
+    for prefix, before in (("", ""), ("a", "a/"), ("~", "car/"), ("", "")):
         cell.car.set(tf_frame_prefix=prefix)
-        cell.car.until(
-            lambda f=frame: cell.car.odometry.newest.header.frame_id == f, f"the frame {frame}"
-        )
+
+        def named(before: str = before) -> bool:
+            m = cell.car.odometry.newest
+            return (m.header.frame_id, m.child_frame_id) == (f"{before}odom", f"{before}base_link")
+
+        cell.car.until(named, f"frames with {prefix}")
 
 
 @behaviour(
@@ -569,8 +572,19 @@ def test_limits_of_the_traction_wheel(cell):
     fork.until_speeds([0.0], lambda: fork.send(0.0), joints=["front"])
     falling = [m.velocity[0] for m in fork.wheels.commands.messages if 0.0 < m.velocity[0] < 19.9]
     assert np.median(np.diff(falling)) == pytest.approx(-0.01 / FRONT_RADIUS, rel=0.05)
-    fork.set(linear__x__max_deceleration=math.nan, max_steering_velocity=0.5)
+    fork.set(linear__x__max_deceleration=math.nan, linear__x__max_acceleration=2.0)
+    fork.wheels.commands.clear()
+    fork.until_speeds([1.0 / FRONT_RADIUS], lambda: fork.send(1.0), joints=["front"])
+    rising = [m.velocity[0] for m in fork.wheels.commands.messages if 0.1 < m.velocity[0] < 19.9]
+    assert np.median(np.diff(rising)) == pytest.approx(0.02 / FRONT_RADIUS, rel=0.05)
+    fork.set(linear__x__max_acceleration=math.nan, max_steering_velocity=0.5)
+    fork.wheels.commands.clear()
     drive(fork, "fork", 0.5, 0.4)
+    k = fork.wheels.commands.newest.name.index("steer")
+    angles = [m.position[k] for m in fork.wheels.commands.messages]
+    turns = np.abs(np.diff([angle for angle in angles if math.isfinite(angle)]))
+    assert turns.max() <= 0.5 * 0.01 * 1.01
+    assert np.median(turns[turns > 1e-6]) == pytest.approx(0.5 * 0.01, rel=0.05)
     fork.set(max_steering_velocity=math.nan)
 
 

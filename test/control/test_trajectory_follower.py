@@ -54,6 +54,36 @@ def test_being_off_on_the_way_ends_it_and_names_the_joint():
     assert "position of joint b is off by 0.2, tolerance 0.1" in follow.text
 
 
+def test_old_measurements_end_nothing_in_a_gap():
+    """The reference moves on while no state arrives; the next one is judged again."""
+    follow = follower(path=0.05, goal=0.01, goal_time=0.1)
+    kept = np.zeros(2), np.zeros(2)
+    for _ in range(30):
+        follow.evaluate(follow.advance(0.01), *kept, 0.01, fresh=False)
+    assert follow.status is FollowStatus.RUNNING
+    sample = follow.advance(0.01)
+    follow.evaluate(sample, sample.position, sample.velocity, 0.01)
+    assert follow.status is FollowStatus.RUNNING
+    follow.evaluate(follow.advance(0.01), *kept, 0.01)
+    assert follow.status is FollowStatus.PATH_TOLERANCE_VIOLATED
+
+
+def test_the_time_after_the_end_counts_in_a_gap_but_is_judged_by_a_new_measurement():
+    late = follower(goal=0.01, goal_time=0.1)
+    kept = np.zeros(2), np.zeros(2)
+    for _ in range(150):
+        late.evaluate(late.advance(0.01), *kept, 0.01, fresh=False)
+    assert late.status is FollowStatus.RUNNING
+    sample = late.advance(0.01)
+    late.evaluate(sample, sample.position, sample.velocity, 0.01)
+    assert late.status is FollowStatus.SUCCEEDED
+    late = follower(goal=0.01, goal_time=0.1)
+    for _ in range(150):
+        late.evaluate(late.advance(0.01), *kept, 0.01, fresh=False)
+    late.evaluate(late.advance(0.01), *kept, 0.01)
+    assert late.status is FollowStatus.GOAL_TOLERANCE_VIOLATED
+
+
 def test_without_goal_time_the_goal_may_take_as_long_as_it_takes():
     follow = follower(path=0.0)
     status = run(follow, lambda s, t: (s.position + 0.05 * (t < 6.0), s.velocity))

@@ -92,6 +92,10 @@ class FakeFranky:
         self.object_width = 0.0
         self.hand_motions: list[tuple[str, float]] = []
         self.hand_dead = False
+        self.hand_gate = threading.Event()
+        """Motions of the hand end when it is set, or by a stop."""
+        self.hand_gate.set()
+        self.hand_stops = 0
 
     def Robot(self, host: str, **arguments: Any) -> FakeRobot:
         if self.refuses is not None:
@@ -185,10 +189,23 @@ class FakeGripper:
 
     def move(self, width: float, speed: float) -> bool:
         self._fake.hand_motions.append(("move", width))
+        self._wait()
         self._fake.width = width
         return True
 
     def grasp(self, width: float, speed: float, force: float, inner: float, outer: float) -> bool:
         self._fake.hand_motions.append(("grasp", width))
+        self._wait()
         self._fake.width = max(width, self._fake.object_width)
         return True
+
+    def stop(self) -> bool:
+        self._fake.hand_stops += 1
+        self._fake.hand_gate.set()
+        return True
+
+    def _wait(self) -> None:
+        before = self._fake.hand_stops
+        assert self._fake.hand_gate.wait(60.0)
+        if self._fake.hand_stops > before:
+            raise ControlError("libfranka gripper: Command preempted!")

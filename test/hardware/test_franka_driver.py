@@ -360,6 +360,47 @@ def test_the_hand_moves_when_its_command_rests(driver: FrankaDriver, franky: Fak
     assert franky.hand_motions[1] == ("move", pytest.approx(0.08, abs=1e-4))
 
 
+def test_a_hand_under_way_is_stopped_at_a_fault_and_stays(
+    driver: FrankaDriver, franky: FakeFranky
+) -> None:
+    rig = Rig(driver)
+    rig.enable()
+    franky.hand_gate.clear()
+    rig.q[7:] = 0.0
+    rig.until(lambda: bool(franky.hand_motions), "the hand closes")
+    franky.reflex("joint_reflex")
+    rig.until(lambda: franky.hand_stops == 1, "the hand is stopped")
+    assert rig.session.state is SessionState.HOLDING
+    # The command that the hand followed is still sent while the robot brakes.
+    for _ in range(60):
+        driver.write(StreamSample(rig.q, np.zeros(9), NONE))
+        driver._hand.command(0.0, 0.0)
+        time.sleep(0.002)
+    assert franky.hand_motions == [("grasp", pytest.approx(0.0, abs=1e-4))]
+    assert franky.hand_stops == 1
+    assert driver._hand.problem == ""
+    # After the reset it is a new command.
+    driver._hand.discard()
+    for _ in range(60):
+        driver._hand.command(0.0, 0.0)
+        time.sleep(0.002)
+    rig.until(lambda: len(franky.hand_motions) == 2, "the hand closes again")
+
+
+def test_a_hand_under_way_turns_when_its_command_rests_elsewhere(
+    driver: FrankaDriver, franky: FakeFranky
+) -> None:
+    rig = Rig(driver)
+    rig.enable()
+    franky.hand_gate.clear()
+    rig.q[7:] = 0.0
+    rig.until(lambda: bool(franky.hand_motions), "the hand closes")
+    rig.q[7:] = 0.03
+    rig.until(lambda: len(franky.hand_motions) == 2, "the new motion")
+    assert franky.hand_stops == 1
+    assert franky.hand_motions[1][1] == pytest.approx(0.06, abs=1e-4)
+
+
 def test_a_hand_that_does_not_answer_is_a_fault(
     driver: FrankaDriver, franky: FakeFranky, monkeypatch: pytest.MonkeyPatch
 ) -> None:

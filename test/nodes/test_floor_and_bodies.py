@@ -121,7 +121,7 @@ def test_an_object_is_a_body_that_links_meet_until_it_is_moved_away_or_removed(c
     table = requests.box("table", (0.6, 1.2, 0.3), PLACE)
     cell.apply(requests.diff(table))
     cell.wait_for_bodies(1)
-    cell.drive(LOW, lambda: cell.contacts_with("scene/table"), "a contact with the table")
+    cell.drive(LOW, lambda: cell.contacts_with("scene:table"), "a contact with the table")
     states = cell.client.listen(JointState, "/joint_states")
 
     def off() -> float:
@@ -139,7 +139,7 @@ def test_an_object_is_a_body_that_links_meet_until_it_is_moved_away_or_removed(c
 
 def test_an_object_inside_the_robot_is_named_and_holds_nobody(cell):
     cell.apply(requests.diff(requests.box("inside", (0.1, 0.1, 0.1), (0.0, 0.0, 0.35))))
-    status = cell.client.wait_for_diagnosis("/mujoco_sim", "scene/inside")
+    status = cell.client.wait_for_diagnosis("/mujoco_sim", "scene:inside")
     assert "inside" in status.message
     assert np.isfinite(float(values_of(status)["simulated time [s]"]))
     cell.apply(requests.diff(requests.removed("inside")))

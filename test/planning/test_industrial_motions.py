@@ -138,3 +138,22 @@ def test_point_to_point_turns_continuous_joints_in_the_shorter_direction(tmp_pat
     plan = plan_sequence([SequenceItem(request, ToolMotion.PTP, "hand")], effort_share=0.0)
     assert plan.success, plan.reason
     assert plan.trajectory.positions[-1, 0] == pytest.approx(6.0 * np.pi - 3.0)
+
+
+@pytest.mark.parametrize("kind", [ToolMotion.LIN, ToolMotion.CIRC])
+def test_a_speed_limit_is_a_cruise_speed(kind):
+    """Pilz's profile: a ramp, the max velocity of the tool, and a ramp."""
+    goal, limit = beside(0.0, 0.3), 0.1
+    arc = ArcPoint(beside(0.05, 0.15)[:3, 3], False) if kind is ToolMotion.CIRC else None
+    plan = plan_sequence([item(kind, goal, arc=arc, tool_speed=(TIP, limit))])
+    times = np.linspace(0.0, plan.motion.duration, 3001)
+    q, v, _, _ = plan.motion.states(times)
+    J = np.stack([ARM.jacobian(each)[:3] for each in q])
+    speeds = np.linalg.norm(np.einsum("kij,kj->ki", J, v), axis=1)
+    assert speeds.max() <= limit * (1.0 + 1e-3)
+    cruises = np.flatnonzero(speeds > 0.97 * limit)
+    assert np.all(np.diff(cruises) == 1), "one phase of constant speed"
+    assert len(cruises) > 0.8 * len(times)
+    assert plan.motion.limit_use(ARM.limits).stretch <= 1.0 + 1e-6
+    length = float(np.sum(np.linalg.norm(np.diff(tool_positions(plan), axis=0), axis=1)))
+    assert length / limit < plan.motion.duration < length / limit + 0.6

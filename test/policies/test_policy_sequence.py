@@ -304,3 +304,19 @@ def test_commands_are_limited_in_range_and_rate():
         CommandShaper([1.0], [1.0, 2.0])
     with pytest.raises(InvalidConfig):
         CommandShaper([0.0], [1.0])
+
+
+def test_every_mode_is_reported_also_one_of_no_duration(sequence):
+    """A late cycle takes several steps, and two requests may be served before one."""
+    sequence.stand_up(inputs())
+    sequence.damp("requested")
+    sequence.stand_up(inputs())
+    advance(sequence, 2.5, moving=True)
+    assert sequence.take_entered() == [
+        (PolicyMode.STANDING_UP, ""),
+        (PolicyMode.DAMPED, "requested"),
+        (PolicyMode.STANDING_UP, ""),
+        (PolicyMode.HOLDING, ""),
+        (PolicyMode.RUNNING, ""),
+    ]
+    assert sequence.take_entered() == []

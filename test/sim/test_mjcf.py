@@ -283,7 +283,7 @@ def test_obstacles_stand_where_they_were_put() -> None:
         Obstacle("post", Cylinder(0.1, 0.8), from_xyz_rpy((4, 0, 0.4)), (1, 0, 0, 1)),
     )
     world = MujocoWorld([RobotPlacement(robot, "r")], WorldConfig(obstacles=obstacles))
-    box, ball, post = (world.model.geom(f"obstacle/{o.name}") for o in obstacles)
+    box, ball, post = (world.model.geom(f"obstacle:{o.name}") for o in obstacles)
     np.testing.assert_allclose(box.size, [0.1, 0.2, 0.3])
     assert ball.size[0] == 0.25
     np.testing.assert_allclose(post.size[:2], [0.1, 0.4])

@@ -61,7 +61,7 @@ def touched(robot: Robot, *places: tuple[float, float, float]) -> list[bool]:
     world = MujocoWorld([RobotPlacement(robot, "r")], WorldConfig(obstacles=balls))
     mujoco.mj_forward(world.model, world.data)
     geoms = {world.model.geom(i).name for c in world.data.contact for i in c.geom}
-    return [f"obstacle/{k}" in geoms for k in range(len(places))]
+    return [f"obstacle:{k}" in geoms for k in range(len(places))]
 
 
 def test_a_notch_is_free_and_walls_are_solid(make_spinner: MakeRobot, tmp_path: Path) -> None:

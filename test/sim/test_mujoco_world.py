@@ -315,7 +315,7 @@ def test_an_obstacle_stops_a_base(rover: Robot) -> None:
     world.step(2000)
     # The wall's face is at 0.45, the front of the body 0.05 ahead of its frame.
     assert 0.38 < world.base_pose("r")[0, 3] < 0.405
-    assert world.model.geom("obstacle/ball").size[0] == 0.2
+    assert world.model.geom("obstacle:ball").size[0] == 0.2
 
 
 @pytest.mark.long

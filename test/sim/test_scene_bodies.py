@@ -20,6 +20,7 @@ from motion_nodes.scene.world import World
 from motion_nodes.sim.cell_contacts import ContactLog
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mjcf import WorldConfig
+from motion_nodes.sim.mjcf_shapes import Obstacle
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.scene_bodies import MAX_BODIES, bodies_of
@@ -155,7 +156,7 @@ def test_an_arm_meets_a_body_and_passes_where_it_was(franka: Robot) -> None:
         if case == "removed":
             cell.world.remove("table")
         cell.update()
-        touched[case] = {pair for pair in cell.lower().records if "scene/table" in pair}
+        touched[case] = {pair for pair in cell.lower().records if "scene:table" in pair}
         heights[case] = cell.hand_height
     assert heights["there"] > 0.4
     assert touched["there"]
@@ -169,7 +170,7 @@ def test_depth_and_force_of_a_contact_are_those_of_statics(franka: Robot) -> Non
     cell = Cell(franka)
     cell.add(table(0.35))
     cell.lower(2.0)
-    contacts = [c for c in cell.physics.contacts() if c.pair[1] == "scene/table"]
+    contacts = [c for c in cell.physics.contacts() if c.pair[1] == "scene:table"]
     data = cell.physics.data
     forces = np.zeros(6)
     total = 0.0
@@ -179,7 +180,7 @@ def test_depth_and_force_of_a_contact_are_those_of_statics(franka: Robot) -> Non
             cell.physics.model.body(int(cell.physics.model.geom_bodyid[g])).name
             for g in data.contact.geom[i]
         }
-        total += forces[0] if "scene/table" in names else 0.0
+        total += forces[0] if "scene:table" in names else 0.0
     assert contacts
     assert sum(c.force for c in contacts) == pytest.approx(total)
     assert total > 10.0
@@ -202,22 +203,22 @@ def test_a_body_pushed_into_a_robot_moves_it_and_one_that_jumps_into_it_does_not
     cell.physics.step(500)
     cell.world.move({"ball": from_xyz_rpy(cell.physics.data.body("f/panda_link4").xpos)})
     cell.update()
-    assert "penetrates" in cell.physics.body_faults["scene/ball"]
+    assert "penetrates" in cell.physics.body_faults["scene:ball"]
     before = cell.physics.data.qpos.copy()
     cell.physics.step(5)
-    assert not any("scene/ball" in contact.pair for contact in cell.physics.contacts())
+    assert not any("scene:ball" in contact.pair for contact in cell.physics.contacts())
     np.testing.assert_allclose(cell.physics.data.qpos, before, atol=0.02)
 
 
 def test_a_body_inside_a_robot_gets_its_contacts_once_it_is_left(cell: Cell, franka: Robot) -> None:
     hand = cell.physics.data.body("f/panda_hand").xpos.copy()
     cell.add(world_object("box", Box((0.1, 0.1, 0.1)), from_xyz_rpy(hand)))
-    assert "scene/box" in cell.physics.body_faults
+    assert "scene:box" in cell.physics.body_faults
     assert not cell.go(turned(franka), 1.5).records
     cell.physics.revive_bodies()
     assert cell.physics.body_faults == {}
     pairs = cell.go(franka.home, 1.5).records
-    assert any("scene/box" in pair for pair in pairs)
+    assert any("scene:box" in pair for pair in pairs)
 
 
 def test_what_is_attached_moves_along_and_spares_its_touch_links(franka: Robot) -> None:
@@ -233,14 +234,14 @@ def test_what_is_attached_moves_along_and_spares_its_touch_links(franka: Robot) 
     assert not cell.physics.body_faults
     assert not cell.go(turned(franka), 1.0).records
     log = cell.lower()
-    assert any(set(pair) == {"scene/rod", "scene/table"} for pair in log.records)
+    assert any(set(pair) == {"scene:rod", "scene:table"} for pair in log.records)
     assert not any(
-        "scene/rod" in pair and f"f/{f}" in pair for pair in log.records for f in fingers
+        "scene:rod" in pair and f"f/{f}" in pair for pair in log.records for f in fingers
     )
     # When it is detached, it is a body of the world.
     cell.world.detach("rod", from_xyz_rpy((0.0, 2.0, 1.0)))
     cell.update()
-    assert cell.physics.model.body("scene/rod").mocapid[0] >= 0
+    assert cell.physics.model.body("scene:rod").mocapid[0] >= 0
 
 
 def test_bodies_stay_where_they_are_over_a_reset(cell: Cell) -> None:
@@ -248,7 +249,7 @@ def test_bodies_stay_where_they_are_over_a_reset(cell: Cell) -> None:
     cell.world.move({"box": from_xyz_rpy((-1.0, 1.0, 0.5))})
     cell.update()
     cell.physics.reset()
-    np.testing.assert_allclose(cell.physics.data.body("scene/box").xpos, (-1.0, 1.0, 0.5))
+    np.testing.assert_allclose(cell.physics.data.body("scene:box").xpos, (-1.0, 1.0, 0.5))
 
 
 def test_poses_are_those_of_the_robots_base(franka: Robot) -> None:
@@ -257,7 +258,7 @@ def test_poses_are_those_of_the_robots_base(franka: Robot) -> None:
     X_BO = from_xyz_rpy((0.4, 0.5, 0.6), (0.3, -0.2, 0.1))
     cell.add(world_object("box", Box((0.1, 0.1, 0.1)), X_BO))
     cell.physics.step()
-    body = cell.physics.data.body("scene/box")
+    body = cell.physics.data.body("scene:box")
     np.testing.assert_allclose(body.xpos, (X_WR @ X_BO)[:3, 3], atol=1e-12)
     np.testing.assert_allclose(body.xmat.reshape(3, 3), (X_WR @ X_BO)[:3, :3], atol=1e-12)
 
@@ -272,9 +273,26 @@ def test_two_robots_have_their_own_objects_of_one_name(franka: Robot) -> None:
     scene = Scene({"box": item})
     physics.set_bodies(bodies_of(scene, placements[0], "a") | bodies_of(scene, placements[1], "b"))
     physics.step()
-    assert set(physics.bodies) == {"scene/a/box", "scene/b/box"}
-    apart = physics.data.body("scene/b/box").xpos - physics.data.body("scene/a/box").xpos
+    assert set(physics.bodies) == {"scene:a:box", "scene:b:box"}
+    apart = physics.data.body("scene:b:box").xpos - physics.data.body("scene:a:box").xpos
     np.testing.assert_allclose(apart, (0.0, 3.0, 0.0), atol=1e-12)
+
+
+def test_robots_may_have_the_names_that_the_simulation_uses(franka: Robot) -> None:
+    """An object with the name of a link of a robot that is named as the objects' prefix."""
+    placements = [
+        RobotPlacement(franka, name, from_xyz_rpy((0.0, 3.0 * k, 0.0)))
+        for k, name in enumerate(("scene", "object", "obstacle", "floor"))
+    ]
+    obstacle = Obstacle("panda_link0/collision0", Box((0.1, 0.1, 0.1)), from_xyz_rpy(AWAY))
+    physics = MujocoWorld(placements, WorldConfig(obstacles=(obstacle,)))
+    item = world_object("panda_link1", Box((0.1, 0.1, 0.1)), from_xyz_rpy((0.6, 0.0, 0.2)))
+    physics.set_bodies(bodies_of(Scene({"panda_link1": item}), placements[0]))
+    physics.step()
+    assert set(physics.bodies) == {"scene:panda_link1"}
+    assert not any("scene:panda_link1" in contact.pair for contact in physics.contacts())
+    link = physics.data.body("scene/panda_link1").xpos
+    assert np.linalg.norm(physics.data.body("scene:panda_link1").xpos - link) > 0.1
 
 
 def test_scenery_and_what_the_whole_robot_may_touch_are_no_bodies(franka: Robot) -> None:
@@ -287,7 +305,7 @@ def test_scenery_and_what_the_whole_robot_may_touch_are_no_bodies(franka: Robot)
     )
     links = [link for link in franka.tree.frame_names]
     world.allow([("ghost", link) for link in links])
-    assert set(bodies_of(world.scene, placement)) == {"scene/box"}
+    assert set(bodies_of(world.scene, placement)) == {"scene:box"}
 
 
 @pytest.mark.parametrize(
@@ -360,7 +378,7 @@ def test_a_grasp_and_what_the_scene_allows_are_expected(franka: Robot) -> None:
         closed = opened.copy()
         closed[-2:] = 0.0
         log = cell.go(closed, 1.0)
-        touching = [c for c in cell.physics.contacts() if c.pair[1] == "scene/part"]
+        touching = [c for c in cell.physics.contacts() if c.pair[1] == "scene:part"]
         assert touching
         assert all(c.expected for c in touching), "an unexpected contact"
         if allowed:

@@ -119,7 +119,7 @@ def test_a_body_that_stays_without_contacts_does_not_wake_it(world):
     """The simulation tries to enable its contacts all the time."""
     X = np.array(world.data.body("arm/panda_hand").xpos)
     body = SceneBody(NAME, (Part(Box((0.1, 0.1, 0.1)), np.eye(4)),), from_xyz_rpy(X))
-    world.set_bodies({"scene/inside": body})
+    world.set_bodies({"scene:inside": body})
     assert "inside" in "".join(world.body_faults)
     run(world, SETTLES)
     assert sleeps(world)

@@ -238,8 +238,8 @@ def test_a_planning_scene_that_changes_keeps_the_grip():
     part = world_object("shelf", Box((0.1, 0.1, 0.1)), np.eye(4)).parts
     X_LO = from_xyz_rpy((0.0, 0.3, 0.3))
     cell.world.set_bodies({
-        "scene/shelf": SceneBody("arm", part, from_xyz_rpy((-1.0, 0.0, 0.3))),
-        "scene/held": SceneBody("arm", part, X_LO, "forearm_link", frozenset({"forearm_link"})),
+        "scene:shelf": SceneBody("arm", part, from_xyz_rpy((-1.0, 0.0, 0.3))),
+        "scene:held": SceneBody("arm", part, X_LO, "forearm_link", frozenset({"forearm_link"})),
     })  # fmt: skip
     cell.world.step(500)
     assert cell.gripper.gripped == ("box0",)

@@ -132,6 +132,8 @@ class FrankaDriver(RobotDriver):
             if self._mode != "Move":
                 raise DriverFault("the control is starting")
             self._following, self._starting = True, False
+            if self._hand is not None:
+                self._hand.discard()
             return
         if self._arm.controlled:
             raise DriverFault("the arm comes to rest")
@@ -162,6 +164,11 @@ class FrankaDriver(RobotDriver):
         if self._hand is not None:
             self._hand.command(float(q[JOINTS:].sum()), float(qd[JOINTS:].sum()))
 
+    def hold(self) -> None:
+        """Stop the hand, which moves by itself; the arm is braked by the references."""
+        if self._hand is not None:
+            self._hand.hold()
+
     def disable(self) -> None:
         """End the control; the arm stops and is held by the robot."""
         self._following = self._starting = False
@@ -180,7 +187,7 @@ class FrankaDriver(RobotDriver):
         """
         self._following, self._ended = False, ""
         if self._hand is not None:
-            self._hand.hold()
+            self._hand.discard()
         self._measure()
         if self._mode == "Reflex" or self._errors or self._arm.recovery_fault:
             self._arm.recover()

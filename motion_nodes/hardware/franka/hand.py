@@ -2,7 +2,8 @@
 """The Franka Hand, which executes single motions instead of a stream.
 
 A thread starts a motion when the commanded width is constant: ``move`` to open and ``grasp`` to
-close, so that objects are held with a force. The width is read by the same thread.
+close, so that objects are held with a force. The width is read by the same thread. A motion under
+way ends early at :meth:`FrankaHand.hold`, and when the command comes to rest elsewhere.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class FrankaHand:
         self._speed = 0.0
         self._read_at = 0.0
         self._motion: threading.Thread | None = None
+        self._held: float | None = None
+        self._stop = False
         self.width, self.velocity = 0.0, 0.0
         """Measured distance of the fingers [m] and its rate [m/s]."""
         self.problem = ""
@@ -70,7 +73,8 @@ class FrankaHand:
             ) from None
         # A thread of the last connection may still be blocked in a call; it keeps its own event.
         self._end = threading.Event()
-        self._commanded = self._sent = self._motion = None
+        self._commanded = self._sent = self._motion = self._held = None
+        self._stop = False
         self._read_at, self.problem = time.monotonic(), ""
         self._thread = threading.Thread(
             target=self._run, args=(gripper, self._end), name="franka_hand", daemon=True
@@ -97,9 +101,21 @@ class FrankaHand:
             self._speed = max(self._speed, abs(speed))
 
     def hold(self) -> None:
-        """Discard a command that was not sent yet."""
+        """Stop a motion under way; a grasped object is still held.
+
+        Commands of the same width, which a braking robot still receives, have no effect until
+        :meth:`discard`.
+        """
+        with self._lock:
+            self._held = self._held if self._commanded is None else self._commanded
+            self._commanded, self._sent, self._speed = None, None, 0.0
+            self._stop = True
+
+    def discard(self) -> None:
+        """Discard the command; the next one may be of any width."""
         with self._lock:
             self._commanded, self._sent, self._speed = None, None, 0.0
+            self._held = None
 
     def close(self) -> None:
         """End the thread; the hand keeps its force. Never raises."""
@@ -118,21 +134,46 @@ class FrankaHand:
             except (self._franky.Exception, RuntimeError) as error:
                 if not end.is_set():
                     self.problem = f"the Franka Hand: {str(error).strip()}"
-                return
+                break
             if end.is_set():
-                return
+                break
             now = time.monotonic()
             self.velocity = (width - last) / max(now - stamp, PERIOD)
             self.width, last, stamp, self._read_at = width, width, now, now
+            self._stop_motion(gripper)
             self._start_motion(gripper)
+        if end is self._end:
+            self._stop_motion(gripper)
+
+    @property
+    def _moving(self) -> bool:
+        return self._motion is not None and self._motion.is_alive()
+
+    def _stop_motion(self, gripper: Any) -> None:
+        """End the motion under way if it was stopped or the command rests elsewhere."""
+        with self._lock:
+            desired, sent = self._commanded, self._sent
+            rests = desired is not None and sent is not None and self._unchanged > REST
+            elsewhere = rests and abs(desired - sent) > STEP
+            stop, self._stop = (self._stop or elsewhere) and self._moving, False
+            if not stop:
+                return
+            self._sent = None
+        try:
+            gripper.stop()
+        except (self._franky.Exception, RuntimeError) as error:
+            self.problem = f"the Franka Hand was not stopped: {str(error).strip()}"
 
     def _start_motion(self, gripper: Any) -> None:
-        if self._motion is not None and self._motion.is_alive():
+        if self._moving:
             return
         with self._lock:
             desired = self._commanded
             if desired is None or self._unchanged <= REST:
                 return
+            if self._held is not None and abs(desired - self._held) <= STEP:
+                return
+            self._held = None
             before = self.width if self._sent is None else self._sent
             if abs(desired - before) <= STEP:
                 return
@@ -155,4 +196,5 @@ class FrankaHand:
                 gripper.move(width, speed)
             self.problem = ""
         except (self._franky.Exception, RuntimeError) as error:
-            self.problem = f"the Franka Hand: {str(error).strip()}"
+            if self._sent == width:  # else it was stopped
+                self.problem = f"the Franka Hand: {str(error).strip()}"

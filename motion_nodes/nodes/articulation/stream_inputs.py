@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Command streams of the articulation controller: ~/reference, ~/commands, ~/speed_scaling_input.
 
+The topics of forward_command_controllers are command streams, too.
 A stream holds its joints from its first message until a newer command preempts it; its messages are
 then dropped until it pauses (motion_nodes/control/joint_streams.py).
 """
@@ -21,6 +22,7 @@ from motion_nodes.control.joint_streams import STREAM_PAUSE, Stream, StreamSende
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.mimic_joints import NamedJoints
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
+from motion_nodes.nodes.articulation.forward_topics import ForwardTopic, forward_topics
 from motion_nodes.ros import qos
 from motion_nodes.ros.controller_references import BLOCKED
 from motion_nodes.ros.messages.cdr import InvalidMessage
@@ -45,6 +47,10 @@ class StreamInputs:
         self._reader = JointSampleReader()
         self._named = NamedJoints(node.robot.tree, ())
         self._commands = node.poll(Float64MultiArray, "~/commands", qos.COMMANDS, relaxed=True)
+        self._forward = tuple(
+            (each, node.poll(Float64MultiArray, each.topic, qos.COMMANDS, relaxed=True))
+            for each in forward_topics(node.params.forward_commands, node.params.joints)
+        )
         self._scaling_input = node.poll(SpeedScalingFactor, "~/speed_scaling_input", relaxed=True)
         self.scaling: float = node.params.speed_scaling_initial_scaling_factor
         """Speed scaling factor of trajectories, 0 to 1."""
@@ -57,7 +63,8 @@ class StreamInputs:
     @property
     def count(self) -> int:
         """Number of received commands."""
-        return self._reference.count + self._commands.count
+        forward = sum(topic.count for _, topic in self._forward)
+        return self._reference.count + self._commands.count + forward
 
     def take(self, now: float, *, at_once: bool = False) -> None:
         """Apply the received messages.
@@ -68,6 +75,8 @@ class StreamInputs:
         """
         if at_once:
             self._commands.poll_next()
+            for _, topic in self._forward:
+                topic.poll_next()
             self._scaling_input.poll_next()
         scaling = self._scaling_input.newest()
         if scaling is not None:
@@ -85,6 +94,11 @@ class StreamInputs:
             stream = self._senders.stream_of("~/commands", "", number, sent)
             self._watch.received("~/commands", number, now)
             self._take_array(np.array(array.data), stream)
+        for forward, topic in self._forward:
+            for array, number, sent in topic.traced():
+                stream = self._senders.stream_of(forward.topic, "", number, sent)
+                self._watch.received(forward.topic, number, now)
+                self._take_forward(forward, np.array(array.data), stream)
         if self.refused:
             self._drop_old_reports()
 
@@ -165,6 +179,14 @@ class StreamInputs:
             ),
             stream,
         )
+
+    def _take_forward(self, forward: ForwardTopic, values: Array, stream: Stream) -> None:
+        try:
+            command = forward.command(values, self._host.runner.controller.modes)
+        except MotionError as error:
+            self._host.node.warn("commands", f"command refused, nothing moves: {error}")
+            return
+        self._command(command, stream)
 
     def _command(self, command: JointCommand, stream: Stream) -> None:
         refusal = self._host.refusal()

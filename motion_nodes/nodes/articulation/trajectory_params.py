@@ -96,6 +96,14 @@ class TrajectoryParams(FramedParams):
         "query_state and controller_state are offered, too.",
         read_only=True,
     )
+    forward_commands: tuple[str, ...] = param(
+        (),
+        doc="Controllers of ros2_controllers' forward_command_controller whose topic NAME/commands "
+        "is offered, too, each as NAME=INTERFACE:JOINT,JOINT: one value per joint, accepted while "
+        "these joints are in the control mode of the interface. The bring-up sets it from the "
+        "user's parameter files.",
+        read_only=True,
+    )
     gripper_aliases: tuple[str, ...] = param(
         (),
         name="gripper.aliases",

@@ -85,7 +85,12 @@ class LearnedPolicyParams(RobotParams):
         le=1000.0,
     )
     cmd_vel_timeout: float = param(
-        0.5, doc="Max age of a command; older ones count as zero.", unit="s", gt=0.0, le=60.0
+        0.5,
+        doc="Max age of a command; older twists count as zero, and a policy whose ~/command is "
+        "older comes to rest until ~/run.",
+        unit="s",
+        gt=0.0,
+        le=60.0,
     )
     stamped_cmd_vel: bool = param(
         True, doc="Message type of the topic cmd_vel: TwistStamped, else Twist.", read_only=True

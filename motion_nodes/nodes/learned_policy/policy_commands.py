@@ -15,7 +15,7 @@ from motion_nodes.policies.policy_spec import TWIST_WIDTH
 from motion_nodes.policies.runner import PolicyRunner
 from motion_nodes.ros import qos
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.wheeled.base_commands import TwistInputs
+from motion_nodes.ros.wheeled.base_commands import StreamPauses, TwistInputs
 
 
 class PolicyCommands:
@@ -35,6 +35,8 @@ class PolicyCommands:
             self._twists = TwistInputs(node, stamped_cmd_vel=node.params.stamped_cmd_vel)
         elif self._width:
             self._array = node.poll(Float64MultiArray, "~/command", qos.NEWEST)
+        self._balances = runner.spec.balances
+        self._pauses = StreamPauses()
         self.run_requested = False
         """Whether a policy without twists shall run."""
         self.reset()
@@ -47,9 +49,10 @@ class PolicyCommands:
         self.run_requested = False
 
     def suspend(self) -> None:
-        """Command a zero twist, and refuse present streams of twists until they pause."""
+        """Bring the policy to rest, and refuse present streams of commands until they pause."""
         self._shaper.set_target(np.zeros(TWIST_WIDTH))
-        self.run_requested = False
+        self._rest()
+        self._pauses.suspend()
         if self._twists is not None:
             self._twists.suspend()
 
@@ -71,6 +74,13 @@ class PolicyCommands:
         """Whether the policy has to run."""
         return self.run_requested or (self._twists is not None and self._shaper.moving)
 
+    def missing(self, now: float) -> str:
+        """Return that a policy with arrays has no command at a time [s]; empty if it has one."""
+        timeout = self._node.params.cmd_vel_timeout
+        if self._array is None or now - self._given <= timeout:
+            return ""
+        return f"no ~/command within {timeout:g} s (cmd_vel_timeout)"
+
     def age(self, now: float) -> float:
         """Return the age of the newest command at a time [s]; infinite without one."""
         return now - self._given
@@ -85,6 +95,8 @@ class PolicyCommands:
         timeout = self._node.params.cmd_vel_timeout
         if self._array is not None:
             self._take_array(now, refusal)
+            if self.missing(now):
+                self._rest()
         if self._twists is None:
             return
         for twist, given in self._twists.take(now, timeout, refusal):
@@ -100,12 +112,23 @@ class PolicyCommands:
         """Return the command after a time [s], shape (m,)."""
         return self._shaper.step(dt) if self._twists is not None else self._values
 
+    def _rest(self) -> None:
+        """Request no run; a policy that balances the robot continues with a command of zero.
+
+        Others are replaced by holding, and an array of zeros may mean another place to them.
+        """
+        self.run_requested = False
+        if self._balances:
+            self._values = np.zeros(self._width)
+
     def _take_array(self, now: float, refusal: str) -> None:
-        message = self._array.newest() if self._array is not None else None
-        if message is None:
+        topic = self._array
+        message = topic.newest() if topic is not None else None
+        if topic is None or message is None:
             return
         values = np.array(message.data, dtype=np.float64)
-        problem = refusal
+        timeout = self._node.params.cmd_vel_timeout
+        problem = refusal or self._pauses.continues(topic, topic.sent, timeout)
         if values.shape != (self._width,) or not np.isfinite(values).all():
             problem = f"it must be {self._width} finite numbers"
         if problem:

@@ -25,7 +25,7 @@ from motion_nodes.base_navigation.approaches import (
 from motion_nodes.base_navigation.base_motion import BaseMotion
 from motion_nodes.base_navigation.follow_path import LAWS, FollowPath
 from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask
-from motion_nodes.base_navigation.planar_path import PlanarPath
+from motion_nodes.base_navigation.planar_path import SAME_PLACE, PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.base_navigation.spin import Spin as SpinMotion
 from motion_nodes.errors import InvalidCommand, MotionError, did_you_mean
@@ -315,6 +315,8 @@ def plan_along(host: NavigationHost, message: Any, controller_id: str) -> Naviga
     try:
         frame, poses = poses_from(message)
         frame, poses = _in_steady_frame(host, frame, poses, message)
+        if all(pose.distance(poses[-1]) <= SAME_PLACE for pose in poses):
+            return _plan_on_the_spot(host, frame, poses[-1], follow.max_deviation)
         path = PlanarPath(poses)
         motion = FollowPath(config.kind, path, follow)
         motion.check_start(_start(host, frame))
@@ -323,6 +325,24 @@ def plan_along(host: NavigationHost, message: Any, controller_id: str) -> Naviga
     except InvalidCommand as error:
         raise NavigationRejected(Codes.INVALID_PATH, str(error)) from None
     return NavigationPlan(motion, path, frame)
+
+
+def _plan_on_the_spot(
+    host: NavigationHost, frame: str, goal: Pose2, max_deviation: float
+) -> NavigationPlan:
+    """Plan a motion along a path without a length, such as a planner's from a pose to itself.
+
+    Raises:
+        InvalidCommand: the base is too far away.
+        NavigationRejected: the pose cannot be reached.
+    """
+    away = _start(host, frame).distance(goal)
+    if away > max_deviation:
+        raise InvalidCommand(
+            f"the base is {away:.2f} m from the start of the path; allowed is {max_deviation:g} m "
+            "(max_deviation)"
+        )
+    return plan_to(host, frame, goal)
 
 
 def check_age(host: NavigationHost, message: Any, what: str) -> None:

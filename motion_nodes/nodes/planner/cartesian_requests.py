@@ -21,10 +21,10 @@ from motion_nodes.planning.cartesian import (
     CartesianStop,
     cartesian_motion,
     cartesian_path,
-    with_tool_speed,
 )
 from motion_nodes.planning.constrained.constrained_plan import within_constraints
 from motion_nodes.planning.pipeline import PlanOptions
+from motion_nodes.planning.tool_speed import cruising
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
 from motion_nodes.ros.messages.path_constraints import path_constraints_of
@@ -138,5 +138,12 @@ def _timed(
         payload=payload_of(params, group),
     )
     if speed is not None:
-        motion = with_tool_speed(motion, checker, *speed)
+        motion = cruising(
+            motion,
+            checker,
+            dict([speed]),
+            scaling=(velocity, acceleration),
+            effort_share=params.effort_share,
+            payload=payload_of(params, group),
+        )
     return motion.points(PlanOptions().time_step)

@@ -124,7 +124,8 @@ def _plan(
             if params.peer_defaults:
                 _check_complete(request, group)
             unlimited = params.peer_defaults and request.max_cartesian_speed < 0.0
-            items.append(_item(request, radius, context, problem, unlimited=unlimited))
+            item = _item(request, radius, context, problem, unlimited=unlimited)
+            items.append(_with_usual_speed(item, params.max_trans_vel))
         except RequestRejected as error:
             where = f"item {number} of {len(given)}: " if len(given) > 1 else ""
             raise RequestRejected(error.code, f"{where}{error}") from None
@@ -255,6 +256,13 @@ def _item(
         scaling(request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"),
         None if unlimited else tool_speed(request, context),
     )
+
+
+def _with_usual_speed(item: SequenceItem, usual: float) -> SequenceItem:
+    """Return a motion of the tool with the usual max speed [m/s], 0 for none, if it has no own."""
+    if usual == 0.0 or item.kind is ToolMotion.PTP or item.tool_speed is not None:
+        return item
+    return replace(item, tool_speed=(item.link, usual * (item.velocity_scaling or 1.0)))
 
 
 def _tool(goals: Sequence[Goal], kind: ToolMotion, radius: float, context: GoalContext) -> str:

@@ -45,6 +45,15 @@ class RrtPlannerParams(ExecutionParams):
         "start_state that is not a diff, joint goals that omit joints, and constraints without a "
         "link_name. A negative max_cartesian_speed of these motions is then no limit.",
     )
+    max_trans_vel: float = param(
+        0.0,
+        name="cartesian_limits.max_trans_vel",
+        doc="Max speed of the tool in LIN and CIRC, times the velocity scaling factor, for "
+        "requests without max_cartesian_speed; 0: none, the limits of the joints apply.",
+        unit="m/s",
+        ge=0.0,
+        le=100.0,
+    )
     allowed_planning_time: float = param(
         5.0,
         doc="Default allowed planning time, for requests that give 0.",

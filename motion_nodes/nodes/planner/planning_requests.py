@@ -21,7 +21,6 @@ from motion_nodes.nodes.planner.industrial_requests import plan_tool_motion
 from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_speed
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams, payload_of
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
-from motion_nodes.planning.cartesian import with_tool_speed
 from motion_nodes.planning.constrained.constrained_search import ConstrainedRrt
 from motion_nodes.planning.pipeline import PlanOptions
 from motion_nodes.planning.planner_settings import PlannerSettings
@@ -30,6 +29,7 @@ from motion_nodes.planning.planning_problem import PlanRequest
 from motion_nodes.planning.recovered_plan import RecoveredPlan, joined, plan_with_recovery
 from motion_nodes.planning.recovery import RecoverySettings
 from motion_nodes.planning.straight_line_planner import DirectMotion
+from motion_nodes.planning.tool_speed import cruising
 from motion_nodes.planning.trajopt.settings import TrajOptSettings
 from motion_nodes.planning.warm_up import load_planning
 from motion_nodes.ros.core_settings import settings_from
@@ -254,7 +254,14 @@ class PlanningRequests:
             raise RequestRejected(PLAN_CODES[plan.status], "; ".join([plan.reason, *notes]))
         trajectory = plan.trajectory
         if speed is not None and plan.motion is not None:
-            slower = with_tool_speed(plan.motion, problem.checker, *speed)
+            slower = cruising(
+                plan.motion,
+                problem.checker,
+                dict([speed]),
+                scaling=(options.velocity_scaling, options.acceleration_scaling),
+                effort_share=options.effort_share,
+                payload=options.payload,
+            )
             trajectory = slower.points(options.time_step)
             if recovery is not None:
                 trajectory = joined(recovery, trajectory, options.time_step)

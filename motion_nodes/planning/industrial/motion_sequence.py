@@ -19,7 +19,7 @@ from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.group_kinematics import GroupKinematics
 from motion_nodes.model.payload import Payload
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.cartesian import checker_kinematics, with_tool_speed
+from motion_nodes.planning.cartesian import checker_kinematics
 from motion_nodes.planning.constrained.constrained_plan import constraint_fault
 from motion_nodes.planning.constrained.constraint_set import ConstraintSet
 from motion_nodes.planning.industrial.joint_blend import blended, joined_smoothly
@@ -36,6 +36,7 @@ from motion_nodes.planning.pipeline import MotionPlan, PlanOptions
 from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.recovered_plan import joined
 from motion_nodes.planning.start_state import check_start
+from motion_nodes.planning.tool_speed import tool_speeds
 from motion_nodes.trajectory.joint_path import JointPath
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.path_efforts import EFFORT_SHARE, effort_limits
@@ -224,11 +225,11 @@ def _timed(
     )
     robot, joints = checker.robot, checker.joint_names
     efforts = effort_limits(robot, joints, checker.positions, share, payload)
-    motion = time_optimal(path, limits, efforts=efforts)
-    for item in items:
-        if item.tool_speed is not None:
-            motion = with_tool_speed(motion, checker, *item.tool_speed)
-    return motion
+    slowest: dict[str, float] = {}
+    for link, speed in filter(None, (item.tool_speed for item in items)):
+        slowest[link] = min(speed, slowest.get(link, math.inf))
+    speeds = tool_speeds(checker, slowest)
+    return time_optimal(path, limits, efforts=efforts, speeds=speeds)
 
 
 def _verify(items: Sequence[SequenceItem], motion: TimedPath, first: int, count: int) -> None:

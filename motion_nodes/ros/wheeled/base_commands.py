@@ -59,29 +59,11 @@ class SenderWatch:
         return tuple(sorted({topic for _, topic in changes}))
 
 
-class TwistInputs:
-    """The command topics of a base, stamped and unstamped."""
+class StreamPauses:
+    """Refuses streams from before a stop until they pause."""
 
-    def __init__(
-        self, node: MotionNode[Any], *, stamped_cmd_vel: bool, unstamped_reference: bool = False
-    ) -> None:
-        """Create the subscriptions.
-
-        Args:
-            node: the node.
-            stamped_cmd_vel: message type of ``cmd_vel``: TwistStamped, else Twist.
-            unstamped_reference: subscribe to ``~/reference_unstamped``, too.
-        """
-        self._node = node
-        self._topics: tuple[PolledSubscription[Any], ...] = (
-            node.poll(TwistStamped, "~/cmd_vel", qos.COMMANDS),
-            node.poll(TwistStamped, "~/reference", qos.COMMANDS),
-            node.poll(Twist, "~/cmd_vel_unstamped", qos.COMMANDS),
-            node.poll(TwistStamped if stamped_cmd_vel else Twist, "cmd_vel", qos.COMMANDS),
-        )
-        if unstamped_reference:
-            self._topics += (node.poll(Twist, "~/reference_unstamped", qos.COMMANDS),)
-        self.senders = SenderWatch()
+    def __init__(self) -> None:
+        """Accept all streams."""
         self._newest: dict[PolledSubscription[Any], tuple[float, float]] = {}
         """Source time stamp and time of arrival of each topic's newest message [s]."""
         self._restarted: set[PolledSubscription[Any]] | None = None
@@ -94,6 +76,54 @@ class TwistInputs:
     def admit(self) -> None:
         """Accept all streams: the node was activated."""
         self._restarted = None
+
+    def continues(self, topic: PolledSubscription[Any], sent: float, timeout: float) -> str:
+        """Return why a message continues a stream from before a stop; empty if it does not.
+
+        Args:
+            topic: its topic.
+            sent: source time stamp [s].
+            timeout: timeout of commands [s], which a stream must exceed to pause; infinite: none.
+        """
+        pause = RESTART_PAUSE if math.isinf(timeout) else max(timeout, RESTART_PAUSE)
+        never = (-math.inf, -math.inf)
+        before = self._newest.get(topic, never)
+        # By both clocks: this node may stall, and clocks of publishers may differ.
+        paused = min(sent - before[0], topic.polled - before[1]) > pause
+        self._newest[topic] = sent, topic.polled
+        if self._restarted is None:
+            return ""
+        if paused:
+            self._restarted.add(topic)
+        if topic in self._restarted:
+            return ""
+        return f"its stream started before the resume; it must pause for {pause:g} s"
+
+
+class TwistInputs(StreamPauses):
+    """The command topics of a base, stamped and unstamped."""
+
+    def __init__(
+        self, node: MotionNode[Any], *, stamped_cmd_vel: bool, unstamped_reference: bool = False
+    ) -> None:
+        """Create the subscriptions.
+
+        Args:
+            node: the node.
+            stamped_cmd_vel: message type of ``cmd_vel``: TwistStamped, else Twist.
+            unstamped_reference: subscribe to ``~/reference_unstamped``, too.
+        """
+        super().__init__()
+        self._node = node
+        self._topics: tuple[PolledSubscription[Any], ...] = (
+            node.poll(TwistStamped, "~/cmd_vel", qos.COMMANDS),
+            node.poll(TwistStamped, "~/reference", qos.COMMANDS),
+            node.poll(Twist, "~/cmd_vel_unstamped", qos.COMMANDS),
+            node.poll(TwistStamped if stamped_cmd_vel else Twist, "cmd_vel", qos.COMMANDS),
+        )
+        if unstamped_reference:
+            self._topics += (node.poll(Twist, "~/reference_unstamped", qos.COMMANDS),)
+        self.senders = SenderWatch()
 
     def take(self, now: float, timeout: float, refusal: str) -> list[tuple[Twist2, float]]:
         """Return pending commands, each with its time [s], oldest first.
@@ -119,28 +149,6 @@ class TwistInputs:
                     t = message.twist if stamped else message
                     commands.append((Twist2(t.linear.x, t.linear.y, t.angular.z), given))
         return sorted(commands, key=lambda command: command[1])
-
-    def continues(self, topic: PolledSubscription[Any], sent: float, timeout: float) -> str:
-        """Return why a message continues a stream from before a stop; empty if it does not.
-
-        Args:
-            topic: its topic.
-            sent: source time stamp [s].
-            timeout: timeout of commands [s], which a stream must exceed to pause; infinite: none.
-        """
-        pause = RESTART_PAUSE if math.isinf(timeout) else max(timeout, RESTART_PAUSE)
-        never = (-math.inf, -math.inf)
-        before = self._newest.get(topic, never)
-        # By both clocks: this node may stall, and clocks of publishers may differ.
-        paused = min(sent - before[0], topic.polled - before[1]) > pause
-        self._newest[topic] = sent, topic.polled
-        if self._restarted is None:
-            return ""
-        if paused:
-            self._restarted.add(topic)
-        if topic in self._restarted:
-            return ""
-        return f"its stream started before the resume; it must pause for {pause:g} s"
 
     def _time_of(self, message: TwistStamped, now: float, timeout: float) -> float | None:
         if math.isinf(timeout):

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameter files for ros2_controllers, Nav2 and Servo: what is used, and what is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from motion_nodes.bringup.bringup_config import BringupConfig
+from motion_nodes.bringup.compose import suite_of
+from motion_nodes.bringup.node_specs import NodeSpec
+from motion_nodes.model.placement import parse_placement
+
+ARM = [f"panda_joint{i}" for i in range(1, 8)]
+FINGERS = ["panda_finger_joint1"]
+
+
+def suite(tmp_path: Path, robot: str, text: str) -> tuple[dict[str, NodeSpec], list[str]]:
+    """Return the nodes by name, and the notes, of a robot with a parameter file."""
+    file = tmp_path / "params.yaml"
+    file.write_text(text)
+    config = BringupConfig(
+        placements=(parse_placement(robot),), backend="mock", viewer="none", params_file=str(file)
+    )
+    specs, notes = suite_of(config)
+    return {spec.name: spec for spec in specs}, notes
+
+
+def forward(name: str, interface: str, joints: list[str]) -> str:
+    return (
+        f"{name}:\n  ros__parameters:\n"
+        "    type: forward_command_controller/ForwardCommandController\n"
+        f"    joints: [{', '.join(joints)}]\n    interface_name: {interface}\n"
+    )
+
+
+def test_forward_commands_of_one_interface_set_the_control_mode(tmp_path):
+    text = forward("arm_speeds", "velocity", ARM)
+    specs, notes = suite(tmp_path, "franka", text)
+    given = specs["joint_trajectory_controller"].parameters
+    assert given["forward_commands"] == [f"arm_speeds=velocity:{','.join(ARM)}"]
+    assert given["control_modes"][:7] == ["velocity"] * 7
+    assert set(given["control_modes"][7:]) == {"position"}
+    assert any("arm_speeds/commands" in note for note in notes)
+
+
+@pytest.mark.parametrize("beside", ["position", "trajectories"])
+def test_forward_commands_beside_others_keep_the_control_mode(tmp_path, beside):
+    text = forward("arm_speeds", "velocity", ARM)
+    if beside == "position":
+        text += forward("arm_positions", "position", ARM)
+    else:
+        text += (
+            "my_controller:\n  ros__parameters:\n"
+            "    type: joint_trajectory_controller/JointTrajectoryController\n"
+            f"    joints: [{', '.join(ARM)}]\n    command_interfaces: [position]\n"
+        )
+    given = suite(tmp_path, "franka", text)[0]["joint_trajectory_controller"].parameters
+    assert "control_modes" not in given
+    entries: Any = given["forward_commands"]
+    assert entries[0].startswith("arm_speeds=velocity:")
+    assert len(entries) == (2 if beside == "position" else 1)
+
+
+def test_forward_commands_that_cannot_be_served_are_named(tmp_path):
+    text = forward("bends", "acceleration", ARM) + forward("other", "position", ["joint1"])
+    specs, notes = suite(tmp_path, "franka", text)
+    assert "forward_commands" not in specs["joint_trajectory_controller"].parameters
+    assert any(note.startswith("bends ") and "acceleration" in note for note in notes)
+    assert any(note.startswith("other ") and "joint1" in note for note in notes)
+
+
+def test_joints_of_chained_controllers_are_those_of_the_robot(tmp_path):
+    text = (
+        "my_base:\n  ros__parameters:\n    type: diff_drive_controller/DiffDriveController\n"
+        "    left_wheel_names: [pid_left/left_wheel_joint]\n"
+        "    right_wheel_names: [pid_right/right_wheel_joint]\n"
+        "    wheel_separation: 0.1125\n    wheel_radius: 0.03\n"
+    ) + forward("arm", "position", ["passthrough/first/panda_joint1"])
+    specs, notes = suite(tmp_path, "jetbot", text)
+    given = specs["diff_drive_controller"].parameters
+    assert given["left_wheel_names"] == ["left_wheel_joint"]
+    assert given["right_wheel_names"] == ["right_wheel_joint"]
+    assert any(note.startswith("arm ") for note in notes)
+    given = suite(tmp_path, "franka", text)[0]["joint_trajectory_controller"].parameters
+    assert given["forward_commands"] == ["arm=position:panda_joint1"]
+
+
+@pytest.mark.parametrize("robot", ["franka", "jetbot", "leatherback"])
+def test_controllers_that_a_robot_cannot_have_are_named(tmp_path, robot):
+    """A base of another kind, or wheels that it does not have, never end the suite."""
+    text = (
+        "omni:\n  ros__parameters:\n"
+        "    type: omni_wheel_drive_controller/OmniWheelDriveController\n"
+        "car:\n  ros__parameters:\n"
+        "    type: bicycle_steering_controller/BicycleSteeringController\n"
+        "    traction_joints_names: [virtual_rear_wheel]\n"
+        "    steering_joints_names: [virtual_front_wheel]\n"
+    )
+    specs, notes = suite(tmp_path, robot, text)
+    assert any(note.startswith("omni has no effect") for note in notes), notes
+    assert any(note.startswith("car has no effect") for note in notes), notes
+    for spec in specs.values():
+        assert "traction_joints_names" not in spec.parameters
+
+
+def test_parameters_of_nav2_are_used_or_named(tmp_path):
+    text = (
+        "controller_server:\n  ros__parameters:\n    controller_frequency: 20.0\n"
+        "    goal_checker_plugins: [checker]\n    progress_checker_plugins: [progress]\n"
+        "    checker: {plugin: 'nav2_controller::SimpleGoalChecker', xy_goal_tolerance: 1,\n"
+        "              yaw_goal_tolerance: 0.5}\n"
+        "    progress: {required_movement_radius: 0.25, movement_time_allowance: 12.0}\n"
+        "waypoint_follower: {ros__parameters: {stop_on_failure: false, loop_rate: 20}}\n"
+        "planner_server:\n  ros__parameters:\n    planner_plugins: [Grid]\n"
+        "    Grid: {tolerance: 0.5, allow_unknown: false}\n"
+        "velocity_smoother: {ros__parameters: {max_velocity: [0.5, 0.0, 2.0]}}\n"
+    )
+    specs, notes = suite(tmp_path, "jetbot", text)
+    given = dict(specs["base_navigator"].parameters)
+    expected = {
+        "xy_goal_tolerance": 1.0, "yaw_goal_tolerance": 0.5, "required_movement_radius": 0.25,
+        "movement_time_allowance": 12.0, "stop_on_failure": False, "planner.tolerance": 0.5,
+        "planner.allow_unknown": False,
+    }  # fmt: skip
+    assert {name: given[name] for name in expected} == expected
+    assert isinstance(given["xy_goal_tolerance"], float)
+    for node in ("controller_server", "waypoint_follower", "planner_server", "velocity_smoother"):
+        assert any(f"'/{node}'" in note for note in notes)
+    # A robot without a base has no navigator.
+    notes = suite(tmp_path, "franka", text)[1]
+    assert sum("no such node" in note for note in notes) == 4
+
+
+@pytest.mark.parametrize("form", ["file of MoveIt", "section of servo_node"])
+def test_parameters_of_servo_are_used_or_named(tmp_path, form):
+    values = {
+        "command_in_type": "speed_units", "incoming_command_timeout": "0.25",
+        "scale": "{linear: 1, rotational: 0.5, joint: 0.75}", "joint_limit_margins": "[0.1]",
+        "publish_period": "0.01", "check_collisions": "true", "something": "3",
+    }  # fmt: skip
+    if form == "file of MoveIt":
+        text = "".join(f"{name}: {value}\n" for name, value in values.items())
+    else:
+        text = "servo_node:\n  ros__parameters:\n    moveit_servo:\n" + "".join(
+            f"      {name}: {value}\n" for name, value in values.items()
+        )
+    specs, notes = suite(tmp_path, "franka", text)
+    given = specs["rmpflow_policy"].parameters
+    expected = {
+        "servo.command_in_type": "speed_units", "servo.incoming_command_timeout": 0.25,
+        "servo.scale.linear": 1.0, "servo.scale.rotational": 0.5, "servo.scale.joint": 0.75,
+        "joint_limit_buffers": [0.1],
+    }  # fmt: skip
+    assert {name: given[name] for name in expected} == expected
+    for name in ("publish_period", "check_collisions", "something"):
+        assert any(name in note and "no effect" in note for note in notes)
+    for name in ("command_in_type", "scale.linear"):
+        assert not any(name in note for note in notes)
+
+
+def test_the_max_speed_of_pilz_is_used(tmp_path):
+    text = "cartesian_limits: {max_trans_vel: 1, max_trans_acc: 2.0, max_rot_vel: 1.5}\n"
+    specs, notes = suite(tmp_path, "franka", text)
+    assert specs["move_group"].parameters["cartesian_limits.max_trans_vel"] == 1.0
+    (note,) = notes
+    assert "cartesian_limits.max_trans_acc, cartesian_limits.max_rot_vel have no effect" in note
