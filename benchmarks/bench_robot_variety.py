@@ -14,36 +14,20 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import rclpy
-from diagnostic_msgs.msg import DiagnosticArray
-from moveit_msgs.action import MoveGroup
-from moveit_msgs.msg import (
-    Constraints,
-    JointConstraint,
-    OrientationConstraint,
-    PositionConstraint,
-)
-from moveit_msgs.srv import GetStateValidity
-from rclpy.action import ActionClient
-from sensor_msgs.msg import JointState
-from shape_msgs.msg import SolidPrimitive
+from suite_client import Suite, joint_goal, pose_goal
 
 from motion_nodes import load_robot
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.mimic_joints import Followers
 from motion_nodes.model.robot import Group, Robot
-from motion_nodes.ros.messages.moveit_messages import pose_message
 
 FILES = Path(__file__).parent.parent / "test" / "variety"
 ARMS = ("lift_column", "palletizer", "scara", "two_turns", "pan_tilt", "delta")
@@ -74,129 +58,6 @@ class Outcome:
             f"{self.off:.2g}, mimic joints within {self.loose:.2g}, {self.contacts} contacts"
             + "".join(f"\n    {fault}" for fault in self.faults[:5])
         )
-
-
-class Suite:
-    """A running ``motion up FILE`` and a client of it."""
-
-    def __init__(self, file: Path, folder: Path) -> None:
-        """Start it, and wait until it is ready."""
-        self.log = folder / f"{file.stem}.log"
-        command = [
-            sys.executable,
-            "-m",
-            "motion_nodes.cli.main",
-            "up",
-            str(file),
-            "--viewer",
-            "none",
-        ]
-        with self.log.open("w") as out:
-            self._process = subprocess.Popen(
-                command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
-            )
-        until = time.monotonic() + 240.0
-        while "READY" not in self.log.read_text():
-            if self._process.poll() is not None or time.monotonic() > until:
-                self._end()
-                raise RuntimeError(f"motion up {file} did not start:\n{self.log.read_text()}")
-            time.sleep(0.2)
-        self.node = rclpy.create_node("variety")
-        self.q: dict[str, float] = {}
-        self.node.create_subscription(JointState, "joint_states", self._measured, 1)
-        self.contacts = 0
-        """Unexpected contacts, as reported by the simulation."""
-        self.node.create_subscription(DiagnosticArray, "/diagnostics", self._diagnosed, 10)
-        self._move = ActionClient(self.node, MoveGroup, "move_action")
-        self._validity = self.node.create_client(GetStateValidity, "check_state_validity")
-        if not self._move.wait_for_server(30.0) or not self._validity.wait_for_service(30.0):
-            self._end()
-            raise RuntimeError(f"{file.name} has no planner:\n{self.log.read_text()}")
-
-    def _measured(self, message: JointState) -> None:
-        self.q = dict(zip(message.name, message.position, strict=True))
-
-    def _diagnosed(self, message: DiagnosticArray) -> None:
-        for status in message.status:
-            for item in status.values:
-                if item.key == "contacts":
-                    self.contacts = max(self.contacts, int(item.value))
-
-    def spin(self, seconds: float) -> None:
-        """Receive messages for a time [s]."""
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            rclpy.spin_once(self.node, timeout_sec=0.02)
-
-    def _result(self, future: Any, limit: float = 90.0) -> Any:
-        rclpy.spin_until_future_complete(self.node, future, timeout_sec=limit)
-        return future.result()
-
-    def valid(self, names: tuple[str, ...], q: np.ndarray) -> bool:
-        """Return whether a configuration is free of collisions."""
-        request = GetStateValidity.Request()
-        request.robot_state.joint_state.name = list(names)
-        request.robot_state.joint_state.position = q.tolist()
-        answer = self._result(self._validity.call_async(request))
-        return bool(answer is not None and answer.valid)
-
-    def move(self, group: str, constraints: Constraints) -> str:
-        """Execute a goal; return the failure, empty for success."""
-        goal = MoveGroup.Goal()
-        goal.request.group_name = group
-        goal.request.start_state.is_diff = True
-        goal.request.allowed_planning_time = 5.0
-        goal.request.max_velocity_scaling_factor = 1.0
-        goal.request.max_acceleration_scaling_factor = 1.0
-        goal.request.goal_constraints = [constraints]
-        handle = self._result(self._move.send_goal_async(goal))
-        if handle is None or not handle.accepted:
-            return "not accepted"
-        answer = self._result(handle.get_result_async())
-        if answer is None:
-            return "no result"
-        code = answer.result.error_code
-        return "" if code.val == 1 else f"{code.val}: {code.message}"
-
-    def close(self) -> None:
-        """End client and suite."""
-        self.node.destroy_node()
-        self._end()
-
-    def _end(self) -> None:
-        os.kill(self._process.pid, signal.SIGINT)
-        try:
-            self._process.wait(30.0)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-
-
-def joint_goal(names: tuple[str, ...], q: np.ndarray) -> Constraints:
-    """Return a goal of all joints."""
-    return Constraints(
-        joint_constraints=[
-            JointConstraint(
-                joint_name=n, position=float(v), tolerance_above=1e-4, tolerance_below=1e-4,
-                weight=1.0,
-            )
-            for n, v in zip(names, q, strict=True)
-        ]
-    )  # fmt: skip
-
-
-def pose_goal(link: str, base: str, X: np.ndarray) -> Constraints:
-    """Return a goal of a link's pose."""
-    pose = pose_message(X)
-    place = PositionConstraint(link_name=link, weight=1.0)
-    place.header.frame_id = base
-    place.constraint_region.primitives = [SolidPrimitive(type=SolidPrimitive.SPHERE,
-                                                         dimensions=[1e-3])]  # fmt: skip
-    place.constraint_region.primitive_poses = [pose]
-    turn = OrientationConstraint(link_name=link, orientation=pose.orientation, weight=1.0)
-    turn.header.frame_id = base
-    turn.absolute_x_axis_tolerance = turn.absolute_y_axis_tolerance = 5e-3
-    turn.absolute_z_axis_tolerance = 5e-3
-    return Constraints(position_constraints=[place], orientation_constraints=[turn])
 
 
 def run(file: Path, goals: int, seed: int, folder: Path, seconds: float = np.inf) -> Outcome:
@@ -251,7 +112,7 @@ def _goal(
     whole[group.indices] = q
     X = kinematics.pose(whole, str(group.tip))
     by_pose = outcome.goals % 2 == 0 and len(group.joints) > 3
-    constraints = joint_goal(group.joints, q)
+    constraints = joint_goal(dict(zip(group.joints, q, strict=True)))
     if by_pose:
         constraints = pose_goal(str(group.tip), robot.base_frame, X)
     fault = suite.move(group.name, constraints)

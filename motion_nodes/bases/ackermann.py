@@ -2,7 +2,7 @@
 """Car-like base: one axle with two steered wheels or one, driven wheels on either axle or both.
 
 A single wheel of an axle is in its middle: a tricycle has one steered wheel, a bicycle one wheel on
-each axle.
+each axle. A base with two steered axles steers them against each other.
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ class AckermannConfig:
 
     geometry: AckermannGeometry
     steering_joint_names: tuple[str, ...]
-    """Steering joints, left one first, or one in the middle; positive angles steer left."""
+    """Steering joints, left one first, or one in the middle; positive angles steer left. Of two
+    steered axles: front left, front right, rear left, rear right."""
     front_wheel_names: tuple[str, ...] = ()
     """Joints of driven front wheels, left one first, or one in the middle; empty: passive."""
     rear_wheel_names: tuple[str, ...] = ()
     """Joints of driven rear wheels, left one first, or one in the middle; empty: passive."""
     fixed_axle_x: float = setting(
         0.0,
-        doc="Position of the fixed axle along the x axis of base_frame_id; 0: the base frame is on "
-        "that axle.",
+        doc="Position of the fixed axle, or of the middle of two steered ones, along the x axis of "
+        "base_frame_id; 0: the base frame is there.",
         unit="m",
     )
     max_steering_angle: float = setting(
@@ -78,22 +79,24 @@ class AckermannConfig:
 
     def __post_init__(self) -> None:
         """Validate names and numbers."""
+        steered, joints = self.geometry.steered_axle, self.steering_joint_names
+        both = steered == "both"
+        allowed = {"steering_joint_names": (4,) if both else (1, 2)}
         for name in ("steering_joint_names", "front_wheel_names", "rear_wheel_names"):
-            given = getattr(self, name)
-            if len(given) > 2 or (not given and name == "steering_joint_names"):
+            count = len(getattr(self, name))
+            if count not in allowed.get(name, (0, 1, 2)):
+                two = "2, the left one and the right one, or 1 in the middle"
+                if both and name == "steering_joint_names":
+                    two = "4, left and right of the front axle, then of the rear axle"
+                raise InvalidConfig(f"{name} has {count} entries; it needs {two}", field=name)
+        for axle in ("front", "rear") if both else (steered,):
+            name, each = f"{axle}_wheel_names", min(2, len(joints))
+            if getattr(self, name) and len(getattr(self, name)) != each:
                 raise InvalidConfig(
-                    f"{name} has {len(given)} entries; it needs 2, the left one and the right one, "
-                    "or 1 in the middle",
+                    f"{name} has {len(getattr(self, name))} entries for {each} of the "
+                    "steering_joint_names; each steered wheel has one steering joint",
                     field=name,
                 )
-        axle = f"{self.geometry.steered_axle}_wheel_names"
-        driven = getattr(self, axle)
-        if driven and len(driven) != len(self.steering_joint_names):
-            raise InvalidConfig(
-                f"{axle} has {len(driven)} entries for {len(self.steering_joint_names)} "
-                "steering_joint_names; each steered wheel has one steering joint",
-                field=axle,
-            )
         if not self.front_wheel_names + self.rear_wheel_names:
             raise InvalidConfig(
                 "a car-like base needs driven wheels, on the front axle or the rear", field="wheels"
@@ -132,11 +135,12 @@ class AckermannBase:
         self._radii = np.array([(front, front, rear, rear)[i] for i in self._driven])
         front, rear = 0.5 * geometry.front_track_width, 0.5 * geometry.rear_track_width
         ys = (front, -front, rear, -rear)
-        steered = (0, 1) if geometry.steered_axle == "front" else (2, 3)
-        self._steered_ys = tuple(ys[i] for i in steered)
-        # For each driven wheel: its y, and its steering joint.
+        steered = {"front": (0, 1), "rear": (2, 3), "both": (0, 1, 2, 3)}[geometry.steered_axle]
+        self._steered = geometry.steered_wheels
+        xs = tuple(x for x in geometry.axles_x for _ in range(2))
+        # For each driven wheel: its position, and its steering joint.
         self._wheels = tuple(
-            (ys[i], steered.index(i) if i in steered else None) for i in self._driven
+            (xs[i], ys[i], steered.index(i) if i in steered else None) for i in self._driven
         )
 
     @property
@@ -151,7 +155,7 @@ class AckermannBase:
 
     @property
     def steering_names(self) -> tuple[str, ...]:
-        """Steering joints, left and right, or one in the middle."""
+        """Steering joints, left and right of each steered axle, or one in the middle."""
         return self.config.steering_joint_names
 
     def nearest_twist(self, twist: Twist2) -> Twist2:
@@ -169,7 +173,7 @@ class AckermannBase:
     def steer(self, twist: Twist2, steering: Array, dt: float) -> Array:
         """Return the steering angles [rad] one step towards those of ``twist``.
 
-        The middle wheel turns at ``max_steering_velocity``; both wheels always share one turning
+        The middle wheel turns at ``max_steering_velocity``; all wheels always share one turning
         centre. For a twist without velocity the steering moves to ``aim``, or is unchanged.
 
         Args:
@@ -195,7 +199,7 @@ class AckermannBase:
 
     def steering_angle(self, steering: Array) -> float:
         """Return the middle steering angle [rad] of all steered wheels, positive to the left."""
-        return self.geometry.steering_angle(self.geometry.curvature_of(*self._two(steering)))
+        return self.geometry.steering_angle(self.geometry.curvature_of(*self._each(steering)))
 
     def twist_at(self, speed: float, steering_angle: float) -> Twist2:
         """Return the twist at a velocity [m/s] and a steering angle [rad].
@@ -240,7 +244,7 @@ class AckermannBase:
 
     def twist_along(self, twist: Twist2, steering: Array) -> Twist2:
         """Return the twist of the same velocity with the curvature of steering angles [rad]."""
-        curvature = self._limited(self.geometry.curvature_of(*self._two(steering)))
+        curvature = self._limited(self.geometry.curvature_of(*self._each(steering)))
         return self._twist(twist.vx, twist.vx * curvature)
 
     def wheels_from_twist(self, twist: Twist2) -> Array:
@@ -272,36 +276,37 @@ class AckermannBase:
             InvalidCommand: wrong lengths.
         """
         check_wheel_count(wheels, len(self._wheels))
-        angles = self.geometry.rolling_angles(*self._two(steering))
-        x, headings = self.geometry.steered_x, [(math.cos(a), math.sin(a)) for a in angles]
+        angles = self.geometry.rolling_angles(*self._each(steering))
+        headings = [(math.cos(a), math.sin(a)) for a in angles]
         # Normal equations of the rows (velocity, yaw rate, right side) [m/s].
         vv = vw = ww = v = w = 0.0
-        for (y, joint), radius, wheel in zip(
+        for (x, y, joint), radius, wheel in zip(
             self._wheels, self._radii.tolist(), wheels, strict=True
         ):
             c, s = (1.0, 0.0) if joint is None else headings[joint]
             turning, rolled = x * s - y * c, radius * float(wheel)
             vv, vw, ww = vv + c * c, vw + c * turning, ww + turning * turning
             v, w = v + c * rolled, w + turning * rolled
-        for (c, s), y in zip(headings, self._steered_ys, strict=True):
+        for (c, s), (x, y) in zip(headings, self._steered, strict=True):
             turning = x * c + y * s
             vv, vw, ww = vv + s * s, vw - s * turning, ww + turning * turning
         determinant = vv * ww - vw * vw
         return self._twist((ww * v - vw * w) / determinant, (vv * w - vw * v) / determinant)
 
-    def _two(self, steering: Array | Sequence[float]) -> tuple[float, float]:
-        """Return the angles of the left and the right steered wheel [rad]."""
+    def _each(self, steering: Array | Sequence[float]) -> tuple[float, ...]:
+        """Return the angles of the left and the right wheel of each steered axle [rad]."""
         if len(steering) != self._n_steered:
             raise InvalidCommand(
                 f"{len(steering)} steering angles given; the base has {self._n_steered}"
             )
-        return float(steering[0]), float(steering[-1])
+        angles = tuple(float(angle) for angle in steering)
+        return angles if len(angles) > 1 else 2 * angles
 
     def _limited(self, curvature: float) -> float:
         return min(max(curvature, -self.max_curvature), self.max_curvature)
 
     def _twist(self, speed: float, yaw_rate: float) -> Twist2:
-        """Return the twist of the base frame for a motion of the unsteered axle."""
+        """Return the twist of the base frame for a motion of the unsteered axle's middle."""
         # The sum normalizes negative zeros.
         return Twist2(speed, 0.0 - yaw_rate * self.config.fixed_axle_x, yaw_rate)
 
@@ -314,7 +319,7 @@ def _without_track(config: AckermannConfig) -> AckermannGeometry:
     """Return the geometry, with axles of a single wheel, which is two at the same place."""
     geometry, steered = config.geometry, config.geometry.steered_axle
     counts = {
-        end: len(config.steering_joint_names if end == steered else names)
+        end: min(2, len(config.steering_joint_names)) if steered in (end, "both") else len(names)
         for end, names in (
             ("front", config.front_wheel_names), ("rear", config.rear_wheel_names),
         )

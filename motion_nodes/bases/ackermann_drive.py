@@ -229,7 +229,7 @@ class AckermannDrive:
             Velocity over the radius of the steered wheels [rad/s].
         """
         geometry = self.config.geometry
-        front = geometry.steered_axle == "front"
+        front = geometry.steered_axle != "rear"
         return state.speed / (geometry.front_wheel_radius if front else geometry.rear_wheel_radius)
 
     def _within(self, steering_angle: float, notes: list[str]) -> float:

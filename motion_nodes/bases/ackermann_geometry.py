@@ -2,7 +2,8 @@
 """Geometry of a car: steering angles and wheel velocities of a turn.
 
 Turns are described by their curvature at the middle of the unsteered axle, so that driving straight
-is not a special case. Positive turns left, for either steered axle.
+is not a special case. Positive turns left, for either steered axle. With two steered axles, which
+steer against each other, the middle between them takes the place of the unsteered axle.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ There the angle of the wheel jumps by 180 degrees and its velocity changes sign.
 
 @dataclass(frozen=True, kw_only=True)
 class AckermannGeometry:
-    """Two axles, one of them steered.
+    """Two axles, one of them steered, or both against each other.
 
     Source: rolling without slip of every wheel about one turning centre on the line of the
     unsteered axle (Siegwart, Nourbakhsh, Scaramuzza, Autonomous Mobile Robots, 2nd ed., section
@@ -38,8 +39,8 @@ class AckermannGeometry:
     rear_track_width: float = TRACK_WIDTH.field()
     front_wheel_radius: float = WHEEL_RADIUS.field()
     rear_wheel_radius: float = WHEEL_RADIUS.field()
-    steered_axle: Literal["front", "rear"] = setting(
-        "front", doc="Steered axle: front or rear.", one_of=("front", "rear")
+    steered_axle: Literal["front", "rear", "both"] = setting(
+        "front", doc="Steered axle: front, rear or both.", one_of=("front", "rear", "both")
     )
     rear_steering_angles: Literal["rolling", "isaac"] = setting(
         "rolling",
@@ -54,55 +55,80 @@ class AckermannGeometry:
         check_settings(self)
 
     @property
+    def axles_x(self) -> tuple[float, float]:
+        """Positions of front and rear axle ahead of the line of all turning centres [m].
+
+        That is the unsteered axle, or the middle of two steered ones.
+        """
+        ahead = {"front": 1.0, "rear": 0.0, "both": 0.5}[self.steered_axle] * self.wheelbase
+        return ahead, ahead - self.wheelbase
+
+    @property
     def steered_x(self) -> float:
-        """Position of the steered axle ahead of the other; negative for rear steering [m]."""
-        return self.wheelbase if self.steered_axle == "front" else -self.wheelbase
+        """Mean position of the steered axles ahead of this line; negative for rear steering [m]."""
+        if self.steered_axle == "both":
+            return 0.0
+        return self.axles_x[0 if self.steered_axle == "front" else 1]
+
+    @property
+    def reach(self) -> float:
+        """Distance of a steered axle from this line [m]."""
+        return 0.5 * self.wheelbase if self.steered_axle == "both" else self.wheelbase
+
+    @property
+    def steered_wheels(self) -> tuple[tuple[float, float], ...]:
+        """Positions (x, y) of the steered wheels, left one first, front axle first [m]."""
+        axles = (("front", self.front_track_width), ("rear", self.rear_track_width))
+        return tuple(
+            (x, half)
+            for x, (axle, track) in zip(self.axles_x, axles, strict=True)
+            if self.steered_axle in (axle, "both")
+            for half in (0.5 * track, -0.5 * track)
+        )
 
     @property
     def exchanged(self) -> bool:
         """Whether the angles of left and right wheel are swapped relative to rolling."""
         return self.steered_axle == "rear" and self.rear_steering_angles == "isaac"
 
-    @property
-    def steered_track(self) -> float:
-        """Track width of the steered axle [m]."""
-        return self.front_track_width if self.steered_axle == "front" else self.rear_track_width
-
     def curvature(self, steering_angle: float) -> float:
         """Return the curvature [1/m] of a steering angle [rad].
 
         Args:
             steering_angle: of one wheel in the middle of the steered axle that would drive the same
-                turn; positive turns left, so with rear steering the wheels point right.
+                turn, of the front one if both are; positive turns left, so with rear steering the
+                wheels point right.
         """
-        return math.tan(steering_angle) / self.wheelbase
+        return math.tan(steering_angle) / self.reach
 
     def steering_angle(self, curvature: float) -> float:
         """Return the steering angle [rad] of a curvature [1/m]; inverse of :meth:`curvature`."""
-        return math.atan(curvature * self.wheelbase)
+        return math.atan(curvature * self.reach)
 
-    def wheel_angles(self, curvature: float) -> tuple[float, float]:
-        """Return the angles of the steered wheels, left and right [rad]; positive points left."""
-        ahead, half = curvature * self.steered_x, 0.5 * curvature * self.steered_track
-        return self.rolling_angles(math.atan(ahead / (1.0 - half)), math.atan(ahead / (1.0 + half)))
+    def wheel_angles(self, curvature: float) -> tuple[float, ...]:
+        """Return the angles of the steered wheels [rad], as ``steered_wheels``.
 
-    def rolling_angles(self, left: float, right: float) -> tuple[float, float]:
+        Positive points left.
+        """
+        angles = [math.atan(curvature * x / (1.0 - curvature * y)) for x, y in self.steered_wheels]
+        return self.rolling_angles(*angles)
+
+    def rolling_angles(self, *angles: float) -> tuple[float, ...]:
         """Convert joint angles [rad] to those of wheels that roll without slip, or back.
 
         The identity unless ``rear_steering_angles`` swaps the two.
         """
-        return (right, left) if self.exchanged else (left, right)
+        return angles[::-1] if self.exchanged else angles
 
-    def curvature_of(self, left: float, right: float) -> float:
-        """Return the curvature [1/m] of the angles of both steered wheels [rad].
+    def curvature_of(self, *angles: float) -> float:
+        """Return the curvature [1/m] of the angles of all steered wheels [rad].
 
-        If the two have no common turning centre, it is the one with the least slip of the steered
+        If they have no common turning centre, it is the one with the least slip of the steered
         wheels (least squares of their lateral velocities).
         """
-        x, half = self.steered_x, 0.5 * self.steered_track
-        left, right = self.rolling_angles(left, right)
         upper = lower = 0.0
-        for angle, y in ((left, half), (right, -half)):
+        rolling = self.rolling_angles(*angles)
+        for angle, (x, y) in zip(rolling, self.steered_wheels, strict=True):
             across, along = math.sin(angle), x * math.cos(angle) + y * math.sin(angle)
             upper, lower = upper + across * along, lower + along * along
         return upper / lower if lower > 0.0 else math.copysign(math.inf, upper)
@@ -114,16 +140,15 @@ class AckermannGeometry:
             speed: velocity of the middle of the unsteered axle [m/s].
             yaw_rate: yaw rate [rad/s].
         """
-        across = yaw_rate * self.steered_x
         speeds = []
-        for axle, track, radius in (
-            ("front", self.front_track_width, self.front_wheel_radius),
-            ("rear", self.rear_track_width, self.rear_wheel_radius),
+        for x, track, radius in (
+            (self.axles_x[0], self.front_track_width, self.front_wheel_radius),
+            (self.axles_x[1], self.rear_track_width, self.rear_wheel_radius),
         ):
             for half in (0.5 * track, -0.5 * track):
                 along = speed - yaw_rate * half
-                if axle == self.steered_axle:
-                    along = math.copysign(math.hypot(along, across), along)
+                if x != 0.0:
+                    along = math.copysign(math.hypot(along, yaw_rate * x), along)
                 speeds.append(along / radius)
         return speeds[0], speeds[1], speeds[2], speeds[3]
 
@@ -134,7 +159,7 @@ class AckermannGeometry:
 
         Args:
             max_steering_angle: max angle of the middle wheel [rad]; unlimited from pi/2.
-            max_wheel_angle: max angle of either steered wheel [rad], which the inner one reaches
+            max_wheel_angle: max angle of any steered wheel [rad], which an inner one reaches
                 first; unlimited from pi/2.
         """
         widest = max(self.front_track_width, self.rear_track_width)
@@ -143,5 +168,6 @@ class AckermannGeometry:
             tightest = min(tightest, self.curvature(max_steering_angle))
         if max_wheel_angle < 0.5 * math.pi:
             tan = math.tan(max_wheel_angle)
-            tightest = min(tightest, tan / (self.wheelbase + 0.5 * self.steered_track * tan))
+            widest = max(y for _, y in self.steered_wheels)
+            tightest = min(tightest, tan / (self.reach + widest * tan))
         return tightest

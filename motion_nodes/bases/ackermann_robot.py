@@ -104,7 +104,7 @@ def _geometry(spec: AckermannSpec) -> AckermannGeometry:
 
 
 def _steered_axle_x(robot: Robot, spec: AckermannSpec) -> float:
-    """Return the position of the steered axle ahead of the base frame [m]."""
+    """Return the mean position of the steered axles ahead of the base frame [m]."""
     places = []
     for name in spec.steering_joint_names:
         X_BJ, axis = _joint_in_base(robot, name)
@@ -122,15 +122,21 @@ def _steered_axle_x(robot: Robot, spec: AckermannSpec) -> float:
                 "reverse its axis in the URDF, so that it points left",
                 field=name,
             )
-    left, right = places[0], places[-1]
     if len(places) == 1:
-        if abs(left[1]) > ALIKE:
+        if abs(places[0][1]) > ALIKE:
             raise InvalidConfig(
-                f"the steering joint of robot '{robot.name}' is {left[1]:g} m beside the base "
+                f"the steering joint of robot '{robot.name}' is {places[0][1]:g} m beside the base "
                 "frame; a single one must be in the middle",
                 field="steering_joint_names",
             )
-    elif left[1] <= right[1] or abs(left[0] - right[0]) > ALIKE:
+        return float(places[0][0])
+    axles = [_axle_x(robot, *places[i : i + 2]) for i in range(0, len(places), 2)]
+    return axles[0] if len(axles) == 1 else _middle_x(robot, spec, axles)
+
+
+def _axle_x(robot: Robot, left: Array, right: Array) -> float:
+    """Return the position of an axle with two steering joints ahead of the base frame [m]."""
+    if left[1] <= right[1] or abs(left[0] - right[0]) > ALIKE:
         raise InvalidConfig(
             f"steering joints of robot '{robot.name}' are at (x, y) = ({left[0]:g}, {left[1]:g}) m "
             f"and ({right[0]:g}, {right[1]:g}) m of the base frame; the first must be to the left "
@@ -138,6 +144,19 @@ def _steered_axle_x(robot: Robot, spec: AckermannSpec) -> float:
             field="steering_joint_names",
         )
     return float(0.5 * (left[0] + right[0]))
+
+
+def _middle_x(robot: Robot, spec: AckermannSpec, axles: list[float]) -> float:
+    """Return the position of the middle between two steered axles ahead of the base frame [m]."""
+    front, rear = axles
+    if abs(front - rear - spec.wheelbase) > ALIKE:
+        raise InvalidConfig(
+            f"steering joints of robot '{robot.name}' are at x = {front:g} m and {rear:g} m of the "
+            "base frame; with both axles steered the first two must be the wheelbase "
+            f"{spec.wheelbase:g} m ahead of the others",
+            field="steering_joint_names",
+        )
+    return 0.5 * (front + rear)
 
 
 def _joint_in_base(robot: Robot, name: str) -> tuple[Array, Array]:

@@ -144,7 +144,7 @@ class HolonomicSpec:
 
 @dataclass(frozen=True)
 class AckermannSpec:
-    """Ackermann kinematics: one axle steered by a joint per wheel.
+    """Ackermann kinematics: one axle steered by a joint per wheel, or both against each other.
 
     An axle has two wheels, or one in its middle: a tricycle has a single steering joint, a bicycle
     one wheel on each axle.
@@ -153,8 +153,9 @@ class AckermannSpec:
     wheelbase: Annotated[float, WHEELBASE.schema]
     front_wheel_radius: Annotated[float, WHEEL_RADIUS.schema]
     rear_wheel_radius: Annotated[float, WHEEL_RADIUS.schema]
-    steering_joint_names: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=2)]
-    """Steering joints, left one first, or one in the middle; positive angles steer left."""
+    steering_joint_names: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=4)]
+    """Steering joints, left one first, or one in the middle; positive angles steer left. Of two
+    steered axles: front left, front right, rear left, rear right."""
     linear: LinearLimits
     angular: AngularLimits
     front_track_width: Annotated[float, TRACK_WIDTH.schema] | None = None
@@ -165,8 +166,9 @@ class AckermannSpec:
     """Joints of driven front wheels, left one first, or one in the middle; empty: passive."""
     rear_wheel_names: Pair = ()
     """Joints of driven rear wheels, left one first, or one in the middle; empty: passive."""
-    steered_axle: Literal["front", "rear"] = "front"
-    """The steered axle."""
+    steered_axle: Literal["front", "rear", "both"] = "front"
+    """The steered axle; ``both``: the rear wheels steer against the front ones, with four steering
+    joints, so that the turning centre is beside the middle between the axles."""
     rear_steering_angles: Literal["rolling", "isaac"] = "rolling"
     """Left and right angle of a steered rear axle: ``rolling`` without slip, or ``isaac``: swapped,
     as in Isaac Sim's inverted steering."""
@@ -190,7 +192,7 @@ class AckermannSpec:
 
     @property
     def steering_names(self) -> tuple[str, ...]:
-        """Steering joints, left one first."""
+        """Steering joints, left one first, of the front axle before those of the rear one."""
         return self.steering_joint_names
 
 

@@ -102,11 +102,18 @@ class Agreement:
         ):
             raise self.fail("base", "left_wheel_names and right_wheel_names differ in length.")
         if isinstance(base, AckermannSpec):
+            both, steers = base.steered_axle == "both", len(base.steering_joint_names)
+            if (steers != 4) if both else (steers > 2):
+                raise self.fail(
+                    "base.steering_joint_names",
+                    f"has {steers} entries; two steered axles (steered_axle: both) need 4, front "
+                    "left, front right, rear left, rear right; a single one 2, or 1 in the middle.",
+                )
             for end in ("front", "rear"):
-                steered = base.steered_axle == end
                 wheels = getattr(base, f"{end}_wheel_names")
-                joints = base.steering_joint_names if steered else wheels
-                if len(joints) == 2 and getattr(base, f"{end}_track_width") is None:
+                steered = base.steered_axle in (end, "both")
+                count = min(2, steers) if steered else len(wheels)
+                if count == 2 and getattr(base, f"{end}_track_width") is None:
                     raise self.fail(
                         f"base.{end}_track_width", "is missing; an axle with two wheels needs it."
                     )

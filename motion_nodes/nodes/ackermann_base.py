@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from ackermann_msgs.msg import AckermannDriveStamped
 from rclpy.parameter import Parameter
@@ -74,6 +74,13 @@ class AckermannParams(WheeledBaseParams):
     )
     steering_joints_names: tuple[str, ...] = param(
         doc="Names of the steering joints, in any order, or of one in the middle.", read_only=True
+    )
+    rear_steering_joints_names: tuple[str, ...] = param(
+        (),
+        doc="Names of two more steering joints, those of the rear axle, if both axles are steered, "
+        "against each other: then steering_ in other names is the front axle and traction_ the "
+        "rear one. Empty: one steered axle.",
+        read_only=True,
     )
     traction_joints_names: tuple[str, ...] = param(
         (),
@@ -162,6 +169,8 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         """Validate the parameters; clip_wheels is not possible for a car."""
         if params.clip_wheels:
             return "clip_wheels is true; wheels of a car that are clipped separately slip"
+        if params.rear_steering_joints_names and not params.front_steering:
+            return "front_steering is false; with rear_steering_joints_names both axles are steered"
         for kind in ("traction", "steering"):
             states = getattr(params, f"{kind}_joints_state_names")
             joints = getattr(params, f"{kind}_joints_names")
@@ -248,10 +257,11 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         if spec.steered_axle == "rear":
             steered, fixed = fixed, steered
         return base_defaults(robot) | {
-            "steering_joints_names": spec.steering_joint_names,
+            "steering_joints_names": spec.steering_joint_names[:2],
+            "rear_steering_joints_names": spec.steering_joint_names[2:],
             "traction_joints_names": getattr(spec, f"{fixed}_wheel_names"),
             "steered_traction_joints_names": getattr(spec, f"{steered}_wheel_names"),
-            "front_steering": spec.steered_axle == "front",
+            "front_steering": spec.steered_axle != "rear",
             "rear_steering_angles": spec.rear_steering_angles,
             "wheelbase": spec.wheelbase,
             "steering_track_width": getattr(config.geometry, f"{steered}_track_width"),
@@ -277,7 +287,11 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
             params.traction_wheels_radius if math.isnan(radius) else radius,
         )
         joints = left_first(self.robot, params.steering_joints_names)
+        joints += left_first(self.robot, params.rear_steering_joints_names)
         front, rear = (steered, fixed) if params.front_steering else (fixed, steered)
+        axle: Literal["front", "rear", "both"] = "front" if params.front_steering else "rear"
+        if params.rear_steering_joints_names:
+            axle = "both"
         return AckermannBase(
             AckermannConfig(
                 geometry=AckermannGeometry(
@@ -286,7 +300,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
                     rear_track_width=rear[1],
                     front_wheel_radius=front[2],
                     rear_wheel_radius=rear[2],
-                    steered_axle="front" if params.front_steering else "rear",
+                    steered_axle=axle,
                     rear_steering_angles=(
                         "isaac" if params.rear_steering_angles == "isaac" else "rolling"
                     ),
@@ -310,7 +324,10 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
             self,
             base.wheel_radii,
             [base.wheel_names.index(name) for name in wheels],
-            [base.steering_names.index(name) for name in params.steering_joints_names],
+            [
+                base.steering_names.index(name)
+                for name in params.steering_joints_names + params.rear_steering_joints_names
+            ],
         )
 
     def state_joints(self, joint: str) -> str:
@@ -334,7 +351,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         return base
 
     def _steering(self) -> Array:
-        """Return the measured steering angles [rad], shape (2,); commanded ones in open loop."""
+        """Return the measured steering angles [rad]; commanded ones in open loop."""
         if self.params.open_loop:
             return self.controller.driven.steering
         return self.measured_steering()

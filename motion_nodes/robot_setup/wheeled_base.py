@@ -86,9 +86,11 @@ def guess_base(
         findings.add("guessed", "passive_joints", f"omni wheels that roll freely: {names}")
         rolling = plain
     across = [wheel for wheel in rolling if abs(wheel.axis[1]) > 0.97]
-    _set_speed(guess, rolling, tree, unstated)
+    _set_speed(guess, rolling or steered, tree, unstated)
     if len(rolling) >= 3 and not steered and all(w.roller_angle_deg for w in rolling):
         _roller_wheels(guess, rolling, tree, findings)
+    elif len(steered) == len(wheels) == 4:
+        _two_steered_axles(guess, steered, findings)
     elif rolling and len(across) == len(rolling):
         if len(steered) == 2:
             _ackermann(guess, steered, rolling, findings)
@@ -240,6 +242,42 @@ def _ackermann(
         "base",
         f"car, steered by {listed(guess.steering)}, driven by {listed(guess.driven)}, wheelbase "
         f"{abs(wheelbase):.4g} m",
+    )
+
+
+def _two_steered_axles(guess: BaseGuess, wheels: Sequence[Wheel], findings: Notes) -> None:
+    """Set up a car whose rear wheels steer against the front ones; all four are driven."""
+    left, right = _sides(wheels)
+    if len(left) != 2 or any(wheel.swivel is None or abs(wheel.axis[1]) < 0.97 for wheel in wheels):
+        return
+    axles = [(left[i], right[i]) for i in (0, 1)]
+    xs = [0.5 * (a.centre[0] + b.centre[0]) for a, b in axles]
+    askew = max(abs(a.centre[0] - b.centre[0]) for a, b in axles)
+    wheelbase = float(xs[0] - xs[1])
+    if askew > 0.1 * wheelbase or len({wheel.swivel.name for wheel in wheels if wheel.swivel}) != 4:
+        return
+    ordered = [wheel for axle in axles for wheel in axle]
+    guess.kind = "ackermann"
+    guess.driven = tuple(wheel.joint for wheel in ordered)
+    guess.steering = tuple(wheel.swivel.name for wheel in ordered if wheel.swivel)
+    guess.turned = _turned(ordered) + tuple(
+        wheel.swivel.name for wheel in ordered if wheel.swivel and wheel.swivels_down
+    )
+    block: dict[str, Any] = {"wheelbase": round(wheelbase, 4)}
+    for end, axle in zip(("front", "rear"), axles, strict=True):
+        block[f"{end}_track_width"] = round(_mean_y(axle[:1]) - _mean_y(axle[1:]), 4)
+        block[f"{end}_wheel_radius"] = round(float(np.mean([w.radius for w in axle])), 4)
+        block[f"{end}_wheel_names"] = [wheel.joint for wheel in axle]
+    guess.block = block | {
+        "steering_joint_names": list(guess.steering),
+        "steered_axle": "both",
+        **_limits(guess.speed, min(_TURN, 2.0 * guess.speed / wheelbase)),
+    }
+    findings.add(
+        "measured",
+        "base",
+        f"car with two steered axles, the rear one against the front one, steered by "
+        f"{listed(guess.steering)}, driven by {listed(guess.driven)}, wheelbase {wheelbase:.4g} m",
     )
 
 

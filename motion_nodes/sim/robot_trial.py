@@ -258,19 +258,21 @@ class _Trial:
 
     def turned(self) -> tuple[float, float]:
         """Turn; return the angle measured by the wheels, and the ground truth [rad]."""
-        robot = self._robot
-        forward, speed = robot.kind == "ackermann", self._turn_speed
-        vx = 0.5 * robot.base.linear.x.max_velocity if forward else 0.0  # type: ignore[union-attr]
-        return self._driven(Twist2(vx, 0.0, speed), _ANGLE / speed, turning=True)
+        twist = self._turn_twist
+        return self._driven(twist, _ANGLE / twist.wz, turning=True)
 
     @property
-    def _turn_speed(self) -> float:
-        """Yaw rate of a turn [rad/s]."""
-        return 0.5 * self._robot.base.angular.z.max_velocity  # type: ignore[union-attr]
+    def _turn_twist(self) -> Twist2:
+        """Twist of a turn; that of a car is as tight as its steering permits."""
+        base, robot = self._robot.base, self._robot
+        assert base is not None
+        vx = 0.5 * base.linear.x.max_velocity if robot.kind == "ackermann" else 0.0
+        wished = Twist2(vx, 0.0, 0.5 * base.angular.z.max_velocity)
+        return base_of(robot).nearest_twist(wished)
 
     def _turn(self) -> str:
         odometry, truth = self.turned()
-        expected = min(_ANGLE, self._turn_speed * _LONGEST_DRIVE)
+        expected = min(_ANGLE, self._turn_twist.wz * _LONGEST_DRIVE)
         if odometry < _LEAST * expected:
             raise MotionError(
                 f"the wheels turned for {math.degrees(odometry):.0f} of "

@@ -85,7 +85,8 @@ def steering_line(angles: Sequence[float], degrees: bool = False) -> str:
     """Return the line with the steering angles, as Markdown.
 
     Args:
-        angles: of the left and the right wheel, positive to the left [rad]; NaN: unknown.
+        angles: of the left and the right wheel of each steered axle, front to rear, positive to the
+            left [rad]; NaN: unknown.
         degrees: show degrees and not radians.
     """
     shown = (
@@ -94,7 +95,9 @@ def steering_line(angles: Sequence[float], degrees: bool = False) -> str:
         else (f"{math.degrees(angle):+.1f}°" if degrees else f"{angle:+.3f} rad")
         for angle in angles
     )
-    words = ("left", "right") if len(angles) == 2 else [str(i + 1) for i in range(len(angles))]
+    words = {
+        2: ("left", "right"), 4: ("front left", "front right", "rear left", "rear right"),
+    }.get(len(angles), tuple(str(i + 1) for i in range(len(angles))))  # fmt: skip
     return "Wheel angles: " + ", ".join(
         f"{word} **{angle}**" for word, angle in zip(words, shown, strict=True)
     )

@@ -44,7 +44,7 @@ geometries = st.builds(
     rear_track_width=length,
     front_wheel_radius=length,
     rear_wheel_radius=length,
-    steered_axle=st.sampled_from(("front", "rear")),
+    steered_axle=st.sampled_from(("front", "rear", "both")),
 )
 exchanged = st.builds(
     AckermannGeometry,
@@ -56,6 +56,7 @@ exchanged = st.builds(
     steered_axle=st.just("rear"),
     rear_steering_angles=st.just("isaac"),
 )
+ALL_STEERING = (*STEERING, "steer_rear_left", "steer_rear_right")
 drives = st.sampled_from(((FRONT, REAR), (FRONT, ()), ((), REAR)))
 
 
@@ -68,7 +69,7 @@ def base(geometry=None, driven=(FRONT, REAR), **changes) -> AckermannBase:
     return AckermannBase(
         AckermannConfig(
             geometry=geometry,
-            steering_joint_names=STEERING,
+            steering_joint_names=STEERING if geometry.steered_axle != "both" else ALL_STEERING,
             front_wheel_names=driven[0],
             rear_wheel_names=driven[1],
             **changes,
@@ -79,21 +80,22 @@ def base(geometry=None, driven=(FRONT, REAR), **changes) -> AckermannBase:
 def places(car: AckermannBase) -> dict[str, tuple[float, float, float, bool]]:
     """Return (x, y, radius, steered) of each wheel in the base frame."""
     g, back = car.geometry, car.config.fixed_axle_x
-    front_steers = g.steered_axle == "front"
-    x_front = back + g.wheelbase if front_steers else back
-    x_rear = back if front_steers else back - g.wheelbase
+    front_steers, rear_steers = g.steered_axle != "rear", g.steered_axle != "front"
+    share = {"front": 1.0, "rear": 0.0, "both": 0.5}[g.steered_axle]
+    x_front = back + share * g.wheelbase
+    x_rear = x_front - g.wheelbase
     f, r = 0.5 * g.front_track_width, 0.5 * g.rear_track_width
     return {
         "front_left": (x_front, f, g.front_wheel_radius, front_steers),
         "front_right": (x_front, -f, g.front_wheel_radius, front_steers),
-        "rear_left": (x_rear, r, g.rear_wheel_radius, not front_steers),
-        "rear_right": (x_rear, -r, g.rear_wheel_radius, not front_steers),
+        "rear_left": (x_rear, r, g.rear_wheel_radius, rear_steers),
+        "rear_right": (x_rear, -r, g.rear_wheel_radius, rear_steers),
     }
 
 
 def steered(car: AckermannBase, twist: Twist2) -> np.ndarray:
     """Return the steering angles of a twist, reached at once."""
-    return car.steer(twist, np.zeros(2), 1e9)
+    return car.steer(twist, np.zeros(len(car.steering_names)), 1e9)
 
 
 @fast
@@ -159,19 +161,21 @@ def test_left_and_right_are_mirror_images(geometry, driven, vx, wz):
     left = car.nearest_twist(Twist2(vx, 0.0, wz))
     right = Twist2(left.vx, -left.vy, -left.wz)
     assert car.nearest_twist(Twist2(vx, 0.0, -wz)) == pytest.approx(right)
-    np.testing.assert_allclose(steered(car, left), -steered(car, right)[::-1], atol=1e-12)
+    mirrored = -steered(car, right).reshape(-1, 2)[:, ::-1].ravel()
+    np.testing.assert_allclose(steered(car, left), mirrored, atol=1e-12)
     swapped = car.wheels_from_twist(right).reshape(-1, 2)[:, ::-1].ravel()
     np.testing.assert_allclose(car.wheels_from_twist(left), swapped, atol=1e-12)
 
 
 @fast
-@given(geometries, drives, st.lists(speed, min_size=4, max_size=4), st.floats(-1.2, 1.2),
-       st.floats(-1.2, 1.2))  # fmt: skip
-def test_measured_twist_is_the_least_squares_one(geometry, driven, rolling, left, right):
+@given(geometries, drives, st.lists(speed, min_size=4, max_size=4),
+       st.lists(st.floats(-1.2, 1.2), min_size=4, max_size=4))  # fmt: skip
+def test_measured_twist_is_the_least_squares_one(geometry, driven, rolling, angles):
     """For any wheel speeds and angles, against NumPy's solution of the same constraints."""
     car = base(geometry, driven, fixed_axle_x=0.3)
     wheels = np.array(rolling[: len(car.wheel_names)])
-    joints, rows, values = iter((left, right)), [], []
+    angles = angles[: len(car.steering_names)]
+    joints, rows, values = iter(angles), [], []
     measured = dict(zip(car.wheel_names, wheels, strict=True))
     for name, (px, py, radius, turns) in places(car).items():
         angle, x = next(joints) if turns else 0.0, px - 0.3
@@ -183,11 +187,11 @@ def test_measured_twist_is_the_least_squares_one(geometry, driven, rolling, left
             rows.append((-s, x * c + py * s))
             values.append(0.0)
     v, w = np.linalg.lstsq(np.array(rows), np.array(values), rcond=None)[0]
-    got = car.twist_from_wheels(wheels, (left, right))
+    got = car.twist_from_wheels(wheels, angles)
     np.testing.assert_allclose(got, (v, -0.3 * w, w), rtol=1e-6, atol=1e-9)
     # Linear in the wheels: angles give paths as speeds give velocities.
     np.testing.assert_allclose(
-        car.twist_from_wheels(0.01 * wheels, (left, right)), np.multiply(0.01, got), atol=1e-12
+        car.twist_from_wheels(0.01 * wheels, angles), np.multiply(0.01, got), atol=1e-12
     )
 
 
@@ -204,6 +208,23 @@ def test_golden_wheels_and_steering():
     rear = base(geometry, ((), REAR))
     assert rear.wheel_names == REAR
     np.testing.assert_allclose(rear.wheels_from_twist(twist), wheels[2:], atol=1e-9)
+
+
+def test_two_steered_axles_are_two_cars_back_to_back():
+    """Each half turns as a car of half the wheelbase, with front and with rear steering."""
+    sizes = {"front_track_width": 0.24, "rear_track_width": 0.24, "front_wheel_radius": 0.05,
+             "rear_wheel_radius": 0.05}  # fmt: skip
+    both = AckermannGeometry(wheelbase=0.64, steered_axle="both", **sizes)
+    front = AckermannGeometry(wheelbase=0.32, steered_axle="front", **sizes)
+    rear = AckermannGeometry(wheelbase=0.32, steered_axle="rear", **sizes)
+    assert both.wheel_angles(0.9) == (*front.wheel_angles(0.9), *rear.wheel_angles(0.9))
+    assert both.wheel_speeds(1.0, 0.9)[:2] == front.wheel_speeds(1.0, 0.9)[:2]
+    assert both.wheel_speeds(1.0, 0.9)[2:] == rear.wheel_speeds(1.0, 0.9)[2:]
+    assert both.max_curvature(0.4, 0.5) == front.max_curvature(0.4, 0.5)
+    for name, wrong in (("steering_joint_names", STEERING), ("front_wheel_names", FRONT[:1])):
+        good = {"steering_joint_names": ALL_STEERING, "front_wheel_names": FRONT}
+        with pytest.raises(InvalidConfig, check=about(name)):
+            AckermannConfig(geometry=both, **good | {name: wrong})
 
 
 def test_tight_turns_are_widened_and_turning_on_the_spot_is_standing():

@@ -59,6 +59,23 @@ def test_a_car_is_measured() -> None:
     assert found.block["steered_axle"] == told.steered_axle
 
 
+def test_a_tractor_steers_both_axles_and_drives(tmp_path: Path) -> None:
+    """The rear axle against the front one; driven in MuJoCo, where odometry and truth agree."""
+    file = Path(__file__).parent.parent / "variety" / "tractor.urdf"
+    made = new_robot(file, output=tmp_path / "tractor", spheres_accuracy=0.05, picture=False)
+    base = made.robot.base
+    assert isinstance(base, AckermannSpec)
+    corners = [f"{end}_{side}" for end in ("front", "rear") for side in ("left", "right")]
+    assert base.steered_axle == "both"
+    assert base.steering_joint_names == tuple(f"{each}_steering_joint" for each in corners)
+    assert base.wheel_names == tuple(f"{each}_wheel_joint" for each in corners)
+    assert (base.wheelbase, base.front_track_width, base.rear_track_width) == (0.8, 0.66, 0.66)
+    assert not made.robot.passive_joints
+    steps = {step.name: step for step in try_robot(made.robot)}
+    assert {"drives 1 m", "turns 90 degrees"} <= steps.keys()
+    assert not [step.text for step in steps.values() if not step.passed]
+
+
 def test_omni_wheels_are_found() -> None:
     told, found = load_robot("kaya").base, base_of("kaya")
     assert isinstance(told, HolonomicSpec)

@@ -57,7 +57,8 @@ def navigator_defaults(robot: Robot) -> dict[str, Any]:
         defaults["wheelbase"] = 2.0 * spec.wheel_separation
     elif isinstance(spec, AckermannSpec):
         defaults |= {
-            "wheelbase": spec.wheelbase,
+            # Of a car with front steering that drives the same turns at the same angles.
+            "wheelbase": (0.5 if spec.steered_axle == "both" else 1.0) * spec.wheelbase,
             "max_steering_angle": max_steering_angle(robot, spec),
             # A car cannot correct errors at the goal by turning in place.
             "xy_goal_tolerance": 0.1,
