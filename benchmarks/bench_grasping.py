@@ -131,10 +131,10 @@ def creep(item: Item, motions: int, seed: int) -> tuple[float, float, bool]:
 def creeps(report: Report, options: Options) -> None:
     """Measure the creep of random objects."""
     rng, found = np.random.default_rng(6), []
-    for k in range(options.objects):
-        item = light_item(rng)
+    items = [light_item(rng) for _ in range(options.first + options.objects)]
+    for k, item in enumerate(items[options.first :], options.first):
         found.append(creep(item, options.creep, k))
-        progress(f"{k + 1} of {options.objects}: {1e3 * found[-1][0]:.3f} mm, {item}")
+        progress(f"object {k}: {1e3 * found[-1][0]:.3f} mm, {item}")
     ways = [way for way, _, _ in found]
     report.table(
         f"Random objects gripped with {CREEP_EFFORT:g} N, carried through {options.creep} random "
@@ -150,7 +150,8 @@ def creeps(report: Report, options: Options) -> None:
 
 
 @benchmark("Grasps by force", objects=100,
-           creep=(int, "number of motions at full speed; measure the creep instead"))  # fmt: skip
+           creep=(int, "number of motions at full speed; measure the creep instead"),
+           first=(0, "number of objects to skip, in measurements of creep"))  # fmt: skip
 def main(report: Report, options: Options) -> None:
     """Measure and print."""
     if options.creep:
