@@ -17,7 +17,8 @@ slid recently, as in P. A. Cundall, O. D. L. Strack, "A discrete numerical model
 granular assemblies", Geotechnique 29(1), 1979. The object's surface moves back along it (MuJoCo's
 ``surfacevel``), which is a spring in series with the damper. The cone bounds the force as before: a
 contact that slides drags a displacement of at most MAX_SLIDE behind it, along its friction force.
-An object that also touches something at rest has none: the velocity of its surface acts there, too.
+The velocity of an object's surface acts at all of its contacts. What lies on a carried object has it
+as well, therefore, and an object that also touches something at rest has none.
 """
 
 from __future__ import annotations
@@ -141,24 +142,31 @@ class Stiction:
             return
         xmat, xpos = data.xmat, data.xpos
         twists: dict[int, tuple[Numbers, int]] = {}
+        """Sums of the twists of the objects' surfaces, in the world, and their numbers."""
         for pair in self._pairs.values():
-            item = pair.object
-            R_WC, p_WC = xmat[pair.carrier].tolist(), xpos[pair.carrier].tolist()
-            R_WO, p_WO = xmat[item].tolist(), xpos[item].tolist()
-            _follow(pair, R_WC, p_WC, R_WO, p_WO)
+            item, carrier = pair.object, pair.carrier
+            R_WC, p_WC, p_WO = xmat[carrier].tolist(), xpos[carrier].tolist(), xpos[item].tolist()
+            _follow(pair, R_WC, p_WC, xmat[item].tolist(), p_WO)
             world = _rotated(R_WC, pair.move)
             kept = self._kept(pair, contact, world, p_WO)
             if kept < 1.0:
                 pair.move = [kept * value for value in pair.move]
-            sum_, count = twists.get(item, (None, 0))
-            twist = [kept * value for value in _rotated(R_WO, world, back=True)]
-            if sum_ is not None:
-                twist = [a + b for a, b in zip(sum_, twist, strict=True)]
-            twists[item] = twist, count + 1
+            share = kept * self._rate
+            twist = [share * value for value in world]
+            if carrier in twists:
+                # The velocity of its surface acts here, too.
+                twist = [
+                    a + b for a, b in zip(twist, _at(*twists[carrier], p_WC, p_WO), strict=True)
+                ]
+            if item in twists:
+                before, count = twists[item]
+                twists[item] = [a + b for a, b in zip(before, twist, strict=True)], count + 1
+            else:
+                twists[item] = twist, 1
         for item, (twist, count) in twists.items():
-            known, rate = self._objects[item], self._rate / count
-            velocities = known.velocities @ [rate * value for value in twist]
-            self._model.geom_surfacevel[known.geoms] = velocities.reshape(-1, 6)
+            known = self._objects[item]
+            own = _rotated(xmat[item].tolist(), [value / count for value in twist], back=True)
+            self._model.geom_surfacevel[known.geoms] = (known.velocities @ own).reshape(-1, 6)
 
     # ---- inside
 
@@ -182,18 +190,19 @@ class Stiction:
                 grounded.add(a)
         _ground(grounded, between)
         before, self._pairs = self._pairs, {}
-        held = {item for _, _, item in carried if item not in grounded}
-        for row, a, b in between if held else ():
-            # One lies on the other, which is carried.
-            if (a in held) != (b in held) and not {a, b} & grounded:
-                carried.append((row, a, b) if a in held else (row, b, a))
-        for row, carrier, item in carried:
-            if item not in grounded:
+        # Carriers come before what lies on them, which comes before what lies on that.
+        level = [pair for pair in carried if pair[2] not in grounded]
+        held: set[int] = set()
+        while level:
+            for row, carrier, item in level:
                 key = carrier, item
                 if (pair := self._pairs.get(key)) is None:
                     pair = self._pairs[key] = before.get(key) or _Pair(carrier, item)
                     pair.rows = []
                 pair.rows.append(row)
+            held |= {item for _, _, item in level}
+            level = [(row, a, b) if a in held else (row, b, a) for row, a, b in between
+                     if (a in held) != (b in held) and not {a, b} & grounded]  # fmt: skip
         for item in {item for _, item in before} - {item for _, item in self._pairs}:
             self._model.geom_surfacevel[self._objects[item].geoms] = 0.0
 
@@ -280,6 +289,13 @@ def _ground(grounded: set[int], between: Sequence[tuple[int, int, int]]) -> None
         for _, a, b in between:
             if a in grounded or b in grounded:
                 grounded |= {a, b}
+
+
+def _at(twist: Numbers, count: int, p: Numbers, q: Numbers) -> Numbers:
+    """Return the mean of twists, of which the sum is given, at a point q instead of p."""
+    u, v, w, a, b, c = (value / count for value in twist)
+    x, y, z = q[0] - p[0], q[1] - p[1], q[2] - p[2]
+    return [u + b * z - c * y, v + c * x - a * z, w + a * y - b * x, a, b, c]
 
 
 def _rotated(R: Numbers, v: Numbers, *, back: bool = False) -> Numbers:
