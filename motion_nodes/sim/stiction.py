@@ -17,8 +17,8 @@ slid recently, as in P. A. Cundall, O. D. L. Strack, "A discrete numerical model
 granular assemblies", Geotechnique 29(1), 1979. The object's surface moves back along it (MuJoCo's
 ``surfacevel``), which is a spring in series with the damper. The cone bounds the force as before: a
 contact that slides drags a displacement of at most MAX_SLIDE behind it, along its friction force.
-The velocity of an object's surface acts at all of its contacts. What lies on a carried object has it,
-too, therefore, and an object that also touches something at rest has none.
+The velocity of an object's surface acts at all of its contacts. What lies on a carried object
+has it, too, and an object that also touches something at rest has none.
 """
 
 from __future__ import annotations
