@@ -130,7 +130,7 @@ def sentences(report: Report, options: Options) -> None:
     for begin in range(options.first, end, SCENES_PER_SUITE):
         words, items, scene_of, _ = suite_of((options.seed, begin), mobile=options.mobile)
         with motion_up(*words):
-            cell = Cell(items)
+            cell = Cell(items, options.speed)
             for number in range(begin, min(end, begin + SCENES_PER_SUITE)):
                 scene = scene_of(number)
                 found.append(attempt(cell, scene))
@@ -161,6 +161,7 @@ def sentences(report: Report, options: Options) -> None:
 @benchmark("Tasks in simulation", ros=True, scenes=20, seed=1,
            first=(0, "number of the first scene; suites begin at multiples of 5"),
            mobile=(False, "a Franka on a Nova Carter brings a cube from one top to another"),
+           speed=(1.0, "ratio of simulated to real time"),
            disturbances=(int, "number of scenes with a disturbance each, instead"),
            factory=(float, "minutes with four arms at one table instead of scenes"))  # fmt: skip
 def main(report: Report, options: Options) -> None:

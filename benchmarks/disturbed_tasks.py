@@ -198,7 +198,7 @@ def disturbances(report: Report, options: Options) -> None:
     for begin in range(options.first, end, SCENES_PER_SUITE):
         words, items, scene_of, rng = suite_of((options.seed, begin), mobile=mobile)
         with motion_up(*words):
-            cell = Cell(items)
+            cell = Cell(items, options.speed)
             hand = Disturber(cell, rng, words[0])
             for number in range(begin, min(end, begin + SCENES_PER_SUITE)):
                 scene = scene_of(number)

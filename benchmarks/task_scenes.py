@@ -118,13 +118,15 @@ def parked(items: Sequence[Item]) -> dict[str, tuple[float, float, float]]:
 class Cell:
     """Client of the suite."""
 
-    def __init__(self, items: Sequence[Item]) -> None:
-        """Wait for the task server and its objects."""
+    def __init__(self, items: Sequence[Item], speed: float = 1.0) -> None:
+        """Wait for the task server and its objects; simulate with a ratio to real time."""
         self.first_step = float("nan")
         """Real time until the first step of the last task was completed [s]."""
         self.items, self.client = items, RosClient("bench_tasks")
         self.tasks, self.seen = TaskClient(self.client), SimulatedObjects(self.client)
         self.client.wait(lambda: self.seen.heard and self.tasks.status, "the task server", LIMIT)
+        if speed != 1.0:
+            assert self.client.set_parameters("/mujoco_sim", real_time_factor=speed).successful
 
     @property
     def objects(self) -> dict[str, ObjectState]:
