@@ -39,6 +39,7 @@ class ScriptedArm:
         self.offset, self.settings = 0.0, {}
         """Measured force without contact [N], and changed settings."""
         self.follows = True
+        self.seen: dict[str, ObjectState] = {}
         self.held: str | None = None
         self.limit: float | None = None
         self.limits: list[tuple[str, float | None]] = []
@@ -138,10 +139,10 @@ class ScriptedArm:
         return self.clock
 
     def detects(self, name: str) -> bool:
-        return name in self.held
+        return name in self.seen
 
     def detected(self, name: str) -> ObjectState | None:
-        return self.held.get(name)
+        return self.seen.get(name)
 
     def hide(self, item: ObjectState) -> None:
         self.calls.append(f"hide {item.name}")
