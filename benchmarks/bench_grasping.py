@@ -127,8 +127,12 @@ def creep(item: Item, motions: int, seed: int) -> Crept:
     hand.go(hand.configuration(PLACE[2] + 0.5 * item.height + 0.2), 0.2)
     hand.run(lambda: False, 0.3)
     rng, world = np.random.default_rng(seed), mn.World()
-    world.add("table", mn.Box((3.0, 3.0, 0.02)), mn.pose(xyz=(0.0, 0.0, 0.25)))
+    # Above the post, by what the arm overshoots.
+    world.add("table", mn.Box((3.0, 3.0, 0.02)), mn.pose(xyz=(0.0, 0.0, PLACE[2] + 0.02)))
     world.allow([("table", f"panda_link{k}") for k in (0, 1, 2)])
+    world.add("item", hand.item.body.geometry, hand.world.object_pose("item"))
+    fingers = ["panda_hand", "panda_leftfinger", "panda_rightfinger"]
+    world.attach_object("item", TOOL, hand.arm.fk(hand.q[:7]), fingers)
     middle, half = hand.q[:7], np.array((1.3, 0.5, 0.5, 0.5, 0.5, 0.5, 1.0))
 
     def in_hand() -> np.ndarray:

@@ -204,7 +204,7 @@ def test_free_motions_are_bounded_in_force(skill, args, weight, expected) -> Non
     free = {what: limit for what, limit in limits.items() if what in FREE}
     first, *others = free.values()
     assert first == pytest.approx(expected, abs=0.1)
-    assert len(others) > 1 or skill == "home"
+    assert others or skill == "home"
     assert all(FREE_FORCE <= limit <= first + 0.1 for limit in others if limit), limits
     assert None not in others
     assert {limit for what, limit in limits.items() if what not in FREE} <= {None}
