@@ -15,10 +15,11 @@ slides outwards therefore, whatever friction and grip are, with
 A displacement is therefore kept for each object and body that carries it: the path along which they
 slid recently, as in P. A. Cundall, O. D. L. Strack, "A discrete numerical model for
 granular assemblies", Geotechnique 29(1), 1979. The object's surface moves back along it (MuJoCo's
-``surfacevel``), which is a spring in series with the damper. The cone bounds the force as before: a
-contact that slides drags a displacement of at most MAX_SLIDE behind it, along its friction force.
-The velocity of an object's surface acts at all of its contacts. What lies on a carried object
-has it, too, and an object that also touches something at rest has none.
+``surfacevel``), which is a spring in series with the damper, and as fast as it drifted lately. The
+cone bounds the force as before: a contact that slides drags a displacement of at most MAX_SLIDE
+behind it, along its friction force. The velocity of an object's surface acts at all of its
+contacts. What lies on a carried object has it, too, and an object that also touches something at
+rest has none.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ EVERY = 4
 RATE = 0.125
 """Rate of the return per time step: a quarter of the damping rate of contacts, see
 ``contact_reference``, and half a displacement per update."""
+DRIFT = 0.2
+"""Share of a displacement that is added to that of a steady drift, per update. Without it, what is
+carried with more than ``MAX_SLIDE * RATE`` per step of drift would slide, 30 mm per second."""
 _OBJECT, _MOVING, _OTHER = 4, 1, 0
 
 
@@ -61,7 +65,7 @@ class _Object(NamedTuple):
 class _Pair:
     """A body and an object that it carries."""
 
-    __slots__ = ("R", "carrier", "known", "move", "object", "p", "rows")
+    __slots__ = ("R", "carrier", "drift", "known", "move", "object", "p", "rows")
 
     def __init__(self, carrier: int, item: int) -> None:
         self.carrier, self.object, self.known = carrier, item, False
@@ -69,6 +73,8 @@ class _Pair:
         """Their contacts."""
         self.move: Numbers = [0.0] * 6
         """Displacement: linear at the object's origin [m], angular [rad]; in the carrier."""
+        self.drift: Numbers = [0.0] * 6
+        """Displacement that would compensate what slides steadily."""
         self.p: Numbers = [0.0] * 3
         self.R: Numbers = [0.0] * 9
         """Last pose of the object in the carrier, if it is known."""
@@ -147,12 +153,13 @@ class Stiction:
             item, carrier = pair.object, pair.carrier
             R_WC, p_WC, p_WO = xmat[carrier].tolist(), xpos[carrier].tolist(), xpos[item].tolist()
             _follow(pair, R_WC, p_WC, xmat[item].tolist(), p_WO)
-            world = _rotated(R_WC, pair.move)
-            kept = self._kept(pair, contact, world, p_WO)
+            kept, rate = self._kept(pair, contact, _rotated(R_WC, pair.move), p_WO), self._rate
             if kept < 1.0:
                 pair.move = [kept * value for value in pair.move]
-            share = kept * self._rate
-            twist = [share * value for value in world]
+                pair.drift = [kept * value for value in pair.drift]
+            drift = pair.drift = [b + DRIFT * a for a, b in zip(pair.move, pair.drift, strict=True)]
+            total = [rate * (a + b) for a, b in zip(pair.move, drift, strict=True)]
+            twist = _rotated(R_WC, total)
             if carrier in twists:
                 # The velocity of its surface acts here, too.
                 twist = [
