@@ -115,6 +115,8 @@ class Disturber:
             move(other, at + (item.radius + other.radius + 0.005) * away, yaw, height)
 
 
+KNOWN_AFTER = 0.2
+"""Time within which a loss is to be known [s]."""
 APPROACHED = ("moved", "turned", "removed", "beside")
 CARRIED = {
     "idle": (), "home": (), "go": (), "place": ("move", "let down"),
@@ -208,7 +210,8 @@ def disturbances(report: Report, options: Options) -> None:
                 how = str(rng.choice(("taken", "pulled"))) if kind in CARRIED else ""
                 found.append(disturb(cell, hand, scene, kind, how))
                 progress(f"{number}: {scene.sentence}: {found[-1]}")
-                if found[-1].held_falsely or not found[-1].true:
+                late = found[-1].lost_after > KNOWN_AFTER
+                if late or found[-1].held_falsely or not found[-1].true:
                     progress(f"  {cell.tasks.status.get('events')}")
                 if cell.tasks.status["held"]:
                     name = scene.item.name.replace("_", " ")
@@ -224,6 +227,7 @@ def disturbances(report: Report, options: Options) -> None:
         "false succeeded": sum(one.state == "succeeded" and not one.done for one in found),
         "losses": len(losses), "known after, median [s]": median(losses),
         "max [s]": max(losses, default=None),
+        f"later than {KNOWN_AFTER:g} s": sum(late > KNOWN_AFTER for late in losses),
     }], "Forces beside the grip, largest per suite: " + "; ".join(
         text.partition(":")[0] for text in forces))  # fmt: skip
     for i, one in enumerate(found):
