@@ -173,6 +173,7 @@ def disturb(cell: Cell, hand: Disturber, scene: Scene, kind: str, how: str) -> D
             hand.take(scene) if how == "taken" else hand.pull(scene)
             cell.client.wait(lambda: not hand.in_hand(item.name) or (phases and ended()),
                              "the loss", LIMIT)  # fmt: skip
+            over = over or (kind == "home" and ended())
             if not hand.in_hand(item.name):
                 at = cell.seen.time
                 with contextlib.suppress(AssertionError):
