@@ -23,6 +23,7 @@ from control.grasping_arm import PLACE, POST, TOOL, GraspingArm, Item
 import motion_nodes as mn
 from motion_nodes.control.grasp_force import GraspSettings, GraspState
 from motion_nodes.control.gripper import GripStatus
+from motion_nodes.nodes.task.holding import FREE_FORCE, LOAD_SHARE
 from motion_nodes.planning.pipeline import PlanOptions
 
 FORCE = 5.0
@@ -95,26 +96,49 @@ def carry(item: Item, settings: GraspSettings, max_effort: float, seed: int) -> 
     return Carried(gripped, not hand.held, noticed, grasp.force)
 
 
-def creep(item: Item, motions: int, seed: int) -> tuple[float, float, bool]:
-    """Carry an object through random motions at full speed.
+class Crept(NamedTuple):
+    """Result of carrying one object at full speed."""
 
-    Returns:
-        Largest displacement in the hand after a motion [m], rotation at the end [rad], and whether
-        it is still held.
-    """
-    hand = GraspingArm(item, GraspSettings(), CREEP_EFFORT)
+    way: float
+    """Largest displacement in the hand after a motion [m]."""
+    turn: float
+    """Rotation at the end [rad]."""
+    held: bool
+    force: float
+    """Largest estimated force at the tool, as a share of the limit of free motions of tasks."""
+
+
+class FeelingArm(GraspingArm):
+    """Keeps the largest force that the controller estimates at the tool."""
+
+    force = 0.0
+
+    def step(self) -> None:
+        """One period."""
+        super().step()
+        found = float(np.linalg.norm(self.contact.certain[:3]))
+        self.force = max(self.force, found if np.isfinite(found) else 0.0)
+
+
+def creep(item: Item, motions: int, seed: int) -> Crept:
+    """Carry an object through random motions at full speed."""
+    hand = FeelingArm(item, GraspSettings(), CREEP_EFFORT)
     hand.grip()
     hand.go(hand.configuration(PLACE[2] + 0.5 * item.height + 0.2), 0.2)
     hand.run(lambda: False, 0.3)
     rng, world = np.random.default_rng(seed), mn.World()
-    world.add("table", mn.Box((3.0, 3.0, 0.02)), mn.pose(xyz=(0.0, 0.0, 0.25)))
+    # Above the post, by what the arm overshoots.
+    world.add("table", mn.Box((3.0, 3.0, 0.02)), mn.pose(xyz=(0.0, 0.0, PLACE[2] + 0.02)))
     world.allow([("table", f"panda_link{k}") for k in (0, 1, 2)])
+    world.add("item", hand.item.body.geometry, hand.world.object_pose("item"))
+    fingers = ["panda_hand", "panda_leftfinger", "panda_rightfinger"]
+    world.attach_object("item", TOOL, hand.arm.fk(hand.q[:7]), fingers)
     middle, half = hand.q[:7], np.array((1.3, 0.5, 0.5, 0.5, 0.5, 0.5, 1.0))
 
     def in_hand() -> np.ndarray:
         return np.linalg.inv(hand.arm.fk(hand.q[:7])) @ hand.world.object_pose("item")
 
-    first, worst = in_hand(), 0.0
+    first, worst, hand.force = in_hand(), 0.0, 0.0
     for _ in range(motions):
         for _ in range(1000):
             goal = middle + rng.uniform(-half, half)
@@ -125,32 +149,36 @@ def creep(item: Item, motions: int, seed: int) -> tuple[float, float, bool]:
         hand.run(lambda: False, 0.2)
         worst = max(worst, float(np.linalg.norm((in_hand() - first)[:3, 3])))
     turn = 0.5 * (np.trace(first[:3, :3].T @ in_hand()[:3, :3]) - 1.0)
-    return worst, float(np.arccos(np.clip(turn, -1.0, 1.0))), hand.held
+    share = hand.force / (FREE_FORCE + LOAD_SHARE * 9.81 * item.mass)
+    return Crept(worst, float(np.arccos(np.clip(turn, -1.0, 1.0))), hand.held, share)
 
 
 def creeps(report: Report, options: Options) -> None:
     """Measure the creep of random objects."""
     rng, found = np.random.default_rng(6), []
-    for k in range(options.objects):
-        item = light_item(rng)
+    items = [light_item(rng) for _ in range(options.first + options.objects)]
+    for k, item in enumerate(items[options.first :], options.first):
         found.append(creep(item, options.creep, k))
-        progress(f"{k + 1} of {options.objects}: {1e3 * found[-1][0]:.3f} mm, {item}")
-    ways = [way for way, _, _ in found]
+        progress(f"object {k}: {1e3 * found[-1].way:.3f} mm, {found[-1].force:.2f}, {item}")
+    ways = [one.way for one in found]
     report.table(
         f"Random objects gripped with {CREEP_EFFORT:g} N, carried through {options.creep} random "
         "motions at full speed",
         [{
-            "objects": len(found), "held": sum(held for _, _, held in found),
+            "objects": len(found), "held": sum(one.held for one in found),
             "crept more than 1 mm": sum(way > 1e-3 for way in ways),
             "creep, median [mm]": 1e3 * median(ways), "max [mm]": 1e3 * max(ways),
-            "rotation, max [deg]": float(np.degrees(max(turn for _, turn, _ in found))),
+            "rotation, max [deg]": float(np.degrees(max(one.turn for one in found))),
+            "force, max / limit": max(one.force for one in found),
         }],
-        "Displacement of the object in the hand's frame, largest after any motion.",
+        "Displacement of the object in the hand's frame, largest after any motion. Force at the "
+        "tool as estimated in all motions; at the limit a free motion of a task stops.",
     )  # fmt: skip
 
 
 @benchmark("Grasps by force", objects=100,
-           creep=(int, "number of motions at full speed; measure the creep instead"))  # fmt: skip
+           creep=(int, "number of motions at full speed; measure the creep instead"),
+           first=(0, "number of objects to skip, in measurements of creep"))  # fmt: skip
 def main(report: Report, options: Options) -> None:
     """Measure and print."""
     if options.creep:

@@ -21,11 +21,11 @@ from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
 from motion_nodes.errors import InvalidConfig, MotionError
+from motion_nodes.model.colors import RGB, color_name
 from motion_nodes.model.tree import Array, Cylinder, Sphere
 from motion_nodes.nodes.perception.camera_input import CameraInput, View
 from motion_nodes.nodes.perception.detector_params import DetectorParams
 from motion_nodes.nodes.perception.robot_cameras import RobotCameras
-from motion_nodes.perception.colors import RGB, color_name
 from motion_nodes.perception.detector_settings import DetectorSettings
 from motion_nodes.perception.hidden_objects import hidden
 from motion_nodes.perception.image_detection import (

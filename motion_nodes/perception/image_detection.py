@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, did_you_mean
-from motion_nodes.perception.colors import NAMES, color_indices
+from motion_nodes.model.colors import NAMES, color_indices
 
 GROUP = "motion_nodes.image_detectors"
 COLORS = "colors"
@@ -66,7 +66,7 @@ class ImageDetector(Protocol):
 class ColorShapeDetector:
     """Regions of one color, with a shape, a relative size and a position in the image.
 
-    Knows the colors of :mod:`motion_nodes.perception.colors`; ``ball``, ``sphere``, ``round`` and
+    Knows the colors of :mod:`motion_nodes.model.colors`; ``ball``, ``sphere``, ``round`` and
     their opposites ``cube``, ``box``, ``block``; ``small``, ``big``; ``left``, ``right``, ``top``,
     ``bottom``. Other words are ignored. Without a color, regions of all colors but white, gray and
     black are considered.

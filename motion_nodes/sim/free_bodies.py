@@ -13,9 +13,9 @@ import mujoco
 import numpy as np
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
+from motion_nodes.model.colors import color_in
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array, Box, Cylinder, Mesh, Sphere, frozen
-from motion_nodes.perception.colors import color_in
 from motion_nodes.scene.mesh_cache import shared_mesh
 from motion_nodes.scene.mesh_distance import surface_of
 from motion_nodes.scene.mesh_file import read_mesh

@@ -15,23 +15,26 @@ slides outwards therefore, whatever friction and grip are, with
 A displacement is therefore kept for each object and body that carries it: the path along which they
 slid recently, as in P. A. Cundall, O. D. L. Strack, "A discrete numerical model for
 granular assemblies", Geotechnique 29(1), 1979. The object's surface moves back along it (MuJoCo's
-``surfacevel``), which is a spring in series with the damper. The cone bounds the force as before: a
-contact that slides drags a displacement of at most MAX_SLIDE behind it, along its friction force.
-An object that also touches something at rest has none: the velocity of its surface acts there, too.
+``surfacevel``), which is a spring in series with the damper, and as fast as it drifted lately. The
+cone bounds the force as before: a contact that slides drags a displacement of at most MAX_SLIDE
+behind it, along its friction force. The velocity of an object's surface acts at all of its
+contacts. What lies on a carried object has it, too, and an object that also touches something at
+rest has none.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import mujoco
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.model.tree import Array
 from motion_nodes.sim.free_bodies import PREFIX
 
-Ids = NDArray[np.int64]
+Numbers = list[float]
 
 MAX_SLIDE = 5e-4
 """Displacement up to which friction returns an object [m]."""
@@ -42,11 +45,46 @@ EVERY = 4
 RATE = 0.125
 """Rate of the return per time step: a quarter of the damping rate of contacts, see
 ``contact_reference``, and half a displacement per update."""
-_OBJECT, _MOVING = 4, 1
+DRIFT = 0.2
+"""Share of a displacement that is added to that of a steady drift, per update. Without it, what is
+carried with more than ``MAX_SLIDE * RATE`` per step of drift would slide, 30 mm per second."""
+_OBJECT, _MOVING, _OTHER = 4, 1, 0
+
+
+class _Object(NamedTuple):
+    """An object that moves freely."""
+
+    geoms: slice
+    """Its geoms."""
+    velocities: Array
+    """Surface velocities of its geoms by its twist, shape (6 n, 6), both in their own frames."""
+    reach: float
+    """Distance of its surface from its origin, at most [m]."""
+
+
+class _Pair:
+    """A body and an object that it carries."""
+
+    __slots__ = ("R", "carrier", "drift", "known", "move", "object", "p", "rows")
+
+    def __init__(self, carrier: int, item: int) -> None:
+        self.carrier, self.object, self.known = carrier, item, False
+        self.rows: list[int] = []
+        """Their contacts."""
+        self.move: Numbers = [0.0] * 6
+        """Displacement: linear at the object's origin [m], angular [rad]; in the carrier."""
+        self.drift: Numbers = [0.0] * 6
+        """Displacement that would compensate what slides steadily."""
+        self.p: Numbers = [0.0] * 3
+        self.R: Numbers = [0.0] * 9
+        """Last pose of the object in the carrier, if it is known."""
 
 
 class Stiction:
-    """Displacements of the contacts between carried objects and the bodies that carry them."""
+    """Displacements of the contacts between carried objects and the bodies that carry them.
+
+    Numbers are floats, not arrays: for the few pairs of a world NumPy is four times slower.
+    """
 
     def __init__(self, model: mujoco.MjModel) -> None:
         """Create it for the objects of a model.
@@ -55,43 +93,25 @@ class Stiction:
             model: the compiled world; ``geom_surfacevel`` of its objects is written.
         """
         self._model = model
-        names = [model.body(int(i)).name for i in range(model.nbody)]
-        objects = np.array([
-            name.startswith(PREFIX) and model.body_dofnum[i] == 6 for i, name in enumerate(names)
-        ])  # fmt: skip
-        kind = np.where(objects, _OBJECT, np.where(model.body_weldid > 0, _MOVING, 0))
-        self._kind: Ids = kind[model.geom_bodyid].astype(np.int64)
-        """Of each geom: object, body of a robot, or neither."""
-        self._body: Ids = np.array(model.geom_bodyid, np.int64)
-        self._geoms = {
-            int(body): np.flatnonzero(model.geom_bodyid == body) for body in np.flatnonzero(objects)
-        }
-        self._reach: Array = np.zeros(model.nbody)
-        """Distance of the surface of each object from its origin, at most [m]."""
-        for body, geoms in self._geoms.items():
-            away = np.linalg.norm(model.geom_pos[geoms], axis=1) + model.geom_rbound[geoms]
-            self._reach[body] = away.max()
+        names = [model.body(i).name for i in range(model.nbody)]
+        self._objects = {
+            i: _object_of(model, i) for i, name in enumerate(names)
+            if name.startswith(PREFIX) and model.body_dofnum[i] == 6 and model.body_geomnum[i]
+        }  # fmt: skip
+        self._body: list[int] = model.geom_bodyid.tolist()
+        """Body of each geom."""
+        self._kind = [
+            _OBJECT if i in self._objects else _MOVING if model.body_weldid[i] > 0 else _OTHER
+            for i in range(model.nbody)
+        ]
+        """Of each body: object, part of a robot, or neither."""
         self._rate = RATE / float(model.opt.timestep)
         self._due = 0
         """Steps until the next update."""
         self._contacts = b""
-        """Pairs of geoms in contact for which the following were found."""
-        self._pairs: dict[tuple[int, int], int] = {}
-        """Index of each pair of bodies: a carrier and an object."""
-        self._ids: Ids = np.empty((0, 2), np.int64)
-        self._rows: Ids = np.empty(0, np.int64)
-        """Their contacts, sorted by pair."""
-        self._pair_of: Ids = np.empty(0, np.int64)
-        self._begins: Ids = np.empty(0, np.int64)
-        """Pair of each of these contacts, and the first one of each pair."""
-        self._moves: Array = np.empty((0, 6))
-        """Displacement of each pair: linear at the object's origin, angular; in the carrier."""
-        self._p: Array = np.empty((0, 3))
-        self._R: Array = np.empty((0, 3, 3))
-        """Last pose of each object in its carrier."""
-        self._unknown: Ids = np.empty(0, np.int64)
-        """Pairs that have none yet."""
-        if self._geoms:
+        """Pairs of geoms in contact for which the pairs were found."""
+        self._pairs: dict[tuple[int, int], _Pair] = {}
+        if self._objects:
             model.flg_surfacevel = 1
 
     @property
@@ -102,7 +122,7 @@ class Stiction:
     def clear(self) -> None:
         """Forget all contacts."""
         if self._pairs:
-            self._find_pairs(np.empty((0, 2), np.int32))
+            self._find_pairs(())
         self._contacts = b""
 
     def update(self, data: mujoco.MjData, steps: int = 1) -> None:
@@ -116,133 +136,180 @@ class Stiction:
         if self._due > 0:
             return
         self._due = EVERY
-        if not self._geoms or not data.ncon:
+        if not self._objects or not data.ncon:
             self.clear()
             return
         contact = data.contact
         geoms = contact.geom
         if (contacts := geoms.tobytes()) != self._contacts:
-            self._find_pairs(geoms)
+            self._find_pairs(geoms.tolist())
             self._contacts = contacts
         if not self._pairs:
             return
-        carriers, objects = self._ids[:, 0], self._ids[:, 1]
-        R_WC, R_WO = data.xmat[carriers].reshape(-1, 3, 3), data.xmat[objects].reshape(-1, 3, 3)
-        R_CW, p_WO = R_WC.transpose(0, 2, 1), data.xpos[objects]
-        p, R = _rotated(R_CW, p_WO - data.xpos[carriers]), R_CW @ R_WO
-        turn = R @ self._R.transpose(0, 2, 1)
-        step = np.empty_like(self._moves)
-        step[:, :3] = p - self._p
-        for k, (i, j) in enumerate(((2, 1), (0, 2), (1, 0))):
-            step[:, 3 + k] = 0.5 * (turn[:, i, j] - turn[:, j, i])
-        self._p, self._R = p, R
-        if self._unknown.size:
-            step[self._unknown], self._unknown = 0.0, self._unknown[:0]
-        moves = self._moves + step
-        world = np.empty_like(moves)
-        world[:, :3], world[:, 3:] = _rotated(R_WC, moves[:, :3]), _rotated(R_WC, moves[:, 3:])
-        kept = self._kept(contact, world, p_WO)[:, None]
-        self._moves = moves * kept
-        self._write(data, self._rate * kept * world)
+        xmat, xpos = data.xmat, data.xpos
+        twists: dict[int, tuple[Numbers, int]] = {}
+        """Sums of the twists of the objects' surfaces, in the world, and their numbers."""
+        for pair in self._pairs.values():
+            item, carrier = pair.object, pair.carrier
+            R_WC, p_WC, p_WO = xmat[carrier].tolist(), xpos[carrier].tolist(), xpos[item].tolist()
+            _follow(pair, R_WC, p_WC, xmat[item].tolist(), p_WO)
+            kept, rate = self._kept(pair, contact, _rotated(R_WC, pair.move), p_WO), self._rate
+            if kept < 1.0:
+                pair.move = [kept * value for value in pair.move]
+                pair.drift = [kept * value for value in pair.drift]
+            drift = pair.drift = [b + DRIFT * a for a, b in zip(pair.move, pair.drift, strict=True)]
+            total = [rate * (a + b) for a, b in zip(pair.move, drift, strict=True)]
+            twist = _rotated(R_WC, total)
+            if carrier in twists:
+                # The velocity of its surface acts here, too.
+                twist = [
+                    a + b for a, b in zip(twist, _at(*twists[carrier], p_WC, p_WO), strict=True)
+                ]
+            if item in twists:
+                before, count = twists[item]
+                twists[item] = [a + b for a, b in zip(before, twist, strict=True)], count + 1
+            else:
+                twists[item] = twist, 1
+        for item, (twist, count) in twists.items():
+            known = self._objects[item]
+            own = _rotated(xmat[item].tolist(), [value / count for value in twist], back=True)
+            self._model.geom_surfacevel[known.geoms] = (known.velocities @ own).reshape(-1, 6)
 
     # ---- inside
 
-    def _find_pairs(self, geoms: Ids) -> None:
-        """Find the carried objects among contacts of geoms, shape (n, 2)."""
-        kinds, bodies = self._kind[geoms], self._body[geoms]
-        kind, found = kinds.sum(axis=1), dict[tuple[int, int], list[int]]()
-        grounded = _grounded(bodies[kind == _OBJECT], kinds[kind == _OBJECT] == _OBJECT,
-                             bodies[kind == 2 * _OBJECT])  # fmt: skip
-        for row in np.flatnonzero(kind == _OBJECT + _MOVING).tolist():
-            a, b = bodies[row].tolist()
-            if (a if kinds[row, 0] == _OBJECT else b) in grounded:
+    def _find_pairs(self, geoms: Iterable[Sequence[int]]) -> None:
+        """Find the carried objects among contacts of pairs of geoms."""
+        kind, body = self._kind, self._body
+        carried: list[tuple[int, int, int]] = []
+        between: list[tuple[int, int, int]] = []
+        grounded: set[int] = set()
+        for row, (first, second) in enumerate(geoms):
+            a, b = body[first], body[second]
+            if kind[a] != _OBJECT:
+                a, b = b, a
+            if kind[a] != _OBJECT:
                 continue
-            found.setdefault((b, a) if kinds[row, 0] == _OBJECT else (a, b), []).append(row)
-        held = {pair[1] for pair in found}
-        for row in np.flatnonzero(kind == 2 * _OBJECT).tolist() if held else ():
-            a, b = bodies[row].tolist()
-            # One lies on the other, which is carried.
-            if (a in held) != (b in held) and not {a, b} & grounded:
-                found.setdefault((a, b) if a in held else (b, a), []).append(row)
-        for body in {pair[1] for pair in self._pairs} - {pair[1] for pair in found}:
-            self._model.geom_surfacevel[self._geoms[body]] = 0.0
-        n = len(found)
-        moves, p, R = np.zeros((n, 6)), np.zeros((n, 3)), np.zeros((n, 3, 3))
-        unknown = np.ones(n, bool)
-        for k, pair in enumerate(found):
-            if (i := self._pairs.get(pair)) is not None:
-                moves[k], p[k], R[k] = self._moves[i], self._p[i], self._R[i]
-                unknown[k] = i in self._unknown
-        self._moves, self._p, self._R = moves, p, R
-        self._unknown = np.flatnonzero(unknown)
-        self._pairs = {pair: k for k, pair in enumerate(found)}
-        self._ids = np.array(list(found), np.int64).reshape(-1, 2)
-        counts = [len(rows) for rows in found.values()]
-        self._rows = np.array([row for rows in found.values() for row in rows], np.int64)
-        self._pair_of = np.repeat(np.arange(n), counts)
-        self._begins = np.cumsum([0, *counts])[:-1]
+            if kind[b] == _OBJECT:
+                between.append((row, a, b))
+            elif kind[b] == _MOVING:
+                carried.append((row, b, a))
+            else:
+                grounded.add(a)
+        _ground(grounded, between)
+        before, self._pairs = self._pairs, {}
+        # Carriers come before what lies on them, which comes before what lies on that.
+        level = [pair for pair in carried if pair[2] not in grounded]
+        held: set[int] = set()
+        while level:
+            for row, carrier, item in level:
+                key = carrier, item
+                if (pair := self._pairs.get(key)) is None:
+                    pair = self._pairs[key] = before.get(key) or _Pair(carrier, item)
+                    pair.rows = []
+                pair.rows.append(row)
+            held |= {item for _, _, item in level}
+            level = [(row, a, b) if a in held else (row, b, a) for row, a, b in between
+                     if (a in held) != (b in held) and not {a, b} & grounded]  # fmt: skip
+        for item in {item for _, item in before} - {item for _, item in self._pairs}:
+            self._model.geom_surfacevel[self._objects[item].geoms] = 0.0
 
-    def _kept(self, contact: Any, moves: Array, p_WO: Array) -> Array:
-        """Return the share of each displacement that is kept, shape (n,).
+    def _kept(self, pair: _Pair, contact: Any, move: Numbers, p_WO: Numbers) -> float:
+        """Return the share of a displacement that is kept.
 
         Args:
+            pair: the pair.
             contact: contacts of the computed step.
-            moves: displacements of the pairs, in the world, shape (n, 6).
-            p_WO: origins of the objects, shape (n, 3).
+            move: its displacement in the world, six numbers.
+            p_WO: origin of the object.
         """
-        turns = np.einsum("ij,ij->i", moves[:, 3:], moves[:, 3:])
-        ways = np.einsum("ij,ij->i", moves[:, :3], moves[:, :3])
-        most = np.sqrt(ways) + np.sqrt(turns) * self._reach[self._ids[:, 1]]
-        if most.max() <= MAX_SLIDE and turns.max() <= MAX_TURN**2:
-            return np.ones(len(moves))
-        rows, of = self._rows, self._pair_of
-        x, y, z = (contact.pos[rows] - p_WO[of]).T
-        slide, (a, b, c) = moves[of, :3], moves[of, 3:].T
-        slide[:, 0] += b * z - c * y
-        slide[:, 1] += c * x - a * z
-        slide[:, 2] += a * y - b * x
-        normal = contact.frame[rows, :3]
-        slide -= np.einsum("ij,ij->i", slide, normal)[:, None] * normal
-        slides = np.maximum.reduceat(np.einsum("ij,ij->i", slide, slide), self._begins)
-        excess = np.maximum(slides / MAX_SLIDE**2, turns / MAX_TURN**2)
-        return np.asarray(1.0 / np.sqrt(np.maximum(excess, 1.0)))
-
-    def _write(self, data: mujoco.MjData, twists: Array) -> None:
-        """Write surface velocities: the mean over the carriers of each object.
-
-        Args:
-            data: the computed step.
-            twists: of each pair, at the object's origin, in the world, shape (n, 6).
-        """
-        objects = self._ids[:, 1]
-        for body in dict.fromkeys(objects.tolist()):
-            own = twists[objects == body]
-            linear, angular = (own.sum(axis=0) / len(own)).reshape(2, 3)
-            for geom in self._geoms[body].tolist():
-                R = data.geom_xmat[geom].reshape(3, 3)
-                x, y, z = (data.geom_xpos[geom] - data.xpos[body]).tolist()
-                a, b, c = angular.tolist()
-                across = np.array((b * z - c * y, c * x - a * z, a * y - b * x))
-                self._model.geom_surfacevel[geom] = (*((linear + across) @ R), *(angular @ R))
+        x, y, z, a, b, c = move
+        turn = a * a + b * b + c * c
+        most = math.sqrt(x * x + y * y + z * z) + math.sqrt(turn) * self._objects[pair.object].reach
+        if most <= MAX_SLIDE and turn <= MAX_TURN**2:
+            return 1.0
+        excess, (ox, oy, oz) = turn / MAX_TURN**2, p_WO
+        pos, frame = contact.pos, contact.frame
+        for row in pair.rows:
+            px, py, pz = pos[row].tolist()
+            px, py, pz = px - ox, py - oy, pz - oz
+            sx, sy, sz = x + b * pz - c * py, y + c * px - a * pz, z + a * py - b * px
+            nx, ny, nz = frame[row, :3].tolist()
+            along = sx * nx + sy * ny + sz * nz
+            excess = max(excess, (sx * sx + sy * sy + sz * sz - along * along) / MAX_SLIDE**2)
+        return 1.0 / math.sqrt(max(excess, 1.0))
 
 
-def _grounded(bodies: Ids, own: NDArray[np.bool_], pairs: Ids) -> set[int]:
-    """Return the objects that something at rest supports, alone or beside what holds them.
+def _object_of(model: mujoco.MjModel, body: int) -> _Object:
+    """Return what is known of an object from the start."""
+    first, count = int(model.body_geomadr[body]), int(model.body_geomnum[body])
+    geoms = slice(first, first + count)
+    away = np.linalg.norm(model.geom_pos[geoms], axis=1) + model.geom_rbound[geoms]
+    velocities, R = np.zeros((count, 6, 6)), np.empty(9)
+    for k, geom in enumerate(range(first, first + count)):
+        mujoco.mju_quat2Mat(R, model.geom_quat[geom])
+        R_GO, (x, y, z) = R.reshape(3, 3).T, model.geom_pos[geom].tolist()
+        velocities[k, :3, :3] = velocities[k, 3:, 3:] = R_GO
+        velocities[k, :3, 3:] = R_GO @ ((0.0, z, -y), (-z, 0.0, x), (y, -x, 0.0))
+    return _Object(geoms, velocities.reshape(-1, 6), float(away.max()))
 
-    A velocity of their surface would push them along that, too.
+
+def _follow(pair: _Pair, C: Numbers, p_WC: Numbers, O: Numbers, p_WO: Numbers) -> None:  # noqa: E741
+    """Add the last motion of an object in its carrier to their displacement.
 
     Args:
-        bodies: pairs of bodies of which one is an object and the other at rest, shape (n, 2).
-        own: which of them is the object.
-        pairs: pairs of objects in contact, shape (m, 2).
+        pair: the pair.
+        C: orientation of the carrier, nine numbers.
+        p_WC: its origin.
+        O: orientation of the object.
+        p_WO: its origin.
     """
-    found, before = set(bodies[own].tolist()), -1
-    while len(found) != before:
-        before = len(found)
-        found |= {each for pair in pairs.tolist() if found & set(pair) for each in pair}
-    return found
+    x, y, z = p_WO[0] - p_WC[0], p_WO[1] - p_WC[1], p_WO[2] - p_WC[2]
+    p = [C[i] * x + C[3 + i] * y + C[6 + i] * z for i in (0, 1, 2)]
+    R = [C[i] * O[j] + C[3 + i] * O[3 + j] + C[6 + i] * O[6 + j]
+         for i in (0, 1, 2) for j in (0, 1, 2)]  # fmt: skip
+    if pair.known:
+        move, q, S = pair.move, pair.p, pair.R
+        for i in (0, 1, 2):
+            move[i] += p[i] - q[i]
+            # Half the antisymmetric part of the rotation between both.
+            j, k = 3 * ((i + 1) % 3), 3 * ((i + 2) % 3)
+            move[3 + i] += 0.5 * (
+                R[k] * S[j] + R[k + 1] * S[j + 1] + R[k + 2] * S[j + 2]
+                - R[j] * S[k] - R[j + 1] * S[k + 1] - R[j + 2] * S[k + 2]
+            )  # fmt: skip
+    pair.p, pair.R, pair.known = p, R, True
 
 
-def _rotated(R: Array, vectors: Array) -> Array:
-    """Return rotated vectors, shape (n, 3), by rotations of shape (n, 3, 3)."""
-    return np.asarray((R @ vectors[:, :, None])[:, :, 0])
+def _ground(grounded: set[int], between: Sequence[tuple[int, int, int]]) -> None:
+    """Add the objects that something at rest supports through others.
+
+    It may do so beside what holds them: a velocity of their surface would push them along that,
+    too.
+
+    Args:
+        grounded: objects in contact with something at rest.
+        between: contacts of two objects each, after a number.
+    """
+    before = 0
+    while before != len(grounded):
+        before = len(grounded)
+        for _, a, b in between:
+            if a in grounded or b in grounded:
+                grounded |= {a, b}
+
+
+def _at(twist: Numbers, count: int, p: Numbers, q: Numbers) -> Numbers:
+    """Return the mean of twists, of which the sum is given, at a point q instead of p."""
+    u, v, w, a, b, c = (value / count for value in twist)
+    x, y, z = q[0] - p[0], q[1] - p[1], q[2] - p[2]
+    return [u + b * z - c * y, v + c * x - a * z, w + a * y - b * x, a, b, c]
+
+
+def _rotated(R: Numbers, v: Numbers, *, back: bool = False) -> Numbers:
+    """Return two rotated vectors, six numbers; ``back``: by the inverse of a rotation matrix."""
+    a, b, c, d, e, f, g, h, i = R
+    if back:
+        b, c, d, f, g, h = d, g, b, h, c, f
+    x, y, z, p, q, r = v
+    return [a * x + b * y + c * z, d * x + e * y + f * z, g * x + h * y + i * z,
+            a * p + b * q + c * r, d * p + e * q + f * r, g * p + h * q + i * r]  # fmt: skip

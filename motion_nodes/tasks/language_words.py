@@ -66,10 +66,6 @@ TAKE_TO = re.compile(r"\b(?:take|get|fetch)\b.*\b(?:to|onto|into)\b", re.IGNOREC
 ONTO = re.compile(
     r"\b(?:on top of|on|onto|in|into|at|to|upon|inside|over)\b|到|在|入|进|上", re.IGNORECASE
 )
-COLORS = (
-    "red", "green", "blue", "yellow", "orange", "purple", "white", "black", "gray", "brown",
-)  # fmt: skip
-"""Colors that objects are described by."""
 NOUNS = (
     "object", "thing", "one", "cube", "block", "box", "ball", "sphere", "cup", "mug", "glass",
     "bottle", "bowl", "plate", "dish", "can", "tin", "cylinder", "tray", "sponge", "cloth", "shelf",

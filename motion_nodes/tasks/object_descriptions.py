@@ -15,9 +15,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from motion_nodes.model.colors import NAMES as COLOR_NAMES
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.tasks.language_words import (
-    COLORS,
     NOUNS,
     POSITIONS,
     RELATIONS,
@@ -138,7 +138,7 @@ def spellings(word: str) -> tuple[str, ...]:
 def color_of(state: ObjectState) -> str:
     """Return the color of an object: as measured, or as its name states; empty if unknown."""
     parts = _parts(state.name)
-    named = next((key for key in COLORS if any(part in spellings(key) for part in parts)), "")
+    named = next((key for key in COLOR_NAMES if any(part in spellings(key) for part in parts)), "")
     return named or state.color
 
 
@@ -213,7 +213,7 @@ def _relation_in(text: str, names: Sequence[str], state: WorldState) -> _Phrase:
 
 def _of_color(phrase: str, names: list[str], state: WorldState, shown: str) -> list[str]:
     words = words_of(phrase)
-    asked = [key for key in COLORS if words & set(spellings(key))]
+    asked = [key for key in COLOR_NAMES if words & set(spellings(key))]
     known = {name: color_of(state.objects[name]) for name in names if name in state.objects}
     for color in asked:
         fits = [name for name in names if known.get(name) == color]

@@ -16,7 +16,7 @@ import mujoco
 import numpy as np
 
 import motion_nodes as mn
-from motion_nodes.control.contact_wrench import ContactWrench
+from motion_nodes.control.contact_wrench import ContactWrench, WrenchGuard, WrenchLimits
 from motion_nodes.control.effort_limiter import EffortLimiter
 from motion_nodes.control.effort_residual import EffortResidual, Ripple
 from motion_nodes.control.gripper import GripperConfig, GripperMove, GripStatus
@@ -87,6 +87,7 @@ class LockstepArm:
         ripple = Ripple.of(kp, kd, limits.acceleration, 2.0 * PERIOD)
         self._residual = EffortResidual(self._dynamics, ripple)
         self._contact = ContactWrench(robot, self.joints, self._arm, TOOL)
+        self._guard = WrenchGuard(WrenchLimits())
         self._limiter = EffortLimiter(kp, limits)
         self.law = CartesianImpedance(robot, settings=ImpedanceSettings())
         self._before: ImpedanceSettings | None = None
@@ -135,9 +136,12 @@ class LockstepArm:
 
     # ---- tasks
 
+    @property
+    def held(self) -> str | None:
+        return next(iter(self.scene.scene.attached), None)
+
     def observe(self) -> WorldState:
-        held = next(iter(self.scene.scene.attached), None)
-        return WorldState({name: self._truth(name) for name in self.world.objects}, held=held)
+        return WorldState({name: self._truth(name) for name in self.world.objects}, held=self.held)
 
     def stop(self) -> None:
         """What the joint controller does at a stop."""
@@ -165,6 +169,8 @@ class LockstepArm:
         q, v, effort = (np.array(values)[self._columns] for values in measured)
         residual = self._residual.update(self.world.time, q, v, effort)
         self._contact.update(self.world.time, q, v, self._residual, known=True)
+        if found := self._guard.check(self._contact.certain):
+            self.runner.stop_in_contact(found, np.isin(self.joints, self._arm), q)
         if self._move is not None and self._move.status is GripStatus.MOVING:
             far = self._f[int(np.argmax(np.abs(q[self._f] - self._move.goal)))]
             effort_to_goal = effort[self._f] * np.sign(self._move.goal - q[self._f])
@@ -229,7 +235,7 @@ class LockstepArm:
     def to_state(self, name: str) -> Work:
         yield from self.to_joints(self.arm.state(name), name)
 
-    def straight(self, *poses: Any, what: str, speed: float = 1.0) -> Work:
+    def straight(self, *poses: Any, what: str, speed: float = 1.0, checked: bool = True) -> Work:
         q, path, at = self.positions(), [self.positions()], self.tool_pose()
         for pose in poses:
             count = int(np.ceil(np.linalg.norm(pose[:3, 3] - at[:3, 3]) / 0.005)) + 1
@@ -261,7 +267,8 @@ class LockstepArm:
     def grasp_report(self) -> str:
         return ""
 
-    def limit_force(self, force: float | None) -> None: ...
+    def limit_force(self, force: float | None) -> None:
+        self._guard.limits = WrenchLimits(max_force=force or 0.0)
 
     def learn_force_limit(self) -> Work:
         yield
@@ -293,7 +300,7 @@ class LockstepArm:
         while not run.follower.status.ended:
             yield
         if run.follower.status.name != "SUCCEEDED":
-            raise SkillFailed(f"{what}: {run.follower.status.name}")
+            raise SkillFailed(f"{what}: {run.follower.status.name} {self.runner.fault}")
 
     # ---- impedance control
 

@@ -17,6 +17,7 @@ from motion_nodes.nodes.task.reachability import APPROACH
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.scene.world import World
 from motion_nodes.tasks.contact_poses import backed, handle_grasps, strokes_over
+from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState
 
 ARM = mn.load_robot("franka")["arm"]
@@ -73,3 +74,27 @@ def test_a_handle_is_not_pulled_from_a_singular_posture() -> None:
         twist = np.concatenate((grasp.X_WG[:3, 2], np.zeros(3)))
         speed = float(np.linalg.norm(np.linalg.pinv(ARM.jacobian(q)) @ twist))
         assert speed < 12.0, f"{speed:.0f} rad/s for 1 m/s"
+
+
+@pytest.mark.parametrize("search", ["grasp", "place", "pour"])
+def test_a_search_gives_way_after_each_attempt(monkeypatch, search: str) -> None:
+    """The loop that advances it also decides whether the held object is lost."""
+    reach = ContactReachability(ARM, World(), lambda: ARM.state("ready"))
+    tried = [0]
+
+    def solution(*_: Any, **__: Any) -> None:
+        tried[0] += 1
+
+    monkeypatch.setattr(reach, "_solution", solution)
+    work = {"grasp": lambda: reach.grasp(SPONGE, 0.08), "pour": lambda: reach.pour(X_OT, X_OT, 1.9),
+            "place": lambda: reach.place([X_OT], X_OT)}[search]()  # fmt: skip
+    most = 0
+
+    def steps() -> None:
+        nonlocal most
+        for _ in work:
+            most, tried[0] = max(most, tried[0]), 0
+
+    with pytest.raises(SkillFailed, match="out of reach"):
+        steps()
+    assert most == 1

@@ -14,7 +14,7 @@ import pytest
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.tree import Box
 from motion_nodes.nodes.task.contact_skills import PULL, WIPE_FORCE, ContactSkills
-from motion_nodes.nodes.task.holding import Grasped
+from motion_nodes.nodes.task.holding import FREE_FORCE, LOAD_SHARE, UNKNOWN_LOAD, Grasped
 from motion_nodes.scene.world import World
 from motion_nodes.tasks.task_plan import PlanStep
 from motion_nodes.tasks.task_runner import SkillFailed
@@ -25,6 +25,7 @@ SPONGE = ObjectState("sponge", from_xyz_rpy((0.4, 0.2, 0.3)), Box((0.05, 0.05, 0
 HANDLE = ObjectState("handle", from_xyz_rpy((0.6, 0.0, 0.4)), Box((0.012, 0.12, 0.016)))
 STATE = WorldState({o.name: o for o in (BOARD, SPONGE, HANDLE)})
 Q = np.zeros(7)
+FREE = {"approach", "grasp", "retreat", "home"}
 
 
 class ScriptedArm:
@@ -38,7 +39,11 @@ class ScriptedArm:
         self.offset, self.settings = 0.0, {}
         """Measured force without contact [N], and changed settings."""
         self.follows = True
-        self.held: dict[str, ObjectState] = {}
+        self.seen: dict[str, ObjectState] = {}
+        self.held: str | None = None
+        self.limit: float | None = None
+        self.limits: list[tuple[str, float | None]] = []
+        """Motions with the limits of the force at the tool that applied."""
 
     # motions
     def positions(self) -> np.ndarray:
@@ -75,7 +80,8 @@ class ScriptedArm:
     def grasp_report(self) -> str:
         return ""
 
-    def limit_force(self, force: float | None) -> None: ...
+    def limit_force(self, force: float | None) -> None:
+        self.limit = force
 
     def learn_force_limit(self) -> Iterator[None]:
         yield
@@ -124,6 +130,7 @@ class ScriptedArm:
 
     def _moved(self, what: str) -> Iterator[None]:
         self.calls.append(what)
+        self.limits.append((what, self.limit))
         yield
 
     # objects
@@ -132,10 +139,10 @@ class ScriptedArm:
         return self.clock
 
     def detects(self, name: str) -> bool:
-        return name in self.held
+        return name in self.seen
 
     def detected(self, name: str) -> ObjectState | None:
-        return self.held.get(name)
+        return self.seen.get(name)
 
     def hide(self, item: ObjectState) -> None:
         self.calls.append(f"hide {item.name}")
@@ -177,6 +184,31 @@ def run(script: ScriptedArm, skill: str, reached: float = 1.0, **args: str) -> l
         if next(work, "done") == "done":
             return phases
     raise AssertionError("endless")
+
+
+@pytest.mark.parametrize(
+    ("skill", "args", "weight", "expected"),
+    [
+        ("open_drawer", {"object": "handle"}, None, FREE_FORCE),
+        ("wipe", {"object": "sponge", "surface": "board"}, 4.0, FREE_FORCE + LOAD_SHARE * 4.0),
+        ("home", {}, 4.0, FREE_FORCE + LOAD_SHARE * 4.0),
+        ("home", {}, np.nan, FREE_FORCE + LOAD_SHARE * UNKNOWN_LOAD),
+        ("home", {}, None, FREE_FORCE),
+    ],
+)
+def test_free_motions_are_bounded_in_force(skill, args, weight, expected) -> None:
+    script = ScriptedArm()
+    script.held, script.offset = None if weight is None else "sponge", -(weight or 0.0)
+    run(script, skill, **args)
+    limits = {what: limit for what, limit in script.limits if what != "open"}
+    free = {what: limit for what, limit in limits.items() if what in FREE}
+    first, *others = free.values()
+    assert first == pytest.approx(expected, abs=0.1)
+    assert others or skill == "home"
+    assert all(FREE_FORCE <= limit <= first + 0.1 for limit in others if limit), limits
+    assert None not in others
+    assert {limit for what, limit in limits.items() if what not in FREE} <= {None}
+    assert script.limit is None, "as it was configured"
 
 
 @pytest.mark.parametrize("offset", [-2.0, 0.0, 0.7])

@@ -63,10 +63,11 @@ class Robot:
         self.states: list[str] = []
         self.others: dict[str, ObjectState] = {}
         motions: Any = SimpleNamespace(
-            arm=None, positions=lambda: None, tool_pose=lambda: None, to_state=self._to_state
-        )
+            arm=None, positions=lambda: None, tool_pose=lambda: None, to_state=self._to_state,
+            limit_force=lambda force: None, learn_force_limit=lambda: iter(()),
+        )  # fmt: skip
         clock = itertools.count()
-        objects: Any = SimpleNamespace(now=lambda: 0.1 * next(clock))
+        objects: Any = SimpleNamespace(now=lambda: 0.1 * next(clock), held=None)
         self.skills = MobileSkills(
             motions, objects, node, frozenset(), lambda: True, compliance=node,
             base=self.base, stand_off=lambda: 0.8, outlines=DriveOutlines(BODY, BODY),

@@ -113,6 +113,8 @@ class Cell:
     def grasp_report(self) -> str:
         return ""
 
+    force = None
+
     def limit_force(self, force: float | None) -> None: ...
 
     def learn_force_limit(self) -> Iterator[None]:

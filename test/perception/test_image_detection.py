@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.model.colors import NAMES, RGB, color_in, color_name
 from motion_nodes.perception import image_detection
-from motion_nodes.perception.colors import NAMES, RGB, color_in, color_name
 from motion_nodes.perception.image_detection import (
     ColorShapeDetector,
     ImageRegion,

@@ -26,8 +26,8 @@ SIDE = (-1.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8)
 OTHER = (1.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8)
 
 
-def turntable(radius: float, friction: float) -> mujoco.MjModel:
-    """Return a table that turns about a vertical axis, with a cube on it, in bare MuJoCo."""
+def turntable(radius: float, friction: float, count: int = 1) -> mujoco.MjModel:
+    """Return a table that turns about a vertical axis, with a pile on it, in bare MuJoCo."""
     spec = mujoco.MjSpec()
     option = spec.option
     option.timestep, option.integrator = STEP, mujoco.mjtIntegrator.mjINT_DISCRETE
@@ -35,11 +35,14 @@ def turntable(radius: float, friction: float) -> mujoco.MjModel:
     table = spec.worldbody.add_body(name="table")
     table.mass, table.inertia, table.explicitinertial = 100.0, (100.0,) * 3, True
     table.add_joint(name="axis", type=mujoco.mjtJoint.mjJNT_HINGE, axis=(0.0, 0.0, 1.0))
-    cube = spec.worldbody.add_body(name="object:cube", pos=(radius, 0.0, 0.02))
-    cube.mass, cube.inertia, cube.explicitinertial = 0.1, (3e-5,) * 3, True
-    cube.ipos = np.zeros(3)
-    cube.add_freejoint(name="object:cube")
-    for body, size in ((table, (1.0, 1.0, 0.01)), (cube, (0.04, 0.04, 0.01))):
+    bodies = [(table, (1.0, 1.0, 0.01))]
+    for k in range(count):
+        cube = spec.worldbody.add_body(name=f"object:{k}", pos=(radius, 0.0, 0.02 * (k + 1)))
+        cube.mass, cube.inertia, cube.explicitinertial = 0.1, (3e-5,) * 3, True
+        cube.ipos = np.zeros(3)
+        cube.add_freejoint(name=f"object:{k}")
+        bodies.append((cube, (0.04, 0.04, 0.01)))
+    for body, size in bodies:
         geom = body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=size, condim=4)
         geom.solref, geom.friction[0] = contact_reference(STEP), friction
     return spec.compile()
@@ -71,6 +74,31 @@ def test_why_carried_objects_creep_in_bare_mujoco(friction):
     expected = speed**2 * radius * (1.0 / damping + 0.5 * STEP) * 0.75 * seconds
     assert slid(model, speed, seconds, None) == pytest.approx(expected, rel=0.15)
     assert abs(slid(model, speed, seconds, Stiction(model))) < 0.02 * expected
+
+
+def test_what_lies_on_carried_objects_does_not_creep_either():
+    """The velocity of an object's surface acts at all of its contacts."""
+    model, speed, radius = turntable(0.4, 0.6, count=4), 2.5, 0.4
+    data = mujoco.MjData(model)
+    mujoco.mj_step(model, data, nstep=200)
+    data.qvel[0] = speed
+    for k in range(4):
+        first = 1 + 6 * k
+        data.qvel[first + 1], data.qvel[first + 5] = speed * data.qpos[1 + 7 * k], speed
+    stiction = Stiction(model)
+    for _ in range(750):
+        mujoco.mj_step(model, data)
+        stiction.update(data)
+    away = [np.hypot(*data.qpos[1 + 7 * k : 3 + 7 * k]) - radius for k in range(4)]
+    np.testing.assert_allclose(np.diff(away, prepend=0.0), 0.0, atol=5e-5)
+
+
+@pytest.mark.parametrize("speed", [3.5, 6.0])
+def test_a_fast_turntable_does_not_make_it_creep(speed):
+    """It would drift with 24 and 77 mm per second."""
+    model = turntable(0.4, 5.0)
+    way = slid(model, speed, 1.0, Stiction(model))
+    assert abs(way) < 5e-5
 
 
 def test_a_turntable_that_is_too_fast_throws_the_object_off():

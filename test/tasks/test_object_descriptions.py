@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import pytest
 
+from motion_nodes.model.colors import NAMES
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Cylinder
 from motion_nodes.tasks.language import NotUnderstood, parse_sentence
+from motion_nodes.tasks.language_words import WORDS
 from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.world_state import ObjectState, WorldState
 
@@ -115,3 +117,11 @@ def test_what_is_held_may_be_picked_and_placed_in_one_sentence() -> None:
 def test_an_equal_object_of_unknown_color_is_accepted(turn: float) -> None:
     item = ObjectState("cube", from_xyz_rpy((0.4, 0.1, 0.025), (0.0, 0.0, turn)), Box((0.05,) * 3))
     assert str(parse_sentence("pick the green cube", world(item))[0]) == "pick(cube)"
+
+
+@pytest.mark.parametrize("color", NAMES)
+def test_each_color_that_is_measured_has_words(color: str) -> None:
+    state = world(at("object_1", 0.4, 0.1, color=color), at("object_2", 0.5, 0.0, color="none"))
+    for word in (color, *WORDS[color]):
+        (step,) = parse_sentence(f"pick the {word} object", state)
+        assert step.args["object"] == "object_1", word

@@ -88,6 +88,8 @@ class ArmMotions:
             node, jobs, SetParametersAtomically, f"{JOINT_CONTROLLER}/set_parameters_atomically"
         )
         self._configured_force: float | None = None
+        self._force_limit = 0.0
+        """The limit that applies [N]; 0: none."""
         self._reports = node.poll(DiagnosticStatus, STATUS, qos.STATUS)
         self._cartesian = RemoteService(node, jobs, GetCartesianPath, "compute_cartesian_path")
         states = node.poll_bytes(JointState, "joint_states", qos.STATES)
@@ -189,20 +191,29 @@ class ArmMotions:
     def limit_force(self, force: float | None) -> None:
         """Stop the arm at an external force at the tool [N]; None: as it was configured.
 
-        Without detection of contacts the controller refuses it, and nothing changes.
+        A smaller configured limit applies. Without detection of contacts the controller refuses it,
+        and nothing changes.
         """
-        value = self._configured_force if force is None else force
-        if value is not None:
+        configured = self._configured_force
+        if configured is None:
+            return
+        value = configured if force is None else min(force, configured or force)
+        if value != self._force_limit:
+            self._force_limit = value
             made = Parameter(MAX_FORCE, value=value).to_parameter_msg()
             self._set.send(SetParametersAtomically.Request(parameters=[made]))
 
     def learn_force_limit(self) -> Work:
-        """Read the configured limit of the external force, once."""
-        if self._configured_force is None:
+        """Read the configured limit of the external force, once; without one, none is set."""
+        if self._configured_force is not None:
+            return
+        try:
             response = yield from self._get.call(GetParameters.Request(names=[MAX_FORCE]))
-            values = response.values
-            known = bool(values) and values[0].type == ParameterType.PARAMETER_DOUBLE
-            self._configured_force = float(values[0].double_value) if known else 0.0
+        except SkillFailed:
+            return  # a controller of another package
+        values = response.values
+        if values and values[0].type == ParameterType.PARAMETER_DOUBLE:
+            self._configured_force = self._force_limit = float(values[0].double_value)
 
     def grasp_report(self) -> str:
         """Return why the controller reports the grasp as lost since the last call, or ''."""

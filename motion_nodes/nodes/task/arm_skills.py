@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array, Cylinder, Sphere
 from motion_nodes.nodes.task.arm_motions import SLOW
-from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, Holding
+from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, UNKNOWN_LOAD, Holding
 from motion_nodes.nodes.task.reachability import Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.tasks.grasps import GraspPose, places_at, places_on
@@ -39,8 +38,6 @@ OFF_CENTRE = 0.003
 """Displacement of an object that is corrected above it [m]."""
 MOVED_DETECTIONS = 2
 """Number of successive detections of a moved object."""
-FREE_FORCE = 12.0
-"""Force at the tool at which a motion of empty fingers ends [N]."""
 REST_CYCLES, REST_TIMEOUT = 4, 2.0
 """Number of cycles at rest after a stop, and max time until then [s]."""
 POUR_ANGLE = 1.9
@@ -97,7 +94,7 @@ class ArmSkills(Holding):
 
     def _home(self, state: WorldState, phase: Callable[[str], None]) -> Work:
         phase("move")
-        yield from self._motions.to_state("home")
+        yield from self._free(self._motions.to_state("home"))
 
     def _locate(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
         found = state.objects[object].X_WO[:3, 3]
@@ -111,7 +108,6 @@ class ArmSkills(Holding):
             yield from self._lift(tool, phase)
             return
         self._grasped = None
-        yield from motions.learn_force_limit()
         for attempt in range(APPROACHES):
             phase("approach")
             try:
@@ -137,27 +133,26 @@ class ArmSkills(Holding):
         motions = self._motions
         grasp, q = yield from self._reach.grasp(target, motions.max_width)
         yield from motions.open()
-        with self._free_motion():
-            yield from self._watched(motions.to_joints(q, "approach"), grasp, target, MOVED)
-            seen = yield from self._fresh(target.name)
-            if seen is None:
-                return grasp, target
-            self._require_near(grasp, target, seen, MOVED)
-            shift = seen.X_WO[:3, 3] - target.X_WO[:3, 3]
-            if float(np.linalg.norm(shift)) > OFF_CENTRE:
-                X_WG = np.array(grasp.X_WG)
-                X_WG[:3, 3] += shift
-                grasp = replace(grasp, X_WG=X_WG)
-                yield from motions.straight(raised(X_WG), what="approach", speed=SLOW)
+        above = self._free(motions.to_joints(q, "approach"))
+        yield from self._watched(above, grasp, target, MOVED)
+        seen = yield from self._fresh(target.name)
+        if seen is None:
+            return grasp, target
+        self._require_near(grasp, target, seen, MOVED)
+        shift = seen.X_WO[:3, 3] - target.X_WO[:3, 3]
+        if float(np.linalg.norm(shift)) > OFF_CENTRE:
+            X_WG = np.array(grasp.X_WG)
+            X_WG[:3, 3] += shift
+            grasp = replace(grasp, X_WG=X_WG)
+            yield from self._free(motions.straight(raised(X_WG), what="approach", speed=SLOW))
         return grasp, seen
 
     def _descend(self, grasp: GraspPose, target: ObjectState) -> Work:
         """Move the open fingers down around an object; back up if it moves or is touched."""
         begin = self._motions.tool_pose()
-        down = self._motions.straight(grasp.X_WG, what="pre_grasp", speed=SLOW)
+        down = self._free(self._motions.straight(grasp.X_WG, what="pre_grasp", speed=SLOW))
         try:
-            with self._free_motion():
-                yield from self._watched(down, grasp, target, PLAY)
+            yield from self._watched(down, grasp, target, PLAY)
             seen = yield from self._fresh(target.name)
             if seen is not None:
                 self._require_near(grasp, target, seen, PLAY)
@@ -175,7 +170,8 @@ class ArmSkills(Holding):
         above = np.array(tool)
         above[2, 3] = begin[2, 3]
         # What has come between the fingers is in contact with them.
-        yield from self._motions.straight(above, what="retreat", checked=False)
+        up = self._motions.straight(above, what="retreat", checked=False)
+        yield from self._free(up, UNKNOWN_LOAD)
 
     def _at_rest(self) -> Work:
         """Wait until the tool does not move, at most REST_TIMEOUT."""
@@ -187,15 +183,6 @@ class ArmSkills(Holding):
                 return
             still = still + 1 if float(np.abs(now - last).max()) < 1e-4 else 0
             last = now
-
-    @contextlib.contextmanager
-    def _free_motion(self) -> Iterator[None]:
-        """Stop the arm at a force above FREE_FORCE: empty fingers touch nothing on their way."""
-        self._motions.limit_force(FREE_FORCE)
-        try:
-            yield
-        finally:
-            self._motions.limit_force(None)
 
     def _watched(self, motion: Work, grasp: GraspPose, target: ObjectState, play: Array) -> Work:
         """Execute a motion to an object; stop it if the object moves, turns or disappears.
@@ -246,7 +233,8 @@ class ArmSkills(Holding):
     def _lift(self, X_WT: Array, phase: Callable[[str], None]) -> Work:
         """Lift the held object from a pose of the tool, shape (4, 4)."""
         phase("lift")
-        yield from self._motions.straight(raised(X_WT), what="lift")
+        lift = self._motions.straight(raised(X_WT), what="lift")
+        yield from self._free(lift, UNKNOWN_LOAD)  # it rests on something until then
         yield from self._measure()
 
     def _grasp(self, grasp: GraspPose, target: ObjectState) -> Work:
@@ -255,7 +243,7 @@ class ArmSkills(Holding):
         width = yield from self._grip(target, grasp.X_WG, grasp.width)
         if self._check_grasp() and width < max(LOST_WIDTH, 0.5 * grasp.width):
             yield from motions.open()
-            yield from motions.straight(raised(grasp.X_WG), what="retreat")
+            yield from self._free(motions.straight(raised(grasp.X_WG), what="retreat"))
             raise SkillFailed(
                 f"nothing between the fingers: {1e3 * width:.0f} mm apart, "
                 f"'{target.name}' is {1e3 * grasp.width:.0f} mm wide",
@@ -285,15 +273,15 @@ class ArmSkills(Holding):
         X_OT = inverse(self._pose_in_tool(object))
         pose, q = yield from self._reach.place(poses, X_OT)
         phase("move")
-        yield from motions.to_joints(q, "move")
+        yield from self._free(motions.to_joints(q, "move"))
         phase("let down")
-        yield from motions.straight(pose @ X_OT, what="let down", speed=SLOW)
+        yield from self._free(motions.straight(pose @ X_OT, what="let down", speed=SLOW))
         phase("release")
         released = replace(item, X_WO=pose)
         yield from self._release(released)
         phase("retreat")
         try:
-            yield from motions.straight(raised(pose @ X_OT), what="retreat")
+            yield from self._free(motions.straight(raised(pose @ X_OT), what="retreat"))
         finally:
             self._objects.show(released)
         phase("check")
@@ -311,11 +299,11 @@ class ArmSkills(Holding):
         start, tilted, q = yield from self._reach.pour(
             above, inverse(self._pose_in_tool(source)), POUR_ANGLE
         )
-        yield from self._motions.to_joints(q, "move")
+        yield from self._free(self._motions.to_joints(q, "move"))
         phase("tilt")
-        yield from self._motions.straight(tilted, what="tilt", speed=SLOW)
+        yield from self._free(self._motions.straight(tilted, what="tilt", speed=SLOW))
         phase("bring upright")
-        yield from self._motions.straight(start, what="bring upright", speed=SLOW)
+        yield from self._free(self._motions.straight(start, what="bring upright", speed=SLOW))
 
     def _push(
         self, object: str, direction: str, state: WorldState, phase: Callable[[str], None]
@@ -328,7 +316,7 @@ class ArmSkills(Holding):
         phase("approach")
         begin, end, q = yield from self._reach.push(at, at + along * (PUSH + 0.02), target)
         yield from motions.close()
-        yield from motions.to_joints(q, "approach")
+        yield from self._free(motions.to_joints(q, "approach"))
         self._require_unmoved(target)
         phase("push")
         self._objects.hide(target)

@@ -88,7 +88,7 @@ class ContactReachability(Reachability):
             if q is not None:
                 q = self._follow(q, previous, X_BT, around)
             if q is None:
-                above = self._start(raised(X_BT), X_BT, around)
+                above = yield from self._start(raised(X_BT), X_BT, around)
                 if above is not None and self._arm.collision_free(above, self._world):
                     q = self._follow(above, raised(X_BT), X_BT, around)
                     parts.append(([], above))

@@ -77,6 +77,12 @@ class ContactSkills(ArmSkills):
             motions.arm, self._world, motions.positions
         )
 
+    @property
+    def _load(self) -> float:
+        force = self._compliance.force
+        found = np.nan if force is None else float(np.linalg.norm(force))
+        return found if np.isfinite(found) else super()._load
+
     def _wipe(
         self, object: str, surface: str, state: WorldState, phase: Callable[[str], None]
     ) -> Work:
@@ -101,8 +107,8 @@ class ContactSkills(ArmSkills):
             phase(f"approach {k + 1} of {len(parts)}")
             start = np.array(part[0])
             start[2, 3] += WIPE_GAP
-            yield from motions.to_joints(above, "approach")
-            yield from motions.straight(start, what="approach", speed=SLOW)
+            yield from self._free(motions.to_joints(above, "approach"))
+            yield from self._free(motions.straight(start, what="approach", speed=SLOW))
             phase(f"wipe {k + 1} of {len(parts)}")
             self._objects.hide(under)
             try:
@@ -110,7 +116,7 @@ class ContactSkills(ArmSkills):
                 yield from self._press(part, surface, inverse(X_OT), touched)
                 yield from compliance.end()
                 phase("retreat")
-                yield from motions.straight(raised(part[-1]), what="retreat")
+                yield from self._free(motions.straight(raised(part[-1]), what="retreat"))
             finally:
                 compliance.abort()
                 self._objects.show(under)
@@ -188,13 +194,13 @@ class ContactSkills(ArmSkills):
         grasp, q = yield from self._reach.pull(grasps, PULL, handle)
         X, away = grasp.X_WG, -grasp.X_WG[:3, 2]
         yield from motions.open()
-        yield from motions.to_joints(q, "approach")
+        yield from self._free(motions.to_joints(q, "approach"))
         self._require_unmoved(handle)
         phase("grasp")
         self._objects.hide(handle)
         way = np.zeros(3)
         try:
-            yield from motions.straight(X, what="grasp", speed=SLOW)
+            yield from self._free(motions.straight(X, what="grasp", speed=SLOW))
             self._clasped = True
             width = yield from motions.close()
             if self._check_grasp() and width < max(LOST_WIDTH, 0.5 * grasp.width):
@@ -215,7 +221,8 @@ class ContactSkills(ArmSkills):
             self._clasped = False
             begin = backed(X, PULL) if after is None else after
             phase("retreat")
-            yield from motions.straight(backed(begin, RETREAT), what="retreat", speed=SLOW)
+            back = motions.straight(backed(begin, RETREAT), what="retreat", speed=SLOW)
+            yield from self._free(back)
         finally:
             compliance.abort()
             self._objects.show(moved(handle, way))
@@ -233,7 +240,7 @@ class ContactSkills(ArmSkills):
     def _handover(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
         phase("move")
         yield from self._held_item(object, state)
-        yield from self._motions.to_state("home")
+        yield from self._free(self._motions.to_state("home"))
         try:
             tare = yield from self._settled_force(SETTLE_TIME)
         except SkillFailed as error:

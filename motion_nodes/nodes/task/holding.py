@@ -54,6 +54,14 @@ HIDDEN_TIMEOUT = 1.0
 """Max time until an object is detected again that is reported with an old stamp [s]."""
 
 
+FREE_FORCE = 12.0
+"""Force at the tool at which a free motion ends, beside that of the load [N]."""
+LOAD_SHARE = 2.5
+"""Largest force of a load in motion, as a multiple of that at rest."""
+UNKNOWN_LOAD, LARGEST_LOAD = 8.0, 30.0
+"""Force of a load at rest that is not measured, and the largest one [N]."""
+
+
 @dataclass(frozen=True, eq=False)
 class Grasped:
     """The object in the hand."""
@@ -226,6 +234,31 @@ class Holding:
     def _take_loss(self) -> str:
         reason, self.lost = self.lost, NO_REASON
         return reason.text
+
+    # ---- motions
+
+    def _free(self, motion: Work, load: float | None = None) -> Work:
+        """Execute a motion that should touch nothing: a larger force at the tool stops the arm.
+
+        Args:
+            motion: the motion.
+            load: force of the held object at rest [N]; None: as it is measured now.
+        """
+        limit = FREE_FORCE
+        yield from self._motions.learn_force_limit()
+        if load is not None or self._objects.held is not None:
+            at_rest = min(self._load if load is None else load, LARGEST_LOAD)
+            limit += LOAD_SHARE * at_rest
+        self._motions.limit_force(limit)
+        try:
+            return (yield from motion)
+        finally:
+            self._motions.limit_force(None)
+
+    @property
+    def _load(self) -> float:
+        """Force of the held object on the arm, which is at rest [N]."""
+        return UNKNOWN_LOAD
 
     # ---- held object
 

@@ -56,7 +56,7 @@ class MobileSkills(ContactSkills):
         if target is None and location not in state.places:
             raise SkillFailed(f"'{location}' is no object and no place", TaskCode.UNKNOWN_LOCATION)
         phase("fold")
-        yield from self._motions.to_state("home")
+        yield from self._free(self._motions.to_state("home"))
         # The navigator checks the outline of this state only.
         here = base.in_odom_now()
         if here is None:

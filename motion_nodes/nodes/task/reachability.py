@@ -77,11 +77,12 @@ class Reachability:
             raise _no_side(target, max_width)
         around = self._without(target.name)
         for grasp in self._least_turn_first(grasps):
-            q = self._start(raised(grasp.X_WG), grasp.X_WG, around)
+            q = yield from self._start(raised(grasp.X_WG), grasp.X_WG, around)
             if q is not None and self._arm.collision_free(q, self._world):
                 return grasp, q
             yield
-        raise self._out_of_reach(f"'{target.name}'", [grasp.X_WG for grasp in grasps], around)
+        poses = [grasp.X_WG for grasp in grasps]
+        raise (yield from self._out_of_reach(f"'{target.name}'", poses, around))
 
     def place(self, poses: Sequence[Array], X_OT: Array) -> Work:
         """Return a pose of the held object, and joint positions [rad] above it.
@@ -96,12 +97,12 @@ class Reachability:
         for pose in poses:
             for turned in _turned(pose):
                 X_BT = turned @ X_OT
-                q = self._start(raised(X_BT), X_BT, self._world)
+                q = yield from self._start(raised(X_BT), X_BT, self._world)
                 if q is not None:
                     return turned, q
                 yield
         poses = [turned @ X_OT for pose in poses for turned in _turned(pose)]
-        raise self._out_of_reach("the place", poses, self._world)
+        raise (yield from self._out_of_reach("the place", poses, self._world))
 
     def pour(self, pose: Array, X_OT: Array, angle: float) -> Work:
         """Return poses of the tool before and after a held object is tilted, and joint positions.
@@ -121,7 +122,7 @@ class Reachability:
                 begin[2, 3] += higher
                 for pitch in (share * angle, -share * angle):
                     end = begin @ from_xyz_rpy((0.0, 0.0, 0.0), (0.0, pitch, 0.0))
-                    q = self._start(begin, end, self._world, POUR_SEEDS)
+                    q = yield from self._start(begin, end, self._world, POUR_SEEDS)
                     if q is not None:
                         return begin, end, q
                     yield
@@ -146,7 +147,7 @@ class Reachability:
         for X in _turned(down):
             first, last = np.array(X), np.array(X)
             first[:3, 3], last[:3, 3] = begin, end
-            q = self._start(raised(first), first, self._world)
+            q = yield from self._start(raised(first), first, self._world)
             reached = None if q is None else self._follow(q, raised(first), first, self._world)
             if reached is not None and self._follow(reached, first, last, around) is not None:
                 return first, last, q
@@ -169,8 +170,10 @@ class Reachability:
         for _ in range(count):
             yield random.uniform(limits.lower, limits.upper)
 
-    def _start(self, begin: Array, end: Array, world: World, seeds: int = 0) -> Array | None:
+    def _start(self, begin: Array, end: Array, world: World, seeds: int = 0) -> Work:
         """Return joint positions at the begin of a straight motion; None if it is not possible.
+
+        Yields after each seed: the loop that advances it also watches the held object.
 
         Args:
             begin: pose of the tool in the base frame, shape (4, 4).
@@ -182,6 +185,7 @@ class Reachability:
             q = self._solution(begin, seed, world)
             if q is not None and self._follow(q, begin, end, world) is not None:
                 return q
+            yield
         return None
 
     def _follow(self, q: Array, begin: Array, end: Array, world: World) -> Array | None:
@@ -195,7 +199,7 @@ class Reachability:
             q = found
         return q
 
-    def _out_of_reach(self, what: str, poses: Sequence[Array], world: World) -> SkillFailed:
+    def _out_of_reach(self, what: str, poses: Sequence[Array], world: World) -> Work:
         """Return why the tool cannot get to any of some poses: reach, or collisions.
 
         Args:
@@ -206,8 +210,10 @@ class Reachability:
         free = World()
         for pose in poses[:EXPLAINED]:
             for X in (pose, raised(pose)):
-                q = next((q for q in (self._solution(X, seed, free) for seed in self._seeds(1))
-                          if q is not None), None)  # fmt: skip
+                q = None
+                for seed in self._seeds(1):
+                    q = self._solution(X, seed, free) if q is None else q
+                    yield
                 problems = () if q is None else self._arm.problems(q, world)
                 if problems:
                     why = "; ".join(problems[:2])

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks in simulation with one disturbance each."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import NamedTuple
+
+import numpy as np
+from harness import Options, Report, median, motion_up, progress
+from action_calls import ActionCalls
+from geometry_msgs.msg import WrenchStamped
+from moveit_msgs.action import MoveGroup
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from task_scenes import (
+    ENDED,
+    LIMIT,
+    REACH,
+    SCENES_PER_SUITE,
+    SECTOR,
+    SETTLE,
+    Cell,
+    Scene,
+    fault_of,
+    suite_of,
+)
+
+import motion_nodes as mn
+from motion_nodes.nodes.clients.go import arm_to_joints
+from motion_nodes.ros import qos
+from motion_nodes.ros.messages.moveit_messages import pose_of
+
+
+class Disturbed(NamedTuple):
+    """Result of a disturbed scene."""
+
+    kind: str
+    state: str
+    reason: str
+    done: bool
+    """Whether the task is done, by true poses."""
+    held_falsely: bool
+    lost_after: float
+    """Simulated time from the loss until the status said so [s]; NaN: nothing was lost."""
+
+    @property
+    def true(self) -> bool:
+        """Whether the task was done and said so, or ended with a reason."""
+        return self.done if self.state == "succeeded" else bool(self.reason)
+
+
+class Disturber:
+    """Disturbs one object of a cell with one arm, on a base or not."""
+
+    def __init__(self, cell: Cell, rng: np.random.Generator, robot: str) -> None:
+        """Subscribe to the joint states and the true pose of the base."""
+        self.cell, self.rng = cell, rng
+        client = cell.client
+        self._arm = mn.load_robot(robot)["arm"]
+        self._joints = client.listen(JointState, "/joint_states", qos.STATES)
+        self._base = client.listen(Odometry, "/ground_truth", qos.NEWEST)
+        self._pushes = client.publisher(WrenchStamped, "/mujoco_sim/push_object", qos.REQUESTS)
+        self._actions = ActionCalls(client, "")
+
+    def in_hand(self, name: str) -> bool:
+        """Return whether an object is between the fingers, by true poses."""
+        message = self._joints.newest
+        q = dict(zip(message.name, message.position, strict=True))
+        base = pose_of(self._base.newest.pose.pose, "the base")[0] if self._base else np.eye(4)
+        for heard in (self._joints, self._base):
+            heard.messages[:-1] = []
+        tool = base @ self._arm.fk(np.array([q[joint] for joint in self._arm.joint_names]))
+        return bool(np.linalg.norm(tool[:3, 3] - self.cell.seen.position(name)) < 0.06)
+
+    def go(self) -> None:
+        """Start a motion of the arm by another client."""
+        q = self._arm.state("home") + self.rng.uniform(-0.5, 0.5, len(self._arm.joint_names))
+        joints = dict(zip(self._arm.joint_names, q.tolist(), strict=True))
+        self._actions.send(MoveGroup, "move_action", arm_to_joints("", "arm", joints).goal)
+
+    def take(self, scene: Scene) -> None:
+        """Put the object back, wherever it is."""
+        x, y, yaw = scene.places[scene.item.name]
+        height = scene.heights.get(scene.item.name, 0.0)
+        if not height:  # anywhere on the floor
+            r, angle = self.rng.uniform(*REACH), self.rng.uniform(-SECTOR, SECTOR)
+            x, y = r * np.cos(angle), r * np.sin(angle)
+        self.cell.move(scene.item, (x, y), yaw, height)
+
+    def pull(self, scene: Scene) -> None:
+        """Pull the object out of the hand, more strongly than the fingers hold it."""
+        message = WrenchStamped()
+        message.header.frame_id, message.wrench.force.z = scene.item.name, -150.0
+        for _ in range(2):
+            self._pushes.publish(message)
+
+    def shift(self, kind: str, scene: Scene) -> None:
+        """Disturb the object that is approached."""
+        item, rng, move = scene.item, self.rng, self.cell.move
+        x, y, yaw = scene.places[item.name]
+        at, height = np.array((x, y)), scene.heights.get(item.name, 0.0)
+        angle = rng.uniform(-np.pi, np.pi)
+        away = np.array((np.cos(angle), np.sin(angle)))
+        if kind == "moved":
+            move(item, at + rng.uniform(0.01, 0.05 if height else 0.1) * away, yaw, height)
+        elif kind == "turned":
+            move(item, at, yaw + rng.uniform(0.3, 2.8), height)
+        elif kind == "removed":
+            move(item, (-1.5, 1.5), yaw)
+        else:
+            others = (item.name, *scene.places) if height else (item.name, scene.target.name)
+            other = next(o for o in self.cell.items if o.name not in others)
+            move(other, at + (item.radius + other.radius + 0.005) * away, yaw, height)
+
+
+KNOWN_AFTER = 0.2
+"""Time within which a loss is to be known [s]."""
+APPROACHED = ("moved", "turned", "removed", "beside")
+CARRIED = {
+    "idle": (), "home": (), "go": (), "place": ("move", "let down"),
+    "pour": ("move", "tilt", "bring upright"), "drive": ("drive",),
+}  # fmt: skip
+"""Where a held object is lost: phases of its task, if it is lost in one."""
+
+
+def disturb(cell: Cell, hand: Disturber, scene: Scene, kind: str, how: str) -> Disturbed:
+    """Run a scene with one disturbance.
+
+    Args:
+        cell: the suite.
+        hand: disturbs.
+        scene: with its task.
+        kind: one of APPROACHED or CARRIED.
+        how: for the latter, "taken" or "pulled".
+    """
+    rng, tasks, item = hand.rng, cell.tasks, scene.item
+    name, to = (one.name.replace("_", " ") for one in (item, scene.target))
+    sentence = {"place": scene.sentence, "pour": f"pour the {name} into the {to}",
+                "drive": f"bring the {name} to the {to}"}.get(kind, f"pick the {name}")  # fmt: skip
+    phases = CARRIED.get(kind, ())
+
+    def ended() -> bool:
+        return tasks.status["state"] in ENDED
+
+    def begin(text: str) -> None:
+        number = tasks.status["number"]
+        tasks.commands.publish(String(data=text))
+        tasks.until(lambda s: s["number"] > number, LIMIT)
+
+    lost_after, over = float("nan"), False
+    begin(sentence)
+    if kind in APPROACHED:
+        wanted = str(rng.choice(("approach", "pre_grasp")))
+        tasks.until(lambda s: ended() or s.get("phase") == wanted, LIMIT)
+        cell.client.spin(float(rng.uniform(0.0, 1.5)))
+        hand.shift(kind, scene)
+    else:
+        if phases:
+            wanted = str(rng.choice(phases))
+            tasks.until(lambda s: ended() or (s["held"] and s.get("phase") == wanted), LIMIT)
+            cell.client.spin(float(rng.uniform(0.0, 0.3 if wanted == "let down" else 1.5)))
+        else:
+            tasks.until(lambda s: ended(), LIMIT)
+            if kind == "home" and tasks.status["state"] == "succeeded":
+                begin("go home")
+            elif kind == "go":
+                hand.go()
+            cell.client.spin(float(rng.uniform(0.1, 0.8)))
+        if tasks.status["held"] and hand.in_hand(item.name):
+            over = ended()
+            hand.take(scene) if how == "taken" else hand.pull(scene)
+            cell.client.wait(lambda: not hand.in_hand(item.name) or (phases and ended()),
+                             "the loss", LIMIT)  # fmt: skip
+            over = over or (kind == "home" and ended())
+            if not hand.in_hand(item.name):
+                at = cell.seen.time
+                with contextlib.suppress(AssertionError):
+                    cell.client.wait(lambda: not tasks.status["held"], "its report", 10.0)
+                    lost_after = cell.seen.time - at
+    tasks.until(lambda s: ended(), LIMIT)
+    cell.client.spin(SETTLE)
+    status, present = tasks.status, hand.in_hand(item.name)
+    if kind in ("place", "drive"):
+        done = not fault_of(scene, cell.objects, cell.objects)
+    else:
+        done = present or over  # it may have ended before the loss
+    held_falsely = bool(status["held"]) and not present
+    return Disturbed(f"{kind} {how}".strip(), status["state"], status["reason"], done,
+                     held_falsely, lost_after)  # fmt: skip
+
+
+def disturbances(report: Report, options: Options) -> None:
+    """Run scenes with one random disturbance each."""
+    found, forces, mobile = list[Disturbed](), list[str](), options.mobile
+    end = options.first + options.disturbances
+    carried = ("idle", "home", "place", "drive", "drive") if mobile else (
+        "idle", "home", "go", "place", "pour"
+    )  # fmt: skip
+    for begin in range(options.first, end, SCENES_PER_SUITE):
+        words, items, scene_of, rng = suite_of((options.seed, begin), mobile=mobile)
+        with motion_up(*words):
+            cell = Cell(items, options.speed)
+            hand = Disturber(cell, rng, words[0])
+            for number in range(begin, min(end, begin + SCENES_PER_SUITE)):
+                scene = scene_of(number)
+                cell.run("go home")
+                cell.arrange(scene)
+                kind = (*APPROACHED, *carried)[number % 9]
+                how = str(rng.choice(("taken", "pulled"))) if kind in CARRIED else ""
+                found.append(disturb(cell, hand, scene, kind, how))
+                progress(f"{number}: {scene.sentence}: {found[-1]}")
+                late = found[-1].lost_after > KNOWN_AFTER
+                if late or found[-1].held_falsely or not found[-1].true:
+                    progress(f"  {cell.tasks.status.get('events')}")
+                if cell.tasks.status["held"]:
+                    name = scene.item.name.replace("_", " ")
+                    cell.run(scene.sentence if mobile else f"place {name} at 0.45,0.0")
+            forces.append(cell.forces())
+            progress(f"forces beside the grip: {forces[-1]}")
+            cell.client.close()
+    losses = [one.lost_after for one in found if not np.isnan(one.lost_after)]
+    report.table("Tasks with one disturbance each, judged by the simulation's poses", [{
+        "scenes": len(found), "done or ended with a reason": sum(one.true for one in found),
+        "succeeded": sum(one.state == "succeeded" for one in found),
+        "false held": sum(one.held_falsely for one in found),
+        "false succeeded": sum(one.state == "succeeded" and not one.done for one in found),
+        "losses": len(losses), "known after, median [s]": median(losses),
+        "max [s]": max(losses, default=None),
+        f"later than {KNOWN_AFTER:g} s": sum(late > KNOWN_AFTER for late in losses),
+    }], "Forces beside the grip, largest per suite: " + "; ".join(
+        text.partition(":")[0] for text in forces))  # fmt: skip
+    for i, one in enumerate(found):
+        if one.held_falsely or not one.true:
+            print(f"scene {options.first + i}: {one}")
