@@ -7,18 +7,19 @@ The single source for ``motion up`` and the launch files.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 from motion_nodes.bringup.bringup_config import BringupConfig, prefixed
 from motion_nodes.bringup.node_specs import NodeSpec, Value
-from motion_nodes.bringup.parameter_files import read_parameter_files, with_user_parameters
+from motion_nodes.bringup.parameter_files import (
+    own_joints,
+    read_parameter_files,
+    with_user_parameters,
+)
 from motion_nodes.bringup.table_scene import table_objects
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.hardware.drivers import driver_name
 from motion_nodes.model.base_description import CONTROLLERS
 from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
-from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.robot import Robot
 from motion_nodes.robot_setup.derived_robot import load_description
@@ -264,30 +265,21 @@ def _controller_of_file(config: BringupConfig, namespace: str, robot: Robot) -> 
     A file written for another controller of ros2_controllers, such as omni_wheel_drive_controller,
     has a section of that name, which ROS gives to a node of that name only.
     """
-    sections: set[str] = set()
-    for file in config.params_files:
-        try:
-            sections |= _sections(read_yaml(Path(file), tagged=True), namespace)
-        except InvalidDescription:
-            return ""  # the nodes, which read the file too, report it
-    if base_controller(robot) in sections:
+    try:
+        user = read_parameter_files(config.params_files)
+    except (InvalidConfig, InvalidDescription):
+        return ""  # reported when the nodes get their parameters
+    names = CONTROLLERS[robot.kind]
+    found = {
+        name: section.values
+        for section in user.sections
+        for name in names
+        if section.of(under(namespace, name)) and section.node.endswith(f"/{name}")
+    }
+    if base_controller(robot) in found:
         return ""
-    return next((name for name in CONTROLLERS[robot.kind] if name in sections), "")
-
-
-def _sections(content: Any, namespace: str, place: str = "") -> set[str]:
-    """Return the names of nodes in a namespace that a parameter file configures."""
-    names: set[str] = set()
-    for key, value in (content if isinstance(content, dict) else {}).items():
-        path = f"{place}/{key}".strip("/")
-        space, _, name = path.rpartition("/")
-        if not isinstance(value, dict):
-            continue
-        if "ros__parameters" not in value:
-            names |= _sections(value, namespace, path)
-        elif space in ("**", namespace.strip("/")):
-            names.add(name)
-    return names
+    # That of wheels which this robot does not have belongs to another one.
+    return next((n for n in names if n in found and not own_joints(found[n], robot)[1]), "")
 
 
 def _depth_topics(config: BringupConfig, place: Placement) -> list[str]:

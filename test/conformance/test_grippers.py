@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from control_msgs.action import GripperCommand, ParallelGripperCommand
 from joint_client import ABORTED, CANCELED, FINGERS, SUCCEEDED, JointClient
@@ -32,7 +33,8 @@ PARALLEL_COMMAND = "/parallel_gripper_action_controller/gripper_cmd"
 @pytest.fixture(scope="module")
 def hand(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
     """A hand with a node of its own, with the defaults of ros2_controllers."""
-    module_suite.node("mock_sim", robots=["franka", "ours:=franka"], update_rate=100.0)
+    robots = ["franka", "ours:=franka", "strong:=franka"]
+    module_suite.node("mock_sim", robots=robots, update_rate=100.0)
     module_suite.node(
         "articulation_controller", name=HAND.strip("/"), robot="franka", use_sim_time=True,
         update_rate=100.0, joints=FINGERS, peer_defaults=True,
@@ -233,6 +235,26 @@ def test_lifecycle_and_parameters(hand):
     "the effort of a goal limits the effort of the fingers",
     source=TESTS + "ActivateWithEffortInterfaceSuccess",
 )
+def test_the_effort_of_a_goal(hand, module_suite, module_client):
+    module_suite.node(
+        "articulation_controller", namespace="strong", robot="franka", use_sim_time=True,
+        update_rate=100.0, joints=FINGERS, command_interface="effort",
+        gravity_compensation=False, inertia_compensation=False,
+        **{f"gains.{finger}.p": 2000.0 for finger in FINGERS},
+    )  # fmt: skip
+    strong = JointClient(module_client, namespace="/strong")
+    strong.wait_for()
+    # The robot without physics ignores efforts, so the error remains.
+    to = 0.0 if strong.joints[FINGERS[0]] > 0.02 else 0.04
+    for effort in (3.0, 7.0):
+        strong.commands.clear()
+        goal = parallel(to, effort=[effort])
+        strong.send(goal, ParallelGripperCommand, f"/strong{PARALLEL_COMMAND}").result()
+        sent = np.array([m.effort for m in strong.commands.messages])
+        assert np.nanmax(np.abs(sent)) == pytest.approx(effort)
+    strong.close()
+
+
 @behaviour(
     PARALLEL,
     "a negative effort is accepted",

@@ -1043,7 +1043,7 @@ def test_cmd_timeout(cell):
     call = arm.follow(message, goal_time_tolerance=duration(-1.0))
     assert call.accepted()
     arm.client.spin(1.5)
-    assert not call.done(), "neither goal_time nor cmd_timeout ends it"
+    assert not call.done, "neither goal_time nor cmd_timeout ends it"
     assert call.cancel()
     assert call.result()[0] == CANCELED
 

@@ -296,9 +296,9 @@ def test_objects_are_avoided(planner):
     answer = planner.plan(beside(0.0, 0.2), start_state=state(HOME))
     assert answer.error_code.val == Codes.SUCCESS
     # A ball where the tool is halfway: the direct motion passes through it.
-    radius, goal = 0.06, turned(0.9)
+    radius, goal = 0.04, turned(1.8)
     q = FRANKA.home.copy()
-    q[FRANKA.joint_names.index("panda_joint1")] += 0.45
+    q[FRANKA.joint_names.index("panda_joint1")] += 0.9
     place = KINEMATICS.pose(q, TIP)[:3, 3]
     direct = planner.plan(goal, start_state=state(HOME))
     assert nearest(direct.trajectory.joint_trajectory, place) < radius

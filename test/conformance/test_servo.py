@@ -95,6 +95,7 @@ def test_jogs(policy):
         return policy.arm.joints["panda_joint7"] - before["panda_joint7"] > 0.1
 
     policy.arm.clear()
+    policy.client.wait(lambda: policy.arm.states, "a state")
     policy.client.repeat(policy.jog(**speeds), turned, "the joint", rate=50.0)
     k = policy.arm.states.newest.name.index("panda_joint7")
     rates = [m.velocity[k] for m in policy.arm.states.messages]
@@ -288,10 +289,12 @@ def test_limits(policy):
         rate=50.0,
         within=40.0,
     )
-    policy.client.repeat_for(policy.jog(panda_joint7=1.0), 0.5, rate=50.0)
-    policy.arm.clear()
-    policy.client.repeat_for(policy.jog(panda_joint7=1.0), 0.3, rate=50.0)
-    assert policy.arm.speed(["panda_joint7"]) < 0.01, "it is stopped"
+    policy.client.repeat(
+        policy.jog(panda_joint7=1.0),
+        lambda: policy.arm.speed(["panda_joint7"]) < 0.005,
+        "rest at the limit",
+        rate=50.0,
+    )
     assert policy.arm.joints["panda_joint7"] < FRANKA.limits.select(["panda_joint7"]).upper[0]
     rests(policy)
 

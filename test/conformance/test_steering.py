@@ -579,6 +579,7 @@ def test_limits_of_the_traction_wheel(cell):
     assert np.median(np.diff(rising)) == pytest.approx(0.02 / FRONT_RADIUS, rel=0.05)
     fork.set(linear__x__max_acceleration=math.nan, max_steering_velocity=0.5)
     fork.wheels.commands.clear()
+    fork.until(lambda: fork.told, "references")
     drive(fork, "fork", 0.5, 0.4)
     k = fork.wheels.commands.newest.name.index("steer")
     angles = [m.position[k] for m in fork.wheels.commands.messages]
