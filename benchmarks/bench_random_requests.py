@@ -145,9 +145,7 @@ class Requests:
     def _path(self, q: Array) -> str:
         del q
         tip, base = str(self._group.tip), self._robot.base_frame
-        begin = self._tip_pose()
-        way = self._rng.normal(size=3)
-        way *= STEP / np.linalg.norm(way)
+        begin, way = self._tip_pose(), self._direction() * STEP
         end = begin.copy()
         end[:3, 3] += way
         answer = self._suite.cartesian_path(self._group.name, tip, base, [end])
@@ -156,8 +154,10 @@ class Requests:
         fault = failure(answer.error_code)
         if answer.fraction < 1.0 - 1e-6:
             self.outcome.partial += 1
+            if not answer.error_code.message:
+                return f"fraction {answer.fraction} without a word"
             if not answer.fraction > 0.0:
-                return "" if fault else f"fraction {answer.fraction} without a word"
+                return ""
         elif fault:
             return f"whole, but {fault}"
         fault = self._straight(answer.solution.joint_trajectory, begin, way * answer.fraction)
@@ -165,6 +165,16 @@ class Requests:
         self._suite.spin(0.2)
         away = float(np.linalg.norm(self._tip_pose()[:3, 3] - begin[:3, 3] - way * answer.fraction))
         return fault or (f"off by {away:.3g} m" if away > POSE_REACHED else "")
+
+    def _direction(self) -> Array:
+        """Return a random direction in which the tip can move without turning, shape (3,)."""
+        whole = self._suite.positions(self._robot.joint_names)
+        J = self._kinematics.jacobian(whole, str(self._group.tip))[:, self._group.indices]
+        _, values, rows = np.linalg.svd(J[3:])
+        still = rows[int((values > 1e-6).sum()) :]  # joint motions without a turn of the tip
+        moved = J[:3] @ still.T
+        way = np.asarray(moved @ np.linalg.pinv(moved) @ self._rng.normal(size=3))
+        return way / max(float(np.linalg.norm(way)), 1e-9)
 
     def _straight(self, trajectory: object, begin: Array, way: Array) -> str:
         """Return where a trajectory leaves its line; empty: nowhere."""

@@ -147,19 +147,24 @@ def _composition(options: SuiteOptions) -> _Composition:
 def _usable(config: BringupConfig) -> tuple[BringupConfig, dict[str, str]]:
     """Return the configuration without robots whose description is unusable, and the reasons.
 
+    The wheels of a base are checked, too: a simulation that all robots share would not start.
+
     Raises:
-        InvalidDescription: there is no other robot.
+        InvalidDescription, InvalidConfig: there is no other robot.
         RobotNotFound: an unknown name.
     """
+    from motion_nodes.bases.from_robot import base_of
     from motion_nodes.robot_setup.derived_robot import load_description
 
     kept: list[Placement] = []
     left_out: dict[str, str] = {}
     for place, given in zip(config.within_namespace, config.placements, strict=True):
         try:
-            load_description(place.robot)
+            robot = load_description(place.robot)
+            if robot.base is not None:
+                base_of(robot)
             kept.append(given)
-        except InvalidDescription as error:
+        except (InvalidDescription, InvalidConfig) as error:
             if not place.namespace or len(config.placements) - len(left_out) == 1:
                 raise
             left_out[place.namespace] = str(error)

@@ -6,11 +6,16 @@ import sys
 import time
 
 import pytest
+from sample_car import write_car
 
 from motion_nodes.bringup import startup as module
+from motion_nodes.bringup import suite
+from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.processes import ProcessGroup
 from motion_nodes.bringup.startup import Startup
 from motion_nodes.bringup.suite import SuiteOptions, run_suite
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.placement import parse_placements
 from motion_nodes.ros.readiness import (
     ASLEEP,
     FAILED,
@@ -228,3 +233,18 @@ def test_the_robot_of_a_process_that_fails_is_known_if_it_is_the_only_one(proces
     start = Startup(process, lambda _text: None)
     start.report(News(FAILED, "", "no memory"), process)
     assert set(start.failed_robots) == robots
+
+
+@pytest.mark.parametrize("axis", ["steering_axis", "wheel_axis"])
+def test_a_robot_whose_wheels_turn_the_other_way_does_not_end_the_others(tmp_path, axis):
+    """The simulation that they share would refuse it."""
+    turned = {"steering_axis": "0 0 -1", "wheel_axis": "0 -1 0"}[axis]
+    bad = write_car(tmp_path / "backward", **{axis: turned})
+    good = write_car(tmp_path / "forward")
+    placements = parse_placements([f"a:={good}", f"b:={bad}", "k:=kaya"])
+    kept, left_out = suite._usable(BringupConfig(placements=placements))
+    assert [place.namespace for place in kept.placements] == ["a", "k"]
+    assert list(left_out) == ["b"]
+    assert "reverse its axis" in left_out["b"]
+    with pytest.raises(InvalidConfig):
+        suite._usable(BringupConfig(placements=parse_placements([f"b:={bad}"])))

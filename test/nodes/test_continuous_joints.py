@@ -257,6 +257,32 @@ def test_goals_at_a_limit_by_rounding_are_at_the_limit(arm, planner, robot, exce
     go(arm, robot, {"tilt": 0.3, "elbow": 0.5})
 
 
+@pytest.mark.parametrize("excess", [2.65e-6, 9e-5])
+def test_seeds_and_constraints_at_a_limit_by_rounding_are_at_the_limit(arm, planner, robot, excess):
+    client, q = arm.client, {"pan": 0.4, "tilt": 1.5, "elbow": -0.5, "roll": 0.1}
+    forward = GetPositionFK.Request(fk_link_names=["tool0"], robot_state=state(q))
+    forward.header.frame_id = "base_link"
+    pose = client.call(GetPositionFK, "/compute_fk", forward).pose_stamped[0]
+    inverse = GetPositionIK.Request()
+    asked = inverse.ik_request
+    asked.group_name, asked.pose_stamped = "arm", pose
+    asked.robot_state = state({**q, "tilt": 1.5 + excess})
+    asked.constraints, asked.timeout = at({"tilt": 1.5 + excess}, 2e-6), duration(2.0)
+    answer = client.call(GetPositionIK, "/compute_ik", inverse)
+    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+    solved = answer.solution.joint_state
+    tilt = dict(zip(solved.name, solved.position, strict=True))["tilt"]
+    assert 1.5 - 1e-5 < tilt <= 1.5
+    for far, valid in ((excess, True), (excess + 2e-3, False)):
+        request = GetStateValidity.Request(
+            robot_state=state({**q, "tilt": 1.5 + far}),
+            group_name="arm",
+            constraints=at({"tilt": 1.5 + excess}, 1e-6),
+        )
+        answer = client.call(GetStateValidity, "/check_state_validity", request)
+        assert answer.valid is valid, answer
+
+
 def test_nan_among_other_joints_moves_nothing(arm, planner, robot):
     here = {name: robot.q[name] for name in ARM}
     bad = {**here, "pan": here["pan"] - math.tau + 0.3, "tilt": math.nan}

@@ -13,7 +13,7 @@ from moveit_msgs.msg import MoveItErrorCodes, OrientationConstraint
 from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.ik.problem import Validity
-from motion_nodes.model.limits import JointLimits, joint_indices
+from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.rotation_vectors import rotation_vector
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.kinematics.state_checks import in_words
@@ -166,6 +166,8 @@ def constraint_validity(constraints: Any, context: GoalContext) -> ValidityFacto
 def violation(constraint: Any, values: Mapping[str, float], limits: JointLimits) -> float:
     """Return the distance of a joint outside its constraint [rad or m]; 0 or less inside.
 
+    Positions outside a limit by rounding are at the limit, of the joint and of the constraint.
+
     Args:
         constraint: moveit_msgs/JointConstraint.
         values: joint positions by name [rad or m].
@@ -186,10 +188,10 @@ def violation(constraint: Any, values: Mapping[str, float], limits: JointLimits)
             Codes.INVALID_GOAL_CONSTRAINTS,
             f"the constraint of joint '{name}' has numbers that are not finite: {numbers}",
         )
-    lower = constraint.position - constraint.tolerance_below
-    upper = constraint.position + constraint.tolerance_above
-    turns = limits.turns.select(joint_indices([name], limits.names))
-    excess = float(turns.excess([values[name]], [lower], [upper])[0])
+    only = limits.select([name])
+    (position,), (value,) = only.settled([constraint.position]), only.settled([values[name]])
+    lower, upper = position - constraint.tolerance_below, position + constraint.tolerance_above
+    excess = float(only.turns.excess([value], [lower], [upper])[0])
     return 0.0 if 0.0 < excess <= ROUNDING else excess
 
 
