@@ -88,6 +88,7 @@ class ArmMotions:
             node, jobs, SetParametersAtomically, f"{JOINT_CONTROLLER}/set_parameters_atomically"
         )
         self._configured_force: float | None = None
+        self._force_asked = False
         self._force_limit = 0.0
         """The limit that applies [N]; 0: none."""
         self._reports = node.poll(DiagnosticStatus, STATUS, qos.STATUS)
@@ -205,8 +206,9 @@ class ArmMotions:
 
     def learn_force_limit(self) -> Work:
         """Read the configured limit of the external force, once; without one, none is set."""
-        if self._configured_force is not None:
+        if self._force_asked:
             return
+        self._force_asked = True
         try:
             response = yield from self._get.call(GetParameters.Request(names=[MAX_FORCE]))
         except SkillFailed:
