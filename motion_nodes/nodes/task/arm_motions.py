@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -43,6 +44,8 @@ MAX_FORCE = "contact.max_force"
 FOLLOW = f"{JOINT_CONTROLLER}/follow_joint_trajectory"
 MAX_STEP = 0.005
 """Distance of the points of a straight motion [m]."""
+ASK_AGAIN = 60.0
+"""Time until a controller that did not answer is asked again for its limit of the force [s]."""
 SLOW = 0.25
 """Scaling of the velocity limits close to objects. References that arrive late are extrapolated: on
 a busy machine a fast tool overshoots by 15 mm."""
@@ -88,6 +91,7 @@ class ArmMotions:
             node, jobs, SetParametersAtomically, f"{JOINT_CONTROLLER}/set_parameters_atomically"
         )
         self._configured_force: float | None = None
+        self._ask_again_at = 0.0
         self._force_limit = 0.0
         """The limit that applies [N]; 0: none."""
         self._reports = node.poll(DiagnosticStatus, STATUS, qos.STATUS)
@@ -205,15 +209,18 @@ class ArmMotions:
 
     def learn_force_limit(self) -> Work:
         """Read the configured limit of the external force, once; without one, none is set."""
-        if self._configured_force is not None:
+        if self._configured_force is not None or time.monotonic() < self._ask_again_at:
             return
         try:
             response = yield from self._get.call(GetParameters.Request(names=[MAX_FORCE]))
-        except SkillFailed:
-            return  # a controller of another package
+        except SkillFailed:  # a controller of another package, or a busy machine
+            self._ask_again_at = time.monotonic() + ASK_AGAIN
+            return
         values = response.values
         if values and values[0].type == ParameterType.PARAMETER_DOUBLE:
             self._configured_force = self._force_limit = float(values[0].double_value)
+        else:
+            self._ask_again_at = np.inf
 
     def grasp_report(self) -> str:
         """Return why the controller reports the grasp as lost since the last call, or ''."""

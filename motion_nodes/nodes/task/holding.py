@@ -56,9 +56,9 @@ HIDDEN_TIMEOUT = 1.0
 
 FREE_FORCE = 12.0
 """Force at the tool at which a free motion ends, beside that of the load [N]."""
-LOAD_SHARE = 2.5
+LOAD_SHARE = 3.5
 """Largest force of a load in motion, as a multiple of that at rest."""
-UNKNOWN_LOAD, LARGEST_LOAD = 8.0, 30.0
+UNKNOWN_LOAD, LARGEST_LOAD = 6.0, 30.0
 """Force of a load at rest that is not measured, and the largest one [N]."""
 
 
