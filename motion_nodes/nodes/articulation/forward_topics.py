@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,8 @@ class ForwardTopic:
                     f"{modes[joint].value} control; set control_modes first",
                     field=joint,
                 )
-        return JointCommand(names=self.joints, **{CHANNELS[self.interface]: values})
+        channel: dict[str, Any] = {CHANNELS[self.interface]: values}
+        return JointCommand(names=self.joints, **channel)
 
 
 def forward_topics(entries: Sequence[str], joints: Sequence[str]) -> tuple[ForwardTopic, ...]:
