@@ -56,7 +56,7 @@ def forward_settings(
     if not entries:
         return {}
     settings: dict[str, Any] = {"forward_commands": entries}
-    modes = [robot.drive(joint).mode for joint in own]
+    modes: list[str] = [robot.drive(joint).mode for joint in own]
     if not listed:
         for i, joint in enumerate(own):
             wanted = interfaces.get(joint, set())

@@ -153,8 +153,9 @@ class FrankaHand:
         """End the motion under way if it was stopped or the command rests elsewhere."""
         with self._lock:
             desired, sent = self._commanded, self._sent
-            rests = desired is not None and sent is not None and self._unchanged > REST
-            elsewhere = rests and abs(desired - sent) > STEP
+            elsewhere = False
+            if desired is not None and sent is not None and self._unchanged > REST:
+                elsewhere = abs(desired - sent) > STEP
             stop, self._stop = (self._stop or elsewhere) and self._moving, False
             if not stop:
                 return

@@ -14,8 +14,6 @@ from motion_nodes.control.joint_reference import ControlMode
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.nodes.articulation.trajectory_params import INTERFACES
 
-CHANNELS = {"position": "positions", "velocity": "velocities", "effort": "efforts"}
-
 
 @dataclass(frozen=True)
 class ForwardTopic:
@@ -57,7 +55,16 @@ class ForwardTopic:
                     f"{modes[joint].value} control; set control_modes first",
                     field=joint,
                 )
-        return JointCommand(names=self.joints, **{CHANNELS[self.interface]: values})
+
+        def given(interface: str) -> NDArray[np.float64] | None:
+            return values if interface == self.interface else None
+
+        return JointCommand(
+            names=self.joints,
+            positions=given("position"),
+            velocities=given("velocity"),
+            efforts=given("effort"),
+        )
 
 
 def forward_topics(entries: Sequence[str], joints: Sequence[str]) -> tuple[ForwardTopic, ...]:
