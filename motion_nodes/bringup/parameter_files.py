@@ -337,10 +337,9 @@ def _served(
         times = [s.values[SOLVER_TIMEOUT] for s in user.moveit if SOLVER_TIMEOUT in s.values]
         return [_with(spec, {SOLVER_TIMEOUT: float(times[0])} if times else {})]
     if spec.executable == "rrt_planner":
-        speeds = [
-            s.values[MAX_SPEED] for s in user.moveit if s.node == LIMITS and MAX_SPEED in s.values
-        ]
-        return [_with(spec, {f"{LIMITS}.{MAX_SPEED}": float(speeds[0])} if speeds else {})]
+        limits = [s.values for s in user.moveit if s.node == LIMITS and MAX_SPEED in s.values]
+        name = f"{LIMITS}.{MAX_SPEED}"
+        return [_with(spec, {name: float(limits[0][MAX_SPEED])} if limits else {})]
     if spec.executable == POLICY:
         found: dict[str, Value] = {}
         for values in _servo_values(user).values():

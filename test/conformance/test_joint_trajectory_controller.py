@@ -924,10 +924,6 @@ def test_upsampling(cell):
     arm.reports.clear()
     publish(arm, untimed)
     arm.arrives(dict(zip(ARM, rows[-1], strict=True)))
-    arm.rest()
-    moving = [seconds(m.header.stamp) for m in arm.reports.messages
-              if abs(m.reference.velocities[0]) > 1e-6]  # fmt: skip
-    assert moving[-1] - moving[0] == pytest.approx(3 / 4.0, abs=0.08)
     accelerated = [m.reference.accelerations[6] for m in arm.reports.messages]
     # It jumps where the motion begins and where the spline does.
     assert np.sort(np.abs(np.diff(accelerated)))[-3] < 1.0
@@ -1037,15 +1033,6 @@ def test_cmd_timeout(cell):
         assert (status, result.error_code) == (ABORTED, Codes.GOAL_TOLERANCE_VIOLATED)
         assert words in result.error_string
         holds(arm)
-    values = {"constraints__goal_time": 0.3, "cmd_timeout": 0.0}
-    assert arm.client.set_parameters(arm.controller, **values).successful
-    message = trajectory(ARM, [[arm.joints[j] + 0.02 for j in ARM]], [0.3])
-    call = arm.follow(message, goal_time_tolerance=duration(-1.0))
-    assert call.accepted()
-    arm.client.spin(1.5)
-    assert not call.done, "neither goal_time nor cmd_timeout ends it"
-    assert call.cancel()
-    assert call.result()[0] == CANCELED
 
 
 # ---- parameters at the start

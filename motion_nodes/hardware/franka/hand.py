@@ -154,8 +154,8 @@ class FrankaHand:
         with self._lock:
             desired, sent = self._commanded, self._sent
             elsewhere = False
-            if desired is not None and sent is not None:
-                elsewhere = self._unchanged > REST and abs(desired - sent) > STEP
+            if desired is not None and sent is not None and self._unchanged > REST:
+                elsewhere = abs(desired - sent) > STEP
             stop, self._stop = (self._stop or elsewhere) and self._moving, False
             if not stop:
                 return

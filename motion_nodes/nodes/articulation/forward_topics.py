@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +13,6 @@ from motion_nodes.control.joint_command import JointCommand
 from motion_nodes.control.joint_reference import ControlMode
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.nodes.articulation.trajectory_params import INTERFACES
-
-CHANNELS = {"position": "positions", "velocity": "velocities", "effort": "efforts"}
 
 
 @dataclass(frozen=True)
@@ -58,8 +55,16 @@ class ForwardTopic:
                     f"{modes[joint].value} control; set control_modes first",
                     field=joint,
                 )
-        channel: dict[str, Any] = {CHANNELS[self.interface]: values}
-        return JointCommand(names=self.joints, **channel)
+
+        def given(interface: str) -> NDArray[np.float64] | None:
+            return values if interface == self.interface else None
+
+        return JointCommand(
+            names=self.joints,
+            positions=given("position"),
+            velocities=given("velocity"),
+            efforts=given("effort"),
+        )
 
 
 def forward_topics(entries: Sequence[str], joints: Sequence[str]) -> tuple[ForwardTopic, ...]:
