@@ -34,8 +34,10 @@ from motion_nodes.model.robot import Group, Robot
 KINDS = ("joints", "pose", "path", "ik")
 REACHED, POSE_REACHED, TURN_REACHED = 2e-3, 2e-3, 1e-2
 """Max distance of a joint [rad or m] and of a tip [m, rad] from its goal."""
-STRAIGHT, SOLVED = 2e-3, 1e-4
-"""Max distance of a straight path from its line, and of a solution of IK from its pose [m]."""
+STRAIGHT = 2e-3
+"""Max distance of a straight path from its line [m]."""
+SOLVED, TURN_SOLVED = 1e-4, 1e-3
+"""Max distance of a solution of IK from its pose [m, rad], the defaults of ``compute_ik``."""
 STEP = 0.06
 """Length of a straight path [m]."""
 
@@ -140,7 +142,9 @@ class Requests:
         limits = self._robot.limits
         if np.any(whole < limits.lower - 1e-9) or np.any(whole > limits.upper + 1e-9):
             return f"the solution {found} is outside of its limits"
-        return "" if max(away, turned) <= SOLVED else f"off by {away:.3g} m and {turned:.3g} rad"
+        if away <= SOLVED and turned <= TURN_SOLVED:
+            return ""
+        return f"off by {away:.3g} m and {turned:.3g} rad"
 
     def _path(self, q: Array) -> str:
         del q
@@ -212,7 +216,11 @@ def run(file: Path, given: argparse.Namespace, folder: Path) -> list[Outcome]:
                 break
             one = requests[number % len(requests)]
             kinds = given.kinds if groups[number % len(requests)].tip else ["joints"]
-            one.send(str(rng.choice(kinds)))
+            try:
+                one.send(str(rng.choice(kinds)))
+            except KeyboardInterrupt:
+                one.outcome.faults.append("interrupted during the last request")
+                break
     finally:
         suite.close()
     return [each.outcome for each in requests]
