@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,9 @@ def test_jogs(policy):
     k = policy.arm.states.newest.name.index("panda_joint7")
     rates = [m.velocity[k] for m in policy.arm.states.messages]
     scale = policy.client.get_parameter(POLICY, "servo.scale.joint")
-    assert max(rates) == pytest.approx(0.5 * scale, rel=0.1)
+    # On a busy machine the arm catches up for a moment.
+    moving = [rate for rate in rates if rate > 0.1 * scale]
+    assert statistics.median(moving) == pytest.approx(0.5 * scale, rel=0.1)
     assert policy.servo_statuses.newest.code == ServoStatus.NO_WARNING
     rests(policy)
     assert max(abs(policy.arm.joints[name] - before[name]) for name in ARM[:6]) < 0.03
