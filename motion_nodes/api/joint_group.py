@@ -17,6 +17,7 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.ik.collision_free import CollisionFree
 from motion_nodes.ik.problem import IkBatchResult, IkRequest, IkResult, IkSettings
 from motion_nodes.ik.task_mask import solve_reachable
+from motion_nodes.model.limits import LIMIT_ROUNDING
 from motion_nodes.model.tree import Array
 from motion_nodes.mpc.mpc_settings import MpcSettings
 from motion_nodes.planning.constrained.path_constraints import PathConstraint
@@ -173,11 +174,12 @@ class JointGroup(GroupMembers):
 
         Returns:
             One text per violation, with names and depths; empty if the configuration is valid.
+            Positions outside a limit by rounding, as in goals of plans, are valid.
 
         Raises:
             InvalidCommand: not n numbers.
         """
-        return self.checker(world, state=state).exact.problems(q)
+        return self.checker(world, state=state).exact.problems(q, LIMIT_ROUNDING)
 
     def checker(
         self, world: World | None = None, *, state: RobotState | None = None

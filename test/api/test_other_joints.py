@@ -155,3 +155,14 @@ def test_mimic_joints_may_be_named_where_they_are() -> None:
     arm.at({joint.mimic.joint: value, joint.name: due})
     with pytest.raises(InvalidCommand):
         arm.at({joint.mimic.joint: value, joint.name: due + 0.01})
+
+
+@pytest.mark.parametrize("excess", [2.65e-6, 9e-5])
+def test_positions_at_a_limit_by_rounding_are_no_problems(excess: float) -> None:
+    arm = mn.load_robot("franka")["arm"]
+    q = arm.state("ready").copy()
+    assert arm.problems(q) == ()
+    q[6] = arm.limits.upper[6] + excess
+    assert arm.problems(q) == ()
+    q[6] += 2e-4
+    assert [words.split()[0] for words in arm.problems(q)] == ["panda_joint7"]
