@@ -83,6 +83,7 @@ def test_closed_forms(goal, length):
     assert shortest_dubins(Pose2(), goal, 1.0).length == pytest.approx(length)
 
 
+@pytest.mark.long
 @settings(derandomize=True, max_examples=60, deadline=None)
 @given(poses2, poses2)
 def test_points_lie_on_the_curve_and_are_never_tighter(start, goal):

@@ -159,6 +159,7 @@ def test_it_drives_around_a_box(kind, make):
     assert min(run.clearances) > CLEARANCE - FEW
 
 
+@pytest.mark.long
 def test_the_rule_of_the_source_system_drives_around_too():
     run = SeeingRun("differential", TurnThenDrive("differential", Pose2(2.2)), BOX, config=QUICK)
     assert run.task.ending is MotionResult.SUCCEEDED, run.task.text

@@ -90,6 +90,7 @@ class TestGeometry:
         for corner in square(1.0).xy:
             assert np.hypot(*(path.xy - corner).T).min() < 1e-12
 
+    @pytest.mark.long
     def test_a_very_long_path_gets_a_wider_spacing(self):
         assert len(PlanarPath([(0, 0, 0), (1e5, 0, 0)]).resampled()) <= 50_001
 

@@ -97,6 +97,7 @@ def test_a_lost_or_stopped_template_is_replaced_by_new_processes():
             assert template.pid == 0
 
 
+@pytest.mark.long
 def test_forks_end_with_the_process_that_asked_for_them():
     code = (
         "import os, sys, time\n"

@@ -214,6 +214,7 @@ def panels_in(layout: Any) -> list[str]:
     return panels_in(layout["first"]) + panels_in(layout["second"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("file", "kind"), [("arm", "arms"), ("base", "differential")])
 def test_foxglove_layouts(file, kind):
     layout = json.loads((FOXGLOVE / f"{file}.json").read_text())

@@ -200,6 +200,7 @@ def test_nobody_is_replaced_while_nobody_receives(make):
     assert suite.said == []
 
 
+@pytest.mark.long
 def test_one_that_always_ends_is_restarted_a_bounded_number_of_times(make):
     suite = make(ends={"planner": 0.1})
     suite.until(lambda: suite.supervisor.failed)

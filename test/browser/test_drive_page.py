@@ -210,6 +210,7 @@ def test_a_window_that_loses_the_focus_stops_even_with_latch(
     base.wait_for("jetbot", (0, 0, 0))
 
 
+@pytest.mark.long
 def test_a_closed_tab_of_the_panel_ends_the_drive(page: Page, base: Base, keys: type) -> None:
     press(page, keys.ARROW_UP)
     base.wait_for("jetbot", (1, 0, 0))

@@ -63,6 +63,7 @@ def test_a_sentence_is_typed_executed_watched_and_stopped(
     wait_for(lambda: sent[-1].verb == "stop", "the stop is sent")
 
 
+@pytest.mark.long
 def test_a_skill_and_its_objects_are_chosen(
     page: Page, viewer: BrowserViewer, sent: list[TaskCommand]
 ) -> None:

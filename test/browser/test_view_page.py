@@ -208,6 +208,7 @@ def orange_pixels(page: Page) -> int:
     return int(((red > green + 60) & (red > blue + 100)).sum())
 
 
+@pytest.mark.long
 def test_a_page_draws_seldom(page: Page, viewer: BrowserViewer) -> None:
     """By the harness, to leave processors to other tests."""
     elapsed, canceled_came = page.driver.execute_async_script(

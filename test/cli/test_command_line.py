@@ -18,6 +18,7 @@ def motion(*arguments, timeout=180, **environment):
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_robots_lists_what_is_shipped():
     done = motion("robots")
     assert done.returncode == 0

@@ -23,6 +23,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("file", "words"),
     [

@@ -30,6 +30,7 @@ def test_degrees_are_not_applied_to_prismatic_joints_by_name(motion):
     assert turned.data["joints"]["panda_joint1"] == pytest.approx(0.5 * np.pi)
 
 
+@pytest.mark.long
 def test_poses_of_a_batch_are_in_the_base_frame_of_the_robot(motion, tmp_path):
     # The left arm of the G1 has another base, its torso.
     file, there = tmp_path / "poses.csv", "--group left_arm --frame left_wrist_yaw_link --json"

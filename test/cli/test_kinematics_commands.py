@@ -64,6 +64,7 @@ def test_ik_brings_the_tip_there(motion, robot):
     assert np.allclose(X[:3, :3], target[:3, :3], atol=0.011)
 
 
+@pytest.mark.long
 def test_equal_seeds_give_equal_answers_and_degrees_are_the_same_pose(motion):
     radians = motion("ik franka --position 0.4,0,0.5 --rpy 3.141592653589793,0,0 --seed 7 --json")
     again = motion("ik franka --position 0.4,0,0.5 --rpy 180,0,0 --degrees --seed 7 --json")

@@ -12,6 +12,8 @@ from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 
 from motion_nodes.nodes.registry import node_class
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = {
     "arms": "franka",
     "differential": "jetbot",

@@ -111,6 +111,7 @@ def stalled(stalls: Sequence[tuple[float, float]], count: int) -> list[tuple[flo
     return [(m, k) for k, m in enumerate(moments)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("room", [1.0, 1.3])
 def test_a_catch_up_respects_the_velocity_limits(room):
     limits = A * W * room

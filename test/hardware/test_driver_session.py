@@ -130,6 +130,7 @@ def fast_motions(seconds: float) -> np.ndarray:
     return np.array(rows)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("late", "copes"), [(0.0, True), (0.045, True), (0.12, False)])
 def test_late_cycles_delay_fast_motions_and_overshoot_none(late: float, copes: bool) -> None:
     rig = Rig()

@@ -70,6 +70,7 @@ def test_packets_of_the_manual() -> None:
     assert packets.read(1, 132, 4) == bytes.fromhex("fffffd000107000284000400 1d15")
 
 
+@pytest.mark.long
 @given(st.binary(max_size=60))
 def test_crc_is_that_of_its_definition(data: bytes) -> None:
     assert packets.crc16(data) == crc(data)

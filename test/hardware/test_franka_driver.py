@@ -171,6 +171,7 @@ def test_it_follows_from_where_it_stands_and_closes_gently(
     assert isinstance(franky.motions[-1], StopMotion)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["steps", "nan", "gaps"])
 def test_no_stream_makes_a_step(driver: FrankaDriver, franky: FakeFranky, kind: str) -> None:
     rig = Rig(driver)

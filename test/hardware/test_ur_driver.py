@@ -329,6 +329,7 @@ def test_robot_that_is_not_ready_says_what_to_do(
     rig.reach(SessionState.ENABLED)
 
 
+@pytest.mark.long
 def test_arm_is_powered_on_where_that_is_asked_for(controller: FakeUrController) -> None:
     controller.robot_mode = 5
     rig = Rig(driver := driver_of(controller, power_on=True))

@@ -301,6 +301,7 @@ def test_lost_link_is_a_fault_and_is_found_again(arm: FakeXArm, harm: Callable) 
     driver.close()
 
 
+@pytest.mark.long
 def test_controller_that_is_switched_off(arm: FakeXArm, driver: XArmDriver) -> None:
     driver.connect()
     arm.close()

@@ -16,7 +16,7 @@ from motion_nodes.bringup.node_specs import ALONE
 from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.nodes.demo.shows import show_of
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -188,6 +188,7 @@ def test_robots_do_not_hear_each_other(cell, a):
     assert not any(any(m.velocity) for m in cell.b.commands.messages)
 
 
+@pytest.mark.long
 def test_stands_still_after_the_timeout(cell, a):
     """Best of three: under load a tick may be late, but not each time."""
     took = []
@@ -208,6 +209,7 @@ def test_stands_still_after_the_timeout(cell, a):
 BAD = [math.nan, math.inf, -math.inf, 1e9]
 
 
+@pytest.mark.long
 def test_nonsense_is_ignored_with_a_warning_for_each_kind_of_it(cell, a):
     a.roll(0.2)
     a.commands.clear()

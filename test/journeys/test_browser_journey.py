@@ -290,6 +290,7 @@ def test_closing_a_page_stops_what_it_drives(cell: Cell) -> None:
     cell.wait(cell.stands, "the base stands once the page is gone", 8.0)
 
 
+@pytest.mark.long
 def test_suite_ends_cleanly_while_the_page_drives(cell: Cell) -> None:
     """The last test: it stops the suite."""
     cell.page.check("Latch", True, "jetbot")

@@ -33,7 +33,7 @@ CONTROLLER = "/joint_trajectory_controller"
 ROBOT = load_robot("franka")
 ARM = [name for name in ROBOT.joint_names if "finger" not in name]
 HOME = dict(zip(ROBOT.joint_names, ROBOT.home.tolist(), strict=True))
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 class Arm:

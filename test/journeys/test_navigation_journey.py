@@ -261,6 +261,7 @@ def test_a_pause_changes_nothing(rover):
     rover.arrived(goal)
 
 
+@pytest.mark.long
 def test_a_reset_of_the_simulation_aborts(rover):
     call = rover.under_way()
     rover.client.call(Trigger, "/mujoco_sim/reset")
@@ -271,6 +272,7 @@ def test_a_reset_of_the_simulation_aborts(rover):
     assert rover.go(rover.pose.compose(Pose2(0.5))).result(30.0)[0] == SUCCEEDED
 
 
+@pytest.mark.long
 def test_the_end_of_the_controller_aborts(rover):
     """The last test: it deactivates the controller."""
     call = rover.under_way()

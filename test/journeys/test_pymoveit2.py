@@ -62,6 +62,7 @@ def test_configuration_pose_and_line(arm: JointClient, robot: Any) -> None:
         assert (at.x, at.y, at.z) == pytest.approx(place, abs=5e-3)
 
 
+@pytest.mark.long
 def test_the_gripper(arm: JointClient, robot: Any) -> None:
     # session.gripper probes servers with clients that it destroys while its executor uses them.
     gripper = pymoveit2.GripperInterface(

@@ -80,6 +80,7 @@ def test_batches_use_the_widest_registers(element, model, features, register):
     assert len(wide) == len(arithmetic)  # none is left that does one lane at a time
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("element", ["double", "float"])
 def test_a_cpu_without_avx_and_fused_instructions_gets_the_same_numbers(element):
     old = native.Cpu(on_x86().triple, "x86-64", "")

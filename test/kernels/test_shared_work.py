@@ -66,6 +66,7 @@ def test_processes_share_the_work_and_each_result_is_computed_once(
     assert not list(tmp_path.rglob("*.lock"))
 
 
+@pytest.mark.long
 def test_the_work_of_a_killed_process_is_done_by_another(tmp_path: Path) -> None:
     log = tmp_path / "log"
     first = started(log, 600.0)

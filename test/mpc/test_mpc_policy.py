@@ -329,6 +329,7 @@ def test_targets_out_of_reach_harm_nothing(policy, place):
     assert policy.status.position_error < 0.005
 
 
+@pytest.mark.long
 def test_an_obstacle_that_appears_on_the_arm_is_left(policy):
     policy.set_end_effector_target(POSE, DOWN)
     run(policy, 1.5)

@@ -125,6 +125,7 @@ def test_a_target_that_is_cleared_at_once_is_not_followed(policy):
     policy.wait_for("idle")
 
 
+@pytest.mark.long
 @begun_anew_after_pauses
 def test_servo_that_is_streamed_on_waits_for_a_pause(policy):
     twist = policy.twist(linear_x=0.1, frame="panda_link0")

@@ -128,6 +128,7 @@ class TestGoals:
         assert base.pose.distance(Pose2(0.4, 0.0)) < NEAR
         assert base.pose.yaw == pytest.approx(0.5, abs=0.05)
 
+    @pytest.mark.long
     def test_the_plan_stays_for_those_who_come_later(self, cell, base, navigator):
         status, _ = navigator.go((0.3, 0.1, 0.0)).result(within=30.0)
         assert status == SUCCEEDED
@@ -332,6 +333,7 @@ class TestFrames:
                 return
         raise AssertionError("no cancel request was accepted in time")
 
+    @pytest.mark.long
     def test_a_path_in_the_map(self, cell, base, navigator):
         base.localize(cell.client, Pose2(-1.0, 0.0, math.pi))
         message = path([(-1, 0, math.pi), (-1.5, 0, math.pi)], "map")
@@ -469,6 +471,7 @@ class TestRefusals:
         assert status == ABORTED
         assert "behavior trees are not supported" in result.error_msg
 
+    @pytest.mark.long
     def test_a_bad_goal_leaves_the_one_under_way(self, cell, base):
         call = under_way(cell)
         assert cell.navigator.go((math.nan, 0.0, 0.0)).result()[0] == ABORTED

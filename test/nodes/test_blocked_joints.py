@@ -423,6 +423,7 @@ def test_what_a_parallel_gripper_is_asked(arm, names, positions, text):
         arm.wait_for_warning(text)
 
 
+@pytest.mark.long
 def test_arm_and_gripper_do_not_disturb_each_other(arm):
     move = arm.follow(smooth({J1: 0.4}, 1.8))
     assert move.accepted()
@@ -452,6 +453,7 @@ def test_late_states_are_no_stall(arm, robot):
         assert arm.client.set_parameters(CONTROLLER, state_timeout=usual).successful
 
 
+@pytest.mark.long
 def test_a_stall_fails_where_that_is_wished(arm, robot):
     client = arm.client
     robot.blocked = dict.fromkeys(FINGERS, OBJECT)

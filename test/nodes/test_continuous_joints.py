@@ -292,6 +292,7 @@ def test_nan_among_other_joints_moves_nothing(arm, planner, robot):
     assert {name: robot.q[name] for name in ARM} == pytest.approx(here, abs=1e-6)
 
 
+@pytest.mark.long
 def test_a_path_constraint_is_the_band_around_the_joint(arm, planner, robot):
     go(arm, robot, {"pan": robot.q["pan"] - math.remainder(robot.q["pan"] - 3.1832, math.tau)})
     here = {name: robot.q[name] for name in ARM}

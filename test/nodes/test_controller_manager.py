@@ -37,7 +37,7 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.ros.controller_interfaces import controllers_of, impedance_joints
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 JOINTS = list(FRANKA.joint_names)
 ARM, BASE = "/arm", "/base"
 JTC = "joint_trajectory_controller"

@@ -109,6 +109,7 @@ def test_states_that_come_late_allow_what_the_lateness_makes(client):
     assert "40 mm allowed with states every 100 ms" in findings.lines[0]
 
 
+@pytest.mark.long
 def test_a_touched_ball_is_found(client):
     tool = client.kinematics.pose(swing(4.0), client.tool)[:3, 3]
     for offset, ok in ((0.35, True), (0.05, False)):

@@ -115,7 +115,7 @@ def moves_in_all_ways(journey: DriverJourney) -> None:
             raise AssertionError(f"{name}: {error}; {journey.reports()}") from error
 
 
-@pytest.mark.parametrize("driver", shortened(FAULTS, 2))
+@pytest.mark.parametrize("driver", shortened(FAULTS, 1))
 def test_an_arm_moves_in_all_ways_and_a_fault_holds_it_until_a_reset(
     bench: Bench, controllers: Callable[[str], FakeProcess], driver: str
 ) -> None:

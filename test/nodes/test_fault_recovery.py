@@ -181,6 +181,7 @@ def test_a_fault_that_stays_ends_inactive_with_the_reason(nodes, client: RosClie
     assert values_of(status)["last fault"] == "the loop stopped: Fault: injected"
 
 
+@pytest.mark.long
 def test_a_goal_under_way_is_aborted_and_the_arm_holds(nodes, client: RosClient, monkeypatch):
     monkeypatch.setattr(fault_recovery, "PAUSES", SHIPPED_PAUSES)
     node = nodes["articulation_controller"]

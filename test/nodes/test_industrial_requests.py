@@ -32,7 +32,7 @@ PILZ = "pilz_industrial_motion_planner"
 TIP = FRANKA.group("arm").tip
 KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
 HERE = KINEMATICS.pose(FRANKA.home, TIP)
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +205,7 @@ def test_motions_to_where_the_robot_is_succeed(planner):
         assert P[-1] == pytest.approx((0.05, 0.0, 0.0), abs=1e-4)
 
 
+@pytest.mark.long
 def test_the_hand_stays_upright_along_the_path(planner):
     """As clients send it: an orientation constraint with a free yaw, in the base frame."""
     upright = OrientationConstraint(

@@ -37,6 +37,8 @@ from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.shapes import Box, Sphere
 from motion_nodes.scene.world import World
 
+pytestmark = pytest.mark.long
+
 Codes = MoveItErrorCodes
 FRANKA = load_robot("franka")
 KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)

@@ -86,6 +86,7 @@ def test_planner_goals_of_both_fingers(gripper: Any) -> None:
     assert fingers(gripper) == pytest.approx(now, abs=2e-3)
 
 
+@pytest.mark.long
 def test_trajectories_of_both_fingers(gripper: Any) -> None:
     start = fingers(gripper)[LEFT]
     goal = FollowJointTrajectory.Goal(trajectory=trajectory([start, start], [0.005, 0.005]))

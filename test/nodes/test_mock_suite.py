@@ -134,6 +134,7 @@ def test_reset(suite_of_two):
         assert position == pytest.approx(home[name], abs=0.02)
 
 
+@pytest.mark.long
 def test_a_bad_joint_command_to_the_robot_is_ignored_whole(suite_of_two, client):
     """Commands go to the driver directly; the controller is inactive."""
     assert client.change_state(ARM, "deactivate")

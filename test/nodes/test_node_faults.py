@@ -65,6 +65,7 @@ def test_yaml_that_is_no_description(suite, robots):
     refused(start(suite, robots), "robot.yaml")
 
 
+@pytest.mark.long
 def test_a_misspelt_field(suite, robots):
     file = robots / "mine" / "robot.yaml"
     file.write_text(file.read_text().replace("wheel_radius: 0.03", "wheel_radios: 0.03"))

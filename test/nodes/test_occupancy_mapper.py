@@ -212,6 +212,7 @@ def test_a_camera_that_stops(cameras):
     client.repeat(cameras.state, lambda: "blocked" in cameras.report, "the report")
 
 
+@pytest.mark.long
 def test_the_region_follows_a_base_that_moves_in_the_map(module_suite, cameras):
     """A wall 0.6 m ahead of the base is mapped 3 m from the region of the start."""
     module_suite.node(

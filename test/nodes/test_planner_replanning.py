@@ -24,7 +24,7 @@ POST = ((0.06, 0.06, 0.7), (0.36, 0.0, 0.35))
 CLEARANCE = 0.001
 """Min distance of the robot from the post, by spheres [m]; 5 mm are preferred."""
 SLOW = 0.15
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -36,6 +36,8 @@ from motion_nodes.ros.scene.octomaps import octomap_message
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.scene.voxels import OCTOMAP, voxels
 
+pytestmark = pytest.mark.long
+
 FRANKA = load_robot("franka")
 KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
 HAND = "panda_hand_tcp"

@@ -19,7 +19,7 @@ from std_msgs.msg import Empty
 
 from motion_nodes.model.loader import load_robot
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 JOINTS = load_robot("go2").joint_names
 
 
@@ -44,6 +44,7 @@ def test_it_stands_up_and_the_simulation_has_its_imu(walker):
     )
 
 
+@pytest.mark.long
 def test_a_twist_starts_the_policy_and_its_end_holds(walker):
     walker.drive(0.5, "running")
     message = Twist()

@@ -61,6 +61,7 @@ def policy(module_policy):
 # ---- targets
 
 
+@pytest.mark.long
 def test_a_target_is_reached_and_then_the_joints_are_free(policy):
     policy.stays("idle", 0.5)
     assert not policy.sent, "without a target nothing is sent"
@@ -122,6 +123,7 @@ def test_targets_in_frames_of_the_robot_and_of_tf(policy):
     assert policy.tool[:3, 3] == pytest.approx((0.5, 0.1, 0.4), abs=0.006)
 
 
+@pytest.mark.long
 def test_a_posture_by_names_in_any_order(policy):
     goal = {name: HOME[name] for name in reversed(ARM)} | {"panda_joint1": 0.4}
     policy.tend([*goal, "panda_finger_joint1"], [*goal.values(), 0.01])
@@ -422,6 +424,7 @@ def test_from_the_robots_own_state_it_arrives_too(policy):
     policy.switch(f"{POLICY}/ignore_state_updates", True)
 
 
+@pytest.mark.long
 def test_parameters_of_leaves_change_while_it_runs_all_or_none(policy):
     client, leaf = policy.client, "axis_target_rmp.accel_p_gain"
     assert client.get_parameter(POLICY, leaf) == 210.0
@@ -461,6 +464,7 @@ def test_position_alone_leaves_the_orientation(policy):
     assert policy.client.set_parameters(POLICY, use_orientation=True).successful
 
 
+@pytest.mark.long
 def test_markers_and_figures_come_while_somebody_listens(policy):
     node = policy.client.node
     markers = policy.client.listen(MarkerArray, f"{POLICY}/markers")

@@ -145,6 +145,7 @@ def test_a_second_driver_of_the_same_joints(arm):
     works_again(arm)
 
 
+@pytest.mark.long
 def test_a_second_driver_of_other_joints(arm):
     other = arm.client.publisher(JointState, "/joint_states")
     message = JointState(name=["left_wheel_joint"], position=[1.0])

@@ -206,6 +206,7 @@ def test_pick_and_place_are_actions_with_phases(tasks: TaskClient) -> None:
     assert np.abs(cube_position(tasks.client) - [0.45, 0.1, 0.02]).max() < 0.01
 
 
+@pytest.mark.long
 def test_tasks_in_words_are_an_action_and_one_runs_at_a_time(tasks: TaskClient) -> None:
     def execute(text: str) -> Call:
         goal = DummyBehavior.Goal(command=String(data=text))

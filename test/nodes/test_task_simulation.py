@@ -57,6 +57,7 @@ def test_a_dropped_object_is_picked_up_again_and_placed(table: Table) -> None:
     assert table.objects.position("shelf")[:2] == pytest.approx([0.5, -0.2], abs=0.005)
 
 
+@pytest.mark.long
 def test_an_object_that_is_taken_away_ends_the_task_within_its_budget(table: Table) -> None:
     table.begin("pick up the red cube", "approach")
     table.objects.move("red_cube", -1.0, 1.0, 0.03)

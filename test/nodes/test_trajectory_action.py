@@ -86,6 +86,7 @@ def under_way(arm: JointClient, goal: dict[str, float], seconds: float = 3.0, **
     return call
 
 
+@pytest.mark.long
 def test_success_with_feedback(arm):
     goal = by(0.4)
     call = arm.follow(smooth(goal, 2.0))
@@ -152,6 +153,7 @@ def array(arm: JointClient) -> None:
     arm.publisher(Float64MultiArray, "commands").publish(Float64MultiArray(data=values))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("send", "who"),
     [(stream, "~/reference"), (topic, "~/joint_trajectory"), (array, "~/commands")],
@@ -272,6 +274,7 @@ def test_a_refused_goal_does_not_disturb_the_one_under_way(arm):
     assert call.result()[0] == SUCCEEDED
 
 
+@pytest.mark.long
 def test_as_moveit_sends_it(arm):
     """Quintic segments from the current state, no tolerances, stamp 0, another joint order."""
     names = list(reversed(ARM))

@@ -27,7 +27,7 @@ from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 J1, J2, J7 = ARM[0], ARM[1], ARM[6]
 JOINTS = list(FRANKA.joint_names)
 

@@ -70,6 +70,7 @@ def test_every_path_is_free_and_as_long_as_it_says(wall):
             assert wall.checker.edge_free(a, b)
 
 
+@pytest.mark.long
 def test_the_shortest_path_is_approached(wall):
     result, _ = plan(wall, (2.0, 3.0), (8.0, 3.0), 1.0)
     assert WAY_ROUND < result.cost < 1.02 * WAY_ROUND

@@ -168,6 +168,7 @@ def test_invalid_constraints_name_what_is_wrong():
             arm.plan(q, q, constraints=constraints)
 
 
+@pytest.mark.long
 def test_a_band_at_a_limit_is_widened_inwards_only():
     arm = mn.load_robot("franka")["arm"]
     start = arm.state("ready").copy()

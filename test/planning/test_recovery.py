@@ -214,6 +214,7 @@ def test_what_cannot_be_recovered_keeps_its_status_and_says_why() -> None:
     assert "no recovery" in found.plan.reason
 
 
+@pytest.mark.long
 def test_a_goal_that_cannot_be_reached_after_a_recovery_is_reported_as_such() -> None:
     robot = load_robot("franka")
     checker = jam_checker(robot, "boxes")

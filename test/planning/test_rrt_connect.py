@@ -273,6 +273,7 @@ def test_wrong_number_of_weights_is_refused(world):
         )
 
 
+@pytest.mark.long
 def test_a_batch_is_short_enough_to_cancel_soon(world):
     """A search of a second polls ``cancelled`` many times, even on a busy machine."""
     asked = []

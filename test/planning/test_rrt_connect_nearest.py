@@ -45,6 +45,7 @@ def brute(space, Q, q):
     return np.linalg.norm(way * space.weights, axis=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [1, 10, LEAF - 1, LEAF, LEAF + 1, 3000])
 @pytest.mark.parametrize("rounds", [(), (0, 3), (0, 1, 2, 3, 4, 5, 6)])
 def test_nearest_is_that_of_brute_force(count, rounds):

@@ -115,6 +115,7 @@ def test_tangent_arcs_go_on_in_the_same_direction():
     assert path.segments[1].length == pytest.approx(0.1 * math.pi)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("radius", [0.01, 0.05, 10.0])
 def test_blends_touch_both_lines_and_take_at_most_half_of_the_shorter(radius):
     spec = TaskSpacePathSpec(START)

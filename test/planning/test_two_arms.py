@@ -97,6 +97,7 @@ def test_poses_that_share_joints_are_reached_together():
             assert 0.5 * (np.trace(reached[:3, :3].T @ X[:3, :3]) - 1.0) >= math.cos(0.01)
 
 
+@pytest.mark.long
 def test_a_tray_is_carried_level_over_a_wall(robot, arms):
     """Tilt, and slip and rotation between the grasps, by Pinocchio at steps of 1 mm."""
     world = mn.World()

@@ -58,6 +58,7 @@ def followed(policy, q, X_WT, seconds=6.0):
     return np.array(sent), follower
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", STARTS)
 def test_links_do_not_touch_each_other(ur10e, seed, monkeypatch):
     policy, checker = ur10e
@@ -124,6 +125,7 @@ def test_braking_ends_where_the_stopping_distance_says(ur10e):
     assert guard.braking
 
 
+@pytest.mark.long
 def test_joints_without_acceleration_limits_brake_evenly(ur10e):
     """A URDF has no acceleration limits; the velocity must not step to zero."""
     urdf = ur10e[0].robot

@@ -364,6 +364,7 @@ def test_a_trap_is_told_within_two_seconds_of_standstill():
     assert "no progress towards the target" in robot.follower.text
 
 
+@pytest.mark.long
 def test_a_planner_gets_the_robot_at_rest_and_gives_it_back():
     robot = Robot(escape=True, escape_pause=1.0)
     follower = robot.follower

@@ -110,6 +110,7 @@ def test_an_arm_that_is_stuck_goes_back_to_its_posture_and_arrives():
         assert any("back to the posture" in text for text in words) is retreat
 
 
+@pytest.mark.long
 def test_a_target_out_of_reach_is_tried_twice_and_then_told():
     policy = RmpflowPolicy(FRANKA, ignore_robot_state_updates=True)
     follower = Follower(policy, FollowerSettings(retreat=True))

@@ -66,6 +66,7 @@ def test_off_in_files_without_it_on_in_ours():
         assert read_rmpflow(load_robot(name).directory).self_collision_rmp.metric_scalar > 0.0
 
 
+@pytest.mark.long
 def test_targets_at_the_own_body_are_left_alone():
     """Without the RMP the hand moves into the arm; with it, it does not."""
     robot = load_robot("franka")

@@ -70,6 +70,7 @@ def test_a_target_behind_glass_is_not_said_to_be_reached(policy, checker):
     assert trial.position_error > 1.0
 
 
+@pytest.mark.long
 def test_drawn_tasks_can_be_done_and_are_the_same_again(policy, checker):
     """Starts are free, and some free configuration is at the goal."""
     robot, joints = policy.robot, policy.active_joints

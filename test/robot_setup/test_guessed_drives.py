@@ -102,6 +102,7 @@ def test_spheres_that_overlap_at_a_stance_do_not_change_it(tmp_path: Path) -> No
     assert np.abs(moved.home - plain.home).max() > 0.01
 
 
+@pytest.mark.long
 def test_a_base_that_falls_through_the_floor_fails_its_trial() -> None:
     go2 = load_robot("go2")
     links = {name: replace(each, collisions=()) for name, each in go2.tree.links.items()}

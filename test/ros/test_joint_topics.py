@@ -89,6 +89,7 @@ def test_any_order_and_other_joints(feed, reader):
     assert len(reader._layouts) <= MAX_LAYOUTS
 
 
+@pytest.mark.long
 def test_repeated_states_are_read_as_others_are():
     """By serialized messages, of which repetitions are recognized, and by messages."""
     rng = random.Random(11)

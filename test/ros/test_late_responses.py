@@ -99,6 +99,7 @@ def test_other_errors_and_warnings_are_those_of_the_caller():
     assert not late_threads()
 
 
+@pytest.mark.long
 def test_the_number_of_late_responses_is_bounded(monkeypatch):
     monkeypatch.setattr(late_responses, "DISCOVERY_TIMEOUT", 1.0)
     sends = [Send(1000) for _ in range(late_responses.MAX_LATE + 5)]

@@ -211,6 +211,7 @@ def test_what_an_earlier_callback_destroyed_is_not_executed(node):
     executor.shutdown()
 
 
+@pytest.mark.long
 def test_a_shutdown_of_the_context_ends_it():
     for _ in range(20):
         context = Context()

@@ -132,6 +132,7 @@ def test_parameters_change_in_the_loop(make):
     assert node.params.gain == 2.0
 
 
+@pytest.mark.long
 def test_parameters_that_a_blocked_loop_cannot_apply_are_applied_when_it_continues(make):
     """They were accepted, so clients rely on them."""
     from rclpy.parameter import Parameter

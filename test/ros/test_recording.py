@@ -125,6 +125,7 @@ def test_joints_and_odometry_are_recorded_from_the_first_message_on(speaker, tmp
     assert 0.3 < times[-1] - times[0] < 5.0
 
 
+@pytest.mark.long
 def test_one_topic_as_a_table_until_ctrl_c(speaker, tmp_path):
     file = tmp_path / "run.csv"
     code, out, err, _ = recorded(speaker, file, "--topic", "*/joint_states", stop=True)

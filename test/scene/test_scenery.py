@@ -92,6 +92,7 @@ def test_only_what_no_joint_moves_may_touch_the_floor_and_all_named_states_are_f
     assert floor.objects[FLOOR].kind == SCENERY
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", DRIVING)
 def test_a_driving_robot_stands_on_the_floor_with_its_wheels(name: str) -> None:
     robot = load_robot(name)

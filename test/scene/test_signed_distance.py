@@ -113,6 +113,7 @@ def test_a_plate_needs_no_more_excess_than_its_cells() -> None:
     assert cover(Capsule(0.05, 0.2)).excess < 0.05 * 0.05 + 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [5e-324, 1e-200, 1e-70, 1e-12])
 def test_solids_without_extent_have_a_cover(size: float) -> None:
     corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]])

@@ -94,6 +94,7 @@ def test_wheel_odometry_is_within_a_percent_of_the_truth(name: str) -> None:
     assert world.base_pose(NAME)[2, 2] > 0.9999
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", BASES)
 def test_without_physics_odometry_and_truth_are_the_same(name: str) -> None:
     robot = load_robot(name)

@@ -149,6 +149,7 @@ def test_what_is_carried_fast_stays_where_it_was_gripped(shape, tmp_path):
     assert np.arccos(np.clip(0.5 * (np.trace(change[:3, :3]) - 1.0), -1.0, 1.0)) < 0.02
 
 
+@pytest.mark.long
 def test_it_slips_at_the_force_of_coulomb():
     hand = held("box")
     weight = 0.1 * 9.81

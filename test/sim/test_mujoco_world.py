@@ -65,6 +65,7 @@ def mean_twist(world: MujocoWorld, name: str, steps: int) -> np.ndarray:
     return total / steps
 
 
+@pytest.mark.long
 def test_every_named_state_of_the_franka_is_held_within_a_hundredth(franka: Robot) -> None:
     world = world_of(franka)
     for state in franka.state_names:

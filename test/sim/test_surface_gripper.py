@@ -216,6 +216,7 @@ def test_it_lets_go_exactly_at_its_limits(name):
     assert cell.gripper.state is GripState.OPEN
 
 
+@pytest.mark.long
 def test_several_attachments_share_the_load_and_hold_several_objects():
     corners = tuple((x, y, 0.0) for x in (-0.03, 0.03) for y in (-0.03, 0.03))
     cell = Cell(2.0, points=corners, pad_radius=0.015)

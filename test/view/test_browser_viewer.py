@@ -302,6 +302,7 @@ def test_steering_joints_must_be_the_robots(toy):
         ViewedRobot(toy, steering=("toy_pam",))
 
 
+@pytest.mark.long
 def test_failing_callback_is_logged_and_the_next_one_comes(open_viewer, toy, caplog):
     viewer = open_viewer(ViewedRobot(toy))
     sliders = viewer._robots["toy"].joints.sliders

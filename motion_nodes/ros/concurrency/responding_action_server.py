@@ -27,9 +27,13 @@ from rclpy.task import Future
 
 from motion_nodes.ros.concurrency.late_responses import deliver
 
-HOLD_BACK = 0.005
+HOLD_BACK = 0.02
 """[s] Time from a request to its response. A client needs microseconds, unless its thread loses
-Python's lock meanwhile: it gets it back within this, the interpreter's switch interval."""
+Python's lock meanwhile, for the interpreter's switch interval of 5 ms, or on a busy machine its
+processor, for some time slices of the scheduler."""
+
+RELEASE_PERIOD = 0.005
+"""[s] Period at which responses that are due are sent."""
 
 
 class RespondingActionServer(ActionServer):
@@ -40,7 +44,7 @@ class RespondingActionServer(ActionServer):
         self._held: deque[tuple[float, Callable[[], None]]] = deque()
         """Responses with the times at which they are due, on ``time.monotonic()`` [s]."""
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._release_timer = node.create_timer(HOLD_BACK, self._release, clock=steady)
+        self._release_timer = node.create_timer(RELEASE_PERIOD, self._release, clock=steady)
         self._release_timer.cancel()
         super().__init__(node, *args, **kwargs)
 

@@ -167,6 +167,7 @@ def test_straight_way_ends_the_search_at_once() -> None:
     assert result.iterations < 1000
 
 
+@pytest.mark.long
 def test_search_time_ends_an_arms_search_with_its_best_path() -> None:
     checker = barrier_checker()
     chosen = RrtStarSettings(step_size=1.5, search_time=1.0)

@@ -52,6 +52,7 @@ def test_a_motion_around_a_wall_becomes_faster_and_keeps_everything(arm, wall):
     np.testing.assert_array_equal(again.trajectory.positions, best.trajectory.positions)
 
 
+@pytest.mark.long
 def test_slower_motions_keep_the_curve(arm, wall):
     slow = replace(OPTIMIZED, velocity_scaling=0.2)
     fast, slow = (arm.plan(LEFT, RIGHT, wall, options=o) for o in (OPTIMIZED, slow))
@@ -78,6 +79,7 @@ def test_poses_and_goal_sets_are_reached(arm, wall):
     assert plan.result.goal_index == 1
 
 
+@pytest.mark.long
 def test_a_previous_path_is_a_candidate(arm, wall):
     before = arm.plan(LEFT, RIGHT, wall, options=OPTIMIZED)
     settings = TrajOptSettings(
