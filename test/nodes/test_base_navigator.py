@@ -436,9 +436,12 @@ class TestRefusals:
         ],
     )
     def test_poses(self, cell, base, navigator, message, code, text):
-        status, result = navigator.go_to(message).result()
-        assert (status, result.error_code) == (ABORTED, code)
-        assert text in result.error_msg
+        def refused() -> bool:
+            status, result = navigator.go_to(message).result()
+            assert (status, result.error_code) == (ABORTED, code)
+            return text in result.error_msg
+
+        cell.client.wait(refused, text)  # frames become known after the start
         cell.client.spin(0.1)
         assert not base.told
 
