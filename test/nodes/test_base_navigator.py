@@ -431,17 +431,14 @@ class TestRefusals:
             (stamped((1.0, 0.0, math.nan)), Codes.INVALID_PATH, "must be finite"),
             (zero_quaternion(), Codes.INVALID_PATH, "not a unit quaternion"),
             (stamped((1.0, 0.0, 0.0), ""), Codes.INVALID_PATH, "header.frame_id"),
-            (stamped((1.0, 0.0, 0.0), "base_lnk"), Codes.TF_ERROR, "Did you mean 'base_link'?"),
+            (stamped((1.0, 0.0, 0.0), "base_lnk"), Codes.TF_ERROR, "frame 'base_lnk' is not known"),
             (stamped((1.0, 0.0, 0.0), "base_link", 10.0), Codes.INVALID_PATH, "s old by its stamp"),
         ],
     )
     def test_poses(self, cell, base, navigator, message, code, text):
-        def refused() -> bool:
-            status, result = navigator.go_to(message).result()
-            assert (status, result.error_code) == (ABORTED, code)
-            return text in result.error_msg
-
-        cell.client.wait(refused, text)  # frames become known after the start
+        status, result = navigator.go_to(message).result()
+        assert (status, result.error_code) == (ABORTED, code)
+        assert text in result.error_msg
         cell.client.spin(0.1)
         assert not base.told
 
