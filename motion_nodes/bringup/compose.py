@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from motion_nodes.bringup.bringup_config import BringupConfig, prefixed
 from motion_nodes.bringup.node_specs import NodeSpec, Value
 from motion_nodes.bringup.parameter_files import (
+    UserParameters,
     own_joints,
     read_parameter_files,
     with_user_parameters,
 )
 from motion_nodes.bringup.table_scene import table_objects
-from motion_nodes.errors import InvalidConfig, InvalidDescription
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.hardware.drivers import driver_name
 from motion_nodes.model.base_description import CONTROLLERS
 from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
@@ -54,13 +55,14 @@ def suite_of(config: BringupConfig) -> tuple[list[NodeSpec], list[str]]:
 
     Raises:
         RobotNotFound: an unknown robot.
-        InvalidDescription: an unusable description.
-        InvalidConfig: object detection without a camera.
+        InvalidDescription: an unusable description, or a parameter file that is not YAML.
+        InvalidConfig: object detection without a camera, or an unusable parameter file.
     """
     if config.detect and not config.cameras:
         raise InvalidConfig("detect needs a camera; add one (camera, cameras)", field="detect")
     placements = config.within_namespace
     robots = [load_description(place.robot) for place in placements]
+    user = read_parameter_files(config.params_files)
     floor_height = _floor_height(config, robots)
     words = [place.word for place in placements]
     specs: list[NodeSpec] = []
@@ -82,7 +84,7 @@ def suite_of(config: BringupConfig) -> tuple[list[NodeSpec], list[str]]:
         if config.backend == "hardware" and (config.hardware.driver or driver_name(robot)):
             settings: dict[str, Value] = {"robot": place.robot, **config.hardware.parameters()}
             specs.append(_spec(config, "robot_driver", "robot_driver", place.namespace, settings))
-        specs += _robot_nodes(config, place, robot, floor_height)
+        specs += _robot_nodes(config, place, robot, floor_height, user)
     if config.viewer == "browser":
         settings = {
             "robots": words,
@@ -103,14 +105,13 @@ def suite_of(config: BringupConfig) -> tuple[list[NodeSpec], list[str]]:
             f"{place.namespace}={name}"
             for place, robot in zip(placements, robots, strict=True)
             if robot.base is not None
-            and (name := _controller_of_file(config, place.namespace, robot))
+            and (name := _controller_of_file(user, place.namespace, robot))
         ]
         if named:
             settings["base_controllers"] = named
         specs.append(_spec(config, "browser_viewer", "browser_viewer", "", settings))
     if not config.params_files:
         return specs, []
-    user = read_parameter_files(config.params_files)
     spaces = [place.namespace for place in placements]
     return with_user_parameters(specs, user, dict(zip(spaces, robots, strict=True)))
 
@@ -173,7 +174,11 @@ def _floor_height(config: BringupConfig, robots: Sequence[Robot]) -> float:
 
 
 def _robot_nodes(
-    config: BringupConfig, place: Placement, robot: Robot, floor_height: float
+    config: BringupConfig,
+    place: Placement,
+    robot: Robot,
+    floor_height: float,
+    user: UserParameters,
 ) -> list[NodeSpec]:
     settings: dict[str, Value] = {"robot": place.robot}
     framed = settings | {"tf_frame_prefix": "~" if place.namespace else ""}
@@ -214,7 +219,7 @@ def _robot_nodes(
         )
     if robot.base is not None:
         driven = framed | {"stamped_cmd_vel": config.stamped_cmd_vel}
-        named = _controller_of_file(config, place.namespace, robot)
+        named = _controller_of_file(user, place.namespace, robot)
         executable, name = BASE_EXECUTABLES[robot.kind], named or base_controller(robot)
         specs.append(_spec(config, executable, name, place.namespace, driven))
         settings |= {"base_controller": named} if named else {}
@@ -259,16 +264,12 @@ def _robot_nodes(
     return specs
 
 
-def _controller_of_file(config: BringupConfig, namespace: str, robot: Robot) -> str:
+def _controller_of_file(user: UserParameters, namespace: str, robot: Robot) -> str:
     """Return the controller of a base that the parameter file configures, if not the usual one.
 
     A file written for another controller of ros2_controllers, such as omni_wheel_drive_controller,
     has a section of that name, which ROS gives to a node of that name only.
     """
-    try:
-        user = read_parameter_files(config.params_files)
-    except (InvalidConfig, InvalidDescription):
-        return ""  # reported when the nodes get their parameters
     names = CONTROLLERS[robot.kind]
     found = {
         name: section.values

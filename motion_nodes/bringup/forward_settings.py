@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from motion_nodes.model.robot import Robot
+from motion_nodes.model.robot_yaml import DRIVE_MODES
 
 OF_TYPE = {
     "position_controllers/JointGroupPositionController": "position",
@@ -14,7 +15,6 @@ OF_TYPE = {
     "effort_controllers/JointGroupEffortController": "effort",
 }
 """Interfaces of controllers that have a fixed one, by type."""
-INTERFACES = ("position", "velocity", "effort")
 
 Section = tuple[str, str, Mapping[str, Any]]
 """Name, type and parameters of a controller."""
@@ -40,10 +40,10 @@ def forward_settings(
         joints = [str(joint) for joint in values.get("joints") or ()]
         interface = OF_TYPE.get(kind) or str(values.get("interface_name", ""))
         lacking = [joint for joint in joints if joint not in own]
-        if interface not in INTERFACES:
+        if interface not in DRIVE_MODES:
             notes.append(
                 f"{name} has no effect: its interface '{interface}' is none of "
-                f"{', '.join(INTERFACES)}"
+                f"{', '.join(DRIVE_MODES)}"
             )
         elif not joints or lacking:
             why = f"no controller of {', '.join(lacking)}" if lacking else "no joints are given"
@@ -56,11 +56,12 @@ def forward_settings(
     if not entries:
         return {}
     settings: dict[str, Any] = {"forward_commands": entries}
-    modes: list[str] = [robot.drive(joint).mode for joint in own]
-    if not listed:
-        for i, joint in enumerate(own):
-            wanted = interfaces.get(joint, set())
-            modes[i] = next(iter(wanted)) if len(wanted) == 1 else modes[i]
-        if modes != [robot.drive(joint).mode for joint in own]:
-            settings["control_modes"] = modes
+    usual = [robot.drive(joint).mode for joint in own]
+    only = [interfaces.get(joint, set()) for joint in own]
+    modes = [
+        next(iter(wanted)) if len(wanted) == 1 else mode
+        for wanted, mode in zip(only, usual, strict=True)
+    ]
+    if not listed and modes != usual:
+        settings["control_modes"] = modes
     return settings

@@ -8,7 +8,7 @@ consistency with the URDF.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta
 
@@ -17,6 +17,7 @@ from motion_nodes.model.base_description import Name, NotNegative, Positive
 Kind = Literal["arm", "differential", "holonomic", "ackermann", "floating"]
 """``arm``: fixed base; ``floating``: floating base without wheels, such as a quadruped's."""
 DriveMode = Literal["position", "velocity", "effort"]
+DRIVE_MODES: tuple[DriveMode, ...] = get_args(DriveMode)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from motion_nodes.control.joint_command import JointCommand
 from motion_nodes.control.joint_reference import ControlMode
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.nodes.articulation.trajectory_params import INTERFACES
+from motion_nodes.model.robot_yaml import DRIVE_MODES
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,10 @@ def forward_topics(entries: Sequence[str], joints: Sequence[str]) -> tuple[Forwa
         name, _, rest = entry.partition("=")
         interface, _, listed = rest.partition(":")
         names = tuple(word for word in listed.split(",") if word)
-        if not name or not names or interface not in INTERFACES or len(set(names)) < len(names):
+        if not name or not names or interface not in DRIVE_MODES or len(set(names)) < len(names):
             raise InvalidConfig(
                 f"forward_commands has '{entry}'; each entry is NAME=INTERFACE:JOINT,JOINT, with "
-                f"one of the interfaces {', '.join(INTERFACES)}",
+                f"one of the interfaces {', '.join(DRIVE_MODES)}",
                 field="forward_commands",
             )
         unknown = [joint for joint in names if joint not in joints]

@@ -11,10 +11,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from motion_nodes.model.robot_yaml import DRIVE_MODES
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.robot_node import FramedParams
-
-INTERFACES = ("position", "velocity", "effort")
 
 PEER_DEFAULTS: Mapping[str, Any] = {
     "allow_partial_joints_goal": False,
@@ -87,7 +86,7 @@ class TrajectoryParams(FramedParams):
         doc="Command interface of the robot: position sends position and velocity references "
         "to the drives; velocity and effort send what this node's PID controller computes from "
         "the error. command_interfaces replaces it.",
-        one_of=INTERFACES,
+        one_of=DRIVE_MODES,
         read_only=True,
     )
     aliases: tuple[str, ...] = param(

@@ -13,7 +13,7 @@ from moveit_msgs.msg import ConstraintEvalResult, ContactInformation, MoveItErro
 from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand, UnknownFrame
-from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkStatus
+from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings
 from motion_nodes.ik.task_mask import solve_reachable
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import LIMIT_ROUNDING
@@ -45,16 +45,6 @@ from motion_nodes.scene.scene import Scene
 
 Array = NDArray[np.float64]
 Codes = MoveItErrorCodes
-
-CODES = {
-    IkStatus.SOLVED: Codes.SUCCESS,
-    IkStatus.NOT_FOUND: Codes.NO_IK_SOLUTION,
-    IkStatus.OUT_OF_REACH: Codes.NO_IK_SOLUTION,
-    IkStatus.TIMED_OUT: Codes.NO_IK_SOLUTION,
-    IkStatus.ITERATION_LIMIT: Codes.NO_IK_SOLUTION,
-    IkStatus.REFUSED: Codes.NO_IK_SOLUTION,
-}
-"""MoveIt error code by result status; as in move_group, a timeout is not told apart."""
 
 
 @dataclass(frozen=True)
@@ -144,11 +134,12 @@ class KinematicsRequests:
             settings, valid = self._settings(timeout), all_of(factories)(names)
             result = self.several.solve(group, poses, q, settings, valid)
         if not result.success:
-            code, contacts = CODES[result.status], ""
+            contacts = ""
             if collisions is not None and collisions.rejected:
-                # The pose is reachable; the text also reports a timeout.
-                code, contacts = Codes.NO_IK_SOLUTION, collisions.describe()
-            raise RequestRejected(code, "; ".join(filter(None, (contacts, result.reason, note))))
+                contacts = collisions.describe()  # the pose is reachable
+            # One code for all, as in move_group; the text also reports a timeout.
+            text = "; ".join(filter(None, (contacts, result.reason, note)))
+            raise RequestRejected(Codes.NO_IK_SOLUTION, text)
         solution = dict(zip(names, result.q.tolist(), strict=True))
         fill_robot_state(response.solution, positions | solution)
         return "; ".join(filter(None, (result.reason, note)))
