@@ -7,13 +7,13 @@ BIN := .venv/bin
 PORT ?= 8080
 WORKERS ?= auto
 
-.PHONY: test-long test-lerobot dying-listeners sweep fuzz chaos soak demo test setup setup-test lint types layers kernels unit pytest bench docs pictures format clean
+.PHONY: test-long test-lerobot dying-listeners sweep fuzz chaos soak demo test setup setup-test lint types kernels unit pytest bench docs pictures format clean
 
 demo: setup
 	@$(BIN)/motion demo --port $(PORT) $(if $(filter-out 0,$(HEADLESS)),--headless)
 
 test: setup-test
-	@$(MAKE) --no-print-directory -j2 --output-sync=target lint types layers kernels
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lint types kernels
 	@$(MAKE) --no-print-directory pytest
 	@echo "make test: all green"
 
@@ -28,9 +28,6 @@ lint: setup-test
 
 types: setup-test
 	@echo "== mypy" && $(BIN)/mypy
-
-layers: setup-test
-	@echo "== import-linter" && $(BIN)/lint-imports
 
 # Compiled once, before parallel workers need the kernels.
 kernels: setup-test
