@@ -20,6 +20,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "test" / "contracts" / "interfaces.yaml"
 DO_NOT_EDIT = "<!-- Written by tools/write_interface_docs.py; edit its sources instead. -->"
+COLUMNS = ("Name", "Type", "Default", "Unit", "Allowed", "Fixed at start", "What it does")
 TYPE_NAMES = {"bool": "bool", "int": "int", "float": "float", "str": "string"}
 
 
@@ -69,6 +70,12 @@ def parameters_page() -> str:
     """Return docs/parameters.md."""
     from motion_nodes.nodes.registry import NODES, node_class
 
+    rows = {name: parameter_rows(node_class(name)) for name in NODES}
+    nodes_of: dict[tuple[str, ...], list[str]] = {}
+    for name, of_node in rows.items():
+        for row in of_node:
+            nodes_of.setdefault(row, []).append(name)
+    common = {row: names for row, names in nodes_of.items() if len(names) > 1}
     lines = [
         DO_NOT_EDIT,
         "# Parameters",
@@ -78,16 +85,25 @@ def parameters_page() -> str:
         "there is none. In addition, every node has `autostart` (bool, true: configure and",
         "activate at start), `diagnostic_updater.period` (float, 1 s, fixed at start: period of",
         "the reports on /diagnostics) and `use_sim_time`.",
+        "",
+        "## Parameters of several nodes",
+        "",
+        *table((*COLUMNS, "Nodes"), [(*row, ", ".join(names)) for row, names in common.items()]),
     ]
-    for executable in NODES:
-        cls = node_class(executable)
-        lines += ["", f"## {executable}", ""]
-        of_robot = from_robot(cls)
-        lines += table(
-            ("Name", "Type", "Default", "Unit", "Allowed", "Fixed at start", "What it does"),
-            [parameter_row(entry, of_robot) for entry in entries(cls)],
-        )
-    return "\n".join(lines) + "\n"
+    for name, of_node in rows.items():
+        shared = [row[0] for row in of_node if row in common]
+        own = [row for row in of_node if row not in common]
+        lines += ["", f"## {name}", ""]
+        if shared:
+            lines += [f"Of [several nodes](#parameters-of-several-nodes): {', '.join(shared)}.", ""]
+        lines += table(COLUMNS, own) if own else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def parameter_rows(cls: Any) -> list[tuple[str, ...]]:
+    """Return the rows of a node's parameters, without `use_sim_time` and the like."""
+    of_robot = from_robot(cls)
+    return [parameter_row(entry, of_robot) for entry in entries(cls)]
 
 
 def entries(cls: Any) -> Sequence[Any]:
@@ -111,10 +127,10 @@ def from_robot(cls: Any) -> set[str]:
     return fields
 
 
-def parameter_row(entry: Any, of_robot: set[str]) -> list[str]:
+def parameter_row(entry: Any, of_robot: set[str]) -> tuple[str, ...]:
     """Return the row of a parameter."""
     rules = entry.rules
-    return [
+    return (
         f"`{entry.name}`",
         type_name(entry.kind),
         default_text(entry, of_robot),
@@ -122,7 +138,7 @@ def parameter_row(entry: Any, of_robot: set[str]) -> list[str]:
         allowed_text(rules),
         "yes" if rules.read_only else "",
         rules.doc,
-    ]
+    )
 
 
 def type_name(kind: Any) -> str:

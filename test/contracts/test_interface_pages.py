@@ -28,4 +28,4 @@ def test_pages_name_every_parameter():
     for executable in NODES:
         section = text.partition(f"## {executable}\n")[2].partition("\n## ")[0]
         for entry in declared(node_class(executable).params_type):
-            assert f"| `{entry.name}` |" in section
+            assert f"`{entry.name}`" in section
