@@ -19,6 +19,7 @@ from motion_nodes.model.loader import load_robot
 ARM = "/cell/arm/joint_trajectory_controller"
 BASE = "/cell/base/diff_drive_controller"
 FRANKA = load_robot("franka")
+NODES = (BASE, ARM, "/cell/arm/robot_state", "/mock_sim")
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +38,13 @@ def suite_of_two(module_suite: Any, module_client: RosClient) -> SimpleNamespace
     )
 
 
+def lead(client: RosClient, node: str) -> None:
+    """Configure and activate a node."""
+    assert client.change_state(node, "configure")
+    assert client.change_state(node, "activate")
+    assert client.state(node) == "active"
+
+
 def test_nothing_starts_by_itself(suite_of_two):
     client = suite_of_two.client
     for node in ("/mock_sim", ARM, BASE, "/cell/arm/robot_state", "/cell/base/robot_state"):
@@ -49,10 +57,8 @@ def test_nothing_starts_by_itself(suite_of_two):
 def test_led_by_a_client(suite_of_two):
     """In any order: nodes wait for each other."""
     client = suite_of_two.client
-    for node in (BASE, ARM, "/cell/arm/robot_state", "/mock_sim"):
-        assert client.change_state(node, "configure")
-        assert client.change_state(node, "activate")
-        assert client.state(node) == "active"
+    for node in NODES:
+        lead(client, node)
     client.wait_for_diagnosis(ARM, "holding")
     client.wait_for_diagnosis(BASE, "no command yet")
 
@@ -137,6 +143,9 @@ def test_reset(suite_of_two):
 @pytest.mark.long
 def test_a_bad_joint_command_to_the_robot_is_ignored_whole(suite_of_two, client):
     """Commands go to the driver directly; the controller is inactive."""
+    for node in NODES:
+        if client.state(node) == "unconfigured":
+            lead(client, node)
     assert client.change_state(ARM, "deactivate")
     publisher = client.publisher(JointState, "/cell/arm/joint_command")
     client.wait(lambda: suite_of_two.client.spin(0.05) or suite_of_two.states, "states")

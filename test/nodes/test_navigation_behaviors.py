@@ -202,6 +202,7 @@ def test_an_obstacle_ends_a_behavior(base, navigator):
     """The last test: the navigator waits for scans from now on."""
     scanner = Scanner(navigator.client, base, NODE)
     scanner.until(lambda: scanner.diagnosed("no goal"), "a report")
+    navigator.client.repeat_for(scanner.show, 1.0)  # It may have reported before the first scan.
     call = ahead(navigator, 3.0, 0.3)
     assert call.accepted()
     scanner.until(lambda: call.done, "the end")
