@@ -112,7 +112,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         goals = TaskGoals(
             robot, params.group, to_base, follower, self._motions.positions, self._known_objects
         )
-        self._actions = TaskActionServer(self, self, goals)
+        self._actions = TaskActionServer(self, goals)
 
     def tick(self, dt: float) -> None:
         """Read commands, advance the task, publish its status."""
