@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from std_msgs.msg import String
@@ -43,7 +42,6 @@ from motion_nodes.tasks.task_order import parse_order
 from motion_nodes.tasks.task_plan import Plan, check_plan, parse_plan, plan_schema
 from motion_nodes.tasks.task_planners import RulePlanner
 from motion_nodes.tasks.task_runner import TaskLimits, TaskRunner, TaskStatus
-from motion_nodes.tasks.world_state import ObjectState
 
 BUSY = Reason(TaskCode.BUSY, "task refused: another one is under way; cancel it first (~/cancel)")
 SHUT_DOWN = Reason(TaskCode.SHUT_DOWN, "the task server was deactivated")
@@ -109,9 +107,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         self._names: tuple[str, ...] | None = None
         self.serve(Trigger, "~/confirm", self._on_confirm)
         self.serve(Trigger, "~/cancel", self._on_cancel)
-        goals = TaskGoals(
-            robot, params.group, to_base, follower, self._motions.positions, self._known_objects
-        )
+        goals = TaskGoals(self, to_base, follower, self._motions, self._robot)
         self._actions = TaskActionServer(self, goals)
 
     def tick(self, dt: float) -> None:
@@ -217,9 +213,6 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         if not task.plan_only and not self.params.confirm:
             self._execute(task)
         return task
-
-    def _known_objects(self) -> Mapping[str, ObjectState]:
-        return self._robot.observe().objects
 
     def _busy(self) -> bool:
         """Return whether a task is active; a further one is reported in its events."""
