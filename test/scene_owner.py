@@ -3,26 +3,32 @@
 
 from __future__ import annotations
 
-import threading
+import dataclasses
 
-import numpy as np
 from sensor_msgs.msg import JointState
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.service_threads import ServiceThreads
+from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.joint_topics import JointStateReader
+from motion_nodes.ros.parameters import param
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.robot_node import RobotNode, RobotParams
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transform_tree import TransformTree
 
 
-class SceneOwnerNode(RobotNode[RobotParams]):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SceneOwnerParams(RobotParams):
+    state_publish_rate: float = param(20.0, doc="Publish rate of the robot state.", unit="Hz")
+
+
+class SceneOwnerNode(RobotNode[SceneOwnerParams]):
     """Holds the scene like a planner node."""
 
-    params_type = RobotParams
+    params_type = SceneOwnerParams
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
         super().__init__("scene_owner", ros_args=ros_args)
@@ -30,28 +36,16 @@ class SceneOwnerNode(RobotNode[RobotParams]):
     def configure(self) -> None:
         kinematics = Kinematics(self.robot.tree, self.robot.joint_names, base=self.robot.base_frame)
         kinematics.warm_up()
-        self._reader = JointStateReader(
+        reader = JointStateReader(
             self.poll(JointState, "joint_states", qos.STATES), self.robot.joint_names
         )
-        self._reading = threading.Lock()
         self._tree = TransformTree(self)
         self.scene = PlanningSceneOwner(
-            self,
-            self.robot,
-            kinematics,
-            RobotFrames(kinematics, self._tree, ""),
-            self._newest,
-            lambda: 20.0,
+            self, kinematics, RobotFrames(kinematics, self._tree, ""), CurrentStateMonitor(reader)
         )
         self._threads = ServiceThreads(self)
         self.scene.serve(self._threads)
         self._threads.start()
-
-    def _newest(self):
-        with self._reading:
-            self._reader.update()
-            fault = "" if self._reader.received else self._reader.fault(np.inf)
-            return self._reader.position.copy(), fault
 
     def activate(self) -> None:
         self.scene.announce()

@@ -66,7 +66,7 @@ def _jobs(subject: Subject, world: str | None, seed: int) -> dict[str, Callable[
     """Return the benchmarks by name: each runs its k-th task and returns its success."""
     import numpy as np
 
-    from motion_nodes.api.group_members import GroupMembers
+    from motion_nodes.api.joint_group import JointGroup
     from motion_nodes.cli.values import checker_of
     from motion_nodes.ik.chain import IkChain
     from motion_nodes.ik.problem import IkRequest
@@ -79,7 +79,7 @@ def _jobs(subject: Subject, world: str | None, seed: int) -> dict[str, Callable[
     solver, kinematics, tip = make_solver(chain), chain.kinematics, chain.tip
     checker = checker_of(subject, world)
     warm_up(checker)
-    Q = GroupMembers(subject.robot, subject.group.name).random(_TARGETS, seed=seed)
+    Q = JointGroup(subject.robot, subject.group.name).random(_TARGETS, seed=seed)
     poses = kinematics.pose_batch(Q, tip)
     free = Q[checker.are_free(Q)]
     jobs: dict[str, Callable[[int], bool]] = {

@@ -368,7 +368,8 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         if message is None:
             return
         self._inputs.senders.received(self._drives.topic, self._drives.number, now)
-        continues = self._inputs.continues(self._drives, self._drives.sent, self.command_timeout)
+        pauses, drives = self._inputs.pauses, self._drives
+        continues = pauses.continues(drives, drives.sent, self.command_timeout)
         if refused := fault or continues:
             self.warn("refused", f"command refused: {refused}")
             return

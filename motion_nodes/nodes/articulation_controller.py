@@ -240,12 +240,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         """Report the robot's state, active motions and streams."""
         self._status.diagnose(report)
 
-    # ---- ControllerHost
-
-    @property
-    def node(self) -> ArticulationControllerNode:
-        """The node."""
-        return self
+    # ---- for the parts of the node
 
     @property
     def _law(self) -> CartesianImpedance | None:

@@ -200,26 +200,21 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             report.note("WARN", f"blocked for {avoidance.waited:.1f} s: {avoidance.reason}")
         report.value("detours", task.detours)
 
-    # ---- NavigationHost
-
-    @property
-    def node(self) -> BaseNavigatorNode:
-        """The node."""
-        return self
+    # ---- for the parts of the node
 
     def config(self) -> ApproachConfig:
         """Return the configuration of motions."""
         return self._config
 
     def base_pose(self) -> Pose2:
-        """Return the pose of the base in the odometry frame; see NavigationHost."""
+        """Return the pose of the base in the odometry frame."""
         fault = self._odometry_fault(self.now_ns())
         if fault or self._pose is None:
             raise MotionError(f"the pose of the base is not known: {fault}")
         return self._pose
 
     def frame_pose(self, frame: str, *, fresh: bool = False) -> Pose2:
-        """Return the pose of the odometry frame in another frame; see NavigationHost."""
+        """Return the pose of the odometry frame in another frame."""
         if frame == self.odom_frame:
             return Pose2()
         if fresh:

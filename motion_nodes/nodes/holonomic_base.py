@@ -12,6 +12,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from motion_nodes.bases.base_limits import BodyAxisLimits
+from motion_nodes.bases.command_scaling import CommandShape
 from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig, moved
 from motion_nodes.bases.holonomic_drive import SOLVERS, holonomic_base
 from motion_nodes.bases.holonomic_layout import HolonomicWheel
@@ -21,15 +23,14 @@ from motion_nodes.model.base_description import HolonomicSpec
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.setting import setting_of
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.parameters import core_param, param
+from motion_nodes.ros.parameters import core_param, core_params, param
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.wheeled.base_state import MecanumState, StateWriter
 from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
 from motion_nodes.ros.wheeled.wheeled_base_params import (
-    ShapeParams,
-    SidewaysParams,
     WheeledBaseParams,
     base_defaults,
+    has_limits,
 )
 
 ONE_CYCLE = 1.5
@@ -68,12 +69,18 @@ def _per_wheel(field: str) -> Any:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class HolonomicParams(ShapeParams, SidewaysParams, WheeledBaseParams):
+@core_params(CommandShape)
+@core_params(BodyAxisLimits, "linear.y", unit=0)
+class HolonomicParams(WheeledBaseParams):
     """Parameters of a holonomic base.
 
-    Named as in mecanum_drive_controller, but with a list of wheels instead of four.
+    Named as in mecanum_drive_controller, but with a list of wheels instead of four; gains and speed
+    limits as in Isaac Sim.
     """
 
+    linear_y_has_velocity_limits: bool = has_limits("linear.y", "velocity")
+    linear_y_has_acceleration_limits: bool = has_limits("linear.y", "acceleration")
+    linear_y_has_jerk_limits: bool = has_limits("linear.y", "jerk")
     wheel_names: tuple[str, ...] = param(doc="Names of the wheel joints.", read_only=True)
     wheel_radii: tuple[float, ...] = _per_wheel("radius")
     wheel_x: tuple[float, ...] = _per_wheel("x")

@@ -130,11 +130,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
         self._sender, self._motion, self._preemption_check_at = "", 0, 0.0
         self._transforms_requested, self._transforms_ready = -np.inf, False
         self._inputs = RmpflowInputs(
-            self,
-            follower,
-            robot_frames,
-            lambda: self._robot.positions(update=follower.silent),
-            self._request_transforms,
+            self, follower, robot_frames, self._robot, self._request_transforms
         )
         PolicyServices(self, follower, self._inputs)
         self._out = self.advertise(JointState, f"{params.controller}/reference")

@@ -87,11 +87,6 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         self._releasing = False
         self._released = threading.Event()
 
-    @property
-    def node(self) -> RrtPlannerNode:
-        """The node."""
-        return self
-
     def configure(self) -> None:
         """Create the endpoints and start the warm-up."""
         params, robot = self.params, self.robot
@@ -109,32 +104,12 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         scenery, notes = scenery_for(robot, self.get_namespace(), params)
         for note in notes:
             self.get_logger().warning(note)
-        self.scenes = PlanningSceneOwner(
-            self,
-            robot,
-            kinematics,
-            frames,
-            self._state.newest,
-            lambda: self.params.state_publish_rate,
-            scenery,
-        )
+        self.scenes = PlanningSceneOwner(self, kinematics, frames, self._state, scenery)
         self.scenes.messages.refuses_unknown = lambda: self.params.peer_defaults
         self.jobs = ExecutorQueue(self)
         self._client = TrajectoryClient(self, self.jobs, params.controller)
-        self.execution = TrajectoryExecution(
-            self._client,
-            self._state,
-            lambda: self.params.start_tolerance,
-            lambda: self.stop_reason,
-        )
-        self.requests = PlanningRequests(
-            robot,
-            self.scenes,
-            frames,
-            self._state,
-            lambda: self.params,
-            lambda: self.get_clock().now().to_msg(),
-        )
+        self.execution = TrajectoryExecution(self, self._client, self._state)
+        self.requests = PlanningRequests(self, self.scenes, frames, self._state)
         self._start_warm_up()
         self._counts = {"planned": 0, "failed": 0}
         base = frame_id(prefix, robot.base_frame)

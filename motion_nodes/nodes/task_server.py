@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from std_msgs.msg import String
@@ -19,21 +17,20 @@ from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.arm_motions import ArmMotions
 from motion_nodes.nodes.task.compliant_motions import CompliantMotions
-from motion_nodes.nodes.task.contact_skills import ContactSkills
 from motion_nodes.nodes.task.drive_outlines import DriveOutlines
-from motion_nodes.nodes.task.mobile_skills import MobileSkills
 from motion_nodes.nodes.task.navigated_base import NavigatedBase
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
-from motion_nodes.nodes.task.skill_robot import TaskRobot
+from motion_nodes.nodes.task.skill_parts import SkillParts
+from motion_nodes.nodes.task.skill_robot import RobotSkills, TaskRobot
 from motion_nodes.nodes.task.task_actions import TaskActionServer
 from motion_nodes.nodes.task.task_goals import TaskGoals
+from motion_nodes.nodes.task.task_params import TaskServerParams
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.loop_services import respond_from_loop
-from motion_nodes.ros.parameters import param
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.robot_node import FramedParams, RobotNode
+from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.ros.transform_tree import TransformTree
@@ -45,58 +42,10 @@ from motion_nodes.tasks.task_order import parse_order
 from motion_nodes.tasks.task_plan import Plan, check_plan, parse_plan, plan_schema
 from motion_nodes.tasks.task_planners import RulePlanner
 from motion_nodes.tasks.task_runner import TaskLimits, TaskRunner, TaskStatus
-from motion_nodes.tasks.world_state import STAND_OFF, ObjectState
 
 BUSY = Reason(TaskCode.BUSY, "task refused: another one is under way; cancel it first (~/cancel)")
 SHUT_DOWN = Reason(TaskCode.SHUT_DOWN, "the task server was deactivated")
 REPLACED = Reason(TaskCode.REPLACED, "another task came before the plan was confirmed")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TaskServerParams(FramedParams):
-    """Parameters of the task server."""
-
-    update_rate: float = param(
-        50.0, doc="Update rate of the loop that advances skills.", unit="Hz", gt=0.0, le=500.0,
-        read_only=True,
-    )  # fmt: skip
-    group: str = param("arm", doc="Planning group that executes skills.", read_only=True)
-    gripper: str = param("gripper", doc="Group of the fingers.", read_only=True)
-    detector: str = param(
-        "/mujoco_sim/objects",
-        doc="MarkerArray topic with the poses of detected objects, one marker each, named by its "
-        "namespace, in the world; empty: only objects of the planning scene are known.",
-        read_only=True,
-    )
-    placement: tuple[float, ...] = param(
-        (0.0, 0.0, 0.0),
-        doc="Pose of the robot's base, of a mobile one its odometry frame, in the frame of the "
-        "detector: x, y, yaw.",
-        unit="m and rad",
-        read_only=True,
-    )
-    places: tuple[str, ...] = param(
-        (),
-        doc="Places that a mobile base drives to, each as NAME:=X,Y[,YAW] in the frame of the "
-        "detector: kitchen:=2.0,1.5,1.57.",
-        unit="m and rad",
-        read_only=True,
-    )
-    stand_off: float = param(
-        STAND_OFF, doc="Distance of a mobile base from an object that it drives to.", unit="m",
-        ge=0.1, le=10.0,
-    )  # fmt: skip
-    grip_effort: float = param(
-        30.0, doc="Max effort of each finger that holds an object; 0: that of the drives.",
-        unit="N or N m", ge=0.0, le=1e4,
-    )  # fmt: skip
-    check_grasp: bool = param(
-        True,
-        doc="Fail a grasp if the fingers close entirely; false for simulations without contacts.",
-    )
-    confirm: bool = param(False, doc="Wait for ~/confirm before a plan is executed.")
-    retries: int = param(1, doc="Number of further attempts of a failed skill.", ge=0, le=100)
-    plans: int = param(3, doc="Max number of plans of a task.", ge=1, le=100)
 
 
 class TaskServerNode(RobotNode[TaskServerParams]):
@@ -130,29 +79,25 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         self._follower = follower
         model = RobotModel(robot)
         gripper = model[params.gripper] if params.gripper in robot.groups else None
-        self._motions = ArmMotions(
-            self, self._remote, model[params.group], gripper, lambda: self.params.grip_effort
-        )
+        self._motions = ArmMotions(self, self._remote, model[params.group], gripper)
         x, y, yaw = params.placement
         X_WB = from_xyz_rpy((x, y, 0.0), (0.0, 0.0, yaw))
         base = self._base = self._mobile_base(frames, prefix, X_WB)
         base_pose = (lambda: X_WB) if base is None else base.pose
         self._objects = ObservedObjects(self, follower, robot, base_pose, params.detector)
-        options: dict[str, Any] = {
-            "check_grasp": lambda: self.params.check_grasp,
-            "compliance": CompliantMotions(self, self._remote),
-        }
-        parts = (self._motions, self._objects, follower.world, self._hand_links())
-        skills = ContactSkills(*parts, **options) if base is None else MobileSkills(
-            *parts, base=base, stand_off=self._stand_off, outlines=DriveOutlines.of(robot),
-            **options,
-        )  # fmt: skip
-        skills.warm_up()
-        places = parse_places(params.places) if base is not None else {}
-        self._robot = TaskRobot(
-            self._objects, skills, self._cancel_motions, places,
-            None if base is None else self._stand_off,
-        )  # fmt: skip
+        skills = RobotSkills(
+            SkillParts(
+                node=self,
+                motions=self._motions,
+                compliance=CompliantMotions(self, self._remote),
+                objects=self._objects,
+                world=follower.world,
+                touching=self._hand_links(),
+                base=base,
+            )
+        )
+        skills.reach.warm_up()
+        self._robot = TaskRobot(skills, parse_places(params.places) if base is not None else {})
         self._planner = RulePlanner()
         self.task = ServedTask()
         self._published: dict[str, Any] = {}
@@ -162,10 +107,8 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         self._names: tuple[str, ...] | None = None
         self.serve(Trigger, "~/confirm", self._on_confirm)
         self.serve(Trigger, "~/cancel", self._on_cancel)
-        goals = TaskGoals(
-            robot, params.group, to_base, follower, self._motions.positions, self._known_objects
-        )
-        self._actions = TaskActionServer(self, self, goals)
+        goals = TaskGoals(self, to_base, follower, self._motions, self._robot)
+        self._actions = TaskActionServer(self, goals)
 
     def tick(self, dt: float) -> None:
         """Read commands, advance the task, publish its status."""
@@ -226,9 +169,6 @@ class TaskServerNode(RobotNode[TaskServerParams]):
 
     # ---- inside
 
-    def _stand_off(self) -> float:
-        return self.params.stand_off
-
     def _mobile_base(self, tree: TransformTree, prefix: str, X_WO: Array) -> NavigatedBase | None:
         """Return the client of the base's navigator; None for a robot without a base."""
         robot = self.robot
@@ -237,13 +177,8 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         frames = (
             frame_id(prefix, robot.description.frames.odom), frame_id(prefix, robot.base_frame),
         )  # fmt: skip
-        return NavigatedBase(self, self._remote, tree, frames, X_WO)
-
-    def _cancel_motions(self) -> None:
-        if self._motions is not None:
-            self._motions.cancel()
-        if self._base is not None:
-            self._base.cancel()
+        outlines = DriveOutlines.of(robot)
+        return NavigatedBase(self, self._remote, tree, frames, X_WO, outlines)
 
     def _take(self, text: str) -> None:
         """Begin the task of a message; one that is refused is reported in the status."""
@@ -278,9 +213,6 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         if not task.plan_only and not self.params.confirm:
             self._execute(task)
         return task
-
-    def _known_objects(self) -> Mapping[str, ObjectState]:
-        return self._robot.observe().objects
 
     def _busy(self) -> bool:
         """Return whether a task is active; a further one is reported in its events."""

@@ -15,13 +15,11 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from geometry_msgs.msg import PoseStamped
 from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetMotionPlan
 from nav_msgs.msg import Path
-from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
@@ -125,17 +123,10 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         self._frames = TransformTree(self)
         frames = RobotFrames(kinematics, self._frames, prefix)
         scene = self._scene = SceneFollower(self, robot, kinematics, frames)
-        self.requests = GeneratorRequests(
-            robot, lambda: self.params, self._current, lambda: (scene.scene, scene.note)
-        )
+        self.requests = GeneratorRequests(self, self._state, scene)
         self._jobs_of_executor = ExecutorQueue(self)
         self._client = TrajectoryClient(self, self._jobs_of_executor, params.controller)
-        self._execution = TrajectoryExecution(
-            self._client,
-            self._state,
-            lambda: self.params.start_tolerance,
-            lambda: self.stop_reason,
-        )
+        self._execution = TrajectoryExecution(self, self._client, self._state)
         self._counts = {"made": 0, "refused": 0}
         self._last_status = ""
         self._trajectory = self.advertise(JointTrajectory, "~/trajectory", qos.LATCHED)
@@ -302,11 +293,6 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         self._counts["made"] += 1
         set_code(plan.error_code, Codes.SUCCESS, generated.note, self.get_name())
         return response
-
-    def _current(self) -> NDArray[np.float64]:
-        """Return positions of all joints [rad or m], shape (n,); those of ``home`` if unknown."""
-        q, _ = self._state.newest()
-        return np.where(np.isfinite(q), q, self.robot.home)
 
 
 def main() -> None:

@@ -12,20 +12,23 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.files.rmpflow_file import read_rmpflow
+from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.rmpflow.compiled_policy import Evaluator
 from motion_nodes.rmpflow.integration import Integrator, JointMotion, substeps
+from motion_nodes.rmpflow.numpy_policy import Goal, NumpyEvaluation
 from motion_nodes.rmpflow.obstacle_scene import MovingScene
-from motion_nodes.rmpflow.policy_targets import TargetedPolicy
+from motion_nodes.rmpflow.policy_view import PolicyView
 from motion_nodes.rmpflow.progress import StuckSettings, TargetProgress
 from motion_nodes.rmpflow.servo import joint_lead, tool_lead
 from motion_nodes.rmpflow.status import Errors, PolicyStatus, errors_of, watch
 from motion_nodes.rmpflow.time_scaling import Smoothing, SmoothingSettings
-from motion_nodes.rmpflow.validation import joint_numbers
+from motion_nodes.rmpflow.validation import finite_numbers, joint_numbers
+from motion_nodes.scene.scene import Scene, checked_pose
 
 _SAG_SETTLING = 0.15  # [s] time constant of the estimated steady-state error
 _AT_REST = 1e-3  # [rad/s or m/s]
@@ -34,7 +37,7 @@ _WATCH_PERIOD = 0.02  # [s] between progress checks; more of them add no informa
 _BRAKING = 0.5
 
 
-class RmpflowPolicy(TargetedPolicy):
+class RmpflowPolicy:
     """Moves the joints of a robot to a target with obstacle avoidance, within all joint limits.
 
     Wrong input raises an error and changes nothing. No method is thread-safe.
@@ -84,7 +87,9 @@ class RmpflowPolicy(TargetedPolicy):
             raise InvalidConfig(
                 f"{robot.name} has no tool frame; specify the frame of the targets."
             )
-        self.robot, self.tool, self.turns = robot, frame, robot.limits.select(active).turns
+        self.robot, self.tool = robot, frame
+        self.turns = robot.limits.select(active).turns
+        """Differences of positions of the active joints."""
         self.maximum_substep_size = maximum_substep_size
         self._evaluator = Evaluator(robot, active, frame, settings or read_rmpflow(robot.directory))
         most = self._evaluator.settings.canonical_resolve.max_acceleration_norm
@@ -107,6 +112,7 @@ class RmpflowPolicy(TargetedPolicy):
         self._rotation: Array | None = None
         self._state: JointMotion | None = None
         self._sag = np.zeros(len(self.active_joints))
+        """Offset from the state to the positions used by the RMPs: lag of the measured joints."""
         self._watched_qd = np.zeros(len(self.watched_joints))
         self._stopping, self._braked = False, 0.0
         self._unwatched = 0.0
@@ -114,6 +120,116 @@ class RmpflowPolicy(TargetedPolicy):
         if self._smoothing is not None:
             self._smoothing.reset()
         self._refresh_goal()
+
+    # ---- inputs
+
+    def set_robot_base_pose(self, X_WB: ArrayLike) -> None:
+        """Set the pose of the robot's base frame in the world, shape (4, 4).
+
+        Raises:
+            InvalidCommand: invalid pose.
+        """
+        X = checked_pose(np.asarray(X_WB, np.float64), "base of the robot")
+        self._surroundings.set_base(X)
+        self._refresh_goal()
+
+    @property
+    def default_cspace_target(self) -> Array:
+        """Default posture of the active joints [rad or m], shape (n,)."""
+        return self._default_posture
+
+    def set_cspace_target(self, q: ArrayLike) -> None:
+        """Set the target posture; with a target of the tool it resolves the redundancy.
+
+        Args:
+            q: positions of the active joints [rad or m], shape (n,).
+
+        Raises:
+            InvalidCommand: wrong length, or values that are not finite.
+        """
+        self._posture = frozen(joint_numbers(q, self.active_joints, "posture"))
+        self._stopping = False
+        self._refresh_goal()
+
+    def set_end_effector_target(
+        self, position: ArrayLike | None = None, orientation: ArrayLike | None = None
+    ) -> None:
+        """Set the target position and orientation of the tool in the world, or one of them.
+
+        Args:
+            position: of the tool [m], shape (3,); None: unconstrained.
+            orientation: of the tool, quat_xyzw, shape (4,); None: unconstrained. Without both, only
+                the posture is active.
+
+        Raises:
+            InvalidCommand: values that are not finite, wrong lengths, or no rotation.
+        """
+        p = None if position is None else finite_numbers(position, 3, "position")
+        R = None
+        if orientation is not None:
+            quaternion = finite_numbers(orientation, 4, "orientation (quat_xyzw)")
+            if np.linalg.norm(quaternion) < 1e-6:
+                raise InvalidCommand(
+                    "the target's orientation (quat_xyzw) is zero.", field="orientation"
+                )
+            R = from_xyz_quat((0.0, 0.0, 0.0), quaternion)[:3, :3]
+        self._position, self._rotation = p, R
+        self._stopping = False
+        self._refresh_goal()
+
+    def set_goal(self, goal: Goal) -> None:
+        """Set posture and tool pose in the world at once, without validation.
+
+        Faster for goals that move in each frame.
+        """
+        self._posture, self._position, self._rotation = goal.posture, goal.position, goal.rotation
+        self._stopping = False
+        self._refresh_goal()
+
+    def stop(self) -> None:
+        """Stop with damping, and stay at rest until there is a new target.
+
+        Obstacles and limits are respected. For lost targets.
+        """
+        self._position = self._rotation = None
+        if not self._stopping:
+            self._braked = 0.0
+        self._stopping = True
+        self._refresh_goal()
+
+    def set_scene(self, scene: Scene, now: float | None = None) -> None:
+        """Set the obstacles and attached bodies.
+
+        Objects that are disabled, or with which all links may collide, have no effect. The twists
+        of objects are estimated from successive scenes, and their poses predicted in between.
+
+        Args:
+            scene: the world.
+            now: time on the clock of the objects' stamps (``observed_at``) [s]; None: poses count
+                as observed now.
+
+        Raises:
+            InvalidCommand: an attached body is not supported; the previous scene stays.
+        """
+        self._surroundings.set_scene(scene, now)
+
+    def set_obstacle_twists(self, twists: Mapping[str, ArrayLike]) -> None:
+        """Set the twists of obstacles, instead of estimating them from successive scenes.
+
+        Args:
+            twists: by name of the object: velocity of its origin [m/s] and angular velocity [rad/s]
+                in the world, shape (6,). They are valid until the next call.
+
+        Raises:
+            InvalidCommand: values that are not finite, or wrong lengths.
+        """
+        self._surroundings.set_twists(
+            {name: finite_numbers(twist, 6, f"twist of '{name}'") for name, twist in twists.items()}
+        )
+
+    def elapse(self, duration: float) -> None:
+        """Advance the time [s] without a frame, for the estimation of obstacle twists."""
+        self._surroundings.elapse(duration)
 
     def set_parameters(self, values: Mapping[str, float]) -> None:
         """Change parameters at run time, such as ``{"target_rmp.accel_p_gain": 40.0}``.
@@ -153,6 +269,8 @@ class RmpflowPolicy(TargetedPolicy):
     def set_ignore_state_updates(self, ignore: bool) -> None:
         """Select whether the policy integrates its own state or the robot's."""
         self._ignore_updates = ignore
+
+    # ---- steps
 
     def set_internal_robot_joint_states(
         self,
@@ -281,6 +399,141 @@ class RmpflowPolicy(TargetedPolicy):
         speed = rest if qd is None else joint_numbers(qd, self.active_joints, "velocity")
         self._state = JointMotion(positions, speed, rest)
 
+    # ---- state
+
+    @property
+    def active_joints(self) -> tuple[str, ...]:
+        """Joints moved by the policy, in the order of its arrays."""
+        return self._evaluator.active
+
+    @property
+    def watched_joints(self) -> tuple[str, ...]:
+        """Joints that only move links passively, in the order of its arrays."""
+        return self._evaluator.watched
+
+    @property
+    def settings(self) -> RmpflowSettings:
+        """Parameters in use."""
+        return self._evaluator.settings
+
+    @property
+    def scene(self) -> Scene:
+        """Obstacles in use, and attached bodies."""
+        return self._surroundings.scene
+
+    @property
+    def obstacle_twists(self) -> dict[str, Array]:
+        """Twists of objects that move, in the world [m/s, rad/s], shape (6,) each."""
+        return self._surroundings.twists
+
+    @property
+    def base_pose(self) -> Array:
+        """Pose of the robot's base frame in the world, shape (4, 4)."""
+        return self._surroundings.X_WB
+
+    @property
+    def stuck_settings(self) -> StuckSettings:
+        """Criteria for a stuck policy."""
+        return self._progress.settings
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the target made no progress for the patience time."""
+        return self._progress.stuck
+
+    def view(self) -> PolicyView | None:
+        """Return all inputs of the next step, for inspection; None before any state."""
+        if self._state is None:
+            return None
+        around = self._surroundings
+        return PolicyView(
+            self._whole_q(),
+            np.concatenate((self._state.qd, self._watched_qd)),
+            self._evaluator.goal,
+            around.scene,
+            around.twists,
+            around.X_WB,
+            self.settings,
+        )
+
+    def report(self) -> NumpyEvaluation | None:
+        """Return the contribution of each RMP in the current state; None before any."""
+        if self._state is None:
+            return None
+        qd = np.concatenate((self._state.qd, self._watched_qd))
+        return self._evaluator.report(self._whole_q(), qd)
+
+    def tool_pose(self, active_q: ArrayLike) -> Array:
+        """Return the pose of the tool in the world, shape (4, 4).
+
+        Raises:
+            InvalidCommand: wrong number of positions, or one that is not finite.
+        """
+        q = joint_numbers(active_q, self.active_joints, "active_q")
+        X_BT = self._evaluator.tool_pose(np.concatenate((q, self._watched_q)))
+        return np.asarray(self._surroundings.X_WB @ X_BT)
+
+    def sphere_positions(self) -> Array:
+        """Return the spheres of the policy's own state in the world [m], shape (s, 4)."""
+        if self._state is None:
+            return np.empty((0, 4))
+        spheres = self._evaluator.sphere_positions(self._whole_q())
+        X_WB = self._surroundings.X_WB
+        spheres[:, :3] = spheres[:, :3] @ X_WB[:3, :3].T + X_WB[:3, 3]
+        return spheres
+
+    def clearance(self) -> float:
+        """Return the min distance of a sphere to an obstacle [m]; inf without obstacles."""
+        if self._state is None:
+            return float("inf")
+        return float(self._evaluator.clearances(self._whole_q()).min(initial=np.inf))
+
+    @property
+    def seen_positions(self) -> Array:
+        """Positions of the active joints as used by the RMPs [rad or m], shape (n,)."""
+        assert self._state is not None
+        return np.asarray(self._state.q + self._sag)
+
+    @property
+    def max_acceleration(self) -> Array:
+        """Acceleration limits of the active joints, all finite [rad/s^2 or m/s^2], shape (n,)."""
+        return self._integrator.acceleration
+
+    def tool_lead(self, twist: Array) -> Array:
+        """Return the lead of a target that moves with a twist, so that the tool does not lag.
+
+        Args:
+            twist: linear [m/s] and angular velocity [rad/s], shape (6,).
+
+        Returns:
+            Offset [m] and rotation vector [rad], shape (6,).
+        """
+        return tool_lead(twist, self.settings)
+
+    def joint_lead(self, velocity: Array) -> Array:
+        """Return the same for joints, shape (n,) each [rad/s or m/s; rad or m]."""
+        return joint_lead(velocity, self.settings.cspace_target_rmp)
+
+    def forget_progress(self) -> None:
+        """Restart the progress check, e.g. after the robot was moved by another controller."""
+        self._progress.reset()
+
+    @property
+    def status(self) -> PolicyStatus:
+        """Status after the last step."""
+        errors = self._errors()
+        speed = 1.0 if self._smoothing is None else self._smoothing.speed_scalar
+        return PolicyStatus(
+            errors.position,
+            errors.orientation,
+            errors.posture,
+            self._progress.stuck,
+            self._stopping,
+            speed,
+        )
+
+    # ---- inside
+
     def _advance(self, state: JointMotion, count: int, dt: float) -> tuple[Array, Array]:
         self._turn_posture(state.q)
         self._integrate(state, count, dt)
@@ -344,44 +597,6 @@ class RmpflowPolicy(TargetedPolicy):
             self._posture = frozen(state.q + self._sag)
             self._refresh_goal()
 
-    @property
-    def max_acceleration(self) -> Array:
-        """Acceleration limits of the active joints, all finite [rad/s^2 or m/s^2], shape (n,)."""
-        return self._integrator.acceleration
-
-    def tool_lead(self, twist: Array) -> Array:
-        """Return the lead of a target that moves with a twist, so that the tool does not lag.
-
-        Args:
-            twist: linear [m/s] and angular velocity [rad/s], shape (6,).
-
-        Returns:
-            Offset [m] and rotation vector [rad], shape (6,).
-        """
-        return tool_lead(twist, self.settings)
-
-    def joint_lead(self, velocity: Array) -> Array:
-        """Return the same for joints, shape (n,) each [rad/s or m/s; rad or m]."""
-        return joint_lead(velocity, self.settings.cspace_target_rmp)
-
-    def forget_progress(self) -> None:
-        """Restart the progress check, e.g. after the robot was moved by another controller."""
-        self._progress.reset()
-
-    @property
-    def status(self) -> PolicyStatus:
-        """Status after the last step."""
-        errors = self._errors()
-        speed = 1.0 if self._smoothing is None else self._smoothing.speed_scalar
-        return PolicyStatus(
-            errors.position,
-            errors.orientation,
-            errors.posture,
-            self._progress.stuck,
-            self._stopping,
-            speed,
-        )
-
     def _errors(self) -> Errors:
         if self._state is None:
             return Errors(float("nan"), float("nan"), float("nan"))
@@ -394,3 +609,22 @@ class RmpflowPolicy(TargetedPolicy):
         checked_q = self._watched_q if q is None else joint_numbers(q, names, "watched_q")
         checked_qd = np.zeros(len(names)) if qd is None else joint_numbers(qd, names, "watched_qd")
         self._watched_q, self._watched_qd = checked_q, checked_qd
+
+    def _whole_q(self) -> Array:
+        return np.concatenate((self.seen_positions, self._watched_q))
+
+    def _turn_posture(self, q: Array) -> None:
+        """Approach the posture the short way from positions [rad or m], shape (n,)."""
+        if self.turns.any and not self._stopping:
+            near = self.turns.nearest(self._posture, q)
+            if not np.array_equal(near, self._posture):
+                self._posture = frozen(near)
+                self._refresh_goal()
+
+    def _refresh_goal(self) -> None:
+        """Transform the targets to the base frame."""
+        X_BW = self._surroundings.X_BW
+        p, R = self._position, self._rotation
+        position = None if p is None else X_BW[:3, :3] @ p + X_BW[:3, 3]
+        rotation = None if R is None else X_BW[:3, :3] @ R
+        self._evaluator.set_goal(Goal(self._posture, position, rotation))

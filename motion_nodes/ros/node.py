@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base class of all nodes: lifecycle, parameters, a fixed-rate loop, diagnostics.
 
-The fast part of a node is :meth:`~.node_hooks.NodeHooks.tick`, called at ``update_rate`` by a loop
-in its own thread: it reads polled subscriptions, computes and publishes. The slow part (services,
+The fast part of a node is :meth:`MotionNode.tick`, called at ``update_rate`` by a loop in its own
+thread: it reads polled subscriptions, computes and publishes. The slow part (services,
 parameters, lifecycle transitions) is spun by an executor in a second thread. It changes the core
 only through :meth:`MotionNode.in_loop`, so the core needs no locks. Diagnostics are published by a
 third thread of the process, never during a transition.
@@ -14,17 +14,19 @@ the first two transitions itself, otherwise a lifecycle manager does.
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import math
 import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
+from motion_nodes.control.stop_state import RestTimer
 from motion_nodes.errors import MotionError
 from motion_nodes.ros.brake import brake
 from motion_nodes.ros.clients.change_state import ChangeStateService
@@ -33,20 +35,36 @@ from motion_nodes.ros.concurrency.fault_recovery import FaultRecovery
 from motion_nodes.ros.concurrency.loop_queue import LoopQueue
 from motion_nodes.ros.concurrency.rate_loop import RateLoop
 from motion_nodes.ros.diagnostics import Report, report_period
+from motion_nodes.ros.endpoint_node import EndpointNode
 from motion_nodes.ros.instance_lock import InstanceLock
 from motion_nodes.ros.node_health import HealthReporter, report_loop
-from motion_nodes.ros.node_hooks import NodeHooks as NodeHooks
-from motion_nodes.ros.node_hooks import NodeParams as NodeParams
-from motion_nodes.ros.node_hooks import P
-from motion_nodes.ros.parameters import ParameterSet, declare_early
+from motion_nodes.ros.parameters import ParameterSet, declare_early, param
 from motion_nodes.ros.ros_time import Step, StepClock
-from motion_nodes.ros.stop_node import StoppableNode
+from motion_nodes.ros.stop_latch import StopLatch
 
 T = TypeVar("T")
 
 
-class MotionNode(NodeHooks[P], StoppableNode):
-    """A managed node with a loop; nodes override methods of :class:`~.node_hooks.NodeHooks`."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NodeParams:
+    """Parameters that every node has."""
+
+    update_rate: float = param(
+        50.0, doc="Update rate of the node's loop.", unit="Hz", gt=0.0, le=2000.0, read_only=True
+    )
+
+
+P = TypeVar("P", bound=NodeParams)
+
+
+class MotionNode(EndpointNode, Generic[P]):
+    """A managed node with a loop; nodes override its hooks, of which only two must be."""
+
+    params_type: type[P]
+    obeys_stop = False
+    """Whether the node keeps a copy of the suite's latched stop (docs/stopping.md)."""
+    drives_robot = False
+    """Whether the node commands a robot's drives, and so brings it to rest at a stop."""
 
     def __init__(self, name: str, *, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured.
@@ -59,6 +77,12 @@ class MotionNode(NodeHooks[P], StoppableNode):
             SecondInstance: a node of the same full name runs on this machine.
         """
         self._instance: InstanceLock | None = None
+        self.rest = RestTimer()
+        """Measures the time from a stop to rest, if the node drives a robot."""
+        self.stop_latch: StopLatch | None = None
+        """The node's copy of the stop; None if it does not obey one."""
+        self.ending = ""
+        """Why commands are refused while the loop ends, empty otherwise."""
         super().__init__(name, ros_args=ros_args)
         try:
             self._instance = InstanceLock(self.get_fully_qualified_name())
@@ -82,8 +106,96 @@ class MotionNode(NodeHooks[P], StoppableNode):
         self._in_transition = threading.RLock()
         self._recovery = FaultRecovery(self, ExecutorQueue(self))
         ChangeStateService(self, self.halt_and_answer)
-        self.create_stop_latch()
-        self._health = HealthReporter(self, name, period, self._fill_report, self._in_transition)
+        if self.obeys_stop:
+            self.stop_latch = StopLatch(self, self.rest if self.drives_robot else None)
+        self._health = HealthReporter(self, name, period, self._in_transition)
+
+    # ---- hooks, called by this class
+
+    @classmethod
+    def handles_images(cls) -> bool:
+        """Return whether the node publishes or receives images or point clouds of megabytes."""
+        return False
+
+    def prepare(self) -> dict[str, Any]:
+        """Return defaults by field name for parameters without a fixed default."""
+        return {}
+
+    def check(self, params: P) -> str | None:
+        """Validate a candidate parameter set as a whole.
+
+        Returns:
+            Why the set is rejected, or None.
+        """
+        return None
+
+    def configure(self) -> None:
+        """Create the core objects and the endpoints.
+
+        Raises:
+            MotionError: the node cannot be configured.
+        """
+        raise NotImplementedError
+
+    def activate(self) -> None:
+        """Initialize the state of the loop; it starts afterwards."""
+
+    def tick(self, dt: float) -> None:
+        """Run one cycle of the loop.
+
+        A node that commands a robot publishes one reference for each of
+        :attr:`deadlines`.
+
+        Args:
+            dt: ROS time by which the deadlines advanced since the last cycle [s]: whole periods, 0
+                if none is due. Limited to a few periods, so that a delay causes no jump in motion.
+        """
+        raise NotImplementedError
+
+    def halt(self) -> None:
+        """Bring the robot to a safe state; the loop has stopped."""
+
+    def answer_waiting(self) -> None:
+        """Answer all pending requests and goals; the loop has stopped."""
+
+    def release(self) -> None:
+        """Release the resources of ``configure`` other than endpoints."""
+
+    def parameters_changed(self, params: P) -> None:
+        """Apply new parameters; called in the loop."""
+
+    def time_jumped(self, before: float, after: float) -> None:
+        """Handle a jump of ROS time (simulation reset, bag replay); called in the loop.
+
+        Args:
+            before: ROS time before the jump [s].
+            after: ROS time after it [s].
+        """
+
+    def in_motion(self) -> bool:
+        """Return whether references of the robot's drives move; thread-safe."""
+        return False
+
+    def stopped(self, why: str) -> None:
+        """Bring the robot to rest and end its goals; called in the loop, once per stop.
+
+        Args:
+            why: reason of the stop, as text.
+        """
+
+    def resumed(self) -> None:
+        """Discard commands from before a resume; called in the loop."""
+
+    def diagnose(self, report: Report) -> None:
+        """Add the node's own status and values to a diagnostics report."""
+
+    def waiting_for(self) -> str:
+        """Return the condition that an active node still waits for; empty if it is ready."""
+        return ""
+
+    def notice(self) -> str:
+        """Return a status text for users once the node is ready; may be empty."""
+        return ""
 
     # ---- for the node's own code
 
@@ -131,6 +243,21 @@ class MotionNode(NodeHooks[P], StoppableNode):
     def deadlines(self) -> tuple[int, ...]:
         """Stamps of the references due in this cycle [ns], one period apart."""
         return self.step.stamps
+
+    @property
+    def stop_reason(self) -> str:
+        """Why commands are refused since a stop, empty if they are not; thread-safe."""
+        return self.ending or ("" if self.stop_latch is None else self.stop_latch.reason)
+
+    @property
+    def held(self) -> str:
+        """Why the supervisor holds the node at rest, empty if it does not; thread-safe."""
+        return "" if self.stop_latch is None else self.stop_latch.held
+
+    def hold(self, why: str) -> None:
+        """Bring the robot to rest and end goals, once; thread-safe."""
+        if self.stop_latch is not None:
+            self.stop_latch.hold(why)
 
     def input_ns(self) -> int:
         """Return the time at which the inputs of this cycle are evaluated [ns].
@@ -232,7 +359,8 @@ class MotionNode(NodeHooks[P], StoppableNode):
         """Halt, release, and leave the graph."""
         self.stop()
         self._recovery.end()
-        self.end_stop_latch()
+        if self.stop_latch is not None:
+            self.stop_latch.end()
         self._health.end()
         self._guarded("shut down", self._shut_down)
         self._leave_graph()
@@ -246,6 +374,28 @@ class MotionNode(NodeHooks[P], StoppableNode):
     def report_fault(self, text: str) -> None:
         """Report a fault to the parent process and on /diagnostics."""
         self._health.fault(text, restart=not self._leaving)
+
+    # ---- called by HealthReporter
+
+    def fill_report(self, report: Report) -> None:
+        """Add the state of lifecycle, loop and stop, and the node's own, to a report."""
+        report.value("lifecycle state", self.state_label)
+        loop = self._loop
+        if not self._recovery.diagnose(report):
+            if self.failure is not None:
+                report.note("ERROR", self.failure)
+            elif loop is None:
+                report.note("OK", self.state_label)
+        if self.stop_reason:
+            report.note("WARN", self.stop_reason)
+        if loop is not None:
+            report_loop(report, loop, self._steps.take_skipped())
+            missing = self.waiting_for() or self.held
+            report.value("ready", f"no: {missing}" if missing else "yes")
+            if self.time_stands:
+                report.note("WARN", "/clock does not advance (use_sim_time is set)")
+            self.diagnose(report)
+        self.warn.diagnose(report)
 
     # ---- inside
 
@@ -303,7 +453,8 @@ class MotionNode(NodeHooks[P], StoppableNode):
             # Commands sent while the node was inactive are stale.
             self.forget_messages()
             self.activate()
-            self.begin_stop_latch()
+            if self.stop_latch is not None:
+                self.stop_latch.begin()
             # A garbage collection of the long-lived objects would block all loops for 50 ms.
             gc.freeze()
             loop = RateLoop(
@@ -358,6 +509,11 @@ class MotionNode(NodeHooks[P], StoppableNode):
         self.tick(step.dt)
         self.poll_goals()
 
+    def obey_stop_latch(self) -> None:
+        """Apply stops and resumes; called in the loop before anything else."""
+        if self.stop_latch is not None:
+            self.stop_latch.obey(self.stopped, self.resumed)
+
     def _crashed(self, error: BaseException) -> None:
         """Halt after an exception in a cycle; in the loop's thread. Recovery restarts the node."""
         text = "".join(traceback.format_exception(error))
@@ -375,22 +531,3 @@ class MotionNode(NodeHooks[P], StoppableNode):
             self._recovery.begin(failure)
         elif self.on_crash is not None:
             self.on_crash()
-
-    def _fill_report(self, report: Report) -> None:
-        report.value("lifecycle state", self.state_label)
-        loop = self._loop
-        if not self._recovery.diagnose(report):
-            if self.failure is not None:
-                report.note("ERROR", self.failure)
-            elif loop is None:
-                report.note("OK", self.state_label)
-        if self.stop_reason:
-            report.note("WARN", self.stop_reason)
-        if loop is not None:
-            report_loop(report, loop, self._steps.take_skipped())
-            missing = self.waiting_for() or self.held
-            report.value("ready", f"no: {missing}" if missing else "yes")
-            if self.time_stands:
-                report.note("WARN", "/clock does not advance (use_sim_time is set)")
-            self.diagnose(report)
-        self.warn.diagnose(report)

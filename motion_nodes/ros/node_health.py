@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import threading
 import traceback
-from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Any
 
 from motion_nodes.ros.concurrency.rate_loop import RateLoop
 from motion_nodes.ros.concurrency.report_thread import PeriodicCall
-from motion_nodes.ros.diagnostics import DiagnosticsPublisher, Report, Warnings
+from motion_nodes.ros.diagnostics import DiagnosticsPublisher, Report
 from motion_nodes.ros.graph_watch import GraphWatch
-from motion_nodes.ros.readiness import LOOK, Readiness, Startable
+from motion_nodes.ros.readiness import LOOK, Readiness
+
+if TYPE_CHECKING:
+    from motion_nodes.ros.node import MotionNode
 
 MIN_RATE_RATIO = 0.8
 """Ratio of actual to nominal rate below which a loop is reported as slow."""
@@ -38,21 +40,14 @@ def report_loop(report: Report, loop: RateLoop, skipped: int) -> None:
         report.note("WARN", f"loop runs at {statistics.rate:.0f} of {nominal:.0f} Hz")
 
 
-class ReportingNode(Startable, Protocol):
-    """The part of a node that :class:`HealthReporter` uses."""
-
-    warn: Warnings
-
-
 class HealthReporter:
     """Publishes one node's diagnostics periodically, and its readiness when that changes."""
 
     def __init__(
         self,
-        node: ReportingNode,
+        node: MotionNode[Any],
         hardware_id: str,
         period: float,
-        fill: Callable[[Report], None],
         transition: threading.RLock,
     ) -> None:
         """Start reporting.
@@ -61,10 +56,9 @@ class HealthReporter:
             node: the node.
             hardware_id: hardware id in the diagnostics.
             period: time between two reports [s].
-            fill: adds the node's status to a report.
             transition: held during transitions, when no report is made.
         """
-        self._node, self._fill, self._transition = node, fill, transition
+        self._node, self._transition = node, transition
         self._publisher = DiagnosticsPublisher(node, hardware_id)
         self._graph = GraphWatch(node, node.warn)
         self._readiness = Readiness(node, self.report)
@@ -78,7 +72,7 @@ class HealthReporter:
         try:
             report = Report()
             self._graph.diagnose(report)
-            self._fill(report)
+            self._node.fill_report(report)
             self._publisher.publish(report)
         except Exception:
             self._log(f"diagnostics failed:\n{traceback.format_exc()}")

@@ -14,7 +14,10 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from motion_nodes.ros.node import MotionNode
 
 VARIABLE = "MOTION_NODES_NEWS_FD"
 """Environment variable with the file descriptor that reports are written to."""
@@ -74,33 +77,10 @@ def read_news(line: bytes) -> News | None:
         return None
 
 
-class Startable(Protocol):
-    """The part of a node that :class:`Readiness` uses."""
-
-    autostart: bool
-
-    @property
-    def active(self) -> bool: ...  # noqa: D102
-
-    @property
-    def state_label(self) -> str: ...  # noqa: D102
-
-    @property
-    def held(self) -> str: ...  # noqa: D102
-
-    def get_fully_qualified_name(self) -> str: ...  # noqa: D102
-
-    def waiting_for(self) -> str: ...  # noqa: D102
-
-    def notice(self) -> str: ...  # noqa: D102
-
-    def get_logger(self) -> Any: ...  # noqa: D102
-
-
 class Readiness:
     """Reports the state of one node until it is ready, at the start or after a fault."""
 
-    def __init__(self, node: Startable, on_ready: Callable[[], None]) -> None:
+    def __init__(self, node: MotionNode[Any], on_ready: Callable[[], None]) -> None:
         """Create the observer of a node.
 
         Args:

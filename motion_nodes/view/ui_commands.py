@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands given on the page, and the callbacks that receive them."""
+"""Commands given on the page, and their receiver."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ParamSpec
+from typing import TYPE_CHECKING, ParamSpec
 
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import WorldObject
+from motion_nodes.view.base_driving import BaseDriving
 from motion_nodes.view.debounced_inputs import SliderHold
-from motion_nodes.view.scaling_panel import MotionScaling, ScalingPanel
-from motion_nodes.view.ui_queue import CallbackQueue
+from motion_nodes.view.draw_loop import DrawLoop
+from motion_nodes.view.scaling_panel import MotionScaling
+
+if TYPE_CHECKING:
+    from motion_nodes.view.browser import BrowserViewer
 
 _Arguments = ParamSpec("_Arguments")
 
@@ -66,42 +70,6 @@ class TaskCommand:
     """A sentence, or a plan as JSON."""
 
 
-@dataclass(frozen=True)
-class PanelEvents:
-    """Receivers of the commands of one robot's panel; called on viser's event loop."""
-
-    joint_target: Callable[[str, float], None]
-    """Joint and target position [rad or m]."""
-    named_state: Callable[[str], None]
-    """Name of the state to move to."""
-    drive_changed: Callable[[], None]
-    """The drive pad has a new twist to send."""
-    target: Callable[[TargetCommand], None]
-    """Target of the tool."""
-    plan: Callable[[PlanCommand], None]
-    """Goal of the planner."""
-    scene_object: Callable[[str, WorldObject | None], None]
-    """Name and new value of an object of the scene; None: remove it."""
-    attach: Callable[[str, str], None]
-    """Name of an object of the scene, and the link to attach it to; empty: detach it."""
-    scene_load: Callable[[tuple[WorldObject, ...]], None]
-    """Objects to add to the scene."""
-    recover: Callable[[], None]
-    """Move out of a collision."""
-    suction: Callable[[bool], None]
-    """Close (True) or open the surface gripper."""
-    task: Callable[[TaskCommand], None]
-    """Task for the task server."""
-    go: Callable[[float, float, float], None]
-    """Pose for a base: x, y [m] and yaw [rad] in the world."""
-    redraw: Callable[[], None]
-    """Requests a scene update."""
-    slider_hold: SliderHold
-    """Whether a slider is held on a page."""
-    scaling: Callable[[], MotionScaling]
-    """Returns the scaling factors of the page."""
-
-
 def invoke(
     callback: Callable[_Arguments, object] | None,
     *args: _Arguments.args,
@@ -112,137 +80,87 @@ def invoke(
         callback(*args, **kwargs)
 
 
-class ViewerCallbacks:
-    """Callbacks of a viewer, None initially.
+class PanelEvents:
+    """Receives the commands of one robot's panel; methods are called on viser's event loop.
 
-    They are called one at a time on a single thread of the viewer. If a callback is slow,
-    superseded values are skipped. Exceptions in callbacks are logged.
+    They queue the callbacks of the viewer, where a newer command replaces a pending one.
     """
 
-    def __init__(self) -> None:
-        """Start without callbacks."""
-        self.slider_hold = SliderHold()
+    def __init__(
+        self, viewer: BrowserViewer, name: str, driving: BaseDriving, drawing: DrawLoop
+    ) -> None:
+        """Create the receiver.
+
+        Args:
+            viewer: its callbacks are called.
+            name: of the robot.
+            driving: drive pads, with the queue of all callbacks.
+            drawing: redraws the scene.
+        """
+        self._viewer, self._name, self._driving, self._drawing = viewer, name, driving, drawing
+        self.slider_hold: SliderHold = viewer.slider_hold
         """Whether a slider is held on a page."""
-        self._scaling: ScalingPanel | None = None
-        self.on_joint_target: Callable[[str, str, float], None] | None = None
-        """Robot, joint and target position [rad or m], from a slider."""
-        self.on_named_state: Callable[[str, str], None] | None = None
-        """Robot and named state to move to."""
-        self.on_twist: Callable[[str, float, float, float], None] | None = None
-        """Robot, vx, vy [m/s] and wz [rad/s] in its base frame; repeated at 15 Hz while driving,
-        then zero three times."""
-        self.on_target: Callable[[str, TargetCommand], None] | None = None
-        """Robot and target of its tool."""
-        self.on_plan: Callable[[str, PlanCommand], None] | None = None
-        """Robot and goal of its planner."""
-        self.on_object: Callable[[str, str, WorldObject | None], None] | None = None
-        """Robot, name of an object of its scene, and the object: added, with a new pose, or None
-        to remove it."""
-        self.on_attach: Callable[[str, str, str], None] | None = None
-        """Robot, name of an object of its scene, and the link to attach it to; empty: detach it."""
-        self.on_scene_load: Callable[[str, tuple[WorldObject, ...]], None] | None = None
-        """Robot and objects of a file to add to its scene."""
-        self.on_recover: Callable[[str], None] | None = None
-        """Robot to recover from a collision."""
-        self.on_suction: Callable[[str, bool], None] | None = None
-        """Robot, and whether to close its surface gripper, or open it."""
-        self.on_task: Callable[[str, TaskCommand], None] | None = None
-        """Robot and task for its task server."""
-        self.on_go: Callable[[str, float, float, float], None] | None = None
-        """Base, and the pose to drive to: x, y [m] and yaw [rad] in the world."""
-        self.on_pause: Callable[[bool], None] | None = None
-        """Whether to pause the simulation, or continue it."""
-        self.on_reset: Callable[[], None] | None = None
-        """Reset the simulation."""
-        self.on_stop: Callable[[], object] | None = None
-        """Stop all robots. This callback and ``on_resume`` are called immediately, on viser's event
-        loop."""
-        self.on_resume: Callable[[], object] | None = None
-        """Accept commands again."""
 
-    @property
     def scaling(self) -> MotionScaling:
-        """Velocity and acceleration scaling chosen on the page, for all robots."""
-        return MotionScaling() if self._scaling is None else self._scaling.scaling
+        """Return the scaling factors of the page."""
+        return self._viewer.scaling
 
-    def send_twist(self, name: str, vx: float = 0.0, vy: float = 0.0, wz: float = 0.0) -> None:
-        """Call ``on_twist``; only on the thread of the callbacks.
+    def drive_changed(self) -> None:
+        """Send the new twist of the drive pad."""
+        self._driving.changed()
 
-        Args:
-            name: of the robot.
-            vx: forward velocity in the base frame [m/s].
-            vy: velocity to the left [m/s].
-            wz: yaw rate, counter-clockwise [rad/s].
-        """
-        invoke(self.on_twist, name, vx, vy, wz)
+    def redraw(self) -> None:
+        """Request a scene update."""
+        self._drawing.request()
 
-    def events(
-        self,
-        name: str,
-        callbacks: CallbackQueue,
-        drive_changed: Callable[[], None],
-        redraw: Callable[[], None],
-    ) -> PanelEvents:
-        """Return the events of one robot's panel.
-
-        Args:
-            name: of the robot.
-            callbacks: queue that calls the callbacks.
-            drive_changed: called when the drive pad has a new twist to send.
-            redraw: called when the scene must be redrawn.
-        """
-
-        def joint_target(joint: str, value: float) -> None:
-            callbacks.put(
-                ("joint", name, joint), lambda: invoke(self.on_joint_target, name, joint, value)
-            )
-
-        def named_state(state: str) -> None:
-            callbacks.put(("state", name), lambda: invoke(self.on_named_state, name, state))
-
-        def target(command: TargetCommand) -> None:
-            callbacks.put(
-                ("target", name, command.verb), lambda: invoke(self.on_target, name, command)
-            )
-
-        def plan(command: PlanCommand) -> None:
-            callbacks.put(("plan", name, command.verb), lambda: invoke(self.on_plan, name, command))
-
-        def scene_object(key: str, item: WorldObject | None) -> None:
-            callbacks.put(("object", name, key), lambda: invoke(self.on_object, name, key, item))
-
-        def attach(key: str, link: str) -> None:
-            callbacks.put(("attach", name, key), lambda: invoke(self.on_attach, name, key, link))
-
-        def scene_load(items: tuple[WorldObject, ...]) -> None:
-            callbacks.put(("load", name), lambda: invoke(self.on_scene_load, name, items))
-
-        def go(x: float, y: float, yaw: float) -> None:
-            callbacks.put(("go", name), lambda: invoke(self.on_go, name, x, y, yaw))
-
-        def recover() -> None:
-            callbacks.put(("recover", name), lambda: invoke(self.on_recover, name))
-
-        def suction(closing: bool) -> None:
-            callbacks.put(("suction", name), lambda: invoke(self.on_suction, name, closing))
-
-        def task(command: TaskCommand) -> None:
-            callbacks.put(("task", name, command.verb), lambda: invoke(self.on_task, name, command))
-
-        return PanelEvents(
-            joint_target,
-            named_state,
-            drive_changed,
-            target,
-            plan,
-            scene_object,
-            attach,
-            scene_load,
-            recover,
-            suction,
-            task,
-            go,
-            redraw,
-            self.slider_hold,
-            lambda: self.scaling,
+    def joint_target(self, joint: str, value: float) -> None:
+        """Move a joint to a target position [rad or m]."""
+        self._put(
+            ("joint", joint), lambda: invoke(self._viewer.on_joint_target, self._name, joint, value)
         )
+
+    def named_state(self, state: str) -> None:
+        """Move to a named state."""
+        self._put(("state",), lambda: invoke(self._viewer.on_named_state, self._name, state))
+
+    def target(self, command: TargetCommand) -> None:
+        """Use a target of the tool."""
+        self._put(
+            ("target", command.verb), lambda: invoke(self._viewer.on_target, self._name, command)
+        )
+
+    def plan(self, command: PlanCommand) -> None:
+        """Use a goal of the planner."""
+        self._put(("plan", command.verb), lambda: invoke(self._viewer.on_plan, self._name, command))
+
+    def scene_object(self, key: str, item: WorldObject | None) -> None:
+        """Add or change an object of the scene; None: remove it."""
+        self._put(("object", key), lambda: invoke(self._viewer.on_object, self._name, key, item))
+
+    def attach(self, key: str, link: str) -> None:
+        """Attach an object of the scene to a link; empty: detach it."""
+        self._put(("attach", key), lambda: invoke(self._viewer.on_attach, self._name, key, link))
+
+    def scene_load(self, items: tuple[WorldObject, ...]) -> None:
+        """Add objects to the scene."""
+        self._put(("load",), lambda: invoke(self._viewer.on_scene_load, self._name, items))
+
+    def go(self, x: float, y: float, yaw: float) -> None:
+        """Drive a base to x, y [m] and yaw [rad] in the world."""
+        self._put(("go",), lambda: invoke(self._viewer.on_go, self._name, x, y, yaw))
+
+    def recover(self) -> None:
+        """Move out of a collision."""
+        self._put(("recover",), lambda: invoke(self._viewer.on_recover, self._name))
+
+    def suction(self, closing: bool) -> None:
+        """Close (True) or open the surface gripper."""
+        self._put(("suction",), lambda: invoke(self._viewer.on_suction, self._name, closing))
+
+    def task(self, command: TaskCommand) -> None:
+        """Use a task for the task server."""
+        self._put(("task", command.verb), lambda: invoke(self._viewer.on_task, self._name, command))
+
+    def _put(self, key: tuple[str, ...], call: Callable[[], None]) -> None:
+        kind, *rest = key
+        self._driving.callbacks.put((kind, self._name, *rest), call)

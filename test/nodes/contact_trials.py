@@ -149,7 +149,7 @@ class Tasks:
         return self.cell.observe()
 
     def start(self, step: PlanStep, state: WorldState) -> WorkExecution:
-        return WorkExecution(self.skills, step, state, self.cell.cancel)
+        return WorkExecution(self.skills, step, state)
 
     def now(self) -> float:
         return float(self.cell.world.time)
@@ -204,13 +204,13 @@ def pick_times(seed: int) -> tuple[float, float]:
     word = f"cube:=box:0.04,0.04,0.04:0.1@{at}"
     cell = LockstepArm(word)
     skills, known = cell.skills(), {}
-    found = skills._reach.grasp
+    found = skills.reach.grasp
 
     def grasp(*args):
         known["grasp"] = yield from found(*args)
         return known["grasp"]
 
-    skills._reach.grasp = grasp
+    skills.reach.grasp = grasp
     begin = cell.world.time
     cell.do(skills, "pick", object="cube")
     by_skill = cell.world.time - begin

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import mujoco
@@ -33,7 +34,9 @@ from motion_nodes.ik.problem import IkSettings
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.payload import PayloadDynamics
 from motion_nodes.nodes.task.compliant_motions import LEAD
-from motion_nodes.nodes.task.contact_skills import ContactSkills
+from motion_nodes.nodes.task.skill_parts import SkillParts
+from motion_nodes.nodes.task.skill_robot import RobotSkills
+from motion_nodes.nodes.task.task_params import TaskServerParams
 from motion_nodes.scene.scene import AttachedBody, world_object
 from motion_nodes.scene.scenery import floor_of
 from motion_nodes.scene.shapes import TriangleMesh
@@ -108,12 +111,12 @@ class LockstepArm:
 
     # ---- skills
 
-    def skills(self) -> ContactSkills:
+    def skills(self, base: Any = None) -> RobotSkills:
         touching = frozenset({"panda_hand", "panda_leftfinger", "panda_rightfinger"})
-        return ContactSkills(self, self, self.scene, touching, check_grasp=lambda: True,
-                             compliance=self)  # fmt: skip
+        node: Any = SimpleNamespace(params=TaskServerParams())
+        return RobotSkills(SkillParts(node, self, self, self, self.scene, touching, base))
 
-    def execute(self, skills: ContactSkills, skill: str, **args: str) -> Iterator[str]:
+    def execute(self, skills: RobotSkills, skill: str, **args: str) -> Iterator[str]:
         """Execute a skill; yields its phase at each poll. Raises SkillFailed."""
         phase: list[str] = [""]
 
@@ -130,7 +133,7 @@ class LockstepArm:
             yield phase[0]
         yield phase[0]
 
-    def do(self, skills: ContactSkills, skill: str, **args: str) -> str:
+    def do(self, skills: RobotSkills, skill: str, **args: str) -> str:
         """Execute a skill; return its last phase."""
         return list(self.execute(skills, skill, **args))[-1]
 

@@ -21,7 +21,6 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.nodes.task.drive_outlines import DriveOutlines
-from motion_nodes.nodes.task.mobile_skills import MobileSkills
 from motion_nodes.nodes.task.skill_robot import WorkExecution
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.tasks.task_plan import Plan, PlanStep
@@ -52,12 +51,8 @@ class LockstepMobile(LockstepArm):
         self._navigator, self._twist = Navigator(LIMITS, kind=robot.kind), Twist2()
         self._seen_at = 0.0
         super().__init__(*objects, model=model)
-        self._skills = MobileSkills(
-            self, self, self.scene,
-            frozenset({"panda_hand", "panda_leftfinger", "panda_rightfinger"}),
-            check_grasp=lambda: True, compliance=self, base=self,
-            stand_off=lambda: STAND_OFF, outlines=DriveOutlines.of(robot),
-        )  # fmt: skip
+        self.outlines = DriveOutlines.of(robot)
+        self._skills = self.skills(base=self)
         self.touched: set[frozenset[str]] = set()
         """Pairs of bodies of robot and objects that touched, by their names in MuJoCo."""
 
@@ -80,7 +75,7 @@ class LockstepMobile(LockstepArm):
         return WorldState(state.objects, held=state.held, has_base=True, stand_off=STAND_OFF)
 
     def start(self, step: PlanStep, state: WorldState) -> WorkExecution:
-        return WorkExecution(self._skills, step, state, self.cancel)
+        return WorkExecution(self._skills, step, state)
 
     # ---- base
 

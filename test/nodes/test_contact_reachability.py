@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,8 @@ import pytest
 import motion_nodes as mn
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
-from motion_nodes.nodes.task.contact_reachability import RETREAT, ContactReachability
 from motion_nodes.nodes.task.contact_skills import PULL
-from motion_nodes.nodes.task.reachability import APPROACH
+from motion_nodes.nodes.task.reachability import APPROACH, RETREAT, Reachability
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.scene.world import World
 from motion_nodes.tasks.contact_poses import backed, handle_grasps, strokes_over
@@ -24,6 +24,12 @@ ARM = mn.load_robot("franka")["arm"]
 SPONGE = ObjectState("sponge", from_xyz_rpy((0.4, 0.3, 0.3)), Box((0.05, 0.05, 0.05)))
 X_OT = from_xyz_rpy((0.0, 0.0, 0.0), (np.pi, 0.0, 0.0))
 """Held from above."""
+
+
+def reach_from(q: np.ndarray) -> Reachability:
+    """Return the reachability of the arm at joint positions [rad], shape (n,)."""
+    motions: Any = SimpleNamespace(arm=ARM, positions=lambda: q)
+    return Reachability(motions, World())
 
 
 def result(work: Work) -> Any:
@@ -38,7 +44,7 @@ def parts_of(size: tuple[float, float], heading: float) -> list[np.ndarray]:
     """Return stroke positions by part, over a board in front of the robot [m], (k, 3) each."""
     X = from_xyz_rpy((0.5, 0.0, 0.03), (0.0, 0.0, heading))
     board = ObjectState("board", X, Box((*size, 0.06)))
-    reach = ContactReachability(ARM, World(), lambda: ARM.state("ready"))
+    reach = reach_from(ARM.state("ready"))
     parts = result(reach.strokes(strokes_over(board, SPONGE), X_OT, board))
     return [np.array(part)[:, :3, 3] for part, _ in parts]
 
@@ -65,7 +71,7 @@ def test_a_handle_is_not_pulled_from_a_singular_posture() -> None:
     # The first posture that is found is nearly singular: the arm would pull without moving.
     X = from_xyz_rpy((0.5485, -0.3762, 0.3999), (0.0, 0.0, -0.4346))
     handle = ObjectState("handle", X, Box((0.012, 0.12, 0.016)))
-    reach = ContactReachability(ARM, World(), lambda: ARM.state("home"))
+    reach = reach_from(ARM.state("home"))
     grasp, q = result(reach.pull(handle_grasps(handle, 0.08), PULL, handle))
     np.testing.assert_allclose(ARM.fk(q), backed(grasp.X_WG, APPROACH), atol=1e-3)
     for away in np.linspace(-APPROACH, PULL + RETREAT, 8):
@@ -79,7 +85,7 @@ def test_a_handle_is_not_pulled_from_a_singular_posture() -> None:
 @pytest.mark.parametrize("search", ["grasp", "place", "pour"])
 def test_a_search_gives_way_after_each_attempt(monkeypatch, search: str) -> None:
     """The loop that advances it also decides whether the held object is lost."""
-    reach = ContactReachability(ARM, World(), lambda: ARM.state("ready"))
+    reach = reach_from(ARM.state("ready"))
     tried = [0]
 
     def solution(*_: Any, **__: Any) -> None:

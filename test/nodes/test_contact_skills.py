@@ -13,8 +13,10 @@ import pytest
 
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.tree import Box
-from motion_nodes.nodes.task.contact_skills import PULL, WIPE_FORCE, ContactSkills
+from motion_nodes.nodes.task.contact_skills import PULL, WIPE_FORCE
 from motion_nodes.nodes.task.holding import FREE_FORCE, LOAD_SHARE, UNKNOWN_LOAD, Grasped
+from motion_nodes.nodes.task.skill_parts import SkillParts
+from motion_nodes.nodes.task.skill_robot import RobotSkills
 from motion_nodes.scene.world import World
 from motion_nodes.tasks.task_plan import PlanStep
 from motion_nodes.tasks.task_runner import SkillFailed
@@ -158,11 +160,7 @@ class ScriptedArm:
         self.calls.append(f"forget {name}")
 
 
-def skills_of(script: ScriptedArm, reached: float = 1.0) -> ContactSkills:
-    made = ContactSkills(
-        script, script, World(), frozenset(), check_grasp=lambda: True, compliance=script
-    )
-
+def skills_of(script: ScriptedArm, reached: float = 1.0) -> RobotSkills:
     def strokes(strokes: Any, X_OT: Any, surface: Any) -> Any:
         yield
         found = [pose @ X_OT for stroke in strokes for pose in stroke]
@@ -172,8 +170,10 @@ def skills_of(script: ScriptedArm, reached: float = 1.0) -> ContactSkills:
         yield
         return grasps[0], Q
 
-    made._reach = SimpleNamespace(strokes=strokes, pull=pull)  # type: ignore[assignment]
-    made._grasped = Grasped("sponge", inverse(script.pose) @ SPONGE.X_WO)
+    node: Any = SimpleNamespace(params=SimpleNamespace(check_grasp=True))
+    reach: Any = SimpleNamespace(strokes=strokes, pull=pull)
+    made = RobotSkills(SkillParts(node, script, script, script, World(), frozenset()), reach)
+    made.holding.grasped = Grasped("sponge", inverse(script.pose) @ SPONGE.X_WO)
     return made
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,7 +33,9 @@ def requests(tmp_path_factory):
         if entry.default is not dataclasses.MISSING
     }
     params = TrajectoryGeneratorParams(**{**defaults, "robot": "two_arms"})
-    return GeneratorRequests(robot, lambda: params, lambda: robot.home, lambda: (Scene(), ""))
+    node = SimpleNamespace(robot=robot, params=params)
+    state = SimpleNamespace(newest=lambda: (robot.home, ""))
+    return GeneratorRequests(node, state, SimpleNamespace(scene=Scene(), note=""))
 
 
 def asked(requests, joints, **fields):

@@ -66,8 +66,8 @@ def test_an_estimated_payload_is_set_as_a_whole_or_not_at_all(ros):
     [(10, 1_700_000_000, InvalidCommand), (1_700_000_000, 10, OldTrajectory)],
 )
 def test_a_trajectory_by_another_clock_is_refused(now, stamp, error):
-    node = SimpleNamespace(step=SimpleNamespace(next_ns=now * SECOND))
-    host = SimpleNamespace(node=node, refusal=lambda: None, runner=None)
+    step = SimpleNamespace(next_ns=now * SECOND)
+    host = SimpleNamespace(step=step, refusal=lambda: None, runner=None)
     goal = SimpleNamespace(trajectory=SimpleNamespace(end_time=1.0))
     with pytest.raises(error, match="use_sim_time"):
         start(host, goal, Time(sec=stamp), "a trajectory")

@@ -18,8 +18,9 @@ from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.tree import Box
 from motion_nodes.nodes.task import navigated_base
 from motion_nodes.nodes.task.drive_outlines import DriveOutlines
-from motion_nodes.nodes.task.mobile_skills import MobileSkills
 from motion_nodes.nodes.task.navigated_base import NavigatedBase
+from motion_nodes.nodes.task.skill_parts import SkillParts
+from motion_nodes.nodes.task.skill_robot import RobotSkills
 from motion_nodes.ros.messages.moveit_messages import pose_of
 from motion_nodes.tasks.base_poses import parse_places, stand_pose, stand_poses
 from motion_nodes.tasks.task_plan import PlanStep
@@ -57,9 +58,13 @@ class Robot:
         self.known, self.stamp_ns = True, None
         tree: Any = SimpleNamespace(update=lambda: None, pose=self._pose)
         node: Any = SimpleNamespace(
-            now_ns=lambda: 10_000_000_000, create_client=lambda *_, **__: None
+            now_ns=lambda: 10_000_000_000,
+            create_client=lambda *_, **__: None,
+            params=SimpleNamespace(check_grasp=True, stand_off=0.8),
         )
-        self.base = NavigatedBase(node, node, tree, ("odom", "base"), X_WO)
+        self.base = NavigatedBase(
+            node, node, tree, ("odom", "base"), X_WO, DriveOutlines(BODY, BODY)
+        )
         self.states: list[str] = []
         self.others: dict[str, ObjectState] = {}
         motions: Any = SimpleNamespace(
@@ -68,10 +73,9 @@ class Robot:
         )  # fmt: skip
         clock = itertools.count()
         objects: Any = SimpleNamespace(now=lambda: 0.1 * next(clock), held=None)
-        self.skills = MobileSkills(
-            motions, objects, node, frozenset(), lambda: True, compliance=node,
-            base=self.base, stand_off=lambda: 0.8, outlines=DriveOutlines(BODY, BODY),
-        )  # fmt: skip
+        self.skills = RobotSkills(
+            SkillParts(node, motions, node, objects, node, frozenset(), self.base)
+        )
 
     def navigate(self, location: str) -> list[str]:
         phases: list[str] = []

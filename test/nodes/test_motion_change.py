@@ -54,8 +54,11 @@ def test_a_change_is_planned_and_checked_for_the_current_state_of_the_other_join
     params = SimpleNamespace(
         allowed_planning_time=5.0, effort_share=0.0, payload_mass=0.0, preferred_clearance=0.0
     )
-    node = SimpleNamespace(now_ns=lambda: 1_000_000_000 + len(began) * 200_000_000)
-    host = SimpleNamespace(requests=requests, params=params, node=node)
+    host = SimpleNamespace(
+        requests=requests,
+        params=params,
+        now_ns=lambda: 1_000_000_000 + len(began) * 200_000_000,
+    )
     planned = requests.plan(PlanJob(MotionPlanRequest()), lambda: False)
     changes: list[PlannedMotion] = []
     change = MotionChange(host, planned, 0.3, lambda: False, lambda new, _: changes.append(new))

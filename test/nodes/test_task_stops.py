@@ -19,10 +19,10 @@ from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
 from visualization_msgs.msg import Marker, MarkerArray
 
 from motion_nodes.model.poses import from_xyz_rpy, inverse
-from motion_nodes.nodes.task.contact_skills import ContactSkills
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.reachability import raised
-from motion_nodes.nodes.task.skill_robot import TaskRobot
+from motion_nodes.nodes.task.skill_parts import SkillParts
+from motion_nodes.nodes.task.skill_robot import RobotSkills, TaskRobot
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.scene.collision_objects import change_attached, change_object
 from motion_nodes.ros.scene.scene_update import SceneDraft
@@ -73,16 +73,11 @@ class Cell:
             lambda: np.eye(4), "/objects",
         )  # fmt: skip
         motions: Any = self
-        skills = ContactSkills(
-            motions,
-            self.objects,
-            self.scene,
-            frozenset(("hand",)),
-            lambda: True,
-            compliance=motions,
-        )
-        skills._reach = SimpleNamespace(grasp=self._grasp, place=self._place)  # type: ignore
-        self.robot = TaskRobot(self.objects, skills, self.cancel)
+        node.params = SimpleNamespace(check_grasp=True)
+        reach: Any = SimpleNamespace(grasp=self._grasp, place=self._place)
+        touching = frozenset(("hand",))
+        parts = SkillParts(node, motions, motions, self.objects, self.scene, touching)
+        self.robot = TaskRobot(RobotSkills(parts, reach))
         for _ in range(5):
             self.tick()
 

@@ -160,7 +160,7 @@ class Commands:
 def test_a_stream_from_before_a_resume_must_pause():
     base = Commands()
     assert base.accepted(10.0, 10.0)
-    base.inputs.suspend()
+    base.inputs.pauses.suspend()
     assert not base.accepted(10.1, 10.1)
     assert not base.accepted(12.0, 10.2), "this node has stalled, the stream has not paused"
     assert base.accepted(13.0, 13.0)
@@ -171,7 +171,7 @@ def test_a_stream_from_before_a_resume_must_pause():
 def test_publishers_with_different_clocks_do_not_look_like_a_pause(skew):
     base = Commands()
     base.accepted(10.0, 10.0)
-    base.inputs.suspend()
+    base.inputs.pauses.suspend()
     for k in range(1, 20):
         now = 10.0 + 0.05 * k
         assert not base.accepted(now, now + (skew if k % 2 else 0.0))

@@ -149,7 +149,8 @@ def test_a_trajectory_that_has_ended_is_not_canceled(server, clock):
 def test_a_motion_whose_monitor_fails_is_stopped(server, clock):
     jobs = Jobs()
     state = SimpleNamespace(joint_names=("a",), fresh=lambda: [0.0])
-    execution = TrajectoryExecution(TrajectoryClient(NODE, jobs, "controller"), state, lambda: 0.01)
+    node = SimpleNamespace(params=SimpleNamespace(start_tolerance=0.01), stop_reason="")
+    execution = TrajectoryExecution(node, TrajectoryClient(NODE, jobs, "controller"), state)
     motion = execution.add("test")
 
     def fails() -> str:

@@ -11,9 +11,11 @@ import numpy as np
 
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import BaseCommand
+from motion_nodes.bases.base_limits import BodyAxisLimits
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
 from motion_nodes.bases.from_robot import base_of
 from motion_nodes.model.robot import Robot
+from motion_nodes.ros.parameters import core_params
 from motion_nodes.ros.wheeled import wheeled_base_params as nodes
 from motion_nodes.sim.backend import RobotBackend
 from motion_nodes.sim.drive_targets import JointTargets
@@ -46,7 +48,8 @@ class LockstepRobot:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Params(nodes.SidewaysParams, nodes.WheeledBaseParams):
+@core_params(BodyAxisLimits, "linear.y", unit=0)
+class _Params(nodes.WheeledBaseParams):
     """Parameters of the node of any base."""
 
 

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 
-from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.nodes.articulation.state_monitor import StateMonitor
 from motion_nodes.nodes.articulation.stream_inputs import StreamInputs
 from motion_nodes.ros import qos
@@ -15,13 +14,16 @@ from motion_nodes.ros.controller_references import PREEMPTED
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
 
+if TYPE_CHECKING:
+    from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
+
 
 class ControllerStatus:
     """Publishes ``~/status`` on changes and fills in diagnostics."""
 
     def __init__(
         self,
-        host: ControllerHost,
+        host: ArticulationControllerNode,
         state: JointStateReader,
         streams: StreamInputs,
         monitor: StateMonitor,
@@ -36,7 +38,7 @@ class ControllerStatus:
         """
         self._host, self._state, self._streams = host, state, streams
         self._monitor = monitor
-        self._out = host.node.advertise(DiagnosticStatus, "~/status", qos.STATUS)
+        self._out = host.advertise(DiagnosticStatus, "~/status", qos.STATUS)
         self._published: Any = None
         self._implausible = 0
 
@@ -57,7 +59,7 @@ class ControllerStatus:
         self._out.publish(
             DiagnosticStatus(
                 level=DiagnosticStatus.WARN if fault else DiagnosticStatus.OK,
-                name=self._host.node.get_fully_qualified_name().lstrip("/"),
+                name=self._host.get_fully_qualified_name().lstrip("/"),
                 message=fault,
                 hardware_id="joint_trajectory_controller",
                 values=values,
@@ -67,7 +69,7 @@ class ControllerStatus:
     def diagnose(self, report: Report) -> None:
         """Add the state of robot, controller and streams to a diagnostic report."""
         state, streams, runner = self._state, self._streams, self._host.runner
-        fault = state.fault(self._host.node.params.state_timeout)
+        fault = state.fault(self._host.params.state_timeout)
         if fault and state.received:
             report.note("ERROR", f"{fault}; commands are refused")
         elif fault:
@@ -87,7 +89,7 @@ class ControllerStatus:
         if state.rejected > self._implausible:
             self._implausible = state.rejected
             report.note("ERROR", f"joint_states are not plausible: {state.problem}")
-        if conflict := streams.conflict(self._host.node.now()):
+        if conflict := streams.conflict(self._host.now()):
             report.note("WARN", conflict)
         for sender, reason in list(streams.refused.items()):
             report.note("WARN", f"messages of {sender} are dropped: {reason}")
@@ -98,5 +100,5 @@ class ControllerStatus:
 
     def _unstarted(self) -> str | None:
         """Return why commands are still refused although the state is received again."""
-        reported = self._monitor.fault or self._host.node.stop_reason
+        reported = self._monitor.fault or self._host.stop_reason
         return None if reported else self._host.refusal()

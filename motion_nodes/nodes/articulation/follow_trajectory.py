@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from control_msgs.action import FollowJointTrajectory
@@ -13,12 +13,14 @@ from control_msgs.action import FollowJointTrajectory
 from motion_nodes.control.active_commands import TrajectoryRun
 from motion_nodes.control.trajectory_follower import FollowStatus
 from motion_nodes.errors import MotionError, UnknownJoint
-from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.nodes.articulation.trajectory_requests import OldTrajectory, goal_of, start
 from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
 from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
+
+if TYPE_CHECKING:
+    from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 
 Result = FollowJointTrajectory.Result
 
@@ -54,7 +56,7 @@ class _Execution:
 class FollowTrajectoryServer(LoopActionServer[_Execution]):
     """Serves ``~/follow_joint_trajectory``."""
 
-    def __init__(self, host: ControllerHost, monitor_rate: float) -> None:
+    def __init__(self, host: ArticulationControllerNode, monitor_rate: float) -> None:
         """Create the server.
 
         Args:
@@ -62,10 +64,10 @@ class FollowTrajectoryServer(LoopActionServer[_Execution]):
             monitor_rate: publish rate of the feedback [Hz].
         """
         self._host = host
-        names = ("~", *host.node.params.aliases)
+        names = ("~", *host.params.aliases)
         actions = [(FollowJointTrajectory, f"{name}/follow_joint_trajectory") for name in names]
-        super().__init__(host.node, actions, monitor_rate)
-        if host.node.params.reject_invalid_goals:
+        super().__init__(host, actions, monitor_rate)
+        if host.params.reject_invalid_goals:
             self.refuse_by(self._refusal)
 
     def start(self, goal: ActionGoal) -> _Execution | None:
@@ -75,7 +77,7 @@ class FollowTrajectoryServer(LoopActionServer[_Execution]):
         try:
             # Long messages are converted outside the loop.
             follow_goal = goal_of(self._host, trajectory, goal.request)
-            run = self._host.node.in_loop(lambda: start(self._host, follow_goal, stamp, label))
+            run = self._host.in_loop(lambda: start(self._host, follow_goal, stamp, label))
         except OldTrajectory as error:
             self._finish(goal, Result.OLD_HEADER_TIMESTAMP, str(error))
         except UnknownJoint as error:
@@ -115,7 +117,7 @@ class FollowTrajectoryServer(LoopActionServer[_Execution]):
             return None
         names = execution.run.follower.joint_names
         message = FollowJointTrajectory.Feedback(joint_names=list(names))
-        set_stamp(message, self._host.node.now_ns())
+        set_stamp(message, self._host.now_ns())
         position, velocity = now.desired.position, now.desired.velocity
         _fill(message.desired, position, velocity, now.time)
         _fill(message.actual, now.position, now.velocity, now.elapsed)
@@ -126,7 +128,7 @@ class FollowTrajectoryServer(LoopActionServer[_Execution]):
         self, goal: ActionGoal, code: int, text: str, outcome: ActionOutcome = ActionOutcome.ABORTED
     ) -> None:
         if text:
-            self._host.node.get_logger().info(f"goal ended: {text}")
+            self._host.get_logger().info(f"goal ended: {text}")
         goal.result.error_code, goal.result.error_string = code, text
         goal.finish(outcome, goal.result)
 

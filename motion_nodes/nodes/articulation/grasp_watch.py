@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 from motion_nodes.control.active_commands import Claim
 from motion_nodes.control.grasp_force import GraspForce, GraspSettings, GraspState
 from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY
-from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.ros import qos
+
+if TYPE_CHECKING:
+    from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 
 STATUS = "gripper_action_controller/status"
 
@@ -23,7 +26,7 @@ Array = NDArray[np.float64]
 class GraspWatch:
     """Applies the force of the current grasp to the fingers, and publishes its status."""
 
-    def __init__(self, host: ControllerHost, joints: tuple[str, ...]) -> None:
+    def __init__(self, host: ArticulationControllerNode, joints: tuple[str, ...]) -> None:
         """Create the publisher.
 
         Args:
@@ -36,7 +39,7 @@ class GraspWatch:
         self.settings = GraspSettings()
         self.grasp: GraspForce | None = None
         """The current grasp, until another command preempts it."""
-        self._out = host.node.advertise(DiagnosticStatus, STATUS, qos.STATUS)
+        self._out = host.advertise(DiagnosticStatus, STATUS, qos.STATUS)
         self._bounded = False
         """Whether the efforts of the fingers are limited."""
         self._published: object = self  # unlike anything that is published
@@ -77,7 +80,7 @@ class GraspWatch:
 
     def _load(self, wrench: Array) -> float:
         """Return the force on the tool beyond its own weight [N]."""
-        weight = self._host.node.params.impedance_payload_mass * np.array(STANDARD_GRAVITY)
+        weight = self._host.params.impedance_payload_mass * np.array(STANDARD_GRAVITY)
         return float(np.linalg.norm(wrench[:3] + weight))
 
     def _publish(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from control_msgs.action import GripperCommand, ParallelGripperCommand
@@ -28,11 +28,13 @@ from motion_nodes.model.mimic_joints import NamedJoints
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.articulation_config import gripper_config
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
-from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.nodes.articulation.grasp_watch import GraspWatch
 from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
 from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
 from motion_nodes.ros.core_settings import settings_from
+
+if TYPE_CHECKING:
+    from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 
 COMMAND_NAMES = (
     "gripper_action_controller/gripper_cmd",
@@ -86,7 +88,7 @@ class GripperServer(LoopActionServer[_Grip]):
 
     def __init__(
         self,
-        host: ControllerHost,
+        host: ArticulationControllerNode,
         joints: tuple[str, ...],
         limits: JointLimits,
         *,
@@ -110,12 +112,12 @@ class GripperServer(LoopActionServer[_Grip]):
         self._unmeasured, self._measured_at = 0.0, -math.inf
         self._newest: _Grip | None = None
         """The newest goal, whose grasp is monitored."""
-        self.set_params(host.node.params)
+        self.set_params(host.params)
         # Of two action types under one name, clients find neither.
-        aliases = [f"{name}/gripper_cmd" for name in host.node.params.gripper_aliases]
+        aliases = [f"{name}/gripper_cmd" for name in host.params.gripper_aliases]
         actions = [(GripperCommand, name) for name in (*COMMAND_NAMES, *aliases)]
-        super().__init__(host.node, [*actions, (ParallelGripperCommand, PARALLEL_NAME)])
-        if host.node.params.reject_invalid_goals:
+        super().__init__(host, [*actions, (ParallelGripperCommand, PARALLEL_NAME)])
+        if host.params.reject_invalid_goals:
             self.refuse_by(self._refusal)
 
     def set_params(self, params: ArticulationParams) -> None:
@@ -174,9 +176,9 @@ class GripperServer(LoopActionServer[_Grip]):
         command = goal.request.command
         try:
             position, max_effort = self._position(command), self._max_effort(command)
-            return self._host.node.in_loop(lambda: self._start(goal, position, max_effort))
+            return self._host.in_loop(lambda: self._start(goal, position, max_effort))
         except (MotionError, TimeoutError) as error:
-            self._host.node.warn("gripper", f"gripper goal refused: {error}")
+            self._host.warn("gripper", f"gripper goal refused: {error}")
             self._finish(goal, ActionOutcome.ABORTED)
             return None
 
@@ -196,18 +198,18 @@ class GripperServer(LoopActionServer[_Grip]):
 
     def answer(self, grip: _Grip) -> None:
         """Release the finger joints and send the result."""
-        self._host.node.in_loop(lambda: self._host.runner.release(grip.claim, stop=False))
+        self._host.in_loop(lambda: self._host.runner.release(grip.claim, stop=False))
         if grip.claim.lost:
-            self._host.node.get_logger().info(f"gripper goal {grip.claim.lost}")
+            self._host.get_logger().info(f"gripper goal {grip.claim.lost}")
         if grip.grasp.state is GraspState.LOST:
-            self._host.node.warn("gripper", f"gripper goal aborted: {grip.grasp.reason}")
+            self._host.warn("gripper", f"gripper goal aborted: {grip.grasp.reason}")
         self._finish(grip.goal, self._outcome(grip), grip)
 
     def _position(self, command: Any) -> float:
         """Return the commanded position in the goal of either action [rad or m]."""
         if hasattr(command, "max_effort"):
             return float(command.position)
-        named = NamedJoints(self._host.node.robot.tree, command.name)
+        named = NamedJoints(self._host.robot.tree, command.name)
         for name in named.names:
             if name not in self._joints:
                 raise InvalidCommand(
@@ -229,7 +231,7 @@ class GripperServer(LoopActionServer[_Grip]):
     def _max_effort(self, command: Any) -> float:
         """Return the effort limit of each finger [N m or N]; infinite for that of the drives."""
         given = [command.max_effort] if hasattr(command, "max_effort") else list(command.effort)
-        if self._host.node.params.peer_defaults and not hasattr(command, "max_effort"):
+        if self._host.params.peer_defaults and not hasattr(command, "max_effort"):
             given = [abs(effort) for effort in given]
         for effort in given:
             if not effort >= 0.0:
@@ -239,7 +241,7 @@ class GripperServer(LoopActionServer[_Grip]):
                 )
         limit = float(max(given, default=0.0))
         if limit > 0.0 and not self._bounds_effort:
-            self._host.node.warn(
+            self._host.warn(
                 "max_effort",
                 f"max_effort {limit:g} is not used: the drives of {', '.join(self._joints)} have "
                 "no stiffness in robot.yaml, so their efforts cannot be limited",
@@ -267,7 +269,7 @@ class GripperServer(LoopActionServer[_Grip]):
         if grip.canceled:
             return ActionOutcome.CANCELED
         preempted = bool(grip.claim.lost) and grip is not self._newest
-        if preempted and self._host.node.params.peer_defaults:
+        if preempted and self._host.params.peer_defaults:
             return ActionOutcome.PREEMPTED
         status = grip.move.status
         held = self._allow_stalling and grip.stalled
@@ -288,7 +290,9 @@ class GripperServer(LoopActionServer[_Grip]):
         goal.finish(outcome, result)
 
 
-def gripper_of(host: ControllerHost, robot: Robot, drives: bool) -> GripperServer | None:
+def gripper_of(
+    host: ArticulationControllerNode, robot: Robot, drives: bool
+) -> GripperServer | None:
     """Return the servers of a robot's gripper; None if the controller does not have its joints.
 
     Args:
@@ -297,7 +301,7 @@ def gripper_of(host: ControllerHost, robot: Robot, drives: bool) -> GripperServe
         drives: whether the controller computes the efforts.
     """
     group = robot.groups.get(GRIPPER_GROUP)
-    if group is None or not set(group.joints) <= set(host.node.params.joints):
+    if group is None or not set(group.joints) <= set(host.params.joints):
         return None
     bounds = drives or all(robot.drive(joint).stiffness > 0.0 for joint in group.joints)
     return GripperServer(host, group.joints, group.limits, bounds_effort=bounds)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from geometry_msgs.msg import PoseStamped, WrenchStamped
@@ -29,7 +29,6 @@ from motion_nodes.model.bounds import JOINT_POSITION, check_count, check_numbers
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
-from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.core_settings import settings_from
@@ -40,6 +39,9 @@ from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
 from motion_nodes.ros.transforms import frame_id, frame_prefix
+
+if TYPE_CHECKING:
+    from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 
 Array = NDArray[np.float64]
 LABELS = {
@@ -85,26 +87,27 @@ def impedance_problem(params: ArticulationParams, law: CartesianImpedance | None
 class ImpedanceInputs:
     """Subscriptions, service and reports of Cartesian impedance control."""
 
-    def __init__(self, host: ControllerHost, robot: Robot, state: JointStateReader) -> None:
+    def __init__(
+        self, host: ArticulationControllerNode, robot: Robot, state: JointStateReader
+    ) -> None:
         """Subscribe, and compile the law where the robot has an arm with inertial parameters."""
         self._host, self._robot, self._state = host, robot, state
-        node = host.node
         self.law: CartesianImpedance | None = None
         """The law; None where the robot has none."""
         self.why_not = ""
         """Why there is no law."""
-        self._make_law(node.params)
-        self._kinematics = Kinematics(robot.tree, node.params.joints, base=robot.base_frame)
-        self._prefix = frame_prefix(node, node.params.tf_frame_prefix)
+        self._make_law(host.params)
+        self._kinematics = Kinematics(robot.tree, host.params.joints, base=robot.base_frame)
+        self._prefix = frame_prefix(host, host.params.tf_frame_prefix)
         self._senders = StreamSenders(host.runner.begin_stream)
         self._taken_at = 0.0
         law = CartesianImpedance
         self._topics: list[tuple[PolledSubscription[Any], str, Parse, Apply]] = []
-        self._offered = bool(node.params.impedance_group)
+        self._offered = bool(host.params.impedance_group)
         if not self._offered:
             return
         self._topics += [
-            (node.poll(kind, f"{IMPEDANCE_CONTROLLER}/{name}", depth),
+            (host.poll(kind, f"{IMPEDANCE_CONTROLLER}/{name}", depth),
              f"{IMPEDANCE_CONTROLLER}/{name}", parse, apply)
             for kind, name, depth, parse, apply in (
                 (PoseStamped, "target_pose", qos.NEWEST, self._pose_of, law.set_target),
@@ -114,11 +117,11 @@ class ImpedanceInputs:
                 (JointState, "target_joint", qos.NEWEST, self._posture_of, law.set_posture),
             )
         ]  # fmt: skip
-        self._pose = node.advertise(PoseStamped, f"{IMPEDANCE_CONTROLLER}/current_pose")
-        self._wrench = node.advertise(WrenchStamped, f"{IMPEDANCE_CONTROLLER}/external_wrench")
-        node.serve(SetBool, f"{IMPEDANCE_CONTROLLER}/activate", self._on_activate)
-        node.serve(GetState, f"{IMPEDANCE_CONTROLLER}/get_state", self._on_get_state)
-        node.serve(ChangeState, f"{IMPEDANCE_CONTROLLER}/change_state", self._on_change_state)
+        self._pose = host.advertise(PoseStamped, f"{IMPEDANCE_CONTROLLER}/current_pose")
+        self._wrench = host.advertise(WrenchStamped, f"{IMPEDANCE_CONTROLLER}/external_wrench")
+        host.serve(SetBool, f"{IMPEDANCE_CONTROLLER}/activate", self._on_activate)
+        host.serve(GetState, f"{IMPEDANCE_CONTROLLER}/get_state", self._on_get_state)
+        host.serve(ChangeState, f"{IMPEDANCE_CONTROLLER}/change_state", self._on_change_state)
 
     def take(self, now: float, *, at_once: bool = False) -> None:
         """Apply the received messages; without an active law at most each 7.5 ms of wall time.
@@ -203,13 +206,12 @@ class ImpedanceInputs:
     def _apply(
         self, message: Any, name: str, stream: Stream, parse: Parse, apply: Apply, now: float
     ) -> None:
-        node = self._host.node
         try:
             stamp, warning = command_time(
-                stamp_ns(message) * 1e-9, now, node.params.command_timeout
+                stamp_ns(message) * 1e-9, now, self._host.params.command_timeout
             )
             if warning:
-                node.warn(f"{name} stamp", f"{name}: {warning}")
+                self._host.warn(f"{name} stamp", f"{name}: {warning}")
             if stamp is None:
                 return
             law = self._checked_law()
@@ -223,14 +225,14 @@ class ImpedanceInputs:
                 )
             apply(law, value)
         except MotionError as error:
-            node.warn(name, f"{name} refused, nothing changes: {error}")
+            self._host.warn(name, f"{name} refused, nothing changes: {error}")
 
     def _pose_of(self, message: PoseStamped) -> Array:
         """Return a target in the base, shape (4, 4)."""
         X_BF = self._frame(message.header.frame_id)
         X_FT, note = pose_of(message.pose, "the target")
         if note:
-            self._host.node.warn("target quaternion", note)
+            self._host.warn("target quaternion", note)
         return np.asarray(X_BF @ X_FT)
 
     def _trajectory_of(self, message: CartesianTrajectory) -> PoseTrajectory:
@@ -290,7 +292,7 @@ class ImpedanceInputs:
     def _on_activate(self, request: Any, response: Any) -> Any:
         """Hold the tool compliantly at its current pose, or hold the joints again."""
         return respond_from_loop(
-            self._host.node, response, self._activate if request.data else self._deactivate
+            self._host, response, self._activate if request.data else self._deactivate
         )
 
     def _on_get_state(self, _request: Any, response: Any) -> Any:
@@ -308,20 +310,19 @@ class ImpedanceInputs:
             Transition.TRANSITION_DEACTIVATE: self._deactivate,
         }
         job = jobs.get(request.transition.id)
-        node = self._host.node
         response.success = False
-        if job is None or not node.active:
-            node.warn(
+        if job is None or not self._host.active:
+            self._host.warn(
                 "impedance",
                 f"{IMPEDANCE_CONTROLLER} is a mode of this controller: it can be activated and "
                 "deactivated while this controller is active, nothing else",
             )
             return response
         try:
-            node.in_loop(job)
+            self._host.in_loop(job)
             response.success = True
         except (MotionError, TimeoutError) as error:
-            node.warn("impedance", f"{IMPEDANCE_CONTROLLER}: {error}")
+            self._host.warn("impedance", f"{IMPEDANCE_CONTROLLER}: {error}")
         return response
 
     def _activate(self) -> str:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
@@ -15,8 +15,10 @@ from motion_nodes.model.payload import PayloadDynamics, payload_of
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
-from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.ros.joint_topics import JointStateReader
+
+if TYPE_CHECKING:
+    from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 
 STEADY = 1.0
 """Time at rest after which the external wrench is attributed to the payload [s]."""
@@ -31,7 +33,9 @@ def tool_of(robot: Robot, group_name: str) -> str | None:
 class PayloadModel:
     """Dynamics of one robot's joints; the parameters ``payload.*`` are part of it."""
 
-    def __init__(self, host: ControllerHost, robot: Robot, params: ArticulationParams) -> None:
+    def __init__(
+        self, host: ArticulationControllerNode, robot: Robot, params: ArticulationParams
+    ) -> None:
         """Compile the dynamics where the parameters need them.
 
         Args:
@@ -66,16 +70,15 @@ class PayloadModel:
             state: measured state of the joints.
         """
         self._state = state
-        self._host.node.serve(Trigger, "~/estimate_payload", self._on_estimate)
+        self._host.serve(Trigger, "~/estimate_payload", self._on_estimate)
 
     def _on_estimate(self, _request: Any, response: Any) -> Any:
         """Set the payload whose weight is the external wrench of the arm at rest."""
-        node = self._host.node
         try:
-            mass, center = node.in_loop(self._estimate)
+            mass, center = self._host.in_loop(self._estimate)
             values = (("payload.mass", mass), ("payload.center", center.tolist()))
             # Together: a new mass at the old center is a wrong model.
-            result = node.set_parameters_atomically(
+            result = self._host.set_parameters_atomically(
                 [Parameter(name, value=value) for name, value in values]
             )
             response.success = result.successful
@@ -95,7 +98,7 @@ class PayloadModel:
             raise InvalidCommand(f"the payload is estimated after {STEADY:g} s at rest")
         assert self._state is not None
         X_BT = self._kinematics.pose(self._state.position, contact.tool)
-        params = self._host.node.params
+        params = self._host.params
         return payload_of(
             contact.steady, X_BT[:3, :3],
             params.impedance_payload_mass, params.impedance_payload_center,

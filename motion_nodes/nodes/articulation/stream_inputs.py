@@ -9,6 +9,7 @@ then dropped until it pauses (motion_nodes/control/joint_streams.py).
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 from control_msgs.msg import SpeedScalingFactor
@@ -21,7 +22,6 @@ from motion_nodes.control.joint_reference import ControlMode
 from motion_nodes.control.joint_streams import STREAM_PAUSE, Stream, StreamSenders
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.mimic_joints import NamedJoints
-from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.nodes.articulation.forward_topics import ForwardTopic, forward_topics
 from motion_nodes.ros import qos
 from motion_nodes.ros.controller_references import BLOCKED
@@ -29,6 +29,9 @@ from motion_nodes.ros.messages.cdr import InvalidMessage
 from motion_nodes.ros.messages.joint_samples import JointSample, JointSampleReader
 from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.wheeled.base_commands import SenderWatch
+
+if TYPE_CHECKING:
+    from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 
 Array = NDArray[np.float64]
 
@@ -39,20 +42,19 @@ REPORT_TIME = 2.0
 class StreamInputs:
     """Subscriptions of the command streams, read once per cycle."""
 
-    def __init__(self, host: ControllerHost) -> None:
+    def __init__(self, host: ArticulationControllerNode) -> None:
         """Subscribe."""
         self._host = host
-        node = host.node
-        self._reference = node.poll_bytes(JointState, "~/reference", qos.COMMANDS)
+        self._reference = host.poll_bytes(JointState, "~/reference", qos.COMMANDS)
         self._reader = JointSampleReader()
-        self._named = NamedJoints(node.robot.tree, ())
-        self._commands = node.poll(Float64MultiArray, "~/commands", qos.COMMANDS, relaxed=True)
+        self._named = NamedJoints(host.robot.tree, ())
+        self._commands = host.poll(Float64MultiArray, "~/commands", qos.COMMANDS, relaxed=True)
         self._forward = tuple(
-            (each, node.poll(Float64MultiArray, each.topic, qos.COMMANDS, relaxed=True))
-            for each in forward_topics(node.params.forward_commands, node.params.joints)
+            (each, host.poll(Float64MultiArray, each.topic, qos.COMMANDS, relaxed=True))
+            for each in forward_topics(host.params.forward_commands, host.params.joints)
         )
-        self._scaling_input = node.poll(SpeedScalingFactor, "~/speed_scaling_input", relaxed=True)
-        self.scaling: float = node.params.speed_scaling_initial_scaling_factor
+        self._scaling_input = host.poll(SpeedScalingFactor, "~/speed_scaling_input", relaxed=True)
+        self.scaling: float = host.params.speed_scaling_initial_scaling_factor
         """Speed scaling factor of trajectories, 0 to 1."""
         self._senders = StreamSenders(host.runner.begin_stream)
         self._watch = SenderWatch()
@@ -112,10 +114,11 @@ class StreamInputs:
         return f"several senders command the joints at once: {', '.join(topics)}" if topics else ""
 
     def _take_reference(self, sample: JointSample, stream: Stream, now: float) -> None:
-        node = self._host.node
-        stamp, warning = command_time(sample.stamp_ns * 1e-9, now, node.params.command_timeout)
+        stamp, warning = command_time(
+            sample.stamp_ns * 1e-9, now, self._host.params.command_timeout
+        )
         if warning:
-            node.warn("stamp", warning)
+            self._host.warn("stamp", warning)
         if stamp is None:
             return
         try:
@@ -124,7 +127,7 @@ class StreamInputs:
             self._reference.refuse(str(error))
             return
         if names != self._named.given:
-            self._named = NamedJoints(node.robot.tree, names)
+            self._named = NamedJoints(self._host.robot.tree, names)
         try:
             command = self._leader_command(sample)
         except MotionError as error:
@@ -160,7 +163,7 @@ class StreamInputs:
         controller = self._host.runner.controller
         joints = controller.joint_names
         if len(values) != len(joints):
-            self._host.node.warn(
+            self._host.warn(
                 "commands",
                 f"command refused, nothing moves: {len(values)} values on ~/commands for "
                 f"{len(joints)} joints ({', '.join(joints)})",
@@ -184,19 +187,19 @@ class StreamInputs:
         try:
             command = forward.command(values, self._host.runner.controller.modes)
         except MotionError as error:
-            self._host.node.warn("commands", f"command refused, nothing moves: {error}")
+            self._host.warn("commands", f"command refused, nothing moves: {error}")
             return
         self._command(command, stream)
 
     def _command(self, command: JointCommand, stream: Stream) -> None:
         refusal = self._host.refusal()
         if refusal is not None:
-            self._host.node.warn("lost", f"command refused: {refusal}")
+            self._host.warn("lost", f"command refused: {refusal}")
             return
         try:
             lost = self._host.runner.follow_stream(command, stream)
         except MotionError as error:
-            self._host.node.warn("command", f"command refused, nothing moves: {error}")
+            self._host.warn("command", f"command refused, nothing moves: {error}")
             return
         if len(lost):
             self._refuse(stream, lost)
@@ -210,7 +213,7 @@ class StreamInputs:
         self.refused[key] = why
         self._refused_at[key] = time.monotonic()
         names = ", ".join(runner.controller.joint_names[i] for i in lost)
-        self._host.node.warn(
+        self._host.warn(
             f"preempted {stream.label}",
             f"{stream.label}: {why}; its messages to {names} are dropped until it pauses for "
             f"{STREAM_PAUSE:g} s",
@@ -225,6 +228,4 @@ class StreamInputs:
         if 0.0 <= factor <= 1.0:
             self.scaling = factor
         else:
-            self._host.node.warn(
-                "scaling", f"speed scaling {factor} refused; it must be from 0 to 1"
-            )
+            self._host.warn("scaling", f"speed scaling {factor} refused; it must be from 0 to 1")

@@ -8,7 +8,7 @@ again if limits have changed since.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trajectory_msgs.msg import JointTrajectory
 
@@ -25,7 +25,6 @@ from motion_nodes.nodes.articulation.articulation_config import (
     tolerances_of,
 )
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
-from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.ros import qos
 from motion_nodes.ros.messages.mimic_messages import leader_tolerances, leader_trajectory
 from motion_nodes.ros.messages.trajectory_messages import (
@@ -40,12 +39,17 @@ from motion_nodes.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.trajectory.playback_rate import playback_rate
 from motion_nodes.trajectory.trajectory_checks import validate
 
+if TYPE_CHECKING:
+    from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
+
 
 class OldTrajectory(MotionError):
     """A trajectory that ended in the past, by its stamp."""
 
 
-def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -> FollowGoal:
+def goal_of(
+    host: ArticulationControllerNode, trajectory: Any, request: Any | None = None
+) -> FollowGoal:
     """Convert and validate a trajectory.
 
     Args:
@@ -57,7 +61,7 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
         InvalidCommand: an invalid trajectory; names joint and point.
         UnknownJoint: a joint that the controller does not have.
     """
-    limits, tree = host.runner.controller.limits, host.node.robot.tree
+    limits, tree = host.runner.controller.limits, host.robot.tree
     try:
         rules = rules_of(host, topic=request is None)
         checked = trajectory_from(leader_trajectory(trajectory, tree), limits.names, rules)
@@ -68,14 +72,14 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
     problem = validate(checked, limits.select(names))
     if problem is not None:
         raise InvalidCommand(problem.text)
-    path, goal, goal_time = tolerances_of(host.node.params, names)
+    path, goal, goal_time = tolerances_of(host.params, names)
     guard = None
     if request is not None:
         if request.multi_dof_trajectory.joint_names or request.multi_dof_trajectory.points:
             raise InvalidCommand(
                 "the goal has a multi_dof_trajectory; this controller has no such joints"
             )
-        ignored = host.node.params.peer_defaults
+        ignored = host.params.peer_defaults
         requested = leader_tolerances(tolerance_requests(request.path_tolerance), tree)
         requested = _known(requested, names) if ignored else requested
         path, guard = path.requested(requested, names), guard_of(requested, names)
@@ -83,7 +87,7 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
         at_goal = _known(at_goal, names) if ignored else at_goal
         goal = goal.requested(at_goal, names)
         if any(t.acceleration > 0.0 for t in (*request.path_tolerance, *request.goal_tolerance)):
-            host.node.warn(
+            host.warn(
                 "acceleration",
                 "acceleration tolerances of a goal are not used: accelerations are not measured",
             )
@@ -91,14 +95,14 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
         goal_time = goal_time if tolerance == 0.0 else max(tolerance, 0.0)
     rate = 1.0 if checked.stepped else playback_rate(checked, limits.select(names))
     if rate < 1.0:
-        host.node.warn(
+        host.warn(
             "rate",
             "the trajectory exceeds velocity or acceleration limits between its points; it is "
             f"executed at {rate:.2f} of its velocity, along the same path",
         )
     return FollowGoal(
         trajectory=checked, path=path, goal=goal, goal_time=goal_time, guard=guard, within=limits,
-        rate=rate, cmd_timeout=cmd_timeout_of(host.node.params),
+        rate=rate, cmd_timeout=cmd_timeout_of(host.params),
     )  # fmt: skip
 
 
@@ -106,18 +110,18 @@ def _known(requests: Sequence[ToleranceRequest], names: Sequence[str]) -> list[T
     return [request for request in requests if request.joint in names]
 
 
-def rules_of(host: ControllerHost, *, topic: bool) -> TrajectoryRules:
+def rules_of(host: ArticulationControllerNode, *, topic: bool) -> TrajectoryRules:
     """Return what a controller accepts in trajectories.
 
     Args:
         host: the controller.
         topic: whether they are received on ``~/joint_trajectory``; else as goals.
     """
-    params: ArticulationParams = host.node.params
+    params: ArticulationParams = host.params
 
     def reference(names: tuple[str, ...]) -> TrajectorySample:
         joints = joint_indices(names, params.joints)
-        present = host.node.in_loop(lambda: host.runner.reference_in(0.0))
+        present = host.in_loop(lambda: host.runner.reference_in(0.0))
         return TrajectorySample(*(values[joints] for values in present))
 
     upsampled = params.positions_upsampling_enable and topic
@@ -131,7 +135,9 @@ def rules_of(host: ControllerHost, *, topic: bool) -> TrajectoryRules:
     )
 
 
-def start(host: ControllerHost, goal: FollowGoal, stamp: Any, label: str) -> TrajectoryRun:
+def start(
+    host: ArticulationControllerNode, goal: FollowGoal, stamp: Any, label: str
+) -> TrajectoryRun:
     """Start a trajectory at its stamp; only in the loop.
 
     Args:
@@ -152,7 +158,7 @@ def start(host: ControllerHost, goal: FollowGoal, stamp: Any, label: str) -> Tra
     delay, hint = 0.0, "(does its sender use another use_sim_time?)"
     if given:
         # The next reference is for one period after the next deadline.
-        delay = given - host.node.step.next_ns * 1e-9
+        delay = given - host.step.next_ns * 1e-9
     if delay > DURATION.max:
         raise InvalidCommand(f"the trajectory's stamp is {delay:.4g} s ahead {hint}")
     if delay + end_time < 0.0:
@@ -163,18 +169,16 @@ def start(host: ControllerHost, goal: FollowGoal, stamp: Any, label: str) -> Tra
     return host.runner.start(goal, label, delay)
 
 
-def listen_for_trajectories(host: ControllerHost) -> None:
+def listen_for_trajectories(host: ArticulationControllerNode) -> None:
     """Subscribe to ``~/joint_trajectory``, and to those of other names."""
 
     def start_trajectory(message: JointTrajectory) -> None:
         try:
             goal = goal_of(host, message)
-            host.node.in_loop(lambda: start(host, goal, message.header.stamp, "~/joint_trajectory"))
+            host.in_loop(lambda: start(host, goal, message.header.stamp, "~/joint_trajectory"))
         except (MotionError, TimeoutError) as error:
-            host.node.warn("trajectory", f"trajectory refused, nothing moves: {error}")
+            host.warn("trajectory", f"trajectory refused, nothing moves: {error}")
 
-    for name in ("~", *host.node.params.aliases):
+    for name in ("~", *host.params.aliases):
         topic = f"{name}/joint_trajectory"
-        host.node.listen(
-            JointTrajectory, topic, qos.REQUESTS, start_trajectory, size_fault=size_fault
-        )
+        host.listen(JointTrajectory, topic, qos.REQUESTS, start_trajectory, size_fault=size_fault)

@@ -54,7 +54,7 @@ class PolicyCommands:
         self._rest()
         self._pauses.suspend()
         if self._twists is not None:
-            self._twists.suspend()
+            self._twists.pauses.suspend()
 
     def set_params(self) -> None:
         """Apply changed limits; the command continues from its value."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nav2_msgs.action import (
     BackUp,
@@ -29,7 +29,6 @@ from motion_nodes.nodes.navigation.navigation_requests import (
     CODES,
     MISSED,
     FrameNotKnown,
-    NavigationHost,
     NavigationPlan,
     NavigationRejected,
     goal_of,
@@ -42,6 +41,9 @@ from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
 from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
 from motion_nodes.ros.messages.planar_messages import stamped_pose
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
+
+if TYPE_CHECKING:
+    from motion_nodes.nodes.base_navigator import BaseNavigatorNode
 
 Codes = FollowPath.Result
 
@@ -134,7 +136,7 @@ class _Navigation:
 class NavigationServer(LoopActionServer[_Navigation]):
     """Serves ``navigate_to_pose``, ``follow_path``, both kinds of pose lists, and behaviors."""
 
-    def __init__(self, host: NavigationHost, waits: FrameWaits, feedback_rate: float) -> None:
+    def __init__(self, host: BaseNavigatorNode, waits: FrameWaits, feedback_rate: float) -> None:
         """Create the servers.
 
         Args:
@@ -152,13 +154,13 @@ class NavigationServer(LoopActionServer[_Navigation]):
             (BackUp, "backup"),
             (DriveOnHeading, "drive_on_heading"),
         )
-        super().__init__(host.node, actions, feedback_rate)
+        super().__init__(host, actions, feedback_rate)
         self.refuse_by(self._refusal)
 
     def _refusal(self, request: Any) -> str:
         """Return why a goal is rejected when it is sent; empty if it is accepted."""
         waypoints = isinstance(request, FollowWaypoints.Goal)
-        if self._host.node.params.peer_defaults and waypoints and not request.poses:
+        if self._host.params.peer_defaults and waypoints and not request.poses:
             return "the goal has no poses"
         return ""
 
@@ -182,7 +184,7 @@ class NavigationServer(LoopActionServer[_Navigation]):
                 raise NavigationRejected(Codes.UNKNOWN, "preempted by a newer goal")
             return self._host.begin(plan, label)
 
-        navigation.task = self._host.node.in_loop(start)
+        navigation.task = self._host.in_loop(start)
         navigation.frame, navigation.after = plan.frame, plan.after
         navigation.passed, navigation.length = 0, plan.path.length
 
@@ -200,7 +202,7 @@ class NavigationServer(LoopActionServer[_Navigation]):
 
     @property
     def _stops_on_failure(self) -> bool:
-        return bool(self._host.node.params.stop_on_failure)
+        return bool(self._host.params.stop_on_failure)
 
     def _next_plan(self, navigation: _Navigation) -> NavigationPlan | None:
         """Return the plan to the next pose; None if all that are left are missed."""
@@ -377,7 +379,7 @@ class NavigationServer(LoopActionServer[_Navigation]):
             message = NavigateThroughPoses.Feedback(
                 distance_remaining=remaining, number_of_poses_remaining=left
             )
-        now = self._host.node.now_ns()
+        now = self._host.now_ns()
         message.current_pose = stamped_pose(progress.pose, navigation.frame, now)
         fill_seconds(message.navigation_time, navigation.time + navigation.task.time)
         message.number_of_recoveries = navigation.detours + navigation.task.detours
@@ -389,7 +391,7 @@ class NavigationServer(LoopActionServer[_Navigation]):
     ) -> None:
         """Send the result of a goal, and log its text."""
         if text:
-            self._host.node.get_logger().info(f"goal ended: {text}")
+            self._host.get_logger().info(f"goal ended: {text}")
         if goal.kind in BEHAVIORS:
             codes = goal.kind.Result
             code = getattr(codes, BEHAVIOR_CODES.get(code, "UNKNOWN"), codes.UNKNOWN)

@@ -11,20 +11,19 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from nav2_msgs.action import BackUp, DriveOnHeading, Spin
 from nav2_msgs.action import FollowPath as FollowPathAction
 
 from motion_nodes.base_navigation.approaches import (
-    ApproachConfig,
     motion_along_heading,
     motion_through,
     motion_to_pose,
 )
 from motion_nodes.base_navigation.base_motion import BaseMotion
 from motion_nodes.base_navigation.follow_path import LAWS, FollowPath
-from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask
+from motion_nodes.base_navigation.navigator import MotionResult
 from motion_nodes.base_navigation.planar_path import SAME_PLACE, PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.base_navigation.spin import Spin as SpinMotion
@@ -32,8 +31,9 @@ from motion_nodes.errors import InvalidCommand, MotionError, did_you_mean
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.planar_messages import frame_of, pose2_from, pose2_of, poses_from
-from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.transform_tree import TransformTree
+
+if TYPE_CHECKING:
+    from motion_nodes.nodes.base_navigator import BaseNavigatorNode
 
 Codes = FollowPathAction.Result
 
@@ -123,55 +123,7 @@ class NavigationProgress:
     """Estimated remaining time [s]."""
 
 
-class NavigationHost(Protocol):
-    """The navigator node."""
-
-    tree: TransformTree
-
-    @property
-    def node(self) -> MotionNode[Any]:
-        """The node; its parameters are NavigatorParams."""
-
-    @property
-    def odom_frame(self) -> str:
-        """Odometry frame."""
-
-    @property
-    def base_frame(self) -> str:
-        """Base frame."""
-
-    def config(self) -> ApproachConfig:
-        """Return the configuration of motions."""
-
-    def base_pose(self) -> Pose2:
-        """Return the pose of the base in the odometry frame.
-
-        Raises:
-            MotionError: it is unknown; names the reason.
-        """
-
-    @property
-    def driving(self) -> bool:
-        """Whether a task is active; only in the loop."""
-
-    def begin(self, plan: NavigationPlan, label: str) -> NavigationTask:
-        """Start a motion; only in the loop."""
-
-    def cancel(self, task: NavigationTask) -> None:
-        """Bring the base to rest if the task is active; only in the loop."""
-
-    def progress(self) -> NavigationProgress:
-        """Return the progress of the active task."""
-
-    def frame_pose(self, frame: str) -> Pose2:
-        """Return the pose of the odometry frame in another frame.
-
-        Raises:
-            MotionError: no transform, or none newer than transform_timeout.
-        """
-
-
-def plan_to_pose(host: NavigationHost, stamped: Any) -> NavigationPlan:
+def plan_to_pose(host: BaseNavigatorNode, stamped: Any) -> NavigationPlan:
     """Plan a motion to a geometry_msgs/PoseStamped.
 
     Raises:
@@ -180,7 +132,7 @@ def plan_to_pose(host: NavigationHost, stamped: Any) -> NavigationPlan:
     return plan_to(host, *goal_of(host, stamped, "the goal"))
 
 
-def goal_of(host: NavigationHost, stamped: Any, what: str) -> tuple[str, Pose2]:
+def goal_of(host: BaseNavigatorNode, stamped: Any, what: str) -> tuple[str, Pose2]:
     """Return frame and pose of a geometry_msgs/PoseStamped, in a frame that the base does not move.
 
     Args:
@@ -200,7 +152,7 @@ def goal_of(host: NavigationHost, stamped: Any, what: str) -> tuple[str, Pose2]:
     return frame, goal
 
 
-def plan_to(host: NavigationHost, frame: str, goal: Pose2) -> NavigationPlan:
+def plan_to(host: BaseNavigatorNode, frame: str, goal: Pose2) -> NavigationPlan:
     """Plan a motion to a pose in a frame of :func:`goal_of`.
 
     Raises:
@@ -214,7 +166,7 @@ def plan_to(host: NavigationHost, frame: str, goal: Pose2) -> NavigationPlan:
     return NavigationPlan(motion, path, frame)
 
 
-def plan_through(host: NavigationHost, goals: Sequence[tuple[str, Pose2]]) -> NavigationPlan:
+def plan_through(host: BaseNavigatorNode, goals: Sequence[tuple[str, Pose2]]) -> NavigationPlan:
     """Plan a motion through poses in frames of :func:`goal_of`, up to the next necessary stop.
 
     That is the last pose, or one before it whose successor is in another frame; a pose at the
@@ -239,7 +191,7 @@ def plan_through(host: NavigationHost, goals: Sequence[tuple[str, Pose2]]) -> Na
     return NavigationPlan(motion, path, frame, after)
 
 
-def plan_behavior(host: NavigationHost, request: Any) -> NavigationPlan:
+def plan_behavior(host: BaseNavigatorNode, request: Any) -> NavigationPlan:
     """Plan the motion of a goal of nav2_msgs' Spin, BackUp or DriveOnHeading.
 
     Raises:
@@ -291,7 +243,7 @@ def _straight_of(request: Any) -> tuple[float, float]:
     return target.x, abs(speed)
 
 
-def plan_along(host: NavigationHost, message: Any, controller_id: str) -> NavigationPlan:
+def plan_along(host: BaseNavigatorNode, message: Any, controller_id: str) -> NavigationPlan:
     """Plan a motion along a nav_msgs/Path.
 
     Args:
@@ -321,14 +273,14 @@ def plan_along(host: NavigationHost, message: Any, controller_id: str) -> Naviga
         motion = FollowPath(config.kind, path, follow)
         motion.check_start(_start(host, frame))
         if tight := motion.too_tight():
-            host.node.warn("tight", tight)
+            host.warn("tight", tight)
     except InvalidCommand as error:
         raise NavigationRejected(Codes.INVALID_PATH, str(error)) from None
     return NavigationPlan(motion, path, frame)
 
 
 def _plan_on_the_spot(
-    host: NavigationHost, frame: str, goal: Pose2, max_deviation: float
+    host: BaseNavigatorNode, frame: str, goal: Pose2, max_deviation: float
 ) -> NavigationPlan:
     """Plan a motion along a path without a length, such as a planner's from a pose to itself.
 
@@ -345,7 +297,7 @@ def _plan_on_the_spot(
     return plan_to(host, frame, goal)
 
 
-def check_age(host: NavigationHost, message: Any, what: str) -> None:
+def check_age(host: BaseNavigatorNode, message: Any, what: str) -> None:
     """Validate the age of a message; a stamp of 0 is now.
 
     Args:
@@ -356,9 +308,9 @@ def check_age(host: NavigationHost, message: Any, what: str) -> None:
     Raises:
         NavigationRejected: it is older than goal_timeout.
     """
-    params: NavigatorParams = host.node.params
+    params: NavigatorParams = host.params
     stamp = stamp_ns(message)
-    age = (host.node.now_ns() - stamp) * 1e-9
+    age = (host.now_ns() - stamp) * 1e-9
     if stamp and age > params.goal_timeout:
         raise NavigationRejected(
             Codes.INVALID_PATH,
@@ -367,7 +319,7 @@ def check_age(host: NavigationHost, message: Any, what: str) -> None:
         )
 
 
-def _start(host: NavigationHost, frame: str) -> Pose2:
+def _start(host: BaseNavigatorNode, frame: str) -> Pose2:
     try:
         return host.frame_pose(frame).compose(host.base_pose())
     except MotionError as error:
@@ -375,7 +327,7 @@ def _start(host: NavigationHost, frame: str) -> Pose2:
 
 
 def _in_steady_frame(
-    host: NavigationHost, frame: str, poses: list[Pose2], message: Any
+    host: BaseNavigatorNode, frame: str, poses: list[Pose2], message: Any
 ) -> tuple[str, list[Pose2]]:
     """Return frame and poses, converted to the odometry frame if theirs moves with the base.
 
@@ -392,7 +344,7 @@ def _in_steady_frame(
     return host.odom_frame, [X_OF.compose(pose) for pose in poses]
 
 
-def _on_the_base(host: NavigationHost, frame: str) -> Pose2 | None:
+def _on_the_base(host: BaseNavigatorNode, frame: str) -> Pose2 | None:
     """Return the pose of a frame on the base; None for other frames connected to odometry.
 
     Raises:
@@ -408,7 +360,7 @@ def _on_the_base(host: NavigationHost, frame: str) -> Pose2 | None:
     return None
 
 
-def _advice(host: NavigationHost, frame: str) -> str:
+def _advice(host: BaseNavigatorNode, frame: str) -> str:
     """Return the remedy for a goal in the frame of a map without a publisher."""
     if frame.rpartition("/")[2] != MAP_FRAME:
         return ""

@@ -24,7 +24,7 @@ from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array
-from motion_nodes.nodes.navigation.obstacle_params import ObstacleParams
+from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import stamp_ns
@@ -79,7 +79,7 @@ class ObstacleInputs:
             InvalidConfig: the poses of the sensors do not match their number.
         """
         self._node, self._tree, self._footprint = node, tree, footprint
-        params: ObstacleParams = node.params
+        params: NavigatorParams = node.params
         topics = [(topic, True) for topic in params.obstacles_scan_topics if topic]
         topics += [(topic, False) for topic in params.obstacles_cloud_topics if topic]
         poses = sensor_poses(params)
@@ -113,7 +113,7 @@ class ObstacleInputs:
 
     def update(self, base_frame: str) -> None:
         """Read the newest messages."""
-        params: ObstacleParams = self._node.params
+        params: NavigatorParams = self._node.params
         if params.obstacles_mode == "off":
             return
         now = time.monotonic()
@@ -137,7 +137,7 @@ class ObstacleInputs:
             pose: of the base in the odometry frame.
             frame: name of the goal's frame, for messages.
         """
-        params: ObstacleParams = self._node.params
+        params: NavigatorParams = self._node.params
         mode = params.obstacles_mode
         if mode == "off" or (mode == "auto" and not any(s.present for s in self._sensors)):
             return None
@@ -152,7 +152,7 @@ class ObstacleInputs:
 
     def diagnose(self, report: Report) -> None:
         """Report the sensors and the obstacles."""
-        params: ObstacleParams = self._node.params
+        params: NavigatorParams = self._node.params
         if params.obstacles_mode == "off":
             report.value("obstacles", "off")
             return
@@ -173,7 +173,7 @@ class ObstacleInputs:
 
     def _silent(self, sensor: _Sensor) -> str:
         """Return why a sensor provides no current data; empty if it does."""
-        params: ObstacleParams = self._node.params
+        params: NavigatorParams = self._node.params
         if not sensor.present and params.obstacles_mode != "required":
             return ""
         topic, why = sensor.subscription.topic, f": {sensor.fault}" if sensor.fault else ""
@@ -267,7 +267,7 @@ class ObstacleInputs:
         return view_of_scan(readings, X_BS, low, high, reach)
 
 
-def sensor_poses(params: ObstacleParams) -> list[Array | None]:
+def sensor_poses(params: NavigatorParams) -> list[Array | None]:
     """Return the poses of the sensors in the base frame; None: from /tf.
 
     Raises:

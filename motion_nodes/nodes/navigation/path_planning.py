@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from nav2_msgs.action import ComputePathThroughPoses, ComputePathToPose, SmoothPath
@@ -28,7 +28,7 @@ from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.tree import Array
-from motion_nodes.nodes.navigation.navigation_requests import MAP_FRAME, NavigationHost
+from motion_nodes.nodes.navigation.navigation_requests import MAP_FRAME
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.concurrency.threaded_action_server import (
@@ -45,6 +45,9 @@ from motion_nodes.ros.messages.planar_messages import (
     stamped_pose,
 )
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
+
+if TYPE_CHECKING:
+    from motion_nodes.nodes.base_navigator import BaseNavigatorNode
 
 PLANNERS = ("", "GridBased", "grid")
 """Values of planner_id; GridBased is Nav2's default name."""
@@ -81,7 +84,7 @@ class _Requested:
 class PathPlanning:
     """Serves ``compute_path_to_pose``, ``compute_path_through_poses`` and ``smooth_path``."""
 
-    def __init__(self, host: NavigationHost, radius: float) -> None:
+    def __init__(self, host: BaseNavigatorNode, radius: float) -> None:
         """Create the servers, and read or subscribe to the map.
 
         Args:
@@ -91,18 +94,18 @@ class PathPlanning:
         Raises:
             InvalidDescription: the file of the map cannot be read.
         """
-        self._host, self._node, self._radius = host, host.node, radius
-        params = self._node.params
+        self._host, self._radius = host, radius
+        params = self._host.params
         grid = grid_from_file(FilePath(params.map_file)) if params.map_file else None
         self._map: tuple[str, GridPlanner] = (MAP_FRAME, self._planner(grid))
         if not params.map_file:
-            self._node.listen(GridMessage, "map", qos.LATCHED, self._on_map)
+            self._host.listen(GridMessage, "map", qos.LATCHED, self._on_map)
         self._canceled: set[str] = set()
         self._threads = ThreadPoolExecutor(1, "paths")
-        self._jobs = ExecutorQueue(self._node)
-        self._plan_out = self._node.advertise(Path, "unsmoothed_plan")
+        self._jobs = ExecutorQueue(self._host)
+        self._plan_out = self._host.advertise(Path, "unsmoothed_plan")
         self._servers = [
-            GoalServer(self._node, self._jobs, kind, name, self._begin, self._cancel)
+            GoalServer(self._host, self._jobs, kind, name, self._begin, self._cancel)
             for kind, name in (
                 (ComputePathToPose, "compute_path_to_pose"),
                 (ComputePathThroughPoses, "compute_path_through_poses"),
@@ -127,7 +130,7 @@ class PathPlanning:
     # ---- inside
 
     def _planner(self, grid: OccupancyGrid | None) -> GridPlanner:
-        config = settings_from(self._node.params, GridPlanConfig, "planner_")
+        config = settings_from(self._host.params, GridPlanConfig, "planner_")
         return GridPlanner(grid, self._radius, config)
 
     def _on_map(self, message: Any) -> None:
@@ -145,7 +148,7 @@ class PathPlanning:
             grid = OccupancyGrid(cells, float(info.resolution), origin)
             frame = frame_of(message, "the map")
         except MotionError as error:
-            self._node.warn("map", f"map ignored: {error}")
+            self._host.warn("map", f"map ignored: {error}")
             return
         self._map = frame, self._planner(grid)
 
@@ -221,7 +224,7 @@ class PathPlanning:
             self._canceled.discard(goal.label)
             outcome = ActionOutcome.CANCELED
         if text:
-            self._node.get_logger().info(f"no path: {text}")
+            self._host.get_logger().info(f"no path: {text}")
         goal.finish(outcome, result)
 
     def _requested(self, goal: ActionGoal) -> _Requested:
@@ -284,7 +287,7 @@ class PathPlanning:
             raise _Refused(getattr(error, "code", "TF_ERROR"), str(error)) from None
 
     def _message(self, frame: str, rows: Array) -> Path:
-        now = self._node.now_ns()
+        now = self._host.now_ns()
         try:
             message: Path = path_message(PlanarPath(rows), frame, now)
         except InvalidCommand:  # the goal is where the base is

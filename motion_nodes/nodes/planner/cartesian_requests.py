@@ -120,7 +120,7 @@ def _timed(
     speed: tuple[str, float] | None,
 ) -> JointTrajectory:
     """Return the trajectory along a path; a single point if the path has no length."""
-    params = requests.params()
+    params = requests.params
     velocity = scaling(request.max_velocity_scaling_factor, "max_velocity_scaling_factor")
     acceleration = scaling(
         request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"

@@ -53,7 +53,7 @@ def plan_tool_motion(
         RequestRejected: an invalid request, or an impossible motion.
     """
     start = job.request.start_state
-    if requests.params().peer_defaults and _empty(start) and not start.is_diff:
+    if requests.params.peer_defaults and _empty(start) and not start.is_diff:
         raise RequestRejected(
             Codes.INVALID_ROBOT_STATE,
             "start_state names no joints, which peer_defaults refuses; name them, or set is_diff "
@@ -113,11 +113,11 @@ def _plan(
         requests.checker(group, scene, q),
         context.start,
         (),
-        planning_time(job.request.allowed_planning_time, requests.params().allowed_planning_time),
-        requests.params().random_seed,
+        planning_time(job.request.allowed_planning_time, requests.params.allowed_planning_time),
+        requests.params.random_seed,
         cancelled,
     )
-    items, params = [], requests.params()
+    items, params = [], requests.params
     for number, (request, radius) in enumerate(given, start=1):
         try:
             _check_item(requests, request, group, first=number == 1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,6 @@ from trajectory_msgs.msg import JointTrajectory
 from motion_nodes.errors import MotionError
 from motion_nodes.nodes.planner.path_monitor import PathMonitor, monitor_plan
 from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion
-from motion_nodes.nodes.planner.planner_host import PlannerHost
 from motion_nodes.nodes.planner.planner_params import payload_of
 from motion_nodes.planning.path_verification import sweep_path
 from motion_nodes.planning.pipeline import PlanOptions
@@ -34,6 +34,9 @@ from motion_nodes.trajectory.path_efforts import effort_limits
 from motion_nodes.trajectory.splice import SplicedMotion, replacement, splice
 from motion_nodes.trajectory.time_parameterization import scaled_limits
 from motion_nodes.trajectory.trajectory import Infeasible, Trajectory
+
+if TYPE_CHECKING:
+    from motion_nodes.nodes.rrt_planner import RrtPlannerNode
 
 START_DELAY = 0.05
 """Time from sending a trajectory to its stamp [s], so that it arrives before it begins."""
@@ -52,7 +55,7 @@ class MotionChange:
 
     def __init__(
         self,
-        host: PlannerHost,
+        host: RrtPlannerNode,
         planned: PlannedMotion,
         lead: float,
         stopped: Callable[[], bool],
@@ -70,7 +73,7 @@ class MotionChange:
         self._host, self._planned, self._lead = host, planned, lead
         self._stopped, self._on_change = stopped, on_change
         self._monitor: PathMonitor = monitor_plan(host.requests, planned)
-        begin = host.node.now_ns() + int(START_DELAY * 1e9)
+        begin = host.now_ns() + int(START_DELAY * 1e9)
         set_stamp(planned.trajectory.joint_trajectory, begin)
 
     def blocked(self) -> str:
@@ -107,7 +110,7 @@ class MotionChange:
         if late():
             reason = f"replanning took longer than replan_lead ({self._lead:g} s)"
         if reason:
-            self._host.node.get_logger().info(f"the motion stops: {reason}")
+            self._host.get_logger().info(f"the motion stops: {reason}")
         if reason or changed is None:
             return None
         self._on_change(changed, obstacle)
@@ -195,4 +198,4 @@ class MotionChange:
         return PlanJob(request, job.scene_diff, notes=job.notes)
 
     def _time_since(self, began: int) -> float:
-        return (self._host.node.now_ns() - began) * 1e-9
+        return (self._host.now_ns() - began) * 1e-9

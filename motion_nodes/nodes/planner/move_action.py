@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from moveit_msgs.action import ExecuteTrajectory, MoveGroup, MoveGroupSequence
 from moveit_msgs.msg import MoveItErrorCodes
@@ -29,7 +30,6 @@ from motion_nodes.nodes.planner.industrial_requests import (
 from motion_nodes.nodes.planner.motion_change import MotionChange
 from motion_nodes.nodes.planner.path_monitor import monitor_plan, monitor_trajectory
 from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion
-from motion_nodes.nodes.planner.planner_host import PlannerHost
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.trajectory_execution import (
     ExecutedMotion,
@@ -46,6 +46,9 @@ from motion_nodes.ros.messages.mimic_messages import leader_trajectory
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, set_code
 from motion_nodes.ros.messages.request_fields import options_not_used
 from motion_nodes.ros.messages.trajectory_messages import trajectory_from
+
+if TYPE_CHECKING:
+    from motion_nodes.nodes.rrt_planner import RrtPlannerNode
 
 Codes = MoveItErrorCodes
 
@@ -67,14 +70,14 @@ Work = Callable[[ActionGoal, ExecutedMotion], ExecutionResult]
 class MoveActions:
     """Serves ``move_action``, ``execute_trajectory`` and ``trajectory_execution_event``."""
 
-    def __init__(self, host: PlannerHost) -> None:
+    def __init__(self, host: RrtPlannerNode) -> None:
         self._host = host
         self._threads: set[threading.Thread] = set()
         self._motions: dict[ActionGoal, ExecutedMotion] = {}
-        node, jobs = host.node, host.jobs
+        jobs = host.jobs
         self._servers = [
             GoalServer(
-                node,
+                host,
                 jobs,
                 kind,
                 name,
@@ -87,7 +90,7 @@ class MoveActions:
                 (MoveGroupSequence, "sequence_move_group", self._sequence),
             )
         ]
-        node.listen(String, "trajectory_execution_event", qos.REQUESTS, self._on_event)
+        host.listen(String, "trajectory_execution_event", qos.REQUESTS, self._on_event)
 
     def stop(self, cause: StopCause, reason: str = "") -> None:
         """Stop all goals, see :meth:`.ExecutedMotion.stop`; may be called from any thread."""
@@ -131,12 +134,12 @@ class MoveActions:
 
     def _on_event(self, message: String) -> None:
         if message.data != "stop":
-            self._host.node.get_logger().warning(
+            self._host.get_logger().warning(
                 f"unknown trajectory_execution_event '{message.data}'; allowed: stop"
             )
             return
         count = self._host.execution.stop_all(StopCause.EVENT)
-        self._host.node.get_logger().info(f"trajectory_execution_event: stopped {count} motions")
+        self._host.get_logger().info(f"trajectory_execution_event: stopped {count} motions")
 
     # ---- in a goal's thread
 
@@ -148,7 +151,7 @@ class MoveActions:
             stopped = error.code == Codes.PREEMPTED and motion.stopped is not None
             result = ExecutionResult(error.code, motion.reason if stopped else str(error))
         except Exception:
-            self._host.node.get_logger().error(f"{motion.label}:\n{traceback.format_exc()}")
+            self._host.get_logger().error(f"{motion.label}:\n{traceback.format_exc()}")
             result = ExecutionResult(Codes.CRASH, "internal error of the planner; see its log")
         self._host.execution.remove(motion)
         self._motions.pop(goal, None)
@@ -158,16 +161,15 @@ class MoveActions:
     def _send_result(
         self, goal: ActionGoal, motion: ExecutedMotion, result: ExecutionResult
     ) -> None:
-        node = self._host.node
         message = goal.result.response if goal.kind is MoveGroupSequence else goal.result
-        set_code(message.error_code, result.code, result.text, node.get_name())
+        set_code(message.error_code, result.code, result.text, self._host.get_name())
         outcome = ActionOutcome.ABORTED
         if result.code == Codes.SUCCESS:
             outcome = ActionOutcome.SUCCEEDED
         elif motion.stopped is StopCause.CLIENT:
             outcome = ActionOutcome.CANCELED
         if result.text:
-            node.get_logger().info(f"{motion.label} {outcome.value}: {result.text}")
+            self._host.get_logger().info(f"{motion.label} {outcome.value}: {result.text}")
         goal.feedback(goal.feedback_type(state=IDLE))
         goal.finish(outcome, goal.result)
 
@@ -193,7 +195,7 @@ class MoveActions:
             if result.displaced and restarts > 0:
                 # A motion that began before this goal ended after its plan had been made.
                 restarts -= 1
-                self._host.node.get_logger().info(f"{motion.label}: {result.text}; replanning")
+                self._host.get_logger().info(f"{motion.label}: {result.text}; replanning")
                 self._host.execution.settle(motion)
                 planned = self._plan(goal, motion, job)
                 continue
@@ -252,7 +254,7 @@ class MoveActions:
             RequestRejected: the last attempt failed, or the motion was stopped.
         """
         options, params = goal.request.planning_options, self._host.params
-        self._host.node.get_logger().info(f"{motion.label}: {obstacle}; replanning")
+        self._host.get_logger().info(f"{motion.label}: {obstacle}; replanning")
         delay = options.replan_delay
         # The robot is no longer at the requested start state.
         job.request.start_state.joint_state = JointState()

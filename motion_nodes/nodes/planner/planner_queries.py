@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moveit_msgs.msg import MoveItErrorCodes, PlannerInterfaceDescription
 from moveit_msgs.srv import GetGroupUrdf, GetPlannerParams, QueryPlannerInterfaces, SetPlannerParams
@@ -11,7 +11,6 @@ from moveit_msgs.srv import GetGroupUrdf, GetPlannerParams, QueryPlannerInterfac
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.meshes import with_absolute_meshes
 from motion_nodes.model.urdf.group_urdf import group_urdf
-from motion_nodes.nodes.planner.planner_host import PlannerHost
 from motion_nodes.planning.industrial.tool_motion import ToolMotion
 from motion_nodes.planning.planners import find_planner, planner_names
 from motion_nodes.ros import qos
@@ -19,11 +18,14 @@ from motion_nodes.ros.concurrency.service_threads import ServiceThreads
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, set_code
 from motion_nodes.ros.messages.pipelines import INDUSTRIAL, PIPELINE
 
+if TYPE_CHECKING:
+    from motion_nodes.nodes.rrt_planner import RrtPlannerNode
+
 
 class PlannerQueries:
     """Serves queries of planners, their parameters and ``get_urdf``."""
 
-    def __init__(self, host: PlannerHost, threads: ServiceThreads) -> None:
+    def __init__(self, host: RrtPlannerNode, threads: ServiceThreads) -> None:
         self._host = host
         for kind, name, handler in (
             (QueryPlannerInterfaces, "query_planner_interface", self._query),
@@ -49,7 +51,7 @@ class PlannerQueries:
             planner, group = self._planner_and_group(request)
             settings = self._host.requests.settings.words(planner, group)
         except MotionError as error:
-            self._host.node.warn("get_planner_params", f"get_planner_params: {error}")
+            self._host.warn("get_planner_params", f"get_planner_params: {error}")
             return response
         response.params.keys, response.params.values = list(settings), list(settings.values())
         response.params.descriptions = [""] * len(settings)
@@ -64,7 +66,7 @@ class PlannerQueries:
             values = dict(zip(params.keys, params.values, strict=True))
             self._host.requests.settings.set(planner, group, values, request.replace)
         except MotionError as error:
-            self._host.node.warn("set_planner_params", f"set_planner_params: {error}")
+            self._host.warn("set_planner_params", f"set_planner_params: {error}")
         return response
 
     def _urdf(self, request: Any, response: Any) -> Any:
@@ -77,10 +79,10 @@ class PlannerQueries:
                 ends = [link for link in (group.base, group.tip) if link is not None]
                 text = group_urdf(text, robot.tree, group.name, group.joints, ends)
         except RequestRejected as error:
-            set_code(response.error_code, error.code, str(error), self._host.node.get_name())
+            set_code(response.error_code, error.code, str(error), self._host.get_name())
             return response
         response.urdf_string = text
-        set_code(response.error_code, MoveItErrorCodes.SUCCESS, "", self._host.node.get_name())
+        set_code(response.error_code, MoveItErrorCodes.SUCCESS, "", self._host.get_name())
         return response
 
     def _planner_and_group(self, request: Any) -> tuple[str, str]:

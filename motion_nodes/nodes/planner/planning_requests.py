@@ -16,7 +16,7 @@ from moveit_msgs.msg import MoveItErrorCodes, RobotState
 from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
-from motion_nodes.model.robot import Group, Robot
+from motion_nodes.model.robot import Group
 from motion_nodes.nodes.planner.industrial_requests import plan_tool_motion
 from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_speed
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams, payload_of
@@ -48,6 +48,7 @@ from motion_nodes.ros.messages.plan_messages import (
 )
 from motion_nodes.ros.messages.request_fields import not_used, reference_path
 from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.scene.checker_cache import CheckerCache
 
 Array = NDArray[np.float64]
@@ -65,35 +66,32 @@ class PlanningRequests:
 
     def __init__(
         self,
-        robot: Robot,
+        node: RobotNode[RrtPlannerParams],
         scenes: PlanningSceneOwner,
         frames: RobotFrames,
         state: CurrentStateMonitor,
-        params: Callable[[], RrtPlannerParams],
-        stamp: Callable[[], Any],
     ) -> None:
         """Create the planning interface of a robot; :meth:`warm_up` makes it ready.
 
         Args:
-            robot: to plan for.
+            node: of the robot to plan for.
             scenes: its planning scene.
             frames: of the robot and /tf.
             state: its current state.
-            params: returns the current parameters.
-            stamp: returns the current time as a message.
         """
-        self.robot = robot
-        self.scenes = scenes
-        self.frames = frames
-        self.state = state
-        self.params = params
-        self.stamp = stamp
+        self._node, self.robot = node, node.robot
+        self.scenes, self.frames, self.state = scenes, frames, state
         self.settings = PlannerSettings(default_settings())
         self.warm = threading.Event()
         """Set once all kernels are compiled and loaded."""
-        self.checker = CheckerCache(robot, lambda: params().clearance).checker
+        self.checker = CheckerCache(self.robot, lambda: self.params.clearance).checker
         self._recovery: tuple[RrtPlannerParams, RecoverySettings] | None = None
         """The last parameters, and the settings of recovery from them."""
+
+    @property
+    def params(self) -> RrtPlannerParams:
+        """The current parameters."""
+        return self._node.params
 
     def warm_up(self) -> None:
         """Load the compiled kernels and set :attr:`warm`."""
@@ -128,7 +126,7 @@ class PlanningRequests:
         if not from_current:
             return self.state.complete(values, "start_state")
         current = self.state.fresh()
-        tolerance = self.params().start_tolerance
+        tolerance = self.params.start_tolerance
         given_q = [values.get(n, x) for n, x in zip(self.robot.joint_names, current, strict=True)]
         distances = self.robot.limits.turns.distance(given_q, current).tolist()
         for name, position, distance in zip(
@@ -157,7 +155,7 @@ class PlanningRequests:
         if requested_motion(job.request, notes) is not None:
             return plan_tool_motion(self, job, cancelled)
         self.await_warm(cancelled)
-        request, params = job.request, self.params()
+        request, params = job.request, self.params
         group = self.group(request.group_name)
         q = self.start(request.start_state, from_current=job.from_current)
         scene = self.scenes.scene_with(job.scene_diff, request.start_state)
@@ -195,11 +193,13 @@ class PlanningRequests:
     def start_message(self, q: Array) -> RobotState:
         """Return positions of all joints [rad or m], shape (n,), as a robot state."""
         positions = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
-        return state_message(positions, self.stamp(), self.robot.base_frame)
+        return state_message(
+            positions, self._node.get_clock().now().to_msg(), self.robot.base_frame
+        )
 
     def recovery_settings(self) -> RecoverySettings | None:
         """Return the settings of recovery from invalid start states; None if it is disabled."""
-        params = self.params()
+        params = self.params
         if self._recovery is None or self._recovery[0] is not params:
             self._recovery = params, settings_from(params, RecoverySettings, "recovery_")
         return self._recovery[1] if params.recovery else None
@@ -217,7 +217,7 @@ class PlanningRequests:
                 )
 
     def _options(self, request: Any, group: Group, constrained: bool) -> PlanOptions:
-        default = self.params().planner if group.tips else DirectMotion.name
+        default = self.params.planner if group.tips else DirectMotion.name
         if constrained:
             default = ConstrainedRrt.name
         requested = request.planner_id or default
@@ -227,9 +227,9 @@ class PlanningRequests:
             planner=requested,
             settings=self.settings.settings(name, group.name) if known else None,
             attempts=max(1, request.num_planning_attempts),
-            preferred_clearance=self.params().preferred_clearance,
-            effort_share=self.params().effort_share,
-            payload=payload_of(self.params(), group),
+            preferred_clearance=self.params.preferred_clearance,
+            effort_share=self.params.effort_share,
+            payload=payload_of(self.params, group),
             velocity_scaling=scaling(
                 request.max_velocity_scaling_factor, "max_velocity_scaling_factor"
             ),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -32,17 +32,17 @@ from motion_nodes.errors import MotionError
 from motion_nodes.model.files.srdf_from_robot import srdf
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.meshes import with_absolute_meshes
-from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.service_threads import ServiceThreads
+from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.description_parameters import declare_descriptions
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.names import OCTOMAP_CLEARED
-from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.scene.message_order import Arrivals, EarlyAttachments
 from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages, SceneWarnings
@@ -65,30 +65,24 @@ class PlanningSceneOwner:
 
     def __init__(
         self,
-        node: MotionNode[Any],
-        robot: Robot,
+        node: RobotNode[Any],
         kinematics: Kinematics,
         frames: RobotFrames,
-        newest: Callable[[], tuple[Array, str]],
-        state_rate: Callable[[], float],
+        state: CurrentStateMonitor,
         scenery: Scenery | None = None,
     ) -> None:
         """Create the topics; :meth:`serve` adds the services, :meth:`announce` publishes.
 
         Args:
-            node: the node of the endpoints.
-            robot: of the scene.
+            node: of the endpoints and the robot; its parameter ``state_publish_rate`` is the
+                publish rate of the robot state during motion [Hz].
             kinematics: of all its joints, relative to its base frame.
             frames: of the robot and /tf.
-            newest: returns positions of all joints [rad or m], shape (n,), and why they are
-                unknown; empty if they are known.
-            state_rate: returns the publish rate of the robot state during motion [Hz].
+            state: of the robot.
             scenery: objects present from the start, which are removed only by name.
         """
-        self._node = node
-        self._robot = robot
-        self._newest = newest
-        self._state_rate = state_rate
+        self._node, self._state = node, state
+        robot = self._robot = node.robot
         # Unique, so that followers recognize a restarted owner.
         self.name = f"{robot.tree.name}_{secrets.token_hex(4)}"
         scene_frames = SceneFrames(kinematics, frames, self._positions)
@@ -148,13 +142,15 @@ class PlanningSceneOwner:
     def tick(self) -> None:
         """Apply received changes, publish them and the robot state; in the node's loop."""
         self.update()
-        positions, fault = self._newest()
+        positions, fault = self._state.newest()
         age = time.monotonic() - self._published_at
         motion = np.abs(positions - self._published_positions).max(initial=0.0)
         at_rest = motion < MOTION_THRESHOLD
         if not at_rest:
             self._busy_at = time.monotonic()
-        if fault or age < (REPUBLISH_PERIOD if at_rest else 1.0 / self._state_rate()):
+        if fault or age < (
+            REPUBLISH_PERIOD if at_rest else 1.0 / self._node.params.state_publish_rate
+        ):
             return
         self._published_positions, self._published_at = positions, time.monotonic()
         message = self.messages.state_message(self._named(positions))
@@ -249,7 +245,7 @@ class PlanningSceneOwner:
     # ---- inside
 
     def _positions(self) -> Array:
-        positions, fault = self._newest()
+        positions, fault = self._state.newest()
         if fault:
             raise MotionError(f"the robot's state is not known: {fault}")
         return positions
@@ -258,7 +254,7 @@ class PlanningSceneOwner:
         return dict(zip(self._robot.joint_names, positions.tolist(), strict=True))
 
     def _joints(self) -> dict[str, float]:
-        positions, fault = self._newest()
+        positions, fault = self._state.newest()
         return {} if fault else self._named(positions)
 
     def _change(self, *messages: Any, waiting: bool = True) -> SceneWarnings:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
@@ -11,7 +11,6 @@ from std_srvs.srv import Trigger
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.robot import Group
-from motion_nodes.nodes.planner.planner_host import PlannerHost
 from motion_nodes.planning.recovered_plan import recovery_trajectory
 from motion_nodes.planning.recovery import RecoverySettings, check_recovery, recover
 from motion_nodes.ros import qos
@@ -22,26 +21,28 @@ from motion_nodes.ros.messages.moveit_messages import RequestRejected, require_a
 from motion_nodes.ros.messages.plan_messages import trajectory_message
 from motion_nodes.scene.checker import CollisionChecker
 
+if TYPE_CHECKING:
+    from motion_nodes.nodes.rrt_planner import RrtPlannerNode
+
 Codes = MoveItErrorCodes
 
 
 class RecoverService:
     """Serves ``~/recover``; responds after the motion."""
 
-    def __init__(self, host: PlannerHost, threads: ServiceThreads) -> None:
+    def __init__(self, host: RrtPlannerNode, threads: ServiceThreads) -> None:
         self._host = host
         threads.serve(Trigger, "~/recover", self._recover, qos.SERVICES)
 
     def _recover(self, _request: Any, response: Any) -> Any:
-        node = self._host.node
         try:
-            require_active(node)
-            self._host.requests.await_warm(lambda: not node.active)
+            require_active(self._host)
+            self._host.requests.await_warm(lambda: not self._host.active)
             response.message = self._recover_groups()
             response.success = True
         except MotionError as error:
             response.success, response.message = False, str(error)
-        node.get_logger().info(f"recover: {response.message}")
+        self._host.get_logger().info(f"recover: {response.message}")
         return response
 
     def _recover_groups(self) -> str:

@@ -19,6 +19,7 @@ from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
 from motion_nodes.model.bounds import JOINT_POSITION, check_numbers
 from motion_nodes.model.mimic_joints import NamedJoints
 from motion_nodes.model.tree import Array
+from motion_nodes.nodes.policy.policy_robot import PolicyRobot
 from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.joint_topics import stamp_ns
@@ -66,7 +67,7 @@ class RmpflowInputs:
         node: MotionNode[Any],
         follower: Follower,
         frames: RobotFrames,
-        positions: Callable[[], Array | None],
+        robot: PolicyRobot,
         transforms_ready: Callable[[], bool],
     ) -> None:
         """Subscribe.
@@ -75,12 +76,12 @@ class RmpflowInputs:
             node: the policy node.
             follower: receives the commands.
             frames: of the robot and /tf.
-            positions: returns positions of all joints [rad or m], shape (n,); None if unknown.
+            robot: its measured joints.
             transforms_ready: requests transforms and returns whether they are available; messages
                 wait until they are.
         """
         self._node, self._follower = node, follower
-        self._frames, self._positions = frames, positions
+        self._frames, self._robot = frames, robot
         self._transforms_ready = transforms_ready
         self._inputs = [
             _Input(node.poll(kind, topic), accept, servo_type)
@@ -272,7 +273,7 @@ class RmpflowInputs:
             if not self._transforms_ready():
                 raise _TransformPending
             return self._frames.pose(name, np.zeros(0))
-        q = self._positions()
+        q = self._robot.positions(update=self._follower.silent)
         if q is None:
             raise InvalidCommand(
                 f"frame '{name}' moves with the robot, whose state is not known yet"

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 from action_msgs.srv import CancelGoal
@@ -30,6 +29,7 @@ from motion_nodes.nodes.task.remote_work import (
     Work,
     require_success,
 )
+from motion_nodes.nodes.task.task_params import TaskServerParams
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.joint_topics import JointStateReader
@@ -60,11 +60,10 @@ class ArmMotions:
 
     def __init__(
         self,
-        node: MotionNode[Any],
+        node: MotionNode[TaskServerParams],
         jobs: ExecutorQueue,
         arm: JointGroup,
         gripper: JointGroup | None,
-        grip_effort: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """Create the clients.
 
@@ -73,10 +72,8 @@ class ArmMotions:
             jobs: queue of its executor.
             arm: group of the arm.
             gripper: group of the fingers; None: it has none.
-            grip_effort: returns the max effort of each finger [N]; 0: that of the drives.
         """
-        self.arm, self.gripper, self._now = arm, gripper, node.now
-        self._grip_effort = grip_effort
+        self.arm, self.gripper, self._node = arm, gripper, node
         self._move = RemoteAction(node, jobs, MoveGroup, "move_action")
         self._execute = RemoteAction(node, jobs, ExecuteTrajectory, "execute_trajectory")
         self._grip = RemoteAction(
@@ -176,9 +173,9 @@ class ArmMotions:
 
     def close(self) -> Work:
         """Close the gripper; return the distance of the fingers afterwards [m]."""
-        result = yield from self._to_width(0.0, self._grip_effort())
-        end = self._now() + SETTLE
-        while self._now() < end:
+        result = yield from self._to_width(0.0, self._node.params.grip_effort)
+        end = self._node.now() + SETTLE
+        while self._node.now() < end:
             yield
         return 2.0 * float(result.position)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -13,11 +12,12 @@ from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array, Cylinder, Sphere
 from motion_nodes.nodes.task.arm_motions import SLOW
 from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, UNKNOWN_LOAD, Holding
+from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.reachability import Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
+from motion_nodes.nodes.task.skill_parts import SkillParts
 from motion_nodes.tasks.grasps import GraspPose, places_at, places_on
 from motion_nodes.tasks.task_codes import TaskCode
-from motion_nodes.tasks.task_plan import PlanStep
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState, WorldState, half_extents, point_of
 
@@ -63,51 +63,33 @@ class _TargetMoved(SkillFailed):
         self.seen = seen
 
 
-class ArmSkills(Holding):
-    """Starts skills of one arm."""
+class ArmSkills:
+    """Skills of one arm by planned motions."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        """Create the skills; arguments as for :class:`~motion_nodes.nodes.task.holding.Holding`."""
-        super().__init__(*args, **options)
-        motions = self._motions
-        self._reach = Reachability(motions.arm, self._world, motions.positions)
+    def __init__(self, parts: SkillParts, holding: Holding, reach: Reachability) -> None:
+        """Create the skills."""
+        self._parts, self._holding, self._reach = parts, holding, reach
+        self._motions, self._objects = parts.motions, parts.objects
 
-    def warm_up(self) -> None:
-        """Compile the kernels for the selection of grasps."""
-        self._reach.warm_up()
-
-    def work_of(self, step: PlanStep, state: WorldState, phase: Callable[[str], None]) -> Work:
-        """Return the work of a step.
-
-        Args:
-            step: the step.
-            state: observed state.
-            phase: called with the name of each phase.
-
-        Raises:
-            SkillFailed: the robot has no such skill.
-        """
-        method = getattr(self, f"_{step.skill}", None)
-        if method is None:
-            raise SkillFailed(f"this robot cannot {step.skill}", TaskCode.UNSUPPORTED_SKILL)
-        return self._resumed(method(state=state, phase=phase, **step.args), state, phase)
-
-    def _home(self, state: WorldState, phase: Callable[[str], None]) -> Work:
+    def home(self, state: WorldState, phase: Callable[[str], None]) -> Work:
+        """Move to the home state."""
         phase("move")
-        yield from self._free(self._motions.to_state("home"))
+        yield from self._holding.free(self._motions.to_state("home"))
 
-    def _locate(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+    def locate(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+        """Report where an object is."""
         found = state.objects[object].X_WO[:3, 3]
         phase(f"at {found[0]:.3f}, {found[1]:.3f}, {found[2]:.3f}")
         yield
 
-    def _pick(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+    def pick(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+        """Grasp an object and lift it."""
         target, motions = state.objects[object], self._motions
         tool = motions.tool_pose()
         if state.held == object and tool is not None:  # gripped again
             yield from self._lift(tool, phase)
             return
-        self._grasped = None
+        self._holding.grasped = None
         for attempt in range(APPROACHES):
             phase("approach")
             try:
@@ -124,7 +106,7 @@ class ArmSkills(Holding):
                 phase(f"again: {error}")
                 target = error.seen
             finally:
-                if self._grasped is None:
+                if self._holding.grasped is None:
                     self._objects.show(self._objects.detected(object) or target)
         yield from self._lift(grasp.X_WG, phase)
 
@@ -133,9 +115,9 @@ class ArmSkills(Holding):
         motions = self._motions
         grasp, q = yield from self._reach.grasp(target, motions.max_width)
         yield from motions.open()
-        above = self._free(motions.to_joints(q, "approach"))
+        above = self._holding.free(motions.to_joints(q, "approach"))
         yield from self._watched(above, grasp, target, MOVED)
-        seen = yield from self._fresh(target.name)
+        seen = yield from self._holding.fresh(target.name)
         if seen is None:
             return grasp, target
         self._require_near(grasp, target, seen, MOVED)
@@ -144,16 +126,18 @@ class ArmSkills(Holding):
             X_WG = np.array(grasp.X_WG)
             X_WG[:3, 3] += shift
             grasp = replace(grasp, X_WG=X_WG)
-            yield from self._free(motions.straight(raised(X_WG), what="approach", speed=SLOW))
+            yield from self._holding.free(
+                motions.straight(raised(X_WG), what="approach", speed=SLOW)
+            )
         return grasp, seen
 
     def _descend(self, grasp: GraspPose, target: ObjectState) -> Work:
         """Move the open fingers down around an object; back up if it moves or is touched."""
         begin = self._motions.tool_pose()
-        down = self._free(self._motions.straight(grasp.X_WG, what="pre_grasp", speed=SLOW))
+        down = self._holding.free(self._motions.straight(grasp.X_WG, what="pre_grasp", speed=SLOW))
         try:
             yield from self._watched(down, grasp, target, PLAY)
-            seen = yield from self._fresh(target.name)
+            seen = yield from self._holding.fresh(target.name)
             if seen is not None:
                 self._require_near(grasp, target, seen, PLAY)
         except SkillFailed:
@@ -171,7 +155,7 @@ class ArmSkills(Holding):
         above[2, 3] = begin[2, 3]
         # What has come between the fingers is in contact with them.
         up = self._motions.straight(above, what="retreat", checked=False)
-        yield from self._free(up, UNKNOWN_LOAD)
+        yield from self._holding.free(up, UNKNOWN_LOAD)
 
     def _at_rest(self) -> Work:
         """Wait until the tool does not move, at most REST_TIMEOUT."""
@@ -234,26 +218,27 @@ class ArmSkills(Holding):
         """Lift the held object from a pose of the tool, shape (4, 4)."""
         phase("lift")
         lift = self._motions.straight(raised(X_WT), what="lift")
-        yield from self._free(lift, UNKNOWN_LOAD)  # it rests on something until then
-        yield from self._measure()
+        yield from self._holding.free(lift, UNKNOWN_LOAD)  # it rests on something until then
+        yield from self._holding.measure()
 
     def _grasp(self, grasp: GraspPose, target: ObjectState) -> Work:
         """Close the fingers, check that the object is between them, and attach it."""
         motions = self._motions
-        width = yield from self._grip(target, grasp.X_WG, grasp.width)
-        if self._check_grasp() and width < max(LOST_WIDTH, 0.5 * grasp.width):
+        width = yield from self._holding.grip(target, grasp.X_WG, grasp.width)
+        if self._parts.params.check_grasp and width < max(LOST_WIDTH, 0.5 * grasp.width):
             yield from motions.open()
-            yield from self._free(motions.straight(raised(grasp.X_WG), what="retreat"))
+            yield from self._holding.free(motions.straight(raised(grasp.X_WG), what="retreat"))
             raise SkillFailed(
                 f"nothing between the fingers: {1e3 * width:.0f} mm apart, "
                 f"'{target.name}' is {1e3 * grasp.width:.0f} mm wide",
                 TaskCode.NOT_GRASPED,
             )
-        self._hold(target, grasp.X_WG)
+        self._holding.hold(target, grasp.X_WG)
 
-    def _place(
+    def place(
         self, object: str, location: str, state: WorldState, phase: Callable[[str], None]
     ) -> Work:
+        """Put the held object down."""
         surface, motions = state.objects.get(location), self._motions
         point = None if surface is not None else point_of(location)
         if surface is None and point is None:
@@ -261,7 +246,7 @@ class ArmSkills(Holding):
                 f"'{location}' is neither a known object nor a point", TaskCode.UNKNOWN_LOCATION
             )
         phase("find place")
-        item = yield from self._held_item(object, state)
+        item = yield from self._holding.held_item(object, state)
         if surface is not None:
             poses = places_on(surface, item, state.objects)
         else:
@@ -270,44 +255,48 @@ class ArmSkills(Holding):
             raise SkillFailed(f"there is no room for '{object}' on '{location}'", TaskCode.NO_ROOM)
         for pose in poses:
             pose[2, 3] += GAP
-        X_OT = inverse(self._pose_in_tool(object))
+        X_OT = inverse(self._holding.pose_in_tool(object))
         pose, q = yield from self._reach.place(poses, X_OT)
         phase("move")
-        yield from self._free(motions.to_joints(q, "move"))
+        yield from self._holding.free(motions.to_joints(q, "move"))
         phase("let down")
-        yield from self._free(motions.straight(pose @ X_OT, what="let down", speed=SLOW))
+        yield from self._holding.free(motions.straight(pose @ X_OT, what="let down", speed=SLOW))
         phase("release")
         released = replace(item, X_WO=pose)
-        yield from self._release(released)
+        yield from self._holding.release(released)
         phase("retreat")
         try:
-            yield from self._free(motions.straight(raised(pose @ X_OT), what="retreat"))
+            yield from self._holding.free(motions.straight(raised(pose @ X_OT), what="retreat"))
         finally:
             self._objects.show(released)
         phase("check")
         yield from self._require_placed(released)
 
-    def _pour(
+    def pour(
         self, source: str, target: str, state: WorldState, phase: Callable[[str], None]
     ) -> Work:
+        """Tilt the held container over another one."""
         phase("move")
-        item = yield from self._held_item(source, state)
+        item = yield from self._holding.held_item(source, state)
         bowl, reach = state.objects[target], half_extents(item.shape)
         above = np.array(item.X_WO)
         above[:2, 3] = bowl.X_WO[:2, 3]
         above[2, 3] = bowl.top + 0.05 + float(np.linalg.norm(reach))
         start, tilted, q = yield from self._reach.pour(
-            above, inverse(self._pose_in_tool(source)), POUR_ANGLE
+            above, inverse(self._holding.pose_in_tool(source)), POUR_ANGLE
         )
-        yield from self._free(self._motions.to_joints(q, "move"))
+        yield from self._holding.free(self._motions.to_joints(q, "move"))
         phase("tilt")
-        yield from self._free(self._motions.straight(tilted, what="tilt", speed=SLOW))
+        yield from self._holding.free(self._motions.straight(tilted, what="tilt", speed=SLOW))
         phase("bring upright")
-        yield from self._free(self._motions.straight(start, what="bring upright", speed=SLOW))
+        yield from self._holding.free(
+            self._motions.straight(start, what="bring upright", speed=SLOW)
+        )
 
-    def _push(
+    def push(
         self, object: str, direction: str, state: WorldState, phase: Callable[[str], None]
     ) -> Work:
+        """Push an object over its surface."""
         target, motions = state.objects[object], self._motions
         along = np.array([*_DIRECTIONS[direction], 0.0])
         away = float(np.abs(target.X_WO[:3, :3].T @ along) @ half_extents(target.shape))
@@ -316,8 +305,8 @@ class ArmSkills(Holding):
         phase("approach")
         begin, end, q = yield from self._reach.push(at, at + along * (PUSH + 0.02), target)
         yield from motions.close()
-        yield from self._free(motions.to_joints(q, "approach"))
-        self._require_unmoved(target)
+        yield from self._holding.free(motions.to_joints(q, "approach"))
+        require_unmoved(self._objects, target)
         phase("push")
         self._objects.hide(target)
         moved = np.array(target.X_WO)
@@ -326,26 +315,14 @@ class ArmSkills(Holding):
             moved[:3, 3] += along * PUSH
         finally:
             self._objects.show(replace(target, X_WO=moved))
-        now = yield from self._fresh(object)
+        now = yield from self._holding.fresh(object)
         if now is not None and (now.X_WO[:3, 3] - target.X_WO[:3, 3]) @ along < 0.5 * PUSH:
             raise SkillFailed(f"'{object}' did not follow", TaskCode.NOT_PLACED)
 
     # ---- observations
 
-    def _require_unmoved(self, target: ObjectState) -> None:
-        seen = self._objects.detected(target.name)
-        if seen is None:
-            if self._objects.detects(target.name):
-                raise SkillFailed(f"'{target.name}' is no longer detected", TaskCode.NOT_DETECTED)
-            return
-        moved = float(np.linalg.norm(seen.X_WO[:3, 3] - target.X_WO[:3, 3]))
-        if moved > MOVED[0]:
-            raise SkillFailed(
-                f"'{target.name}' has moved by {1e3 * moved:.0f} mm", TaskCode.OBJECT_MOVED
-            )
-
     def _require_placed(self, item: ObjectState) -> Work:
-        seen = yield from self._fresh(item.name)
+        seen = yield from self._holding.fresh(item.name)
         if seen is None:
             return
         away = float(np.linalg.norm(seen.X_WO[:3, 3] - item.X_WO[:3, 3]))
@@ -353,6 +330,20 @@ class ArmSkills(Holding):
             raise SkillFailed(
                 f"'{item.name}' is {1e3 * away:.0f} mm from its place", TaskCode.NOT_PLACED
             )
+
+
+def require_unmoved(objects: ObservedObjects, target: ObjectState) -> None:
+    """Fail if an object that stands still was moved since it was observed."""
+    seen = objects.detected(target.name)
+    if seen is None:
+        if objects.detects(target.name):
+            raise SkillFailed(f"'{target.name}' is no longer detected", TaskCode.NOT_DETECTED)
+        return
+    moved = float(np.linalg.norm(seen.X_WO[:3, 3] - target.X_WO[:3, 3]))
+    if moved > MOVED[0]:
+        raise SkillFailed(
+            f"'{target.name}' has moved by {1e3 * moved:.0f} mm", TaskCode.OBJECT_MOVED
+        )
 
 
 def _turn(before: ObjectState, after: ObjectState) -> float:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -12,12 +11,11 @@ from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.arm_motions import SLOW
-from motion_nodes.nodes.task.arm_skills import ArmSkills
-from motion_nodes.nodes.task.compliant_motions import CompliantMotions
-from motion_nodes.nodes.task.contact_reachability import RETREAT, ContactReachability
-from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH
-from motion_nodes.nodes.task.reachability import raised
+from motion_nodes.nodes.task.arm_skills import require_unmoved
+from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, Holding
+from motion_nodes.nodes.task.reachability import RETREAT, Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
+from motion_nodes.nodes.task.skill_parts import SkillParts
 from motion_nodes.tasks.contact_poses import backed, handle_grasps, moved, strokes_over
 from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
@@ -59,37 +57,23 @@ OFFER_TIMEOUT = 30.0
 """Timeout of a handover [s]."""
 
 
-class ContactSkills(ArmSkills):
-    """Skills of an arm, with those that need impedance control or a measured wrench."""
+class ContactSkills:
+    """Skills that need impedance control or a measured wrench."""
 
-    def __init__(self, *args: Any, compliance: CompliantMotions, **options: Any) -> None:
-        """Create the skills; arguments as for :class:`ArmSkills`.
+    def __init__(self, parts: SkillParts, holding: Holding, reach: Reachability) -> None:
+        """Create the skills."""
+        self._parts, self._holding, self._reach = parts, holding, reach
+        self._motions, self._objects = parts.motions, parts.objects
+        self._compliance = parts.compliance
 
-        Args:
-            args: positional arguments.
-            compliance: impedance controller of the arm.
-            options: other arguments.
-        """
-        super().__init__(*args, **options)
-        self._compliance = compliance
-        motions = self._motions
-        self._reach: ContactReachability = ContactReachability(
-            motions.arm, self._world, motions.positions
-        )
-
-    @property
-    def _load(self) -> float:
-        force = self._compliance.force
-        found = np.nan if force is None else float(np.linalg.norm(force))
-        return found if np.isfinite(found) else super()._load
-
-    def _wipe(
+    def wipe(
         self, object: str, surface: str, state: WorldState, phase: Callable[[str], None]
     ) -> Work:
+        """Press the held object onto a surface, and move over it."""
         motions, compliance, under = self._motions, self._compliance, state.objects[surface]
         phase("find strokes")
-        item = yield from self._held_item(object, state)
-        X_OT = inverse(self._pose_in_tool(object))
+        item = yield from self._holding.held_item(object, state)
+        X_OT = inverse(self._holding.pose_in_tool(object))
         strokes = strokes_over(under, item)
         if not strokes:
             raise SkillFailed(
@@ -107,8 +91,8 @@ class ContactSkills(ArmSkills):
             phase(f"approach {k + 1} of {len(parts)}")
             start = np.array(part[0])
             start[2, 3] += WIPE_GAP
-            yield from self._free(motions.to_joints(above, "approach"))
-            yield from self._free(motions.straight(start, what="approach", speed=SLOW))
+            yield from self._holding.free(motions.to_joints(above, "approach"))
+            yield from self._holding.free(motions.straight(start, what="approach", speed=SLOW))
             phase(f"wipe {k + 1} of {len(parts)}")
             self._objects.hide(under)
             try:
@@ -116,7 +100,7 @@ class ContactSkills(ArmSkills):
                 yield from self._press(part, surface, inverse(X_OT), touched)
                 yield from compliance.end()
                 phase("retreat")
-                yield from self._free(motions.straight(raised(part[-1]), what="retreat"))
+                yield from self._holding.free(motions.straight(raised(part[-1]), what="retreat"))
             finally:
                 compliance.abort()
                 self._objects.show(under)
@@ -183,7 +167,8 @@ class ContactSkills(ArmSkills):
             TaskCode.STATE_UNKNOWN,
         )
 
-    def _open_drawer(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+    def open_drawer(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+        """Grasp a handle and pull it."""
         motions, compliance, handle = self._motions, self._compliance, state.objects[object]
         phase("approach")
         grasps = handle_grasps(handle, motions.max_width)
@@ -194,16 +179,16 @@ class ContactSkills(ArmSkills):
         grasp, q = yield from self._reach.pull(grasps, PULL, handle)
         X, away = grasp.X_WG, -grasp.X_WG[:3, 2]
         yield from motions.open()
-        yield from self._free(motions.to_joints(q, "approach"))
-        self._require_unmoved(handle)
+        yield from self._holding.free(motions.to_joints(q, "approach"))
+        require_unmoved(self._objects, handle)
         phase("grasp")
         self._objects.hide(handle)
         way = np.zeros(3)
         try:
-            yield from self._free(motions.straight(X, what="grasp", speed=SLOW))
-            self._clasped = True
+            yield from self._holding.free(motions.straight(X, what="grasp", speed=SLOW))
+            self._holding.clasped = True
             width = yield from motions.close()
-            if self._check_grasp() and width < max(LOST_WIDTH, 0.5 * grasp.width):
+            if self._parts.params.check_grasp and width < max(LOST_WIDTH, 0.5 * grasp.width):
                 raise SkillFailed(
                     f"nothing between the fingers: {1e3 * width:.0f} mm apart", TaskCode.NOT_GRASPED
                 )
@@ -218,16 +203,16 @@ class ContactSkills(ArmSkills):
             way = away * (PULL if after is None else float((after - begin)[:3, 3] @ away))
             phase("release")
             yield from motions.open()
-            self._clasped = False
+            self._holding.clasped = False
             begin = backed(X, PULL) if after is None else after
             phase("retreat")
             back = motions.straight(backed(begin, RETREAT), what="retreat", speed=SLOW)
-            yield from self._free(back)
+            yield from self._holding.free(back)
         finally:
             compliance.abort()
             self._objects.show(moved(handle, way))
         phase("check")
-        seen = yield from self._fresh(object)
+        seen = yield from self._holding.fresh(object)
         if seen is not None:
             way = seen.X_WO[:3, 3] - handle.X_WO[:3, 3]
         if (followed := float(way @ away)) < PULLED * PULL:
@@ -237,10 +222,11 @@ class ContactSkills(ArmSkills):
                 TaskCode.NOT_PLACED,
             )
 
-    def _handover(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+    def handover(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+        """Hold an object out until a person takes it."""
         phase("move")
-        yield from self._held_item(object, state)
-        yield from self._free(self._motions.to_state("home"))
+        yield from self._holding.held_item(object, state)
+        yield from self._holding.free(self._motions.to_state("home"))
         try:
             tare = yield from self._settled_force(SETTLE_TIME)
         except SkillFailed as error:
@@ -250,13 +236,13 @@ class ContactSkills(ArmSkills):
                 ) from error
             tare = None
         phase("offer")
-        self._moving_fingers = True  # whoever takes it may pull it out
+        self._holding.moving_fingers = True  # whoever takes it may pull it out
         try:
             yield from self._offered(object, tare)
         finally:
-            self._moving_fingers = False
+            self._holding.moving_fingers = False
         phase("release")
-        yield from self._release(state.objects[object])
+        yield from self._holding.release(state.objects[object])
         seen = self._objects.detected(object)
         if seen is not None:
             self._objects.show(seen)
@@ -294,7 +280,7 @@ class ContactSkills(ArmSkills):
         seen = self._objects.detected(name)
         if seen is None:
             return True
-        away = (tool @ self._pose_in_tool(name) - seen.X_WO)[:3, 3]
+        away = (tool @ self._holding.pose_in_tool(name) - seen.X_WO)[:3, 3]
         return float(np.linalg.norm(away)) > LOST_DISTANCE
 
 

@@ -18,10 +18,8 @@ import numpy as np
 
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
-from motion_nodes.nodes.task.arm_motions import ArmMotions
-from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.remote_work import Work
-from motion_nodes.scene.world import World
+from motion_nodes.nodes.task.skill_parts import SkillParts
 from motion_nodes.tasks.task_codes import NO_REASON, Reason, TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState, WorldState
@@ -76,32 +74,16 @@ class Grasped:
 class Holding:
     """The gripper of one arm and the object that it holds."""
 
-    def __init__(
-        self,
-        motions: ArmMotions,
-        objects: ObservedObjects,
-        world: World,
-        touching: frozenset[str],
-        check_grasp: Callable[[], bool],
-    ) -> None:
-        """Start with the object attached in the planning scene.
-
-        Args:
-            motions: of the arm.
-            objects: around it.
-            world: its planning scene.
-            touching: links that may touch the held object.
-            check_grasp: whether a grasp with closed fingers has failed.
-        """
-        self._check_grasp = check_grasp
-        self._motions, self._objects, self._world = motions, objects, world
-        self._touching = touching
-        self._grasped: Grasped | None = None
+    def __init__(self, parts: SkillParts) -> None:
+        """Start with the object attached in the planning scene."""
+        self._parts = parts
+        self._motions, self._objects, self._world = parts.motions, parts.objects, parts.world
+        self.grasped: Grasped | None = None
         self._interrupted: ObjectState | None = None
         """The object that the fingers were grasping or releasing when interrupted."""
-        self._clasped = False
+        self.clasped = False
         """Whether the fingers hold a fixed object, such as a handle."""
-        self._moving_fingers = False
+        self.moving_fingers = False
         """Whether the fingers open or close, or the object is offered: nothing is lost then."""
         self._trail: deque[tuple[float, Array]] = deque()
         """Times, and where the object would be in the hand then."""
@@ -117,7 +99,7 @@ class Holding:
 
     # ---- fingers
 
-    def _grip(self, target: ObjectState, X_WT: Array, width: float) -> Work:
+    def grip(self, target: ObjectState, X_WT: Array, width: float) -> Work:
         """Close the fingers on an object; return their distance [m].
 
         An object that may be held after a stop or a failure is attached, and gripped again later.
@@ -127,29 +109,29 @@ class Holding:
             X_WT: pose of the tool, shape (4, 4).
             width: of the object between the fingers [m].
         """
-        self._moving_fingers = True
+        self.moving_fingers = True
         try:
             found = yield from self._motions.close()
         except (GeneratorExit, SkillFailed):
             if self._may_hold(width):
-                self._hold(target, X_WT)
+                self.hold(target, X_WT)
                 self._interrupted = target
             raise
         finally:
-            self._moving_fingers = False
+            self.moving_fingers = False
         return found
 
-    def _hold(self, target: ObjectState, X_WT: Array) -> None:
+    def hold(self, target: ObjectState, X_WT: Array) -> None:
         """Store and attach the held object."""
-        self._grasped = Grasped(target.name, inverse(X_WT) @ target.X_WO, self._motions.width)
+        self.grasped = Grasped(target.name, inverse(X_WT) @ target.X_WO, self._motions.width)
         self._motions.grasp_report()  # those so far are about the fingers before
         self._watch_anew()
         self._attach(target, X_WT)
 
-    def _release(self, item: ObjectState) -> Work:
+    def release(self, item: ObjectState) -> Work:
         """Open the fingers and detach an object; if it is still held, it stays attached."""
         width = self._motions.width
-        self._moving_fingers = True
+        self.moving_fingers = True
         try:
             yield from self._motions.open()
             self._require_opened(width)
@@ -161,7 +143,7 @@ class Holding:
             self._objects.show(item)
             raise
         finally:
-            self._moving_fingers = False
+            self.moving_fingers = False
         self._let_go(item)
 
     def _require_opened(self, before: float | None) -> None:
@@ -177,7 +159,7 @@ class Holding:
 
     def _let_go(self, item: ObjectState) -> None:
         self._objects.detach(item)
-        self._grasped = self._interrupted = None
+        self.grasped = self._interrupted = None
 
     def _may_hold(self, width: float) -> bool:
         """Return whether the finger distance is about an object's width [m]; True if unknown."""
@@ -186,33 +168,33 @@ class Holding:
             return True  # unknown: the next skill checks it
         if found > width + LOOSE_WIDTH:
             return False
-        return not self._check_grasp() or found > max(LOST_WIDTH, 0.5 * width)
+        return not self._parts.params.check_grasp or found > max(LOST_WIDTH, 0.5 * width)
 
-    def _resumed(self, work: Work, state: WorldState, phase: Callable[[str], None]) -> Work:
+    def resumed(self, work: Work, state: WorldState, phase: Callable[[str], None]) -> Work:
         """Execute a skill, after completing the finger motion of an interrupted one.
 
         Raises:
             SkillFailed: the fingers should hold an object, but are empty.
         """
-        if self._clasped:
+        if self.clasped:
             phase("let go")
             yield from self._motions.open()
-            self._clasped = False
+            self.clasped = False
         item, self._interrupted = self._interrupted, None
         if item is not None and state.held == item.name:
             phase("grip again")
             self._interrupted = item  # until it has succeeded
-            self._moving_fingers = True
+            self.moving_fingers = True
             try:
                 width = yield from self._motions.close()
             finally:
-                self._moving_fingers = False
+                self.moving_fingers = False
             self._interrupted = None
-            if self._check_grasp() and width < LOST_WIDTH:
+            if self._parts.params.check_grasp and width < LOST_WIDTH:
                 self._drop(f"'{item.name}' is no longer between the fingers")
                 raise SkillFailed(self._take_loss(), TaskCode.OBJECT_LOST)
-            if self._grasped is not None:
-                self._grasped = replace(self._grasped, width=self._motions.width)
+            if self.grasped is not None:
+                self.grasped = replace(self.grasped, width=self._motions.width)
                 self._watch_anew()
         return (yield from self._until_lost(work))
 
@@ -237,7 +219,7 @@ class Holding:
 
     # ---- motions
 
-    def _free(self, motion: Work, load: float | None = None) -> Work:
+    def free(self, motion: Work, load: float | None = None) -> Work:
         """Execute a motion that should touch nothing: a larger force at the tool stops the arm.
 
         Args:
@@ -258,7 +240,9 @@ class Holding:
     @property
     def _load(self) -> float:
         """Force of the held object on the arm, which is at rest [N]."""
-        return UNKNOWN_LOAD
+        force = self._parts.compliance.force
+        found = np.nan if force is None else float(np.linalg.norm(force))
+        return found if np.isfinite(found) else UNKNOWN_LOAD
 
     # ---- held object
 
@@ -270,24 +254,25 @@ class Holding:
         higher = np.array(item.X_WO)
         higher[2, 3] += CLEARANCE
         self._objects.attach(
-            item, self._motions.arm.tip or "", inverse(X_WT) @ higher, self._touching
+            item, self._motions.arm.tip or "", inverse(X_WT) @ higher, self._parts.touching
         )
 
     def watch(self) -> None:
         """Decide whether the object is still held; in every cycle of the node."""
-        if self._moving_fingers:
+        if self.moving_fingers:
             return
-        grasped = self._adopted() if self._grasped is None else self._grasped
+        grasped = self._adopted() if self.grasped is None else self.grasped
         if grasped is None or self._interrupted is not None:
             return
         if self._objects.held == grasped.name:
             self._attached_at = time.monotonic()
         elif time.monotonic() > self._attached_at + FORGOTTEN_TIME:
-            self._grasped = None  # another client has detached it
+            self.grasped = None  # another client has detached it
             return
         why = self._slipped(grasped) or self._motions.grasp_report() or self._away(grasped)
         if why:
-            self._stop_motions()
+            self._parts.cancel()
+            self._parts.cancel_all()
             self._drop(f"'{grasped.name}' was dropped: {why}")
 
     def _adopted(self) -> Grasped | None:
@@ -299,9 +284,9 @@ class Holding:
             return None
         if float(np.linalg.norm((tool @ body.X_LO - seen.X_WO)[:3, 3])) > LOST_DISTANCE:
             return None  # attached by a client for its own purpose
-        self._grasped = Grasped(seen.name, body.X_LO, self._motions.width)
+        self.grasped = Grasped(seen.name, body.X_LO, self._motions.width)
         self._watch_anew()
-        return self._grasped
+        return self.grasped
 
     def _watch_anew(self) -> None:
         self._trail.clear()
@@ -314,7 +299,9 @@ class Holding:
         if found is None or before is None or self._motions.max_width > WIDEST:
             return ""
         opened = found > before + LOOSE_WIDTH
-        closed = found < before - min(SLIPPED_WIDTH, 0.5 * before) and self._check_grasp()
+        closed = (
+            found < before - min(SLIPPED_WIDTH, 0.5 * before) and self._parts.params.check_grasp
+        )
         self._slips = self._slips + 1 if opened or closed else 0
         if self._slips < SLIPPED_CYCLES:
             return ""
@@ -346,50 +333,46 @@ class Holding:
             return ""
         return f"it is {1e3 * min(away):.0f} mm from the hand"
 
-    def _stop_motions(self) -> None:
-        """Stop what moves the held object, also on behalf of other clients."""
-        self._motions.cancel()
-        self._motions.cancel_all()
-
     def _drop(self, reason: str) -> None:
         """Detach the lost object, and add it to the scene where it was detected."""
-        assert self._grasped is not None
-        name, self._grasped, self._interrupted = self._grasped.name, None, None
+        assert self.grasped is not None
+        name, self.grasped, self._interrupted = self.grasped.name, None, None
         self.lost = Reason(TaskCode.OBJECT_LOST, reason)
         self._objects.lose(name)
 
-    def _measure(self) -> Work:
+    def measure(self) -> Work:
         """Update the pose of the held object in the hand from a detection, with the arm at rest."""
-        grasped = self._grasped
+        grasped = self.grasped
         if grasped is None:
             return
-        seen, tool = (yield from self._fresh(grasped.name)), self._motions.tool_pose()
+        seen, tool = (yield from self.fresh(grasped.name)), self._motions.tool_pose()
         if seen is None or tool is None:
             return
         distance = float(np.linalg.norm((tool @ grasped.X_TO - seen.X_WO)[:3, 3]))
         if distance > LOST_DISTANCE:
             self._drop(f"'{grasped.name}' was dropped: it is {1e3 * distance:.0f} mm from the hand")
             raise SkillFailed(self._take_loss(), TaskCode.OBJECT_LOST)
-        self._grasped = replace(grasped, X_TO=inverse(tool) @ seen.X_WO)
+        self.grasped = replace(grasped, X_TO=inverse(tool) @ seen.X_WO)
         self._attach(seen, tool)
 
-    def _held_item(self, name: str, state: WorldState) -> Work:
+    def held_item(self, name: str, state: WorldState) -> Work:
         """Return a held object with its current pose."""
-        yield from self._measure()
+        yield from self.measure()
         item, tool = state.objects.get(name), self._motions.tool_pose()
         if item is None:
             raise SkillFailed(f"'{name}' is no longer detected", TaskCode.NOT_DETECTED)
-        return item if tool is None else replace(item, X_WO=tool @ self._pose_in_tool(name))
+        return item if tool is None else replace(item, X_WO=tool @ self.pose_in_tool(name))
 
-    def _pose_in_tool(self, name: str) -> Array:
-        if self._grasped is not None and self._grasped.name == name:
-            return self._grasped.X_TO
+    def pose_in_tool(self, name: str) -> Array:
+        """Return the pose of a held object in the tool, shape (4, 4)."""
+        if self.grasped is not None and self.grasped.name == name:
+            return self.grasped.X_TO
         body = self._world.scene.attached.get(name)
         if body is None or body.link != self._motions.arm.tip:
             raise SkillFailed(f"'{name}' is not held by the tool", TaskCode.NOT_HELD)
         return body.X_LO
 
-    def _fresh(self, name: str) -> Work:
+    def fresh(self, name: str) -> Work:
         """Return an object as it is detected from now on; None without a detector.
 
         None also if the detector reports it with an older stamp: the robot occludes it.

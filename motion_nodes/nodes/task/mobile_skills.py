@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Skills of a mobile manipulator: skills of its arm, and drives of its base."""
+"""Skills of the base of a mobile manipulator."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
 from motion_nodes.base_navigation.docking import legs_to
 from motion_nodes.base_navigation.planar_pose import Pose2
-from motion_nodes.nodes.task.contact_skills import ContactSkills
-from motion_nodes.nodes.task.drive_outlines import DriveOutlines
+from motion_nodes.nodes.task.holding import Holding
 from motion_nodes.nodes.task.navigated_base import NavigatedBase
 from motion_nodes.nodes.task.remote_work import Work
+from motion_nodes.nodes.task.skill_parts import SkillParts
 from motion_nodes.tasks.base_poses import stand_poses
 from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
@@ -23,40 +22,21 @@ ARRIVED = 0.5
 """Time at rest after a drive until objects are observed again [s]."""
 
 
-class MobileSkills(ContactSkills):
-    """Skills of an arm on a base."""
+class MobileSkills:
+    """Drives of the base that carries an arm."""
 
-    def __init__(
-        self,
-        *args: Any,
-        base: NavigatedBase,
-        stand_off: Callable[[], float],
-        outlines: DriveOutlines,
-        **options: Any,
-    ) -> None:
-        """Create the skills; arguments as for :class:`ContactSkills`.
+    def __init__(self, parts: SkillParts, holding: Holding, base: NavigatedBase) -> None:
+        """Create the skills."""
+        self._parts, self._holding, self._base = parts, holding, base
+        self._motions, self._objects = parts.motions, parts.objects
 
-        Args:
-            args: positional arguments.
-            base: that carries the arm.
-            stand_off: returns the distance of the base frame from an object it drives to [m].
-            outlines: of base and arm.
-            options: other arguments.
-        """
-        super().__init__(*args, **options)
-        self._base, self._stand_off, self._outlines = base, stand_off, outlines
-
-    def _stop_motions(self) -> None:
-        super()._stop_motions()
-        self._base.cancel()
-        self._base.cancel_all()
-
-    def _navigate(self, location: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+    def navigate(self, location: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+        """Drive to an object or a place."""
         base, target = self._base, state.objects.get(location)
         if target is None and location not in state.places:
             raise SkillFailed(f"'{location}' is no object and no place", TaskCode.UNKNOWN_LOCATION)
         phase("fold")
-        yield from self._free(self._motions.to_state("home"))
+        yield from self._holding.free(self._motions.to_state("home"))
         # The navigator checks the outline of this state only.
         here = base.in_odom_now()
         if here is None:
@@ -71,10 +51,10 @@ class MobileSkills(ContactSkills):
                 return
             x, y = target.X_WO[:2, 3].tolist()
             seen = start.inverse().compose(Pose2(x, y))
-            for pose in stand_poses(np.array(seen[:2]), self._stand_off()):
+            for pose in stand_poses(np.array(seen[:2]), self._parts.params.stand_off):
                 yield start.compose(Pose2(*pose))
 
-        legs = legs_to(goals, self._outlines.around(state))
+        legs = legs_to(goals, base.outlines.around(state))
         if not legs:
             raise SkillFailed(
                 f"no free drive to '{location}' without a detour was found", TaskCode.NO_DRIVE
@@ -87,4 +67,4 @@ class MobileSkills(ContactSkills):
             yield
         phase("check")
         # The held object moved with the base: detections during the drive are outdated.
-        yield from self._measure()
+        yield from self._holding.measure()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of a mobile manipulator: its pose, and drives by its navigator."""
+"""The base of a mobile manipulator: its pose, its outlines, and drives by its navigator."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.errors import MotionError
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
+from motion_nodes.nodes.task.drive_outlines import DriveOutlines
 from motion_nodes.nodes.task.remote_work import RemoteAction, RemoteService, Work, require_success
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.messages.planar_messages import pose2_of, stamped_pose
@@ -33,6 +34,7 @@ class NavigatedBase:
         tree: TransformTree,
         frames: tuple[str, str],
         X_WO: Array,
+        outlines: DriveOutlines,
     ) -> None:
         """Create the client.
 
@@ -42,7 +44,9 @@ class NavigatedBase:
             tree: transforms of /tf.
             frames: odometry frame and base frame, as they are on /tf.
             X_WO: pose of the odometry frame in the frame of the detector, shape (4, 4).
+            outlines: of base and arm.
         """
+        self.outlines = outlines
         self._node, self._tree, (self._odom, self._base) = node, tree, frames
         self._X_WO = np.asarray(X_WO)
         self._drive = RemoteAction(node, jobs, NavigateToPose, "navigate_to_pose")

@@ -8,20 +8,67 @@ from dataclasses import replace
 
 from motion_nodes.errors import MotionError
 from motion_nodes.nodes.task.arm_skills import ArmSkills
-from motion_nodes.nodes.task.observed_objects import ObservedObjects
+from motion_nodes.nodes.task.contact_skills import ContactSkills
+from motion_nodes.nodes.task.holding import Holding
+from motion_nodes.nodes.task.mobile_skills import MobileSkills
+from motion_nodes.nodes.task.reachability import Reachability
 from motion_nodes.nodes.task.remote_work import Work
-from motion_nodes.tasks.task_codes import NO_REASON, reason_of
+from motion_nodes.nodes.task.skill_parts import SkillParts
+from motion_nodes.tasks.task_codes import NO_REASON, TaskCode, reason_of
 from motion_nodes.tasks.task_plan import PlanStep
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import WorldState
 
 
+class RobotSkills:
+    """All skills of one robot, and the object that it holds."""
+
+    def __init__(self, parts: SkillParts, reach: Reachability | None = None) -> None:
+        """Create the skills.
+
+        Args:
+            parts: of the robot.
+            reach: selects poses; None: by inverse kinematics of the arm.
+        """
+        self.parts, self.holding = parts, Holding(parts)
+        self.reach = reach or Reachability(parts.motions, parts.world)
+        arm = ArmSkills(parts, self.holding, self.reach)
+        contact = ContactSkills(parts, self.holding, self.reach)
+        self._works: dict[str, Callable[..., Work]] = {
+            "home": arm.home,
+            "locate": arm.locate,
+            "pick": arm.pick,
+            "place": arm.place,
+            "pour": arm.pour,
+            "push": arm.push,
+            "wipe": contact.wipe,
+            "open_drawer": contact.open_drawer,
+            "handover": contact.handover,
+        }
+        if parts.base is not None:
+            self._works["navigate"] = MobileSkills(parts, self.holding, parts.base).navigate
+
+    def work_of(self, step: PlanStep, state: WorldState, phase: Callable[[str], None]) -> Work:
+        """Return the work of a step.
+
+        Args:
+            step: the step.
+            state: observed state.
+            phase: called with the name of each phase.
+
+        Raises:
+            SkillFailed: the robot has no such skill.
+        """
+        skill = self._works.get(step.skill)
+        if skill is None:
+            raise SkillFailed(f"this robot cannot {step.skill}", TaskCode.UNSUPPORTED_SKILL)
+        return self.holding.resumed(skill(state=state, phase=phase, **step.args), state, phase)
+
+
 class WorkExecution:
     """An active skill."""
 
-    def __init__(
-        self, skills: ArmSkills, step: PlanStep, state: WorldState, cancel: Callable[[], None]
-    ) -> None:
+    def __init__(self, skills: RobotSkills, step: PlanStep, state: WorldState) -> None:
         """Begin.
 
         Raises:
@@ -29,7 +76,7 @@ class WorkExecution:
         """
         self.phase = ""
         self._work: Work = skills.work_of(step, state, self._set_phase)
-        self._cancel = cancel
+        self._cancel = skills.parts.cancel
 
     def poll(self) -> bool:
         """Advance; return whether it has succeeded.
@@ -60,49 +107,36 @@ class TaskRobot:
     """One arm with a gripper, on a mobile base or not."""
 
     def __init__(
-        self,
-        objects: ObservedObjects,
-        skills: ArmSkills,
-        cancel: Callable[[], None],
-        places: Mapping[str, tuple[float, float, float]] | None = None,
-        stand_off: Callable[[], float] | None = None,
+        self, skills: RobotSkills, places: Mapping[str, tuple[float, float, float]] | None = None
     ) -> None:
-        """Create it from its parts.
-
-        Args:
-            objects: around it.
-            skills: of it.
-            cancel: cancels the active motion.
-            places: that a mobile base can drive to.
-            stand_off: returns the distance from which it reaches objects [m]; None: it is fixed.
-        """
-        self._objects, self._skills, self._cancel = objects, skills, cancel
-        self._places, self._stand_off = dict(places or {}), stand_off
+        """Create it from its skills and the places that a mobile base can drive to."""
+        self._skills, self._parts, self._holding = skills, skills.parts, skills.holding
+        self._places = dict(places or {})
 
     def watch(self) -> str:
         """Watch the held object, in every cycle; return why it was lost in this one, if it was."""
-        before = self._skills.lost
-        self._skills.watch()
-        return "" if self._skills.lost is before else self._skills.lost.text
+        before = self._holding.lost
+        self._holding.watch()
+        return "" if self._holding.lost is before else self._holding.lost.text
 
     def begin(self) -> None:
         """Begin a task: what was lost before does not concern it."""
-        self._skills.lost = NO_REASON
+        self._holding.lost = NO_REASON
 
     def observe(self) -> WorldState:
         """Return the present state."""
-        objects = self._objects.states(self.now())
-        held = self._objects.held
-        unsure = held is not None and self._skills.grip_unsure
+        objects = self._parts.objects.states(self.now())
+        held = self._parts.objects.held
+        unsure = held is not None and self._holding.grip_unsure
         state = WorldState(objects, self._places, held, unsure)
-        if self._stand_off is None:
+        if self._parts.base is None:
             return state
-        return replace(state, has_base=True, stand_off=self._stand_off())
+        return replace(state, has_base=True, stand_off=self._parts.params.stand_off)
 
     def start(self, step: PlanStep, state: WorldState) -> WorkExecution:
         """Begin a step; see :class:`~motion_nodes.tasks.task_runner.SkillRobot`."""
-        return WorkExecution(self._skills, step, state, self._cancel)
+        return WorkExecution(self._skills, step, state)
 
     def now(self) -> float:
         """Return the current time of the node's clock, which may be simulated time [s]."""
-        return self._objects.now()
+        return self._parts.objects.now()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from moveit_msgs.action import Pickup, Place
 from moveit_msgs.msg import MoveItErrorCodes
@@ -17,9 +17,11 @@ from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
 from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, set_code
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
-from motion_nodes.ros.node import MotionNode
 from motion_nodes.tasks.served_task import ServedTask
 from motion_nodes.tasks.task_codes import Reason, TaskCode, reason_of
+
+if TYPE_CHECKING:
+    from motion_nodes.nodes.task_server import TaskServerNode
 
 Codes = MoveItErrorCodes
 OUTCOMES = {
@@ -49,17 +51,6 @@ MOVEIT_CODES = {
 """MoveIt's error code by that of the reason; FAILURE for others."""
 
 
-class TaskHost(Protocol):
-    """Interface of the task server to its actions; called in the loop."""
-
-    def begin(self, text: str) -> ServedTask:
-        """Begin a task.
-
-        Raises:
-            MotionError: another task is active.
-        """
-
-
 @dataclass
 class TaskExecution:
     """Execution of a goal."""
@@ -79,15 +70,14 @@ class TaskExecution:
 class TaskActionServer(LoopActionServer[TaskExecution]):
     """Serves ``~/pickup``, ``~/place`` and ``~/execute_task``."""
 
-    def __init__(self, node: MotionNode[Any], host: TaskHost, goals: TaskGoals) -> None:
+    def __init__(self, node: TaskServerNode, goals: TaskGoals) -> None:
         """Create the servers.
 
         Args:
-            node: the node.
-            host: the same, as a task server.
+            node: the task server.
             goals: converts goal messages.
         """
-        self._host, self._goals, self._log = host, goals, node.get_logger()
+        self._server, self._goals, self._log = node, goals, node.get_logger()
         actions = (
             (Pickup, "~/pickup"), (Place, "~/place"), (DummyBehavior, "~/execute_task"),
         )  # fmt: skip
@@ -96,7 +86,7 @@ class TaskActionServer(LoopActionServer[TaskExecution]):
     def start(self, goal: ActionGoal) -> TaskExecution | None:
         """Begin a task; abort the goal if it is invalid."""
         try:
-            task = self._node.in_loop(lambda: self._host.begin(self._goals.text_of(goal)))
+            task = self._node.in_loop(lambda: self._server.begin(self._goals.text_of(goal)))
         except RequestRejected as error:
             reason = Reason(TaskCode.INVALID_PLAN, str(error))
             self._finish(goal, ActionOutcome.ABORTED, reason, error.code)

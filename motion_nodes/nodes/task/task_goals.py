@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,17 @@ from moveit_msgs.action import Pickup
 from moveit_msgs.msg import MoveItErrorCodes
 from nav2_msgs.action import DummyBehavior
 
-from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
+from motion_nodes.nodes.task.arm_motions import ArmMotions
+from motion_nodes.nodes.task.skill_robot import TaskRobot
+from motion_nodes.nodes.task.task_params import TaskServerParams
 from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
 from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.tasks.task_order import TaskOrder
 from motion_nodes.tasks.task_plan import PlanStep
-from motion_nodes.tasks.world_state import ObjectState
 
 Codes = MoveItErrorCodes
 CONSTRAINTS = (
@@ -34,26 +35,24 @@ class TaskGoals:
 
     def __init__(
         self,
-        robot: Robot,
-        group: str,
+        node: RobotNode[TaskServerParams],
         frames: RobotFrames,
         follower: SceneFollower,
-        positions: Callable[[], Array | None],
-        objects: Callable[[], Mapping[str, ObjectState]],
+        motions: ArmMotions,
+        robot: TaskRobot,
     ) -> None:
         """Create it.
 
         Args:
-            robot: the robot.
-            group: planning group that executes tasks.
+            node: the task server.
             frames: lookup of frames.
             follower: of the planning scene.
-            positions: returns the measured joints of the group [rad or m], shape (n,).
-            objects: returns the currently known objects.
+            motions: of the arm that executes tasks.
+            robot: knows the objects around it.
         """
-        self._robot, self._group = robot, robot.group(group)
+        self._home, self._group = node.robot.home, node.robot.group(node.params.group)
         self._frames, self._follower = frames, follower
-        self._positions, self._objects = positions, objects
+        self._motions, self._robot = motions, robot
 
     def text_of(self, goal: ActionGoal) -> str:
         """Return the task of a goal, as text; in the loop.
@@ -99,7 +98,7 @@ class TaskGoals:
         given = locations[0].place_pose
         pose, _ = pose_of(given.pose, "place_pose")
         x, y, z = (self._in_base(given.header.frame_id) @ pose)[:3, 3]
-        held = self._objects().get(name)
+        held = self._robot.observe().objects.get(name)
         if held is not None:
             z -= held.X_WO[2, 3] - held.bottom
         point = f"{x:.6f},{y:.6f},{z:.6f}"
@@ -118,7 +117,7 @@ class TaskGoals:
         Raises:
             RequestRejected: it is unknown.
         """
-        q, measured = np.array(self._robot.home), self._positions()
+        q, measured = np.array(self._home), self._motions.positions()
         if measured is not None:
             q[self._group.indices] = measured
         return self._frames.in_scene(self._follower.scene).pose(frame, q)

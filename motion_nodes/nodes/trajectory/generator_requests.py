@@ -17,7 +17,6 @@ from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.files.path_spec_yaml import parse_path_spec
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.mimic_joints import NamedJoints
-from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.trajectory.generator_params import (
     TrajectoryGeneratorParams,
     conversion_of,
@@ -29,13 +28,15 @@ from motion_nodes.planning.path_spec_file import path_spec_of
 from motion_nodes.planning.path_verification import sweep_path
 from motion_nodes.planning.start_state import in_words
 from motion_nodes.planning.task_space_generator import TaskSpaceTrajectoryGenerator
+from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.messages.mimic_messages import leader_trajectory
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values, requested_group
 from motion_nodes.ros.messages.path_constraints import is_constrained
 from motion_nodes.ros.messages.plan_messages import scaling
 from motion_nodes.ros.messages.trajectory_messages import seconds
+from motion_nodes.ros.robot_node import RobotNode
+from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene
 from motion_nodes.trajectory.joint_path import checked_waypoints
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.path_efforts import PathEfforts, effort_limits
@@ -74,24 +75,28 @@ class GeneratorRequests:
 
     def __init__(
         self,
-        robot: Robot,
-        params: Callable[[], TrajectoryGeneratorParams],
-        current: Callable[[], Array],
-        scene: Callable[[], tuple[Scene, str]],
+        node: RobotNode[TrajectoryGeneratorParams],
+        state: CurrentStateMonitor,
+        follower: SceneFollower,
     ) -> None:
         """Create the request interface of a robot.
 
         Args:
-            robot: of the trajectories.
-            params: returns the current parameters.
-            current: returns positions of all joints [rad or m], shape (n,).
-            scene: returns the planning scene, and a note on it for clients.
+            node: of the robot.
+            state: of the robot.
+            follower: of its planning scene.
         """
-        self.robot = robot
-        self._params, self._current, self._scene = params, current, scene
+        self._node, self.robot = node, node.robot
+        self._state, self._follower = state, follower
+        robot = node.robot
         self._kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
         self._checkers: dict[tuple[str, ...], CollisionChecker] = {}
         self._lock = threading.Lock()
+
+    def _current(self) -> Array:
+        """Return positions of all joints [rad or m], shape (n,); those of ``home`` if unknown."""
+        q, _ = self._state.newest()
+        return np.where(np.isfinite(q), q, self.robot.home)
 
     def from_waypoints(self, message: Any) -> GeneratedMotion:
         """Generate a motion through the points of a JointTrajectory, with or without times.
@@ -100,7 +105,7 @@ class GeneratorRequests:
             MotionError: an invalid point, or a motion in collision.
         """
         begin = time.monotonic()
-        params = self._params()
+        params = self._node.params
         names, points, times = self._points_of(message)
         check = _CollisionCheck(self, names)
         limits = self.robot.limits.select(names)
@@ -121,7 +126,7 @@ class GeneratorRequests:
             MotionError: an invalid specification, or a path that cannot be followed.
         """
         begin = time.monotonic()
-        params = self._params()
+        params = self._node.params
         spec = path_spec_of(parse_path_spec(text, "path_spec"), "path_spec")
         group = requested_group(self.robot, params.group)
         check = _CollisionCheck(self, group.joints)
@@ -161,7 +166,7 @@ class GeneratorRequests:
         Raises:
             RequestRejected: the robot has no tool frame.
         """
-        params = self._params()
+        params = self._node.params
         tool = params.tool or self._tip(params.group)
         step = max(TOOL_STEP, motion.duration / 1000.0)
         Q = np.tile(self._current(), (len(times := motion.sample_times(step)), 1))
@@ -176,7 +181,7 @@ class GeneratorRequests:
                     self._checkers.pop(next(iter(self._checkers)))
                 self._checkers[joints] = CollisionChecker(self.robot, joints)
             checker = self._checkers[joints].snapshot()
-        scene, note = self._scene()
+        scene, note = self._follower.scene, self._follower.note
         checker.set_scene(scene)
         checker.set_positions(self._current())
         return checker, note
@@ -184,7 +189,7 @@ class GeneratorRequests:
     @property
     def avoid_collisions(self) -> bool:
         """Whether motions in collision are rejected."""
-        return self._params().avoid_collisions
+        return self._node.params.avoid_collisions
 
     def _retimed(self, request: Any, begin: float) -> GeneratedMotion:
         _refuse_goals(request)
@@ -203,7 +208,7 @@ class GeneratorRequests:
             points = np.vstack([[first], points])
         check = _CollisionCheck(self, names)
         options = options_of(
-            self._params(),
+            self._node.params,
             check.is_free,
             method=request.planner_id or "lines",
             velocity_scaling=scaling(
@@ -236,7 +241,7 @@ class GeneratorRequests:
 
     def _efforts(self, joints: tuple[str, ...]) -> PathEfforts | None:
         """Return the effort limits of joints; the others are assumed in their home positions."""
-        return effort_limits(self.robot, joints, self.robot.home, self._params().effort_share)
+        return effort_limits(self.robot, joints, self.robot.home, self._node.params.effort_share)
 
     def _waypoints_of(self, request: Any) -> tuple[tuple[str, ...], Array]:
         """Return joints and waypoints [rad or m], shape (m, n), of a MotionPlanRequest."""
@@ -285,7 +290,7 @@ class GeneratorRequests:
 
     def _sampled(self, motion: TimedPath, begin: float, check: _CollisionCheck) -> GeneratedMotion:
         """Sample a motion, and check it for collisions."""
-        trajectory = motion.points(self._params().time_step)
+        trajectory = motion.points(self._node.params.time_step)
         check.validate(motion)
         return GeneratedMotion(motion, trajectory, time.monotonic() - begin, check.note)
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from action_msgs.msg import GoalStatus
 from control_msgs.action import FollowJointTrajectory
@@ -24,6 +25,7 @@ from motion_nodes.ros.clients.trajectory_client import SentTrajectory, Trajector
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds, seconds
+from motion_nodes.ros.node import MotionNode
 from motion_nodes.trajectory.trajectory_checks import START_TOO_FAR
 
 Codes = MoveItErrorCodes
@@ -170,25 +172,17 @@ class TrajectoryExecution:
     """Motions of one node; at most one of them moves a joint at a time."""
 
     def __init__(
-        self,
-        client: TrajectoryClient,
-        state: CurrentStateMonitor,
-        start_tolerance: Callable[[], float],
-        stop_reason: Callable[[], str] = str,
+        self, node: MotionNode[Any], client: TrajectoryClient, state: CurrentStateMonitor
     ) -> None:
         """Create an execution without motions.
 
         Args:
+            node: its parameter ``start_tolerance`` is the max distance of a joint from a
+                trajectory's first point [rad or m]; nothing is executed while it is stopped.
             client: of the joint controller.
             state: of the robot.
-            start_tolerance: returns the max distance of a joint from a trajectory's first point
-                [rad or m].
-            stop_reason: returns why execution is disabled; empty if it is enabled.
         """
-        self._stop_reason = stop_reason
-        self._client = client
-        self._state = state
-        self._start_tolerance = start_tolerance
+        self._node, self._client, self._state = node, client, state
         self._motions: list[ExecutedMotion] = []
         self._count = 0
         self._disturbed_at = -DISTURBANCE
@@ -215,7 +209,7 @@ class TrajectoryExecution:
         Raises:
             RequestRejected: a newer motion has one of the joints, or execution is disabled.
         """
-        if reason := self._stop_reason():
+        if reason := self._node.stop_reason:
             raise RequestRejected(Codes.CONTROL_FAILED, reason)
         with self._lock:
             motion.joints = frozenset(joints)
@@ -285,7 +279,7 @@ class TrajectoryExecution:
         if seconds(first.time_from_start) > 0.0:
             # Without a start position, the controller moves to this point from the current state.
             return
-        tolerance, turns = self._start_tolerance(), self._state.turns
+        tolerance, turns = self._node.params.start_tolerance, self._state.turns
         chosen = joint_indices(message.joint_names, names)
         distances = turns.select(chosen).distance(current[chosen], first.positions).tolist()
         for name, position, distance in zip(

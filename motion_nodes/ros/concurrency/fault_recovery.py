@@ -14,13 +14,16 @@ import contextlib
 import threading
 import time
 from collections import deque
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rclpy._rclpy_pybind11 import InvalidHandle
 from rclpy.parameter import Parameter
 
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.diagnostics import Report
+
+if TYPE_CHECKING:
+    from motion_nodes.ros.node import MotionNode
 
 RESTARTS = 3
 """Max number of restarts within :data:`WINDOW`."""
@@ -30,44 +33,10 @@ PAUSES = (0.5, 1.0, 2.0)
 """[s] Pauses before the first, second and third restart."""
 
 
-class Restartable(Protocol):
-    """The part of a node that :class:`FaultRecovery` uses."""
-
-    failure: str | None
-    """Why the last transition failed."""
-
-    @property
-    def active(self) -> bool: ...  # noqa: D102
-
-    @property
-    def leaving(self) -> bool: ...  # noqa: D102
-
-    @property
-    def state_label(self) -> str: ...  # noqa: D102
-
-    def abort_goals(self, text: str) -> None: ...  # noqa: D102
-
-    def changed_parameters(self) -> list[Parameter]: ...  # noqa: D102
-
-    def set_parameters_atomically(self, parameters: list[Parameter]) -> Any: ...  # noqa: D102
-
-    def report_fault(self, text: str) -> None: ...  # noqa: D102
-
-    def trigger_deactivate(self) -> Any: ...  # noqa: D102
-
-    def trigger_cleanup(self) -> Any: ...  # noqa: D102
-
-    def trigger_configure(self) -> Any: ...  # noqa: D102
-
-    def trigger_activate(self) -> Any: ...  # noqa: D102
-
-    def get_logger(self) -> Any: ...  # noqa: D102
-
-
 class FaultRecovery:
     """Restarts one node after faults."""
 
-    def __init__(self, node: Restartable, jobs: ExecutorQueue) -> None:
+    def __init__(self, node: MotionNode[Any], jobs: ExecutorQueue) -> None:
         """Create the recovery of a node.
 
         Args:

@@ -16,7 +16,7 @@ import select
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rclpy.executors import Executor
 from rclpy.node import Node
@@ -35,32 +35,11 @@ from motion_nodes.ros.supervision.records import (
     report,
 )
 
+if TYPE_CHECKING:
+    from motion_nodes.ros.node import MotionNode
+
 EXECUTOR_PERIOD = 2.0
 """[s] Between two jobs for the executor: each wakes it, which costs some milliseconds."""
-
-
-class Supervised(Protocol):
-    """Interface of a node to :class:`HeartbeatThread`."""
-
-    @property
-    def overdue(self) -> float:
-        """Time since the next tick of the node's loop should have begun [s]."""
-        ...
-
-    @property
-    def in_transition(self) -> bool:
-        """Whether a lifecycle transition is under way."""
-        ...
-
-    def received(self) -> list[tuple[str, float]]:
-        """Return /clock and topics of joint states with times of their newest messages [s]."""
-        ...
-
-    def hold(self, why: str) -> None:
-        """Bring the robot that the node commands to rest, and end its goals."""
-        ...
-
-    def get_fully_qualified_name(self) -> str: ...  # noqa: D102
 
 
 def echo_topics(word: str, pid: int) -> tuple[str, str]:
@@ -88,7 +67,7 @@ def quiet_node(name: str) -> Node:
 class HeartbeatThread:
     """Sends heartbeats and echoes until :meth:`end`."""
 
-    def __init__(self, nodes: Sequence[Supervised], executor: Executor) -> None:
+    def __init__(self, nodes: Sequence[MotionNode[Any]], executor: Executor) -> None:
         """Start for ``nodes``, which ``executor`` spins."""
         self._nodes = nodes
         self._node = quiet_node("supervised")

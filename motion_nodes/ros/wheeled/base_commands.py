@@ -100,7 +100,7 @@ class StreamPauses:
         return f"its stream started before the resume; it must pause for {pause:g} s"
 
 
-class TwistInputs(StreamPauses):
+class TwistInputs:
     """The command topics of a base, stamped and unstamped."""
 
     def __init__(
@@ -113,7 +113,8 @@ class TwistInputs(StreamPauses):
             stamped_cmd_vel: message type of ``cmd_vel``: TwistStamped, else Twist.
             unstamped_reference: subscribe to ``~/reference_unstamped``, too.
         """
-        super().__init__()
+        self.pauses = StreamPauses()
+        """Of all its topics."""
         self._node = node
         self._topics: tuple[PolledSubscription[Any], ...] = (
             node.poll(TwistStamped, "~/cmd_vel", qos.COMMANDS),
@@ -138,7 +139,7 @@ class TwistInputs(StreamPauses):
             # The depth of the queue bounds the work of a cycle.
             for message, number, sent in topic.traced():
                 self.senders.received(topic.topic, number, now)
-                continues = self.continues(topic, sent, timeout)
+                continues = self.pauses.continues(topic, sent, timeout)
                 refused = refusal or continues
                 if refused:
                     self._node.warn("refused", f"command refused: {refused}")

@@ -109,7 +109,7 @@ class WheeledBaseNode(RobotNode[B]):
 
     def activate(self) -> None:
         """Start at rest."""
-        self._inputs.admit()
+        self._inputs.pauses.admit()
         self.controller.halt()
         self._begin_measuring()
 
@@ -149,12 +149,12 @@ class WheeledBaseNode(RobotNode[B]):
         """Bring the base to rest within its limits."""
         self.rest.start(self.now())
         self.controller.brake()
-        self._inputs.suspend()
+        self._inputs.pauses.suspend()
 
     def resumed(self) -> None:
         """Refuse streams that continued meanwhile, until they pause."""
         self._inputs.take(self.now(), self.command_timeout, self.stop_reason)
-        self._inputs.suspend()
+        self._inputs.pauses.suspend()
 
     def parameters_changed(self, params: B) -> None:
         """Apply geometry, limits and frames; motion and odometry continue."""

@@ -32,7 +32,7 @@ COVARIANCE = (0.001, 0.001, 1e6, 1e6, 1e6, 0.01)
 """Default covariance diagonal: small in the plane, large out of it."""
 
 
-def _has(axis: str, quantity: str) -> Any:
+def has_limits(axis: str, quantity: str) -> Any:
     """Return the switch of some limits of an axis, which older parameter files have."""
     return param(
         True, name=f"{axis}.has_{quantity}_limits",
@@ -99,32 +99,16 @@ class WheeledBaseParams(RobotParams):
         ge=0.0,
         le=100.0,
     )
-    linear_x_has_velocity_limits: bool = _has("linear.x", "velocity")
-    linear_x_has_acceleration_limits: bool = _has("linear.x", "acceleration")
-    linear_x_has_jerk_limits: bool = _has("linear.x", "jerk")
-    angular_z_has_velocity_limits: bool = _has("angular.z", "velocity")
-    angular_z_has_acceleration_limits: bool = _has("angular.z", "acceleration")
-    angular_z_has_jerk_limits: bool = _has("angular.z", "jerk")
+    linear_x_has_velocity_limits: bool = has_limits("linear.x", "velocity")
+    linear_x_has_acceleration_limits: bool = has_limits("linear.x", "acceleration")
+    linear_x_has_jerk_limits: bool = has_limits("linear.x", "jerk")
+    angular_z_has_velocity_limits: bool = has_limits("angular.z", "velocity")
+    angular_z_has_acceleration_limits: bool = has_limits("angular.z", "acceleration")
+    angular_z_has_jerk_limits: bool = has_limits("angular.z", "jerk")
     cmd_vel_timeout: float
     open_loop: bool
     position_feedback: bool
     clip_wheels: bool
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-@core_params(BodyAxisLimits, "linear.y", unit=0)
-class SidewaysParams:
-    """Lateral limits of a holonomic base, in addition to :class:`WheeledBaseParams`."""
-
-    linear_y_has_velocity_limits: bool = _has("linear.y", "velocity")
-    linear_y_has_acceleration_limits: bool = _has("linear.y", "acceleration")
-    linear_y_has_jerk_limits: bool = _has("linear.y", "jerk")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-@core_params(CommandShape)
-class ShapeParams:
-    """Gains and speed limits, in addition to :class:`WheeledBaseParams`; named as in Isaac Sim."""
 
 
 def base_defaults(robot: Robot) -> dict[str, Any]:
