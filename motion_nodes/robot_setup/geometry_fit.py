@@ -20,6 +20,9 @@ from motion_nodes.scene.robot_spheres import rigid_links
 
 Progress = Callable[[str], None]
 
+_MOST_STATED = 100
+"""Max number of spheres of a link's own geometry that are used unchanged."""
+
 
 def link_geometries(
     tree: KinematicTree, search: PackageSearch, findings: Notes
@@ -118,6 +121,8 @@ def fit_spheres(
 ) -> tuple[SphereSet, dict[str, Coverage]]:
     """Return spheres of all links, and their coverage.
 
+    Geometry that consists of spheres is used unchanged.
+
     Args:
         geometries: geometries of the links.
         given: max excess of spheres beyond the geometry [m]; None: depends on each link's width.
@@ -134,6 +139,9 @@ def fit_spheres(
             spheres = spheres.with_link(link, spheres.of(like))
             coverage[link] = coverage[like]
             continue
-        spheres = spheres.generate(link, geometry, accuracy=accuracies[link])
+        if geometry.balls is not None and len(geometry.balls) <= _MOST_STATED:
+            spheres = spheres.with_link(link, geometry.balls)
+        else:
+            spheres = spheres.generate(link, geometry, accuracy=accuracies[link])
         coverage[link] = spheres.coverage(link, geometry)
     return spheres, coverage
