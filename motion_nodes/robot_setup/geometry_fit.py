@@ -20,6 +20,7 @@ from motion_nodes.scene.robot_spheres import rigid_links
 
 Progress = Callable[[str], None]
 
+_STATED_MARGIN = 0.002
 _MOST_STATED = 100
 """Max number of spheres of a link's own geometry that are used unchanged."""
 
@@ -140,7 +141,7 @@ def fit_spheres(
             coverage[link] = coverage[like]
             continue
         if geometry.balls is not None and len(geometry.balls) <= _MOST_STATED:
-            spheres = spheres.with_link(link, geometry.balls)
+            spheres = spheres.with_link(link, geometry.balls + (0.0, 0.0, 0.0, _STATED_MARGIN))
         else:
             spheres = spheres.generate(link, geometry, accuracy=accuracies[link])
         coverage[link] = spheres.coverage(link, geometry)
