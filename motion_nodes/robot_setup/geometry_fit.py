@@ -20,9 +20,9 @@ from motion_nodes.scene.robot_spheres import rigid_links
 
 Progress = Callable[[str], None]
 
-_STATED_MARGIN = 0.002
-_MOST_STATED = 100
-"""Max number of spheres of a link's own geometry that are used unchanged."""
+_MOST_STATED, _STATED_MARGIN = 100, 0.002
+"""Max number of spheres of a link's own geometry that are used, and what is added to their radii,
+because edges are checked in steps [m]."""
 
 
 def link_geometries(
@@ -122,7 +122,7 @@ def fit_spheres(
 ) -> tuple[SphereSet, dict[str, Coverage]]:
     """Return spheres of all links, and their coverage.
 
-    Geometry that consists of spheres is used unchanged.
+    Geometry that consists of spheres is used as it is, with a small margin.
 
     Args:
         geometries: geometries of the links.
@@ -141,7 +141,7 @@ def fit_spheres(
             coverage[link] = coverage[like]
             continue
         if geometry.balls is not None and len(geometry.balls) <= _MOST_STATED:
-            spheres = spheres.with_link(link, geometry.balls + (0.0, 0.0, 0.0, _STATED_MARGIN))
+            spheres = spheres.with_link(link, geometry.balls + [0.0, 0.0, 0.0, _STATED_MARGIN])
         else:
             spheres = spheres.generate(link, geometry, accuracy=accuracies[link])
         coverage[link] = spheres.coverage(link, geometry)
