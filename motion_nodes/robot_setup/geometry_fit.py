@@ -141,7 +141,8 @@ def fit_spheres(
             coverage[link] = coverage[like]
             continue
         if geometry.balls is not None and len(geometry.balls) <= _MOST_STATED:
-            spheres = spheres.with_link(link, geometry.balls + [0.0, 0.0, 0.0, _STATED_MARGIN])
+            larger = np.add(geometry.balls, (0.0, 0.0, 0.0, _STATED_MARGIN))
+            spheres = spheres.with_link(link, larger)
         else:
             spheres = spheres.generate(link, geometry, accuracy=accuracies[link])
         coverage[link] = spheres.coverage(link, geometry)

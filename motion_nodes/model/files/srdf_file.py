@@ -177,12 +177,13 @@ class _Reader:
         """Return the pairs without collision checks; a warning names links that do not exist."""
         found, unknown = [], set()
         for element in root.findall("disable_collisions"):
-            links = [element.get(key) for key in ("link1", "link2")]
-            if None in links:
-                raise self._fail(element, "needs the attributes link1 and link2.")
-            missing = {link for link in links if link not in self.tree.links}
+            first, second = element.get("link1"), element.get("link2")
+            if first is None or second is None:
+                key = "link1" if first is None else "link2"
+                raise self._fail(element, f"needs the attribute {key}.")
+            missing = {first, second}.difference(self.tree.links)
             if not missing:
-                found.append(SrdfPair(*links, element.get("reason", "")))
+                found.append(SrdfPair(first, second, element.get("reason", "")))
             unknown |= missing
         if unknown:
             _LOG.warning(
