@@ -10,10 +10,11 @@ https://github.com/KavrakiLab/vamp. Robots are loaded from these files, the Pand
 one; the joints that are not planned are where the problem has them. Ours is one call from Python,
 or one service call: search, shortening, timing with limits of acceleration and effort, and
 verification by exact shapes, of a scene that was never seen before. vamp's time is its search and
-its simplification by its own clock. A problem counts if vamp's own spheres are free at both ends,
-and for the shipped Panda, whose fingers open by 40 mm, not by 65 mm as those of vamp's model, if
-its shapes are free, too, by coal. The first calls of a robot, which load and compile code, are not
-timed.
+its simplification by its own clock. A problem is valid if at both ends vamp's spheres are free, and
+so is our robot, within its limits: the shipped Panda's fingers open by 40 mm, not by 65 mm as those
+of vamp's model, and a URDF alone does not state which of its links may overlap. With ``--srdf
+FOLDER``, links that ``ROBOT.srdf`` there takes from the checks may, as in vamp. The first calls of
+a robot, which load and compile code, are not timed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,8 +33,11 @@ from harness import Options, Report, Row, Spread, benchmark, motion_up, progress
 from harness.timing import peer_lines
 
 import motion_nodes as mn
+from motion_nodes.model.files.srdf_file import read_srdf
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.tree import Box, Cylinder, Sphere
+from motion_nodes.planning.start_state import START_TOLERANCE
+from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.scene import Scene, WorldObject, world_object
 from motion_nodes.scene.shapes import Solid
 from motion_nodes.scene.world import World
@@ -130,48 +134,87 @@ class Answer(NamedTuple):
     reason: str = ""
 
 
-def robot_file(folder: Path, robot: str) -> str:
-    """Return what a user loads."""
-    return "franka" if robot == "panda" else str(folder / f"{robot}_spherized.urdf")
+class Source(NamedTuple):
+    """What a user loads."""
+
+    file: str
+    srdf: Path | None
+
+    @classmethod
+    def of(cls, robot: str, options: Options) -> Source:
+        """Return the files of a robot."""
+        if robot == "panda":
+            return cls("franka", None)
+        srdf = Path(options.srdf, f"{robot}.srdf") if options.srdf else None
+        known = srdf if srdf is not None and srdf.is_file() else None
+        return cls(str(options.problems / f"{robot}_spherized.urdf"), known)
 
 
-def group_of(model: mn.RobotModel, goal: dict[str, float]) -> Any:
-    """Return the group of a problem's joints."""
-    for name in model:
-        if set(model[name].joint_names) == set(goal):
-            return model[name]
-    return model.group(list(goal))
+class Planned(NamedTuple):
+    """Our robot and its group."""
+
+    model: mn.RobotModel
+    group: Any
+    allowed: AllowedCollisions
+    """Links that may overlap."""
+
+    @classmethod
+    def load(cls, source: Source, joints: Sequence[str]) -> Planned:
+        """Return the robot, with the group of some joints."""
+        model = mn.load_robot(source.file)
+        named = [name for name in model if set(model[name].joint_names) == set(joints)]
+        group = model[named[0]] if named else model.group(list(joints))
+        allowed = AllowedCollisions()
+        if source.srdf is not None:
+            pairs = read_srdf(source.srdf, model.description.tree).disabled
+            allowed = allowed.with_pairs((pair.link1, pair.link2) for pair in pairs)
+        return cls(model, group, allowed)
+
+    def scene(self, problem: Problem) -> Scene:
+        """Return a new scene."""
+        return Scene({item.name: item for item in problem.items()}, allowed=self.allowed)
+
+    def ends(self, problem: Problem) -> list[list[float]]:
+        """Return start and goal in the order of the group."""
+        both = (problem.start, problem.goal)
+        return [[given[name] for name in self.group.joint_names] for given in both]
+
+    def rest(self, problem: Problem) -> dict[str, float]:
+        """Return the positions of the other joints."""
+        own = set(self.model.joint_names) - set(self.group.joint_names)
+        return {name: x for name, x in problem.start.items() if name in own}
+
+    def is_valid(self, problem: Problem) -> bool:
+        """Return whether both ends are within the limits and collision-free, by exact shapes."""
+        checker = self.group.checker(World(self.scene(problem)), state=self.rest(problem))
+        ends = np.array(self.ends(problem))
+        inside = all(not checker.limits.violations(q, START_TOLERANCE) for q in ends[:1])
+        inside &= not checker.limits.violations(ends[1])
+        return bool(inside and checker.exact.are_free(checker.limits.clip(ends)).all())
 
 
-def planned(folder: Path, robot: str, problems: Sequence[Problem]) -> Iterator[Answer]:
+def planned(source: Source, problems: Sequence[Problem]) -> Iterator[Answer]:
     """Plan the problems by the front door."""
-    model = mn.load_robot(robot_file(folder, robot))
-    group = group_of(model, problems[0].goal)
+    robot = Planned.load(source, list(problems[0].goal))
 
-    def call(problem: Problem, scene: Scene) -> tuple[float, Any]:
-        start, goal = ([given[name] for name in group.joint_names]
-                       for given in (problem.start, problem.goal))  # fmt: skip
-        state = {name: x for name, x in problem.start.items()
-                 if name in model.joint_names and name not in group.joint_names}  # fmt: skip
+    def call(problem: Problem) -> tuple[float, Any]:
+        (start, goal), state, scene = robot.ends(problem), robot.rest(problem), robot.scene(problem)
         begin = time.perf_counter()
         try:
-            plan = group.plan(start, goal, World(scene), timeout=LIMIT, state=state)
+            plan = robot.group.plan(start, goal, World(scene), timeout=LIMIT, state=state)
         except mn.MotionError as error:
             return 1e3 * (time.perf_counter() - begin), str(error)
         return 1e3 * (time.perf_counter() - begin), plan
 
-    def scene_of(problem: Problem) -> Scene:
-        return Scene({item.name: item for item in problem.items()})
-
     for problem in problems[:3]:
-        call(problem, scene_of(problem))
+        call(problem)
     for problem in problems:
-        spent, plan = call(problem, scene_of(problem))
+        spent, plan = call(problem)
         refused = isinstance(plan, str)
         yield Answer(not refused and plan.success, spent, plan if refused else plan.reason)
 
 
-def served(folder: Path, robot: str, problems: Sequence[Problem]) -> Iterator[Answer]:
+def served(source: Source, problems: Sequence[Problem]) -> Iterator[Answer]:
     """Plan the problems by ``plan_kinematic_path`` of a suite in other processes."""
     from moveit_msgs.msg import PlanningScene
     from moveit_msgs.srv import ApplyPlanningScene, GetMotionPlan
@@ -180,12 +223,13 @@ def served(folder: Path, robot: str, problems: Sequence[Problem]) -> Iterator[An
 
     from motion_nodes.ros.scene.collision_objects import object_message
 
-    model = mn.load_robot(robot_file(folder, robot)).description
+    assert source.srdf is None, "--srdf is not sent to services"
+    model = mn.load_robot(source.file).description
     goal = set(problems[0].goal)
     group = next((name for name, x in model.groups.items() if set(x.joints) == goal), "")
     group = group or "+".join(model.groups)
     words = ("--backend", "mock", "--viewer", "none", "--no-floor")
-    with motion_up(robot_file(folder, robot), *words):
+    with motion_up(source.file, *words):
         client = RosClient("motion_bench_maker")
         try:
             for problem in (*problems[:3], *problems):
@@ -210,41 +254,28 @@ def served(folder: Path, robot: str, problems: Sequence[Problem]) -> Iterator[An
             client.close()
 
 
-def ends_free(robot: str, problems: Sequence[Problem]) -> Iterator[bool]:
-    """Yield whether the shipped Panda is collision-free at start and goal, by coal."""
-    if robot != "panda":
-        yield from [True] * len(problems)
-        return
-    from scene.coal_robot import CoalRobot
-
-    arm = mn.load_robot("franka")["arm"]
-    for problem in problems:
-        scene = Scene({item.name: item for item in problem.items()})
-        oracle = CoalRobot(arm.checker(World(scene), state=FINGERS))
-        ends = ([given[name] for name in PANDA] for given in (problem.start, problem.goal))
-        yield all(oracle.distance(q) > 0.0 for q in ends)
-
-
-Measure = Callable[[Path, str, Sequence[Problem]], Iterator[Answer]]
-
-
 def rows_of(
-    robot: str, problems: Sequence[Problem], mine: Sequence[Answer], peers: Sequence[dict[str, Any]]
+    robot: str,
+    problems: Sequence[Problem],
+    mine: Sequence[Answer],
+    peers: Sequence[dict[str, Any]],
+    compared: bool,
 ) -> Iterator[Row]:
-    """Yield the row of each family, then that of all."""
-    rows = list(zip(problems, mine, peers or [{}] * len(mine), strict=True))
+    """Yield the row of each family, then that of all; ``compared`` with vamp."""
+    rows = list(zip(problems, mine, peers, strict=True))
     for family in (*dict.fromkeys(problem.family for problem in problems), "all"):
         each = [row for row in rows if family in (row[0].family, "all")]
-        fair = [row for row in each if row[2].get("start", True) and row[2].get("goal", True)]
+        fair = [row for row in each if row[2]["free"] and row[2]["valid"]]
         own = Spread.of(answer.spent for _, answer, _ in fair if answer.solved)
         their = Spread.of(1e3 * (peer["search"] + peer["simplify"])
                           for _, _, peer in fair if peer.get("solved"))  # fmt: skip
         row: Row = {
-            "robot": robot, "family": family, "problems": len(each), "valid": len(fair),
+            "robot": robot, "family": family, "problems": len(each),
+            "vamp: free": sum(peer["free"] for _, _, peer in each), "valid": len(fair),
             "solved": sum(answer.solved for _, answer, _ in fair),
             "median ms": own.p50, "p95 ms": own.p95, "p99 ms": own.p99, "max ms": own.maximum,
         }  # fmt: skip
-        if peers:
+        if compared:
             row |= {
                 "vamp: solved": sum(bool(peer.get("solved")) for _, _, peer in fair),
                 "vamp: median ms": their.p50, "vamp: p95 ms": their.p95, "vamp: p99 ms": their.p99,
@@ -255,29 +286,30 @@ def rows_of(
         yield row
 
 
-def measured(
-    report: Report, folder: Path, robot: str, problems: Sequence[Problem], options: Options
-) -> None:
+def measured(report: Report, robot: str, problems: Sequence[Problem], options: Options) -> None:
     """Plan the problems of a robot by vamp and by ours; print the table."""
-    peers: list[dict[str, Any]] = []
+    source = Source.of(robot, options)
+    peers: list[dict[str, Any]] = [{} for _ in problems]
     if options.vamp_python:
         progress(f"{robot}: vamp")
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump({"robot": robot, "problems": [x.for_peer() for x in problems]}, file)
             file.flush()
             peers = peer_lines(options.vamp_python, PEER, file.name)
-        for peer, free in zip(peers, ends_free(robot, problems), strict=True):
-            peer["goal"] = peer["goal"] and free
+    robot_of_ours = Planned.load(source, list(problems[0].goal))
+    for problem, peer in zip(problems, peers, strict=True):
+        peer["free"] = peer.get("start", True) and peer.get("goal", True)
+        peer["valid"] = robot_of_ours.is_valid(problem)
     progress(f"{robot}: ours")
-    measure: Measure = served if options.service else planned
-    mine = list(measure(folder, robot, problems))
+    mine = list((served if options.service else planned)(source, problems))
     mine = mine[-len(problems) :]
-    rows = list(rows_of(robot, problems, mine, peers))
+    rows = list(rows_of(robot, problems, mine, peers, bool(options.vamp_python)))
     reasons = []
-    for problem, answer, peer in zip(problems, mine, peers or [{}] * len(mine), strict=True):
-        if not answer.solved and peer.get("start", True) and peer.get("goal", True):
+    for problem, answer, peer in zip(problems, mine, peers, strict=True):
+        if not answer.solved and peer["free"] and peer["valid"]:
             reasons.append(f"{problem.family}: {answer.reason}")
     how = "plan_kinematic_path of another process" if options.service else "the front door"
+    how += "" if source.srdf is None else ", with its SRDF"
     report.table(f"{robot}, by {how}", rows, "; ".join(f"Not solved: {x}" for x in reasons[:10]))
 
 
@@ -285,6 +317,7 @@ def measured(
            problems=(Path, "folder of the problems"),
            vamp_python=("", "a Python that has vamp"), every=(1, "stride of all problems"),
            robots=(list(ROBOTS), "robots"), family=("", "only families that begin so"),
+           srdf=("", "folder of the robots' SRDF files"),
            service=(False, "by plan_kinematic_path"))  # fmt: skip
 def main(report: Report, options: Options) -> None:
     """Measure."""
@@ -299,4 +332,4 @@ def main(report: Report, options: Options) -> None:
     for robot in options.robots:
         found = problems_of(options.problems, robot)[:: options.every]
         found = [x for x in found if x.family.startswith(options.family)]
-        measured(report, options.problems, robot, found, options)
+        measured(report, robot, found, options)

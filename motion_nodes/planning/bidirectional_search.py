@@ -34,10 +34,11 @@ _BATCH_TIME = 1.5e-3
 """Approximate duration of a kernel call between checks of timeout and cancellation [s]."""
 _ROOM = 512
 """Initial capacity of each tree [nodes]."""
-_STEPS_ACROSS = 13.0
-"""Default number of edges along the diagonal of the space."""
-_REACH = 3.0
-"""Reach of a node at an obstacle, in max edge lengths."""
+_LEAST_ACROSS, _ACROSS_PER_JOINT = 13.0, 2.4
+"""Default number of edges along the diagonal of the space, at least and per joint: with every joint
+more links sweep along an edge, so that fewer long ones are free."""
+_REACH = 0.34
+"""Reach of a node at an obstacle, as a fraction of the diagonal."""
 
 
 class TwoTrees:
@@ -188,12 +189,16 @@ def longest_edge(
     settings: RrtConnectSettings, space: JointSpace, lower: Array, upper: Array
 ) -> float:
     """Return the max length of an edge, in the metric [weighted rad or m]."""
-    if space.bounded:
-        diagonal = space.diagonal
-    else:
-        diagonal = float(np.linalg.norm((upper - lower) * space.weights))
+    across = max(_LEAST_ACROSS, _ACROSS_PER_JOINT * len(lower))
     # If nothing can move, any length is valid.
-    return settings.step_size or diagonal / _STEPS_ACROSS or 1.0
+    return settings.step_size or _diagonal(space, lower, upper) / across or 1.0
+
+
+def _diagonal(space: JointSpace, lower: Array, upper: Array) -> float:
+    """Return the length of the diagonal of the samples' box [weighted rad or m]."""
+    if space.bounded:
+        return space.diagonal
+    return float(np.linalg.norm((upper - lower) * space.weights))
 
 
 def _rules(
@@ -201,11 +206,11 @@ def _rules(
 ) -> ConnectRules:
     """Return the numeric settings of the kernel."""
     step = longest_edge(settings, space, lower, upper)
-    reach = _REACH * step if settings.dynamic_domain else math.inf
+    reach = _REACH * _diagonal(space, lower, upper) if settings.dynamic_domain else math.inf
     return ConnectRules(
         longest=step,
-        reach=reach,
-        least_reach=min(step, reach),
+        reach=max(step, reach),
+        least_reach=step,
         reach_change=1e-4 if settings.dynamic_domain else 0.0,
         exploration=settings.exploration_fraction,
         max_sampling=settings.max_sampling,

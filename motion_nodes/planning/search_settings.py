@@ -14,10 +14,11 @@ from motion_nodes.planning.tree_search import MAX_COUNT, check_number, check_wei
 
 @dataclass(frozen=True)
 class RrtConnectSettings:
-    """Growth of two trees towards each other; the defaults suit arms with six and seven joints."""
+    """Growth of two trees towards each other; the defaults suit one arm and two."""
 
     step_size: float = 0.0
-    """Max length of an edge, in the weighted metric; 0: a thirteenth of the space's diagonal.
+    """Max length of an edge, in the weighted metric; 0: the space's diagonal divided
+    by 13, or by 2.4 times the number of joints if that is more.
 
     Edges are fully checked, so long ones are as safe as short ones.
     """
@@ -30,7 +31,7 @@ class RrtConnectSettings:
     exploration_fraction: float = 0.5
     """Fraction of steps towards samples; the others connect the trees. Below 0.5 further
     connections start at random nodes; above it not every new node is tried."""
-    focus: float = 0.8
+    focus: float = 0.5
     """Fraction of the samples from the box around start and goals, 0..1."""
     focus_margin: float = 0.25
     """Margin of that box, as a fraction of the joint ranges."""

@@ -89,6 +89,8 @@ def searchable(request: PlanRequest, project: Projection | None = None) -> Exces
         near = _nearby(checker, begin.q, request.random_seed, project)
         if near is not None:
             start, request = begin.q, replace(request, start=near)
+        else:
+            request = _without_self_contacts(request, begin.q)
     goals, asked = list(request.goals), {}
     for number, goal in enumerate(goals):
         if not isinstance(goal, JointGoal):
@@ -100,6 +102,8 @@ def searchable(request: PlanRequest, project: Projection | None = None) -> Exces
         near = _nearby(checker, q, request.random_seed, project)
         if near is not None:
             goals[number], asked[number] = JointGoal(near), q
+        else:
+            request = _without_self_contacts(request, q)
     return ExcessEnds(replace(request, goals=tuple(goals)), start, asked)
 
 
@@ -148,10 +152,28 @@ def _without_fixed_contacts(request: PlanRequest, q: Array) -> PlanRequest:
     }
     contacts = [contact.pair for contact in checker.explain(q) if contact.kind != "limit"]
     fixed = [pair for pair in contacts if moving.isdisjoint(pair)]
-    if not fixed:
+    return _without_pairs(request, fixed)
+
+
+def _without_self_contacts(request: PlanRequest, q: Array) -> PlanRequest:
+    """Return a request whose checker ignores contacts of links that no small motion ends.
+
+    Links that overlap by their spheres at a tight end must not make it unreachable; the motion is
+    verified by exact geometry with all pairs.
+
+    Args:
+        request: the request.
+        q: start or goal, collision-free for the exact geometry, shape (n,).
+    """
+    return _without_pairs(request, [x.pair for x in request.checker.explain(q) if x.kind == "self"])
+
+
+def _without_pairs(request: PlanRequest, pairs: list[tuple[str, str]]) -> PlanRequest:
+    """Return a request whose checker ignores contacts of some pairs."""
+    if not pairs:
         return request
-    scene, changed = checker.scene, checker.snapshot()
-    changed.set_scene(replace(scene, allowed=scene.allowed.with_pairs(fixed)))
+    scene, changed = request.checker.scene, request.checker.snapshot()
+    changed.set_scene(replace(scene, allowed=scene.allowed.with_pairs(pairs)))
     return replace(request, checker=changed)
 
 

@@ -20,6 +20,10 @@ from motion_nodes.scene.robot_spheres import rigid_links
 
 Progress = Callable[[str], None]
 
+_MOST_STATED, _STATED_MARGIN = 100, 0.002
+"""Max number of spheres of a link's own geometry that are used, and what is added to their radii,
+because edges are checked in steps [m]."""
+
 
 def link_geometries(
     tree: KinematicTree, search: PackageSearch, findings: Notes
@@ -118,6 +122,8 @@ def fit_spheres(
 ) -> tuple[SphereSet, dict[str, Coverage]]:
     """Return spheres of all links, and their coverage.
 
+    Geometry that consists of spheres is used as it is, with a small margin.
+
     Args:
         geometries: geometries of the links.
         given: max excess of spheres beyond the geometry [m]; None: depends on each link's width.
@@ -134,6 +140,10 @@ def fit_spheres(
             spheres = spheres.with_link(link, spheres.of(like))
             coverage[link] = coverage[like]
             continue
-        spheres = spheres.generate(link, geometry, accuracy=accuracies[link])
+        if geometry.balls is not None and len(geometry.balls) <= _MOST_STATED:
+            larger = np.add(geometry.balls, (0.0, 0.0, 0.0, _STATED_MARGIN))
+            spheres = spheres.with_link(link, larger)
+        else:
+            spheres = spheres.generate(link, geometry, accuracy=accuracies[link])
         coverage[link] = spheres.coverage(link, geometry)
     return spheres, coverage

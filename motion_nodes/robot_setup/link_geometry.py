@@ -34,6 +34,8 @@ class LinkGeometry:
     """Corners of all triangles of the surface [m], shape (t, 3, 3)."""
     spacing: float
     """Edge of a volume element; every surface point is within this distance of a sample [m]."""
+    balls: Array | None = None
+    """The geometry itself if it consists of spheres: centres and radii [m], shape (n, 4)."""
 
     def __init__(self, corners: Array, spacing: float | None = None) -> None:
         """Create the geometry.
@@ -76,8 +78,15 @@ class LinkGeometry:
         Raises:
             InvalidDescription: a mesh cannot be found or read.
         """
+        shapes = list(shapes)
         pieces = [triangles_of(shape, find_mesh) for shape in shapes]
-        return cls(np.concatenate(pieces), spacing) if pieces else None
+        if not pieces:
+            return None
+        made = cls(np.concatenate(pieces), spacing)
+        balls = [(*x.X_LG[:3, 3], x.geometry.radius) for x in shapes
+                 if isinstance(x.geometry, Sphere)]  # fmt: skip
+        made.balls = frozen(np.array(balls)) if len(balls) == len(shapes) else None
+        return made
 
     @classmethod
     def of_link(cls, robot: Robot, link: str, spacing: float | None = None) -> LinkGeometry | None:

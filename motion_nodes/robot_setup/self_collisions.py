@@ -19,14 +19,16 @@ from motion_nodes.scene.robot_spheres import CollisionBody, checked_pairs, link_
 
 Reason = Literal["always", "often", "gripper", "never", "spheres only", "default"]
 """Always: in collision in (almost) all configurations. Often: second neighbours in a chain that
-collide in most configurations, because their shapes are too large. Gripper: fingers, whose contact
+collide in many configurations, because their shapes are too large: limits of two joints leave most
+of their range free. Gripper: fingers, whose contact
 is intended. Never: they never come close. Spheres only: their spheres overlap, but not their
 geometry. Default: in collision at home, with no collision-free configuration found."""
 
 SAMPLES = 5000
 MARGIN = 0.01
-"""Min distance of pairs that never collide [m]."""
-_ALWAYS, _OFTEN = 0.95, 0.5  # fractions of the configurations
+"""Sufficient distance of pairs that never collide [m]."""
+_ALWAYS, _OFTEN = 0.95, 0.3  # fractions of the configurations
+_STEADY = 0.25  # sampled min distance relative to its variation
 _LOOKED_AT = 24  # number of sphere overlaps that are checked with the geometry
 _POINTS = 500
 _PAIRS_TRIED = 1_500_000
@@ -101,7 +103,8 @@ def find_self_collisions(
         X_a, X_b = X[:, rows[a.link]], X[:, rows[b.link]]
         distance = sphere_distances(a, b, X_a, X_b)
         pair = (a.name, b.name)
-        if distance.min() > MARGIN:
+        # A distance that hardly varies, as of the links of a wrist, has no other minimum.
+        if distance.min() > min(MARGIN, _STEADY * np.ptp(distance)) and distance.min() > 0.0:
             found.ignored[pair] = "never"
         elif distance.min() > 0.0:
             touching[pair] = distance

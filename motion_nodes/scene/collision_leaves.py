@@ -25,6 +25,7 @@ from motion_nodes.scene.voxels import Voxels
 FILLING = 1.0 / 16.0
 """Edge of the cells that fill a closed mesh, relative to its longest side. A sphere with a radius
 of sqrt(3) cells cannot be inside without touching a box or the surface."""
+_UNMOVED = np.eye(4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +76,8 @@ def joined(all_leaves: list[Leaves]) -> Leaves:
 
 
 def _placed(leaves: Leaves, X: Array) -> Leaves:
+    if (X == _UNMOVED).all():
+        return leaves
     planes = leaves.planes @ np.eye(4)
     if len(planes):
         planes[:, :3] = planes[:, :3] @ X[:3, :3].T

@@ -87,6 +87,17 @@ def test_what_has_no_counterpart_is_told(tmp_path, caplog):
     assert robot.states["ready"]["slew"] == 0.5
 
 
+def test_pairs_of_unknown_links_are_left_out_and_told(caplog):
+    more = (
+        '<disable_collisions link1="foot" link2="sonar"/><passive_joint name="to_world"/></robot>'
+    )
+    with caplog.at_level(logging.WARNING):
+        srdf = parse_srdf(xrdf_samples.SRDF.replace("</robot>", more), TREE, "crane.srdf")
+    assert "no link of the URDF is called sonar" in caplog.text
+    assert srdf.disabled == parse_srdf(xrdf_samples.SRDF, TREE, "crane.srdf").disabled
+    assert "to_world" in srdf.passive_joints  # a virtual joint may be passive
+
+
 def test_an_alias_of_an_alias_is_an_alias(tmp_path):
     more = '<group name="all"><group name="manipulator"/></group></robot>'
     text = xrdf_samples.SRDF.replace("</robot>", more)

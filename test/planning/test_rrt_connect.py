@@ -9,13 +9,17 @@ import numpy as np
 import pytest
 from raised_errors import about
 
+import motion_nodes as mn
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.planning.anytime_planner import AnytimeRrtConnect
+from motion_nodes.planning.bidirectional_search import longest_edge
 from motion_nodes.planning.classic.planar_world import PlanarWorld, Wall, maze
+from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.search_settings import RrtConnectSettings
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.world import World
 
 START, GOAL = (0.7, 0.7), (9.3, 9.3)
 
@@ -286,3 +290,15 @@ def test_a_batch_is_short_enough_to_cancel_soon(world):
 
     planner.plan(blocked.request(START, GOAL, timeout=1.0, cancelled=cancelled))
     assert len(asked) > 20
+
+
+def test_edges_are_shorter_with_more_joints():
+    limits, steps = mn.load_robot("franka")["arm"].checker(World()).limits, []
+    for count in (1, 2):
+        space = JointSpace(
+            tuple(f"{name}_{k}" for k in range(count) for name in limits.names),
+            *(np.tile(x, count) for x in (limits.lower, limits.upper)),
+            wraps=np.zeros(7 * count, bool), prismatic=np.zeros(7 * count, bool),
+        )  # fmt: skip
+        steps.append(longest_edge(RrtConnectSettings(), space, space.lower, space.upper))
+    assert steps[1] == pytest.approx(steps[0] / math.sqrt(2.0))

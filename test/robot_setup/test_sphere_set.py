@@ -11,6 +11,7 @@ from scipy.spatial import cKDTree
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownFrame
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import Box, Cylinder, Shape, Sphere
+from motion_nodes.robot_setup.geometry_fit import fit_spheres as spheres_of_links
 from motion_nodes.robot_setup.link_geometry import LinkGeometry, dense_points
 from motion_nodes.robot_setup.sphere_fit import fit_count, fit_spheres
 from motion_nodes.robot_setup.sphere_measure import measure, outside
@@ -56,6 +57,19 @@ def test_fitted_spheres_hold_a_solid_and_reach_little_beyond_it(
     found = measure(spheres, geometry.finer(accuracy / 3.0))
     assert found.volume > 0.95
     assert found.reach <= 1.1 * accuracy
+
+
+def test_geometry_of_spheres_is_used_as_it_is() -> None:
+    links = {
+        "balls": geometry_of(Sphere(0.1), Sphere(0.05)),
+        "mixed": geometry_of(Sphere(0.1), Box(0.1, 0.1, 0.3)),
+    }
+    assert links["mixed"].balls is None
+    spheres, coverage = spheres_of_links(links, None, lambda step: None)
+    assert spheres.of("balls") == pytest.approx(
+        np.array([[0.1, -0.2, 0.3, 0.102], [0.1, -0.2, 0.3, 0.052]])
+    )
+    assert coverage["balls"].gap == 0.0
 
 
 def test_points_of_any_triangle_are_dense() -> None:

@@ -33,6 +33,8 @@ MOST_PIECES = 60
 """Max number of edges of a connection to the other tree."""
 MOST_CONNECTIONS = 16
 """Max number of further connections tried after one sample."""
+PATIENCE = 20_000
+"""Number of edges after which extensions are half as long for as many, and so on in turns."""
 
 
 class ConnectRules(NamedTuple):
@@ -277,7 +279,9 @@ def _explore(
     away = rrt_trees.difference(space, nodes[near], target, step)
     if away == 0.0:
         return -1
-    length = min(away, rules.longest)
+    # A long search is in a narrow passage, where full steps may all be in collision.
+    halved = counts[EDGES] // PATIENCE % 2 == 1
+    length = min(away, 0.5 * rules.longest if halved else rules.longest)
     for d in range(new.shape[0]):
         new[d] = nodes[near, d] + step[d] * (length / away)
     counts[EDGES] += 1

@@ -6,6 +6,7 @@ Source: the SRDF specification (wiki.ros.org/srdf) and the extensions read by Mo
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from motion_nodes.errors import InvalidDescription, did_you_mean
 from motion_nodes.model.robot import Sphere
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.model.urdf.robot_xml import robot_root
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,8 @@ class _Reader:
 
     def read(self, root: Any) -> Srdf:
         groups = [self._name(element) for element in root.findall("group")]
+        virtual = tuple(self._virtual(e) for e in root.findall("virtual_joint"))
+        movable = {*self.tree.joints, *(joint.name for joint in virtual)}
         twice = next((name for name in groups if groups.count(name) > 1), None)
         if twice is not None:
             raise InvalidDescription(f"{self.where}: two groups are called '{twice}'.")
@@ -158,22 +163,34 @@ class _Reader:
                 )
                 for e in root.findall("end_effector")
             ),
-            virtual_joints=tuple(self._virtual(e) for e in root.findall("virtual_joint")),
+            virtual_joints=virtual,
             passive_joints=tuple(
-                self._known(e, "name", self.tree.joints) for e in root.findall("passive_joint")
+                self._known(e, "name", movable) for e in root.findall("passive_joint")
             ),
-            disabled=tuple(
-                SrdfPair(
-                    self._known(e, "link1", self.tree.links),
-                    self._known(e, "link2", self.tree.links),
-                    e.get("reason", ""),
-                )
-                for e in root.findall("disable_collisions")
-            ),
+            disabled=self._disabled(root),
             spheres=tuple(self._spheres(e) for e in root.findall("link_sphere_approximation")),
         )
         self._refuse_loops(found)
         return found
+
+    def _disabled(self, root: Any) -> tuple[SrdfPair, ...]:
+        """Return the pairs without collision checks; a warning names links that do not exist."""
+        found, unknown = [], set()
+        for element in root.findall("disable_collisions"):
+            first, second = element.get("link1"), element.get("link2")
+            if first is None or second is None:
+                key = "link1" if first is None else "link2"
+                raise self._fail(element, f"needs the attribute {key}.")
+            missing = {first, second}.difference(self.tree.links)
+            if not missing:
+                found.append(SrdfPair(first, second, element.get("reason", "")))
+            unknown |= missing
+        if unknown:
+            _LOG.warning(
+                "%s: disable_collisions: no link of the URDF is called %s",
+                *(self.where, ", ".join(sorted(unknown))),
+            )
+        return tuple(found)
 
     def _group(self, element: Any, groups: list[str]) -> SrdfGroup:
         chains = []
