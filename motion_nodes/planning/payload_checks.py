@@ -4,46 +4,52 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from motion_nodes.model.payload import too_heavy
 from motion_nodes.planning.goal_sampling import is_exact
-from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanResult, PlanStatus
+from motion_nodes.planning.plan_run import PlanOptions, PlanRun
+from motion_nodes.planning.planning_problem import (
+    JointGoal,
+    MotionPlan,
+    PlanRequest,
+    PlanResult,
+    PlanStatus,
+)
 from motion_nodes.planning.start_state import configuration
 from motion_nodes.trajectory.path_efforts import PathEfforts
 
-if TYPE_CHECKING:
-    from motion_nodes.planning.pipeline import MotionPlan, PlanOptions
 
-
-def overloaded(request: PlanRequest, options: PlanOptions) -> PlanResult | None:
+def payload_at_ends(run: PlanRun) -> PlanResult | None:
     """Return the rejection of a request if the payload overloads its start or only joint goal.
 
     Raises:
         UnknownFrame: the payload is at a link that the robot does not have.
     """
+    request, options = run.request, run.options
     efforts = _efforts(request, options)
     if efforts is None or options.payload is None:
         return None
-    # Not a start status: recovery is attempted for those.
-    ends = [(PlanStatus.INVALID_PATH, "the start", request.start)]
+    ends = [("the start", request.start)]
     if len(request.goals) == 1 and isinstance(request.goals[0], JointGoal):
         goal = request.goals[0]
         if is_exact(goal):
-            ends.append((PlanStatus.GOAL_OUTSIDE_LIMITS, "the goal", goal.q))
-    for status, what, given in ends:
+            ends.append(("the goal", goal.q))
+    for what, given in ends:
         q = configuration(request.checker, given, what)
         words = efforts.overload(q)[1] if np.isfinite(q).all() else ""
         if words:
+            start = what == "the start"
+            status = PlanStatus.INVALID_PATH if start else PlanStatus.GOAL_OUTSIDE_LIMITS
             return PlanResult(status, None, f"{too_heavy(options.payload)} at {what}: {words}")
     return None
 
 
-def bearable(plan: MotionPlan, request: PlanRequest, options: PlanOptions) -> MotionPlan:
+def payload_along(run: PlanRun, plan: MotionPlan) -> MotionPlan:
     """Return a plan, or its rejection if the payload overloads a drive along it."""
-    efforts, points = _efforts(request, options), plan.trajectory
+    options, points = run.options, plan.trajectory
+    efforts = _efforts(run.request, options)
     if efforts is None or options.payload is None or points is None:
         return plan
     k, words = efforts.overload(points.positions)

@@ -186,6 +186,9 @@ class MotionPlan:
     """Total duration [s]."""
     tree: SearchTree | None = None
     """Tree of the successful search, for visualization; None for planners without one."""
+    recovery: JointTrajectory | None = None
+    """Slow motion from an invalid start to a valid one; path and trajectory begin with it,
+    ``motion`` begins after it. None: the start was valid."""
 
     def __repr__(self) -> str:
         """Return a summary without the numbers of the motion."""

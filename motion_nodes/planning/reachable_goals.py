@@ -10,6 +10,7 @@ import numpy as np
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose
 from motion_nodes.ik.task_mask import FULL, relaxed_tolerances, what_is_free
 from motion_nodes.model.tree import Array
+from motion_nodes.planning.plan_run import PlanRun
 from motion_nodes.planning.planning_problem import PlanRequest, PoseGoal
 from motion_nodes.planning.pose_solvers import ATTEMPTS, moving_joints, pose_chain, pose_solver
 from motion_nodes.planning.start_state import configuration
@@ -17,6 +18,12 @@ from motion_nodes.scene.checker import CollisionChecker
 
 _TIMEOUT = 0.2
 """Timeout of the check whether a pose is reached [s]."""
+
+
+def reachable_goals(run: PlanRun) -> None:
+    """Relax the goals of a request as far as an arm with fewer than six joints reaches them."""
+    run.request, note = reachable_form(run.request)
+    run.notes += [note] if note else []
 
 
 def reachable_form(request: PlanRequest) -> tuple[PlanRequest, str]:

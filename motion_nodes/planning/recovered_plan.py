@@ -6,17 +6,17 @@ The recovery is slow and ends at rest; the rest is planned from there like any o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
-from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, PlanStage, plan
-from motion_nodes.planning.planning_problem import PlanRequest, PlanStatus
+from motion_nodes.planning.plan_run import PlanOptions, PlanRun
+from motion_nodes.planning.planning_problem import MotionPlan, PlanResult, PlanStage, PlanStatus
 from motion_nodes.planning.recovery import Recovery, RecoverySettings, check_recovery, recover
+from motion_nodes.planning.start_state import check_start
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
@@ -30,38 +30,22 @@ MIN_SEARCH = 0.25
 """Time for the recovery search even if planning has used all of the request's time [s]."""
 
 
-@dataclass(frozen=True, eq=False)
-class RecoveredPlan:
-    """A plan, with a preceding slow recovery motion."""
+def recovered_start(run: PlanRun) -> PlanResult | None:
+    """Let a request begin where the recovery from its invalid start ends.
 
-    plan: MotionPlan
-    """Its path and trajectory include the recovery; its ``motion`` does not."""
-    recovery: JointTrajectory | None = None
-    """The recovery, from rest to rest; None if not needed."""
-
-
-def plan_with_recovery(
-    request: PlanRequest,
-    options: PlanOptions | None = None,
-    settings: RecoverySettings | None = None,
-) -> RecoveredPlan:
-    """Plan a motion; from an invalid start, recover first.
-
-    Args:
-        request: as for :func:`motion_nodes.planning.pipeline.plan`.
-        options: likewise.
-        settings: of the recovery; None: an invalid start is rejected.
+    Returns:
+        The rejection of a request whose start cannot be recovered; None for all others.
 
     Raises:
-        InvalidCommand, InvalidConfig, UnknownFrame: the request is not well formed.
+        InvalidCommand: wrong number of joint positions.
     """
-    options = options or PlanOptions()
-    began = compute_time()
-    found = plan(request, options)
-    if settings is None or found.status not in RECOVERABLE:
-        return RecoveredPlan(found)
-    left = request.timeout - (compute_time() - began)
-    limited = replace(settings, timeout=min(settings.timeout, max(left, MIN_SEARCH)))
+    request, settings = run.request, run.recovery
+    if settings is None:
+        return None
+    start = check_start(request.checker, request.start)
+    if start.status not in RECOVERABLE:
+        return None
+    limited = replace(settings, timeout=min(settings.timeout, max(run.left, MIN_SEARCH)))
     out = recover(
         request.checker,
         request.start,
@@ -69,18 +53,36 @@ def plan_with_recovery(
         random_seed=request.random_seed,
         cancelled=request.cancelled,
     )
-    spent = compute_time() - began
-    stage = PlanStage("recover", out.time, out.reason or f"{len(out.path)} waypoints")
+    run.stages.append(PlanStage("recover", out.time, out.reason or f"{len(out.path)} waypoints"))
+    refused = out.reason
     if out.success:
-        slow = recovery_trajectory(request.checker, out, settings, options)
+        slow = recovery_trajectory(request.checker, out, settings, run.options)
         refused = check_recovery(request.checker, slow.positions)
     if not out.success or refused:
-        why = f"{found.reason}; no recovery: {out.reason or refused}"
-        result = replace(found.result, reason=why, time=spent)
-        return RecoveredPlan(replace(found, result=result, stages=(stage,), time=spent))
-    timeout = max(1e-3, request.timeout - spent)
-    rest = plan(replace(request, start=out.path[-1], timeout=timeout), options)
-    return RecoveredPlan(_joined(request, options, out, slow, rest, stage, began), slow)
+        return PlanResult(start.status, None, f"{start.reason}; no recovery: {refused}")
+    run.recovered = out, slow
+    run.request = replace(request, start=out.path[-1])
+    run.notes.append(f"recovery: the start is invalid ({out.note}); slow motion to a valid state")
+    return None
+
+
+def after_recovery(run: PlanRun, plan: MotionPlan) -> MotionPlan:
+    """Return a plan that begins with the recovery of its start, if that was necessary."""
+    if run.recovered is None:
+        return plan
+    out, slow = run.recovered
+    result, trajectory = plan.result, plan.trajectory
+    if result.path is None:
+        reason = f"the start can be recovered ({out.note}), but from there: {result.reason}"
+        result = replace(result, reason=reason)
+    else:
+        checker = run.request.checker
+        path = np.concatenate([out.path[:-1], result.path])
+        space = JointSpace.of_robot(checker.robot, checker.joint_names)
+        result = replace(result, path=path, cost=space.length(path))
+    if trajectory is not None:
+        trajectory = joined(slow, trajectory, run.options.time_step)
+    return replace(plan, result=result, trajectory=trajectory, recovery=slow)
 
 
 def recovery_trajectory(
@@ -133,38 +135,6 @@ def joined(first: JointTrajectory, then: JointTrajectory, pause: float) -> Joint
         np.concatenate([first.positions, then.positions]),
         np.concatenate([first.velocities, then.velocities]),
         np.concatenate([first.accelerations, then.accelerations]),
-    )
-
-
-def _joined(
-    request: PlanRequest,
-    options: PlanOptions,
-    out: Recovery,
-    slow: JointTrajectory,
-    rest: MotionPlan,
-    stage: PlanStage,
-    began: float,
-) -> MotionPlan:
-    note = f"recovery: the start is invalid ({out.note}); slow motion to a valid state"
-    stages, notes = (stage, *rest.stages), (note, *rest.notes)
-    spent = compute_time() - began
-    result, trajectory = rest.result, rest.trajectory
-    if result.path is None:
-        reason = f"the start can be recovered ({out.note}), but from there: {result.reason}"
-        result = replace(result, reason=reason)
-    else:
-        path = np.concatenate([out.path[:-1], result.path])
-        space = JointSpace.of_robot(request.checker.robot, request.checker.joint_names)
-        result = replace(result, path=path, cost=space.length(path))
-    if trajectory is not None:
-        trajectory = joined(slow, trajectory, options.time_step)
-    return replace(
-        rest,
-        result=replace(result, time=spent),
-        trajectory=trajectory,
-        stages=stages,
-        notes=notes,
-        time=spent,
     )
 
 

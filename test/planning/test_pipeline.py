@@ -17,7 +17,7 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Array, Box
-from motion_nodes.planning import pipeline
+from motion_nodes.planning import plan_run
 from motion_nodes.planning.classic.rrt import RrtSettings
 from motion_nodes.planning.path_verification import Verification
 from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
@@ -196,7 +196,7 @@ def test_path_that_fails_verification_is_searched_anew_and_else_withheld(
             free = next(answers)
             return Verification(free, "" if free else "link in box", len(path), 0.0, 0.0)
 
-    monkeypatch.setattr(pipeline, "PathVerifier", Doubtful)
+    monkeypatch.setattr(plan_run, "PathVerifier", Doubtful)
     result = planned(JointGoal(GOAL), preferred_clearance=0.0)
     assert result.success
     assert any("finer" in note and "link in box" in note for note in result.notes)

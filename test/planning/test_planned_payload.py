@@ -12,7 +12,6 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.payload import PayloadDynamics
 from motion_nodes.planning.cartesian import cartesian_motion
 from motion_nodes.planning.planning_problem import PlanRequest, PlanStatus
-from motion_nodes.planning.recovered_plan import plan_with_recovery
 from motion_nodes.planning.recovery import RecoverySettings
 from motion_nodes.trajectory.path_efforts import PathEfforts
 from motion_nodes.trajectory.timed_path import TimedPath
@@ -62,8 +61,8 @@ def test_payloads_beyond_the_effort_limits_are_rejected_by_joint():
     assert "40 kg at panda_hand_tcp is too heavy at the start" in plan.reason
     assert "panda_joint" in plan.reason
     request = PlanRequest(ARM.checker(), ready, (mn.JointGoal(far),))
-    recovered = plan_with_recovery(request, carrying(heavy), RecoverySettings())
-    assert recovered.plan.reason == plan.reason, "no recovery was to be attempted"
+    recovered = pipeline.plan(request, carrying(heavy), RecoverySettings())
+    assert recovered.reason == plan.reason, "no recovery was to be attempted"
     medium = mn.Payload("panda_hand_tcp", 9.0)
     assert not PathEfforts(ROBOT, ARM.joint_names, ROBOT.home, payload=medium).overload(ready)[1]
     plan = ARM.plan(ready, far, options=carrying(medium))

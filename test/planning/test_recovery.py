@@ -14,8 +14,9 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array, Box, Sphere
+from motion_nodes.planning.pipeline import plan
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
-from motion_nodes.planning.recovered_plan import RECOVERABLE, plan_with_recovery
+from motion_nodes.planning.recovered_plan import RECOVERABLE
 from motion_nodes.planning.recovery import RecoverySettings, check_recovery, recover
 from motion_nodes.planning.warm_up import warm_up
 from motion_nodes.scene.checker import CollisionChecker
@@ -178,14 +179,14 @@ def test_a_plan_from_a_jammed_start_leaves_it_slowly_first(kind: str) -> None:
     while tried < 3:
         q = jammed(checker, kind, rng)
         request = PlanRequest(checker, q, (JointGoal(home),))
-        refused = plan_with_recovery(request)
-        if refused.plan.status not in RECOVERABLE:
+        refused = plan(request)
+        if refused.status not in RECOVERABLE:
             continue  # within the tolerance of limits
         tried += 1
         assert refused.recovery is None
-        found = plan_with_recovery(request, None, settings)
-        assert found.plan.success, found.plan.reason
-        slow, whole = found.recovery, found.plan.trajectory
+        found = plan(request, None, settings)
+        assert found.success, found.reason
+        slow, whole = found.recovery, found.trajectory
         assert slow is not None
         assert whole is not None
         assert slow.velocities is not None
@@ -196,9 +197,9 @@ def test_a_plan_from_a_jammed_start_leaves_it_slowly_first(kind: str) -> None:
         np.testing.assert_allclose(whole.positions[-1], home, atol=1e-9)
         assert_only_decreasing(depths(checker, slow.positions), 1.1e-5)
         assert checker.are_free(whole.positions[len(slow.times) :]).all()
-        assert found.plan.path is not None
-        assert (found.plan.path[0] == q).all()
-        assert any("recovery" in note for note in found.plan.notes)
+        assert found.path is not None
+        assert (found.path[0] == q).all()
+        assert any("recovery" in note for note in found.notes)
 
 
 def test_what_cannot_be_recovered_keeps_its_status_and_says_why() -> None:
@@ -208,10 +209,10 @@ def test_what_cannot_be_recovered_keeps_its_status_and_says_why() -> None:
     block = world_object("block", Box((0.3, 0.3, 0.3)), from_xyz_rpy((0.4, 0.0, 0.4)))
     checker.set_scene(Scene(objects={"block": block}))
     request = PlanRequest(checker, home, (JointGoal(home + 0.1),))
-    found = plan_with_recovery(request, None, RecoverySettings())
-    assert found.plan.status is PlanStatus.START_IN_COLLISION
-    assert found.plan.trajectory is None
-    assert "no recovery" in found.plan.reason
+    found = plan(request, None, RecoverySettings())
+    assert found.status is PlanStatus.START_IN_COLLISION
+    assert found.trajectory is None
+    assert "no recovery" in found.reason
 
 
 @pytest.mark.long
@@ -221,7 +222,7 @@ def test_a_goal_that_cannot_be_reached_after_a_recovery_is_reported_as_such() ->
     warm_up(checker)
     q = jammed(checker, "boxes", np.random.default_rng(4))
     outside = JointGoal(checker.limits.upper + 0.5)
-    found = plan_with_recovery(PlanRequest(checker, q, (outside,)), None, RecoverySettings())
-    assert not found.plan.success
-    assert found.plan.trajectory is None
-    assert found.plan.status is PlanStatus.GOAL_OUTSIDE_LIMITS
+    found = plan(PlanRequest(checker, q, (outside,)), None, RecoverySettings())
+    assert not found.success
+    assert found.trajectory is None
+    assert found.status is PlanStatus.GOAL_OUTSIDE_LIMITS

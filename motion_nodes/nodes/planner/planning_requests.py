@@ -22,11 +22,11 @@ from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_sp
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams, payload_of
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.planning.constrained.constrained_search import ConstrainedRrt
-from motion_nodes.planning.pipeline import PlanOptions
+from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
 from motion_nodes.planning.planner_settings import PlannerSettings
 from motion_nodes.planning.planners import default_settings, find_planner
 from motion_nodes.planning.planning_problem import PlanRequest
-from motion_nodes.planning.recovered_plan import RecoveredPlan, joined, plan_with_recovery
+from motion_nodes.planning.recovered_plan import joined
 from motion_nodes.planning.recovery import RecoverySettings
 from motion_nodes.planning.straight_line_planner import DirectMotion
 from motion_nodes.planning.tool_speed import cruising
@@ -182,8 +182,8 @@ class PlanningRequests:
         # A recovery would not satisfy them.
         recovery = None if constraints else self.recovery_settings()
         try:
-            recovered = plan_with_recovery(problem, options, recovery)
-            return self._planned(job, group, q, problem, options, recovered, speed, context.notes)
+            found = plan(problem, options, recovery)
+            return self._planned(job, group, q, problem, options, found, speed, context.notes)
         except RequestRejected:
             raise
         except MotionError as error:
@@ -245,11 +245,11 @@ class PlanningRequests:
         q: Array,
         problem: PlanRequest,
         options: PlanOptions,
-        recovered: RecoveredPlan,
+        plan: MotionPlan,
         speed: tuple[str, float] | None,
         notes: list[str],
     ) -> PlannedMotion:
-        plan, recovery = recovered.plan, recovered.recovery
+        recovery = plan.recovery
         if plan.trajectory is None:
             raise RequestRejected(PLAN_CODES[plan.status], "; ".join([plan.reason, *notes]))
         trajectory = plan.trajectory

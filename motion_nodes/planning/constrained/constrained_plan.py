@@ -19,15 +19,20 @@ from motion_nodes.planning.constrained.constrained_search import (
 )
 from motion_nodes.planning.constrained.constraint_set import ConstraintSet
 from motion_nodes.planning.constrained.path_constraints import PathConstraint
-from motion_nodes.planning.joint_space import JointSpace
-from motion_nodes.planning.path_verification import PathVerifier
-from motion_nodes.planning.pipeline import FoundMotion, PlanOptions, PlanRun
+from motion_nodes.planning.pipeline import (
+    FINER_STEPS,
+    Pipeline,
+    join_ends,
+    path_effort_limits,
+    sample,
+)
+from motion_nodes.planning.plan_run import PlanAttempt, PlanRun
+from motion_nodes.planning.planners import find_planner
 from motion_nodes.planning.planning_problem import PlanRequest
 from motion_nodes.planning.shortcut import lines_free
 from motion_nodes.planning.sphere_excess import searchable
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.blended_path import CornerBlending
-from motion_nodes.trajectory.path_efforts import PathEfforts, effort_limits
 from motion_nodes.trajectory.spline import position_excess, segment_shares, spline_path
 from motion_nodes.trajectory.time_parameterization import (
     distinct_waypoints,
@@ -44,115 +49,109 @@ _SAMPLE_TIME = 0.005
 _ROUNDING = 1e-6
 
 
-class ConstrainedRun(PlanRun):
-    """State of one request with constraints."""
+def search(run: PlanRun, request: PlanRequest, first: bool) -> PlanAttempt:
+    """Search a path that satisfies the constraints, between ends that the spheres permit."""
+    if first:
+        name, note = find_planner(run.options.planner)
+        run.notes += [note] if note else []
+        if run.options.planner and name != NAME:
+            run.notes.append(f"path constraints: planned by {NAME}, not {name}")
+        run.constraints = ConstraintSet(request.checker, request.constraints, start=request.start)
+        run.notes += run.constraints.notes
+    with run.stage("path"):
+        ends = searchable(request, run.constraints.projected)
+        timeout = max(1e-3, min(request.timeout, run.left))
+        result = ConstrainedRrt(_settings(run)).plan(replace(ends.request, timeout=timeout))
+        run.words = result.reason or (
+            f"{NAME}: {0 if result.path is None else len(result.path)} waypoints, "
+            f"{result.iterations} iterations"
+        )
+    return PlanAttempt(ends, result)
 
-    def __init__(self, request: PlanRequest, options: PlanOptions) -> None:
-        super().__init__(request, options)
-        if options.planner and self._planner_name != NAME:
-            self._notes.append(f"path constraints: planned by {NAME}, not {self._planner_name}")
-        self._constraints = ConstraintSet(request.checker, request.constraints, start=request.start)
-        self._notes += self._constraints.notes
-        given = options.settings
-        self._settings = given if isinstance(given, ConstrainedSettings) else ConstrainedSettings()
 
-    def _once(self, request: PlanRequest, options: PlanOptions) -> FoundMotion:
-        """Search, shorten, time-parameterize and verify."""
-        timeout = max(1e-3, min(request.timeout, self._left()))
-        with self._stage("path"):
-            ends = searchable(request, self._constraints.projected)
-            result = ConstrainedRrt(self._settings).plan(replace(ends.request, timeout=timeout))
-            self._words = result.reason or (
-                f"{NAME}: {0 if result.path is None else len(result.path)} waypoints, "
-                f"{result.iterations} iterations"
-            )
-        if result.path is None:
-            return FoundMotion(result)
-        path = result.path
-        if options.shorten:
-            with self._stage("shorten"):
-                path = self._shorter(ends.request, path)
-                self._words = f"from {len(result.path)} to {len(path)} waypoints"
-        path = ends.joined(path, result.goal_index)
-        if ends.note and request is self._request:
-            self._notes.append(ends.note)
-        request = replace(request, checker=ends.request.checker)
-        space = JointSpace.of_robot(request.checker.robot, request.checker.joint_names)
-        result = replace(result, path=path, cost=space.length(path))
-        if not options.retime or np.abs(path - path[0]).max() < _ROUNDING:
-            points = self._points(path, None) if options.retime else None
-            return FoundMotion(result, None, points, self._violated(path))
-        refused = ""
-        for timed in (self._along_spline, self._along_lines):
-            with self._stage("retime"):
-                motion = timed(request, path)
-                self._words = f"{motion.duration:.4g} s" if motion else "the spline violates limits"
-            if motion is None:
-                continue
-            driven = motion.states(motion.sample_times(_SAMPLE_TIME))[0]
-            refused = self._violated(driven)
-            if not refused:
-                return FoundMotion(result, motion, self._points(path, motion))
-        return FoundMotion(result, motion, self._points(path, motion), refused)
-
-    def _shorter(self, request: PlanRequest, path: Array) -> Array:
-        """Return a shorter path, with the preferred clearance where the path has it already."""
+def shorten(run: PlanRun, found: PlanAttempt) -> None:
+    """Shorten the path, with the preferred clearance where the path has it already."""
+    if not run.options.shorten:
+        return
+    request, path = found.ends.request, found.path
+    with run.stage("shorten"):
         clear = request.checker.snapshot()
-        clear.set_sphere_margin(max(self._options.preferred_clearance, clear.sphere_margin))
+        clear.set_sphere_margin(max(run.options.preferred_clearance, clear.sphere_margin))
         free = np.flatnonzero(clear.are_free(path))
         first, last = (int(free[0]), int(free[-1]) + 1) if len(free) else (0, 0)
         inner = path[first:last]
-        found = len(inner) > 1 and lines_free(clear, inner)
-        if not found:
+        if len(inner) < 2 or not lines_free(clear, inner):
             first, last, clear = 0, len(path), request.checker
-        search = ConstrainedSearch(clear, self._constraints, self._settings)
-        short = search.shortened(path[first:last], request.random_seed)
-        return np.concatenate([path[:first], short, path[last:]])
+        lines = ConstrainedSearch(clear, run.constraints, _settings(run))
+        short = lines.shortened(path[first:last], request.random_seed)
+        found.move_along(np.concatenate([path[:first], short, path[last:]]))
+        run.words = f"from {len(path)} to {len(found.path)} waypoints"
 
-    def _along_spline(self, request: PlanRequest, path: Array) -> TimedPath | None:
-        """Return the motion along the spline through the waypoints, or None."""
-        checker, options = request.checker, self._options
-        points = distinct_waypoints(path)
-        limits = scaled_limits(
-            checker.limits, options.velocity_scaling, options.acceleration_scaling
-        )
-        spans = segment_shares(points, "chord_length")
-        spline = spline_path(checker.joint_names, points, spans)
-        if position_excess(spline, limits):
-            return None
-        return time_optimal(spline, limits, efforts=self._efforts(checker))
 
-    def _along_lines(self, request: PlanRequest, path: Array) -> TimedPath:
-        """Return the motion along the lines between waypoints, with blended corners."""
-        checker, options = request.checker, self._options
+def parameterize(run: PlanRun, found: PlanAttempt) -> None:
+    """Time-parameterize the spline through the waypoints; if it is invalid, the lines."""
+    if not run.options.retime or np.abs(found.path - found.path[0]).max() < _ROUNDING:
+        found.refused = _violated(run, found.path)
+        return
+    for timed in (_along_spline, _along_lines):
+        with run.stage("retime"):
+            motion = timed(run, found)
+            run.words = f"{motion.duration:.4g} s" if motion else "the spline violates limits"
+        if motion is None:
+            continue
+        found.motion = motion
+        found.refused = _violated(run, motion.states(motion.sample_times(_SAMPLE_TIME))[0])
+        if not found.refused:
+            return
 
-        def is_free(Q: Array) -> NDArray[np.bool_]:
-            return checker.are_free(Q) & (self._constraints.excess(Q) <= 1.0)
 
-        return retime(
-            path,
-            checker.limits,
-            velocity_scaling=options.velocity_scaling,
-            acceleration_scaling=options.acceleration_scaling,
-            blending=CornerBlending(options.blend, is_free, self._corner_step),
-            efforts=self._efforts(checker),
-        )
+CONSTRAINED = Pipeline(search, (shorten, join_ends, parameterize, sample), FINER_STEPS)
 
-    def _efforts(self, checker: CollisionChecker) -> PathEfforts | None:
-        robot, joints, options = checker.robot, checker.joint_names, self._options
-        share, payload = options.effort_share, options.payload
-        return effort_limits(robot, joints, checker.positions, share, payload)
 
-    def _violated(self, driven: Array) -> str:
-        """Return why a motion is rejected: constraints, or exact geometry; empty if valid."""
-        if not self._options.verify:
-            return ""
-        checker = self._request.checker
-        with self._stage("verify"):
-            reason = constraint_fault(self._constraints, checker, driven)
-            reason = reason or PathVerifier(checker).verify(driven).reason
-            self._words = reason or "collision-free, constraints hold at steps of 1 mm"
-        return reason
+def _settings(run: PlanRun) -> ConstrainedSettings:
+    given = run.options.settings
+    return given if isinstance(given, ConstrainedSettings) else ConstrainedSettings()
+
+
+def _along_spline(run: PlanRun, found: PlanAttempt) -> TimedPath | None:
+    """Return the motion along the spline through the waypoints, or None."""
+    checker, options = found.ends.request.checker, run.options
+    points = distinct_waypoints(found.path)
+    limits = scaled_limits(checker.limits, options.velocity_scaling, options.acceleration_scaling)
+    spans = segment_shares(points, "chord_length")
+    spline = spline_path(checker.joint_names, points, spans)
+    if position_excess(spline, limits):
+        return None
+    return time_optimal(spline, limits, efforts=path_effort_limits(checker, options))
+
+
+def _along_lines(run: PlanRun, found: PlanAttempt) -> TimedPath:
+    """Return the motion along the lines between waypoints, with blended corners."""
+    checker, options = found.ends.request.checker, run.options
+
+    def is_free(Q: Array) -> NDArray[np.bool_]:
+        within: NDArray[np.bool_] = run.constraints.excess(Q) <= 1.0
+        return checker.are_free(Q) & within
+
+    return retime(
+        found.path,
+        checker.limits,
+        velocity_scaling=options.velocity_scaling,
+        acceleration_scaling=options.acceleration_scaling,
+        blending=CornerBlending(options.blend, is_free, found.corner_step),
+        efforts=path_effort_limits(checker, options),
+    )
+
+
+def _violated(run: PlanRun, driven: Array) -> str:
+    """Return why a motion is rejected: constraints, or exact geometry; empty if valid."""
+    if not run.options.verify:
+        return ""
+    with run.stage("verify"):
+        reason = constraint_fault(run.constraints, run.request.checker, driven)
+        reason = reason or run.refusal(driven)
+        run.words = reason or "collision-free, constraints hold at steps of 1 mm"
+    return reason
 
 
 def constraint_fault(

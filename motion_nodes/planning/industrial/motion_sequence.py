@@ -31,9 +31,9 @@ from motion_nodes.planning.industrial.tool_motion import (
 )
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_verification import PathVerifier
-from motion_nodes.planning.payload_checks import bearable
-from motion_nodes.planning.pipeline import MotionPlan, PlanOptions
-from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
+from motion_nodes.planning.payload_checks import payload_along
+from motion_nodes.planning.plan_run import PlanOptions, PlanRun
+from motion_nodes.planning.planning_problem import MotionPlan, PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.recovered_plan import joined
 from motion_nodes.planning.start_state import check_start
 from motion_nodes.planning.tool_speed import tool_speeds
@@ -99,7 +99,7 @@ def plan_sequence(
     try:
         plan = _planned(items, effort_share, payload, began)
         options = PlanOptions(effort_share=effort_share, payload=payload)
-        return bearable(plan, items[0].request, options)
+        return payload_along(PlanRun(items[0].request, options), plan)
     except MotionRejected as rejected:
         spent = compute_time() - began
         result = PlanResult(rejected.status, None, str(rejected), items[0].kind.value, time=spent)
