@@ -47,6 +47,7 @@ LIMIT = 5.0  # Timeout of a plan [s]
 ROBOTS = ("panda", "ur5", "fetch", "baxter")
 FINGERS = {"panda_finger_joint1": 0.04, "panda_finger_joint2": 0.04}
 PANDA = tuple(f"panda_joint{k}" for k in range(1, 8))
+ROUNDING = 1e-5  # of the limits in the files, such as 3.14159 [rad]
 MEDIAN, P99 = 6.0, 15.0  # Allowed beyond vamp's times [ms]
 
 
@@ -188,8 +189,8 @@ class Planned(NamedTuple):
         """Return whether both ends are within the limits and collision-free, by exact shapes."""
         checker = self.group.checker(World(self.scene(problem)), state=self.rest(problem))
         ends = np.array(self.ends(problem))
-        inside = all(not checker.limits.violations(q, START_TOLERANCE) for q in ends[:1])
-        inside &= not checker.limits.violations(ends[1])
+        tolerances = (START_TOLERANCE, ROUNDING)
+        inside = not any(map(checker.limits.violations, ends, tolerances))
         return bool(inside and checker.exact.are_free(checker.limits.clip(ends)).all())
 
 
