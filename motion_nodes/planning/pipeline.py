@@ -75,11 +75,12 @@ def plan(
 
         pipeline = CONSTRAINED
     found = searched(run, pipeline)
-    result = found.result
     if found.refused:
         reason = f"verification rejected the path: {found.refused}"
-        result = replace(result, status=PlanStatus.INVALID_PATH, path=None, reason=reason)
-    answer = run.answer(found, result)
+        invalid = replace(found.result, status=PlanStatus.INVALID_PATH, path=None, reason=reason)
+        answer = run.answer(None, invalid)
+    else:
+        answer = run.answer(found, found.result)
     for finish in PLAN_ADAPTERS:
         answer = finish(run, answer)
     return answer

@@ -10,6 +10,7 @@ import motion_nodes as mn
 from motion_nodes.errors import InvalidConfig, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.payload import PayloadDynamics
+from motion_nodes.planning import pipeline
 from motion_nodes.planning.cartesian import cartesian_motion
 from motion_nodes.planning.planning_problem import PlanRequest, PlanStatus
 from motion_nodes.planning.recovery import RecoverySettings
