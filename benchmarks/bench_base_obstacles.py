@@ -34,7 +34,7 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.robot_yaml import LaserScannerDescription
-from motion_nodes.model.tree import Array, Box, Cylinder
+from motion_nodes.model.tree import Box, Cylinder
 from motion_nodes.nodes.navigation import navigator_config as nodes
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 from motion_nodes.sim.free_bodies import FreeBody
@@ -42,6 +42,7 @@ from motion_nodes.sim.laser_scanner import SimulatedLaser
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
+from motion_nodes.typing import Array
 
 ROBOTS = ["turtlebot3_burger", "jetbot", "nova_carter", "kaya", "leatherback"]
 PERIOD = 0.02

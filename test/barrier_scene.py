@@ -11,10 +11,11 @@ import numpy as np
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, Box
+from motion_nodes.model.tree import Box
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.scene.world import World
+from motion_nodes.typing import Array
 
 START = np.array([0.012, -0.568, 0.0, -2.811, 0.0, 3.037, 0.741])
 GOAL = np.array(

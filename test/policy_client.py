@@ -21,8 +21,8 @@ from std_srvs.srv import SetBool, Trigger
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array
 from motion_nodes.ros.messages.moveit_messages import pose_message
+from motion_nodes.typing import Array
 
 POLICY = "/rmpflow_policy"
 SERVO = "/servo_node"

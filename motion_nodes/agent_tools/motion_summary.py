@@ -11,8 +11,8 @@ import numpy as np
 from motion_nodes.agent_tools.robot_link import PlannedJointMotion, SceneItem
 from motion_nodes.api.joint_group import JointGroup
 from motion_nodes.model.poses import to_rpy
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.shapes import Solid
+from motion_nodes.typing import Array
 
 MAX_ITEMS = 200
 """Max number of listed objects."""

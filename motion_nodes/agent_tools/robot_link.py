@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from motion_nodes.errors import MotionError
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import Part
+from motion_nodes.typing import Array
 
 Report = Callable[[str], None]
 """Receives progress messages."""

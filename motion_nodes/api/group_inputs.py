@@ -22,12 +22,12 @@ from motion_nodes.ik.problem import (
 from motion_nodes.ik.request_validation import locked_position
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.planning_problem import Goal, JointGoal, PoseGoal, PosesGoal
 from motion_nodes.planning.several_poses import solve_poses
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.world import World
+from motion_nodes.typing import Array
 
 _EMPTY = Scene()
 

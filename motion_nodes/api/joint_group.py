@@ -24,7 +24,7 @@ from motion_nodes.ik.task_mask import solve_reachable
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import LIMIT_ROUNDING, JointLimits
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.mpc.mpc_settings import MpcSettings
 from motion_nodes.planning.constrained.path_constraints import PathConstraint
 from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
@@ -37,6 +37,7 @@ from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.path_efforts import effort_limits
 from motion_nodes.trajectory.time_parameterization import retime
 from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.typing import Array
 
 _STATES = 16
 """Number of states whose prepared groups are kept."""

@@ -12,7 +12,7 @@ from motion_nodes.bases.base_limits import BaseLimits
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
 from motion_nodes.bases.odometry import Odometry
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 
 class MobileBase:

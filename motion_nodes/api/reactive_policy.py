@@ -10,13 +10,13 @@ from motion_nodes.api.group_inputs import shape_of
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.mpc.mpc_settings import MpcSettings
 from motion_nodes.mpc.policy import MpcPolicy
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.status import PolicyStatus
 from motion_nodes.scene.scene import checked_pose
 from motion_nodes.scene.world import World
+from motion_nodes.typing import Array
 
 
 class ReactivePolicy:

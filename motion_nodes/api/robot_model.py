@@ -15,8 +15,8 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.loader import available_robots as robots_on_path
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.robot_setup.derived_robot import load_description
+from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.policies.runner import PolicyRunner

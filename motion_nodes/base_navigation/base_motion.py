@@ -12,7 +12,7 @@ import numpy as np
 from motion_nodes.base_navigation.planar_path import MOST_POINTS
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 GAIN = 2.5
 """Gain of the approach to points and headings [1/s]: stable with loop delays of up to 0.2 s."""

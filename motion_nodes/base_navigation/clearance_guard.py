@@ -14,7 +14,7 @@ from motion_nodes.base_navigation.free_motion import contact_times
 from motion_nodes.base_navigation.motion_limits import BaseKind, MotionLimits
 from motion_nodes.bases.base import Twist2
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 ROOM = 1e-3
 """Resolution of distances [m]."""

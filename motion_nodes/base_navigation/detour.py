@@ -14,7 +14,7 @@ from motion_nodes.base_navigation.goal_check import GoalTolerance
 from motion_nodes.base_navigation.motion_limits import BaseKind, MotionLimits
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 TOLERANCE = GoalTolerance(xy=0.02, yaw=0.04, settle_time=0.5)
 """Tolerance of the ends of the lines of a detour."""

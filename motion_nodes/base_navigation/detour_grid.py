@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.base_navigation.footprint import Footprint
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 MOST_CELLS = 6000
 """Max number of cells."""

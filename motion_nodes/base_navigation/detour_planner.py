@@ -23,7 +23,7 @@ from motion_nodes.base_navigation.free_motion import into_base
 from motion_nodes.base_navigation.motion_limits import BaseKind, MotionLimits
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 DEPTHS = (0.07, 0.14, 0.2)
 """Assumed depths of obstacles behind their visible points, if a detour exists [m]."""

@@ -22,7 +22,7 @@ from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import wrap_angle
 from motion_nodes.errors import MotionError
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 MARGIN = 0.03
 """Additional clearance of a detour for path tracking errors [m]."""

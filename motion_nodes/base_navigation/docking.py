@@ -17,7 +17,7 @@ from motion_nodes.base_navigation.footprint import Footprint, convex_hull
 from motion_nodes.base_navigation.free_motion import into_base
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.odometry import wrap_angle
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 CLEARANCE = 0.03
 """Min distance from obstacles [m]."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
+from motion_nodes.typing import Array
 
 MOST_CORNERS = 16
 """Max number of corners; an outline with more is replaced by a polygon that contains it."""

@@ -16,7 +16,7 @@ import numpy as np
 from motion_nodes.base_navigation.footprint import Footprint
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 STRAIGHT = 1e-4
 """Curvature below which a motion counts as straight [1/m]: 0.05 mm off the arc after 1 m."""

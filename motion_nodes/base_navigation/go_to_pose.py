@@ -24,7 +24,7 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import wrap_angle
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 AIM = 0.25
 """Target error as a fraction of the tolerances."""

@@ -21,7 +21,7 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.errors import InvalidDescription, MotionError
 from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 MOST_CELLS = 25_000_000
 """Max number of cells of a grid."""

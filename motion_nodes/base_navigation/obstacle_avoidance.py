@@ -20,7 +20,7 @@ from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import wrap_angle
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 MOVED = (0.05, 0.2)
 """Displacement after which a base is no longer blocked [m, rad]."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 MOST_READINGS = 20_000
 """Max number of readings of a scan."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 SAME_PLACE = 1e-6
 """Distance below which consecutive points count as one [m]."""

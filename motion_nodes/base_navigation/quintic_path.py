@@ -13,7 +13,7 @@ from numpy.polynomial import polynomial
 from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 SOURCE_DURATIONS = tuple(5.0 * i for i in range(1, 20))
 """Durations tested by the source system [s]: 5, 10, ... below 100."""

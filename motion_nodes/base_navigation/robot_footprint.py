@@ -11,9 +11,10 @@ from motion_nodes.base_navigation.footprint import Footprint, footprint_from
 from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.scene.robot_spheres import link_parts
 from motion_nodes.scene.shapes import Solid, TriangleMesh
+from motion_nodes.typing import Array
 
 _CIRCLE = 16
 """Number of corners of the polygon around a circle."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from motion_nodes.base_navigation.motion_limits import MotionLimits
 from motion_nodes.base_navigation.planar_path import PlanarPath
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 
 def curve_speeds(path: PlanarPath, limits: MotionLimits, *, holonomic: bool = False) -> Array:

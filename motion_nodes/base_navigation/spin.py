@@ -13,7 +13,7 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import wrap_angle
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 MAX_TOLERANCE = 0.1
 """Max tolerance of the angle, also where a goal accepts any heading [rad]."""

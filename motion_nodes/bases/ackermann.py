@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
-from motion_nodes.bases.base import NO_STEERING, Array, Twist2, check_finite, check_wheel_count
+from motion_nodes.bases.base import NO_STEERING, Twist2, check_finite, check_wheel_count
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.bounds import repeated
 from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.typing import Array
 
 SIDEWAYS = 1e-9
 """Lateral velocities below this are rounding errors [m/s]."""

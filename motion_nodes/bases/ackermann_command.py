@@ -7,10 +7,11 @@ import math
 
 from motion_nodes.bases.ackermann import AckermannBase
 from motion_nodes.bases.ackermann_drive import AckermannDrive, AckermannDriveConfig, DriveCommand
-from motion_nodes.bases.base import Array, BaseCommand, Twist2
+from motion_nodes.bases.base import BaseCommand, Twist2
 from motion_nodes.bases.base_limits import BaseLimits
 from motion_nodes.bases.controller import ABSURD_SPEED
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.typing import Array
 
 
 class CarCommand:

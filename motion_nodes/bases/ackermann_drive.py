@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
-from motion_nodes.bases.base import Array
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.typing import Array
 
 DEAD_ZONE_ISAAC = 0.0157
 """[rad] Isaac Sim's controller treats steering angles below this (0.9 degrees) as straight ahead.

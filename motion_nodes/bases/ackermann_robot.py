@@ -9,11 +9,11 @@ import numpy as np
 
 from motion_nodes.bases.ackermann import NO_TRACK, AckermannConfig
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
-from motion_nodes.bases.base import Array
 from motion_nodes.errors import InvalidConfig, UnknownJoint
 from motion_nodes.model.base_description import AckermannSpec
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
+from motion_nodes.typing import Array
 
 ALIKE = 0.05
 """Max distance of the steering joints in the URDF from one line across the car [m]."""

@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 NO_STEERING: Array = np.zeros(0)
 """Steering angles of a base without steering joints."""

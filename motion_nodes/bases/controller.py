@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from motion_nodes.bases.base import NO_STEERING, Array, BaseCommand, Twist2, WheeledBase
+from motion_nodes.bases.base import NO_STEERING, BaseCommand, Twist2, WheeledBase
 from motion_nodes.bases.base_limits import BaseLimits
 from motion_nodes.bases.command_scaling import CommandShape
 from motion_nodes.bases.odometry import Odometry, OdometryConfig
@@ -18,6 +18,7 @@ from motion_nodes.bases.twist_limiter import TwistLimiter
 from motion_nodes.bases.wheel_odometry_input import WheelMotion, max_wheel_velocity
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.typing import Array
 
 ABSURD_SPEED = 1e3
 """[m/s and rad/s] Commands beyond this are rejected as implausible."""

@@ -10,16 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.bases.base import (
-    NO_STEERING,
-    Array,
-    Twist2,
-    Unsteered,
-    check_finite,
-    check_wheel_count,
-)
+from motion_nodes.bases.base import NO_STEERING, Twist2, Unsteered, check_finite, check_wheel_count
 from motion_nodes.bases.holonomic_layout import HolonomicWheel, WheelLayout, projected
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True, kw_only=True)

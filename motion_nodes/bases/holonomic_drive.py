@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from motion_nodes.bases.base import Array, Twist2
+from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.base_limits import bound_above_zero
 from motion_nodes.bases.command_scaling import CommandShape
 from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig
@@ -16,6 +16,7 @@ from motion_nodes.bases.holonomic_layout import HolonomicWheel, axis_yaw_of
 from motion_nodes.bases.holonomic_qp import HolonomicQpBase
 from motion_nodes.errors import InvalidCommand, InvalidConfig, did_you_mean
 from motion_nodes.model.poses import from_xyz_quat, rotation_about
+from motion_nodes.typing import Array
 
 SOLVERS: dict[str, type[HolonomicBase]] = {"kinematic": HolonomicBase, "qp": HolonomicQpBase}
 """Class of each solver."""

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.bases.base import Array, Twist2
+from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.base_settings import ROLLER_ANGLE, ROLLER_WHEEL_RADIUS
 from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.typing import Array
 
 ROLLERS_ALONG_AXIS = 1e-3
 """Sine of the roller angle below which a wheel transmits no force."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.bases.base import Array, Twist2, check_finite
+from motion_nodes.bases.base import Twist2, check_finite
 from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig
 from motion_nodes.bases.holonomic_layout import projected
+from motion_nodes.typing import Array
 
 MIRRORED_YAW = np.array((1.0, 1.0, -1.0))
 """The program uses the lever arm with the opposite sign, which inverts yaw."""

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.bases.base import Array, Twist2
+from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.typing import Array
 
 
 def wrap_angle(angle: float) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.bases.base import Array, WheeledBase
+from motion_nodes.bases.base import WheeledBase
+from motion_nodes.typing import Array
 
 
 class SlipWatch:

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from motion_nodes.bases.base import Array, BaseCommand, Twist2, WheeledBase
+from motion_nodes.bases.base import BaseCommand, Twist2, WheeledBase
 from motion_nodes.bases.base_limits import BaseLimits
 from motion_nodes.bases.twist_limiter import TwistLimiter
+from motion_nodes.typing import Array
 
 SHARES = (1.0, 0.5, 0.25, 0.125, 0.0)
 """Fractions of the max steering motion per step; the first within all limits is used."""

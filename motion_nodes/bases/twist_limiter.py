@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from motion_nodes.bases.base import Array, Twist2
+from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
 from motion_nodes.bases.jerk_limiter import Smoother
+from motion_nodes.typing import Array
 
 Profile = list[tuple[float, list[float]]]
 """Segments of a ramp: duration of each [s], and the velocities (x, y, yaw) at its end."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.bases.base import NO_STEERING, Array, Twist2, WheeledBase
+from motion_nodes.bases.base import NO_STEERING, Twist2, WheeledBase
 from motion_nodes.bases.base_limits import BaseLimits
 from motion_nodes.model.plausible_step import max_plausible_step
+from motion_nodes.typing import Array
 
 
 class WheelMotion:

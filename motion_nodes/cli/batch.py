@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from motion_nodes.ik.problem import IkBatchResult
-    from motion_nodes.model.tree import Array
     from motion_nodes.planning.pipeline import MotionPlan
+    from motion_nodes.typing import Array
 
 COLUMNS = ("x", "y", "z", "qx", "qy", "qz", "qw")
 """Position [m] and quaternion of a pose."""

@@ -23,9 +23,9 @@ from motion_nodes.cli.options import (
 
 if TYPE_CHECKING:
     from motion_nodes.cli.values import PoseWords, Subject
-    from motion_nodes.model.tree import Array
     from motion_nodes.planning.pipeline import MotionPlan
     from motion_nodes.planning.planning_problem import Goal
+    from motion_nodes.typing import Array
 
 _COLUMNS = 6
 """Max number of waypoints printed."""

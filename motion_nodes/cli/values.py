@@ -15,8 +15,9 @@ from motion_nodes.errors import InvalidCommand, UnknownState, did_you_mean
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, inverse
 from motion_nodes.model.robot import Group, Robot
-from motion_nodes.model.tree import Array, JointKind
+from motion_nodes.model.tree import JointKind
 from motion_nodes.robot_setup.derived_robot import load_description
+from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.scene.checker import CollisionChecker

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.compat.motion_policy import MotionPolicy
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.validation import joint_numbers
 from motion_nodes.scene.scene import Scene, WorldObject
 from motion_nodes.scene.world import World
+from motion_nodes.typing import Array
 
 
 class PolicyJointTargets(NamedTuple):

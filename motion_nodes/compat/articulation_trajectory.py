@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.limits import joint_indices
 from motion_nodes.trajectory.trajectory import Infeasible, Trajectory
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,8 @@ import numpy as np
 
 from motion_nodes.errors import InvalidDescription, did_you_mean
 from motion_nodes.model.poses import from_xyz_rpy, multiply
-from motion_nodes.model.tree import Array, Joint, JointKind, KinematicTree, Link, frozen
+from motion_nodes.model.tree import Joint, JointKind, KinematicTree, Link, frozen
+from motion_nodes.typing import Array
 
 Convention = Literal["standard", "classic", "distal", "modified", "craig", "proximal"]
 

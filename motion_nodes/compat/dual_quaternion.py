@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, UnknownFrame
 from motion_nodes.model.poses import to_quat_xyzw
-from motion_nodes.model.tree import Array, KinematicTree
+from motion_nodes.model.tree import KinematicTree
+from motion_nodes.typing import Array
 
 _SMALL = 0.05
 """Half angles below this [rad] use a series; its next term is below machine precision."""

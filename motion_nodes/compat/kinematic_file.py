@@ -27,8 +27,9 @@ import numpy as np
 
 from motion_nodes.errors import InvalidDescription, did_you_mean
 from motion_nodes.model.poses import from_xyz_quat, rotation_about
-from motion_nodes.model.tree import Array, Joint, JointKind, KinematicTree, Link, frozen
+from motion_nodes.model.tree import Joint, JointKind, KinematicTree, Link, frozen
 from motion_nodes.model.yaml_schema import decode
+from motion_nodes.typing import Array
 
 SUFFIX = ".kinematic.json"
 WORLD = "world"

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from numpy.typing import ArrayLike
 
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import Scene
+from motion_nodes.typing import Array
 
 
 class MotionPolicy(Protocol):

@@ -18,7 +18,7 @@ import numpy as np
 from motion_nodes.errors import InvalidDescription, MotionError
 from motion_nodes.model import bounds
 from motion_nodes.model.poses import from_xyz_quat, to_quat_xyzw
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
+from motion_nodes.model.tree import Box, Cylinder, Sphere, frozen
 from motion_nodes.scene.scene import Subframe, WorldObject, checked_pose, world_object
 from motion_nodes.scene.shapes import (
     Cone,
@@ -30,6 +30,7 @@ from motion_nodes.scene.shapes import (
     triangle_mesh,
 )
 from motion_nodes.scene.voxels import Voxels
+from motion_nodes.typing import Array
 
 SUFFIX = ".scene"
 _END, _OBJECT = ".", "*"

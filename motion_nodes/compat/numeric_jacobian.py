@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.compat import dual_quaternion
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 STEP = 1e-5
 """Step [rad or m] that balances truncation (quadratic) and rounding error (inverse)."""

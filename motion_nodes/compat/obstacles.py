@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import MotionError
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.scene.scene import checked_pose, world_object
 from motion_nodes.scene.shapes import Capsule, Cone, Solid, TriangleMesh
 from motion_nodes.scene.solid_types import TYPES
 from motion_nodes.scene.world import World
+from motion_nodes.typing import Array
 
 _LOG = logging.getLogger(__name__)
 _GROUND = (50.0, 0.001)  # width and thickness of the ground plate [m]

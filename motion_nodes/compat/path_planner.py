@@ -19,7 +19,6 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, Unkn
 from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.poses import from_xyz_quat, inverse
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.classic.rrt_config import RrtConfig, read_rrt_config
 from motion_nodes.planning.classic.task_space_rrt import TaskSpaceRrt
 from motion_nodes.planning.joint_space import JointSpace
@@ -35,6 +34,7 @@ from motion_nodes.planning.planning_problem import (
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.world import World
+from motion_nodes.typing import Array
 
 _LOG = logging.getLogger(__name__)
 

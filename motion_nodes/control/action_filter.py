@@ -14,12 +14,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.limits import JointLimits
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 MAX_PERIODS = 3.0
 """Max duration of one action, after a late one [periods]."""

@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 from motion_nodes.control.path_brake import PathBrake
 from motion_nodes.control.trajectory_follower import TrajectoryFollower
 from motion_nodes.trajectory.joint_trajectory import TrajectorySample
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from motion_nodes.typing import Array, Mask
 
 
 class TrajectoryProgress(NamedTuple):

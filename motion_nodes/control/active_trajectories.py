@@ -23,8 +23,8 @@ from motion_nodes.trajectory.trajectory_checks import (
     validate_return,
     validate_start,
 )
+from motion_nodes.typing import Array
 
-Array = NDArray[np.float64]
 Joints = NDArray[np.intp]
 
 

@@ -17,7 +17,7 @@ from motion_nodes.control.effort_residual import EffortResidual
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _DAMPING = 1e-4
 """Damping of the solution [m^2 or 1]."""

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.control.joint_reference import JointReference
 from motion_nodes.model.limits import JointLimits
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 FILTER_TIME = 0.02
 """Time constant of the filter [s]; several periods of the stream and of its latency."""

@@ -15,11 +15,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.model.inverse_dynamics import InverseDynamics
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 TIME_CONSTANT = 0.02
 """Time constant of the filter [s]."""

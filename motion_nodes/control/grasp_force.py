@@ -17,11 +17,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.model.setting import check_settings, setting
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 RAISE = 1.5
 """Factor of the force after a slip."""

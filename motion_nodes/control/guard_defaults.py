@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import JointKind
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 GRIPPER_GROUP = "gripper"
 """Name of the group that gripper actions move; its joints may push against objects."""

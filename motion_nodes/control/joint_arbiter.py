@@ -29,8 +29,8 @@ from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus
 from motion_nodes.errors import MotionError
 from motion_nodes.model.limits import joint_indices
 from motion_nodes.trajectory.joint_trajectory import TrajectorySample
+from motion_nodes.typing import Array
 
-Array = NDArray[np.float64]
 Joints = NDArray[np.intp]
 
 RESYNC_TOLERANCE = 0.05

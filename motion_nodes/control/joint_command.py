@@ -22,9 +22,8 @@ from motion_nodes.model.bounds import (
 )
 from motion_nodes.model.limits import LIMIT_ROUNDING, JointLimits, beyond
 from motion_nodes.model.tree import frozen
+from motion_nodes.typing import Array
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 Channel = Sequence[float | None] | Array
 
 POSITION_TOLERANCE = 1e-6

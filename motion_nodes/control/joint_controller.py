@@ -21,9 +21,7 @@ from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.trajectory.online_trajectory import OnlineLimiter
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from motion_nodes.typing import Array, Mask
 
 STREAM_GAP = 0.1
 """[s] Timeout of the velocity of a position target. A stream with a shorter period is followed

@@ -25,8 +25,7 @@ from motion_nodes.control.pid import Pid, PidConfig
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.limits import joint_indices
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 EFFORT_MODES = ("force", "acceleration")
 """Whether an effort target is a force (torque) or an acceleration times the joint's inertia."""

@@ -20,9 +20,7 @@ from numpy.typing import NDArray
 from motion_nodes.control.playback_clock import BRAKED
 from motion_nodes.control.stream_resampler import ResamplerSettings
 from motion_nodes.model.tree import frozen
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from motion_nodes.typing import Array, Mask
 
 SETTLES = 0.5
 """Time after the reference stops during which joints are still checked [s]."""

@@ -6,14 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.control.joint_command import CheckedCommand, no_values
 from motion_nodes.control.joint_reference import ControlMode, JointReference
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from motion_nodes.typing import Array, Mask
 
 
 class JointModes:

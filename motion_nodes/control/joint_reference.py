@@ -6,12 +6,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from motion_nodes.errors import InvalidCommand
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 
 class ControlMode(enum.Enum):

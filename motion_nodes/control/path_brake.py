@@ -16,12 +16,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory, TrajectorySample
-
-Array = NDArray[np.float64]
 
 _SHARE = 0.95
 """Fraction of the limits that is used, a margin for changes within a step."""

@@ -16,12 +16,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.tree import frozen
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,13 +13,10 @@ import operator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.control.stream_resampler import ResamplerSettings, StreamResampler
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from motion_nodes.typing import Array, Mask
 
 
 class _Immediate(NamedTuple):

@@ -15,9 +15,7 @@ from motion_nodes.control.tolerances import Tolerances
 from motion_nodes.control.trajectory_follower import FollowGoal
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory, rest_to_rest_duration
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from motion_nodes.typing import Array, Mask
 
 REST_SPEED = 0.02
 """Velocity below which a joint is at rest [rad/s or m/s]."""

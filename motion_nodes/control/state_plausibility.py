@@ -25,8 +25,7 @@ from motion_nodes.model.bounds import VELOCITY
 from motion_nodes.model.joint_turns import TURN, JointTurns, no_turns
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.plausible_step import SLACK, SPEED_FACTOR, max_plausible_step
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 CONFIRMED = 0.04
 """Min duration of a moving reference with constant states, in addition to the drives' lag [s]."""

@@ -25,13 +25,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.control.playback_clock import PlaybackClock
 from motion_nodes.control.stream_pieces import Knot, Piece, Rest, StreamSample, hermite, rests
 from motion_nodes.errors import InvalidConfig
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 SLOWER = 250
 """Number of consecutive gaps longer than the latency after which a stream counts as slow."""

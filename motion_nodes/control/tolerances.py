@@ -11,13 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.tree import frozen
-
-Array = NDArray[np.float64]
-
+from motion_nodes.typing import Array
 
 NO_TOLERANCE = -1.0
 """Value of a request for no tolerance."""

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from motion_nodes.control.tolerances import Tolerances
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory, TrajectorySample
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 
 class FollowStatus(enum.Enum):

@@ -18,7 +18,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.control.reference_tracks import ReferenceTracks
 from motion_nodes.control.stream_pieces import StreamSample
@@ -31,9 +30,7 @@ from motion_nodes.hardware.session_config import SessionConfig
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.online_trajectory import OnlineLimiter
 from motion_nodes.trajectory.trajectory import TrajectorySample
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from motion_nodes.typing import Array, Mask
 
 MAX_AGE = 0.5
 """Max difference of the stamp of a reference and its reception [s]."""

@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.model.limits import JointLimits
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 
 class JumpCheck:

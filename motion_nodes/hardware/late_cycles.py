@@ -12,12 +12,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.hardware.robot_driver import DriverFault
 from motion_nodes.model.limits import JointLimits
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 CATCH_UP = 0.15
 """Max excess of the rate of the references' time above 1."""

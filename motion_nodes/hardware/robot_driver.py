@@ -14,15 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.robot_yaml import DriveMode
 from motion_nodes.model.yaml_schema import decode
+from motion_nodes.typing import Array
 
-Array = NDArray[np.float64]
 T = TypeVar("T")
 
 

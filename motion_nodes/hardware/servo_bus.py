@@ -10,8 +10,9 @@ from typing import Protocol
 import numpy as np
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.hardware.robot_driver import Array, CheckResult, DriverFault, LinkLost
+from motion_nodes.hardware.robot_driver import CheckResult, DriverFault, LinkLost
 from motion_nodes.hardware.serial_port import SerialPort
+from motion_nodes.typing import Array
 
 REPLY_TIMEOUT = 0.02
 """Max time to wait for the next bytes of an answer [s]; USB adapters buffer for up to 16 ms. The

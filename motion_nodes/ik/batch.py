@@ -26,7 +26,7 @@ from motion_nodes.ik.problem import (
 from motion_nodes.ik.workspace_pool import MemoryPool
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.ik.ik_memory import FOUND, NO_POSE, REPORT
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.kernels.ik.ik_codegen import GeneratedIk

@@ -17,7 +17,8 @@ from motion_nodes.model.joint_turns import JointTurns
 from motion_nodes.model.kinematics import Kinematics, check_joints
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, KinematicTree, frozen
+from motion_nodes.model.tree import KinematicTree, frozen
+from motion_nodes.typing import Array
 
 _TURN = 2.0 * math.pi
 _HALF_TURN = math.pi

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.ik.chain import IkChain
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 
 class CollisionFree:

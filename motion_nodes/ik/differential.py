@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.chain import IkChain
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

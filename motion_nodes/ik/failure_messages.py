@@ -12,7 +12,7 @@ import numpy as np
 
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkSettings, IkStatus
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _AT_LIMIT = 1e-9
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.joint_turns import JointTurns
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53)
 

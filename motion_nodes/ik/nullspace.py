@@ -20,7 +20,7 @@ from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import IkTolerance, Objective, as_configurations
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.rotation_vectors import rate_of_rotation_vector
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _EPSILON = 1e-6
 _LONGEST_STEP = 0.2

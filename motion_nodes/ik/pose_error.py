@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from motion_nodes.model.rotation_vectors import rotation_vector
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 
 def pose_error(X_BE: Array, X_BT: Array) -> Array:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.bounds import JOINT_STATE, check_numbers
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 Validity = Callable[[Array], bool | str]
 """Checks joint positions q, shape (n,): True if valid, else False or the reason."""

@@ -10,7 +10,7 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.nullspace import Posture, TipKeeper
 from motion_nodes.ik.problem import IkTolerance, as_configurations
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 STILL = IkTolerance(1e-6, 1e-6)
 """Default tolerance of the tool pose."""

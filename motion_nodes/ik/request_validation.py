@@ -13,7 +13,7 @@ from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import as_pose, bad_pose
 from motion_nodes.model.limits import LIMIT_ROUNDING
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _IDENTITY = np.eye(3)
 

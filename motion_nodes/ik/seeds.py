@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.kernels.ik.ik_memory import BLOCK, FEATURES
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 PIECE = 100
 """Blocks per piece of the table; each block gives one seed."""

@@ -18,7 +18,7 @@ from motion_nodes.ik.problem import IkRequest, IkStatus, rejection
 from motion_nodes.ik.workspace import SolverMemory
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.ik.ik_memory import EXHAUSTED, FOUND, LANES, IkWorkspace
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _SAME = 1e-4
 """Solutions that differ by less in each joint are duplicates [rad or m]."""

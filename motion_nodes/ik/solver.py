@@ -32,7 +32,7 @@ from motion_nodes.ik.workspace_pool import MemoryPool
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.ik.ik_memory import FOUND, NO_POSE
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 
 class LeastSquaresIk:

@@ -28,7 +28,7 @@ from motion_nodes.ik.problem import (
 )
 from motion_nodes.ik.request_validation import joint_index
 from motion_nodes.ik.solver import LeastSquaresIk
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 ROUGH = IkTolerance(1e-3, 1e-3 * math.pi)
 """Default tolerance: a millimetre, and 0.18 degrees."""

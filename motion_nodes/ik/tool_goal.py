@@ -23,7 +23,7 @@ from motion_nodes.ik.request_validation import target_in_base
 from motion_nodes.ik.solvers import DEFAULT, make_solver
 from motion_nodes.model.poses import multiply
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 
 class ToolGoalResult(NamedTuple):

@@ -46,7 +46,7 @@ from motion_nodes.ik.problem import (
 from motion_nodes.ik.request_validation import limits_with, target_in_base
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.rotation_vectors import rotation_vector
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _STALLED = 40
 """Number of steps in which the error must decrease by a tenth; otherwise the search has stalled."""

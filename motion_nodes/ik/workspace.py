@@ -14,7 +14,7 @@ from motion_nodes.ik.problem import IkSettings, IkTolerance
 from motion_nodes.ik.request_validation import locked_position
 from motion_nodes.ik.seeds import PIECE, StartTable
 from motion_nodes.kernels.ik.ik_memory import LANES, IkWorkspace
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 STEPS = 256
 """Steps between checks of the timeout: some 0.1 ms."""

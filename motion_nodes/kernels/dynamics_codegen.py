@@ -22,11 +22,12 @@ from motion_nodes.kernels.formulas.linear_algebra import (
     scaled,
     times_vector,
 )
-from motion_nodes.kernels.kinematic_arrays import PRISMATIC, Array
+from motion_nodes.kernels.kinematic_arrays import PRISMATIC
 from motion_nodes.kernels.kinematics_codegen import KinematicsTracer
 from motion_nodes.kernels.python_form import Run, RunMany, builtin
 from motion_nodes.kernels.rigid_bodies import RigidBodies, inverse_dynamics
 from motion_nodes.kernels.sources import source_digest
+from motion_nodes.typing import Array
 
 _SOURCES = ("rigid_bodies", "dynamics_codegen")
 

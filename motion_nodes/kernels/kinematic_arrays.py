@@ -15,8 +15,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
+from motion_nodes.typing import Array, IndexArray
+
 ByteArray = NDArray[np.int8]
 
 FIXED, REVOLUTE, PRISMATIC = 0, 1, 2

@@ -22,7 +22,8 @@ from motion_nodes.kernels.formulas.linear_algebra import (
     times_matrix,
     times_vector,
 )
-from motion_nodes.kernels.kinematic_arrays import PRISMATIC, REVOLUTE, Array, PackedArrays
+from motion_nodes.kernels.kinematic_arrays import PRISMATIC, REVOLUTE, PackedArrays
+from motion_nodes.typing import Array
 
 # A quarter turn computed with cos() contains 6e-17 instead of 0. Within this tolerance an entry of
 # a rotation matrix is rounded to -1, 0 or 1; poses move by less than 1e-15 of a robot's size.

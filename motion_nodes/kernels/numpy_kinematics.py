@@ -13,7 +13,8 @@ import math
 import numpy as np
 
 from motion_nodes.kernels.jit import kernel
-from motion_nodes.kernels.kinematic_arrays import Array, IndexArray, PackedArrays
+from motion_nodes.kernels.kinematic_arrays import PackedArrays
+from motion_nodes.typing import Array, IndexArray
 
 Model = tuple[IndexArray, IndexArray, Array, Array, IndexArray, Array, Array]
 

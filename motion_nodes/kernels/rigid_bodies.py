@@ -13,13 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.kernels.kinematic_arrays import (
-    FIXED,
-    PRISMATIC,
-    Array,
-    PackedArrays,
-    joint_motion,
-)
+from motion_nodes.kernels.kinematic_arrays import FIXED, PRISMATIC, PackedArrays, joint_motion
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from typing import Protocol
 
 import numpy as np
 
-from motion_nodes.kernels.kinematic_arrays import Array, PackedArrays
+from motion_nodes.kernels.kinematic_arrays import PackedArrays
 from motion_nodes.kernels.python_form import Run, RunMany, builtin
+from motion_nodes.typing import Array
 
 
 class RobotCalls(Protocol):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 RGB: Mapping[str, tuple[float, float, float]] = {
     "red": (0.80, 0.13, 0.13), "orange": (0.95, 0.50, 0.10), "yellow": (0.95, 0.85, 0.15),

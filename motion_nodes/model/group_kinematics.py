@@ -17,7 +17,7 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import joint_indices
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 
 @functools.lru_cache(maxsize=16)

@@ -17,7 +17,8 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
 from motion_nodes.kernels.dynamics_codegen import dynamics_calls
 from motion_nodes.kernels.kinematic_arrays import pack
 from motion_nodes.kernels.rigid_bodies import LinkMasses, bodies_of
-from motion_nodes.model.tree import Array, KinematicTree
+from motion_nodes.model.tree import KinematicTree
+from motion_nodes.typing import Array
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.80665)
 """Gravity in the root frame of an upright robot [m/s^2] (CGPM 1901)."""

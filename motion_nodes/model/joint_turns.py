@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from motion_nodes.typing import Array, Mask
+
 if TYPE_CHECKING:
     from motion_nodes.model.tree import KinematicTree
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 TURN = 2.0 * math.pi
 """[rad]"""

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownJoint
-from motion_nodes.kernels.kinematic_arrays import Array, pack, reroot
+from motion_nodes.kernels.kinematic_arrays import pack, reroot
 from motion_nodes.kernels.python_form import Run
 from motion_nodes.kernels.robot_binding import robot_calls
 from motion_nodes.model.bounds import repeated
 from motion_nodes.model.tree import KinematicTree
+from motion_nodes.typing import Array
 
 
 class Kinematics:

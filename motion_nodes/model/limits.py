@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand, InvalidDescription, UnknownJoint
 from motion_nodes.model.joint_turns import JointTurns, turns_of
-from motion_nodes.model.tree import Array, KinematicTree, frozen
+from motion_nodes.model.tree import KinematicTree, frozen
+from motion_nodes.typing import Array
 
 LIMIT_ROUNDING = 1e-4
 """Distance outside a position limit that is rounding [rad or m]: goals, waypoints, constraints and

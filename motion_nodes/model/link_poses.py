@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from motion_nodes.model.poses import rotation_about
-from motion_nodes.model.tree import Array, KinematicTree
+from motion_nodes.model.tree import KinematicTree
+from motion_nodes.typing import Array
 
 _PRISMATIC = 2
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array, JointKind, KinematicTree, Mimic
+from motion_nodes.model.tree import JointKind, KinematicTree, Mimic
+from motion_nodes.typing import Array
 
 
 class MimicAgreement(NamedTuple):

@@ -13,7 +13,7 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY, DynamicsTerms, InverseDynamics
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _GRAVITY = np.array(STANDARD_GRAVITY)
 _DIFFERENCE = 1e-4

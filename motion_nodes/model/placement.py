@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.bounds import repeated
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _NAMESPACE = re.compile(r"/?[A-Za-z][A-Za-z0-9_]*(/[A-Za-z][A-Za-z0-9_]*)*")
 

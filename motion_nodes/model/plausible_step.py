@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 SPEED_FACTOR = 2.0
 """Max measured velocity as a multiple of the velocity limit."""

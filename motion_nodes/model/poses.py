@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 Vector = Sequence[float] | Array
 

@@ -17,7 +17,8 @@ from motion_nodes.model.base_description import BaseSpec
 from motion_nodes.model.limits import JointLimits, joint_indices
 from motion_nodes.model.meshes import resolve_mesh
 from motion_nodes.model.robot_yaml import DriveMode, RobotDescription
-from motion_nodes.model.tree import Array, Joint, KinematicTree, frozen
+from motion_nodes.model.tree import Joint, KinematicTree, frozen
+from motion_nodes.typing import Array
 
 Sphere = tuple[float, float, float, float]
 

@@ -22,8 +22,9 @@ from motion_nodes.model.robot_yaml import (
     RobotDescription,
 )
 from motion_nodes.model.roller_wheels import complete
-from motion_nodes.model.tree import Array, KinematicTree, frozen
+from motion_nodes.model.tree import KinematicTree, frozen
 from motion_nodes.model.yaml_schema import decode
+from motion_nodes.typing import Array
 
 
 def assemble(

@@ -12,7 +12,8 @@ from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.base_description import HolonomicSpec, RollerWheel
 from motion_nodes.model.consistency_checks import Agreement
 from motion_nodes.model.poses import compose, inverse
-from motion_nodes.model.tree import Array, KinematicTree
+from motion_nodes.model.tree import KinematicTree
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True)

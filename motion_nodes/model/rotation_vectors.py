@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from motion_nodes.model.poses import rotation_about
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _TINY = 1e-12
 """[rad]"""

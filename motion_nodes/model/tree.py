@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidDescription, UnknownFrame, UnknownJoint
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 
 def frozen(values: object, shape: tuple[int, ...] | None = None) -> Array:

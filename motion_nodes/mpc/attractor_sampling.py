@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.model.tree import Array
 from motion_nodes.mpc.mpc_settings import MpcSettings
+from motion_nodes.typing import Array
 
 BRAKE = 0
 """Index of the sample that brakes to a stop."""

@@ -16,9 +16,9 @@ from motion_nodes.ik.chain import IkChain, joints_between
 from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkTolerance
 from motion_nodes.ik.solver import LeastSquaresIk
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.mpc.attractor_sampling import sampling_range
 from motion_nodes.rmpflow.numpy_policy import Goal
+from motion_nodes.typing import Array
 
 _TOLERANCE = (1e-4, 1e-3)  # [m], [rad]
 _ATTEMPTS = 8

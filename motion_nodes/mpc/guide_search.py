@@ -17,8 +17,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.model.tree import Array
 from motion_nodes.mpc.rollouts import Rollouts
+from motion_nodes.typing import Array
 
 _DRAWN = 64
 """Number of random configurations per step."""

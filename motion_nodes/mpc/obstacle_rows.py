@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from motion_nodes.kernels.mpc.mpc_memory import ROW
 from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays, bounding_radii
 from motion_nodes.model.poses import rotation_about
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _AXIS = 1e-12
 

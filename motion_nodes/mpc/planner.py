@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
-from motion_nodes.model.tree import Array
 from motion_nodes.mpc.attractor_sampling import (
     DIRECT,
     MEAN,
@@ -25,6 +24,7 @@ from motion_nodes.mpc.goal_postures import GoalPostures
 from motion_nodes.mpc.guide_search import GuideSearch
 from motion_nodes.mpc.rollouts import COSTS, TAIL, RolloutCosts, Rollouts
 from motion_nodes.rmpflow.numpy_policy import Goal
+from motion_nodes.typing import Array
 
 _STAYS = 0.95
 """Factor of the cost of the plan in use, so that equally good plans do not alternate."""

@@ -12,7 +12,6 @@ from motion_nodes.kernels.formulas.ops import NUMPY
 from motion_nodes.kernels.mpc import tracking_law
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.mpc.attractor_sampling import AttractorSampler
 from motion_nodes.mpc.goal_postures import GoalPostures
 from motion_nodes.mpc.guide_search import GuideSearch
@@ -23,6 +22,7 @@ from motion_nodes.rmpflow.integration import JointMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.status import error_of, watch
 from motion_nodes.scene.scene import Scene
+from motion_nodes.typing import Array
 
 _HARDEST = 1e6
 _SOON = 1e-6

@@ -16,13 +16,13 @@ from motion_nodes.kernels.mpc.mpc_rollout import rollout_call
 from motion_nodes.kernels.mpc.tracking_law import response
 from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays, empty_obstacles, obstacle_shapes
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.mpc.mpc_settings import MpcSettings
 from motion_nodes.mpc.obstacle_rows import rows_at
 from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.scene.collision_robot_arrays import RobotLayout
 from motion_nodes.scene.robot_spheres import CollisionBody, carried_body, checked_pairs, link_bodies
 from motion_nodes.scene.scene import Scene
+from motion_nodes.typing import Array
 
 TAIL = 24
 """Number of configurations checked on the straight line from a rollout's end to its goal."""

@@ -21,7 +21,7 @@ from motion_nodes.bases.ackermann_command import CarCommand
 from motion_nodes.bases.ackermann_drive import DriveCommand
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
 from motion_nodes.bases.ackermann_robot import ackermann_config, left_first, max_wheel_angle
-from motion_nodes.bases.base import Array, Twist2
+from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.base_description import AckermannSpec
 from motion_nodes.model.robot import Robot
@@ -38,6 +38,7 @@ from motion_nodes.ros.wheeled.wheeled_base_params import (
     base_defaults,
     steering_overrides,
 )
+from motion_nodes.typing import Array
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

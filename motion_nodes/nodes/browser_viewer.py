@@ -15,7 +15,6 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray
 
 from motion_nodes.model.placement import parse_placements
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.viewer.viewer_displays import WatchedDisplays
 from motion_nodes.nodes.viewer.viewer_health import health_of
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
@@ -28,6 +27,7 @@ from motion_nodes.ros.parameters import param
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.stop_latch import HOW_TO_RESUME
 from motion_nodes.ros.transform_tree import TransformTree
+from motion_nodes.typing import Array
 from motion_nodes.view.browser import BrowserViewer
 
 RATE_WITHOUT_PAGES = 5.0

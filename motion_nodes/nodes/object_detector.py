@@ -22,7 +22,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.colors import RGB, color_name
-from motion_nodes.model.tree import Array, Cylinder, Sphere
+from motion_nodes.model.tree import Cylinder, Sphere
 from motion_nodes.nodes.perception.camera_input import CameraInput, View
 from motion_nodes.nodes.perception.detector_params import DetectorParams
 from motion_nodes.nodes.perception.robot_cameras import RobotCameras
@@ -43,6 +43,7 @@ from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.scene.scene import AttachedBody, Scene
+from motion_nodes.typing import Array
 
 MIN_SHARE = 0.5
 """Min share of the pixels of an object that lie in a described region, times its score."""

@@ -17,7 +17,6 @@ from std_msgs.msg import Empty as EmptyMessage
 from std_srvs.srv import Empty
 
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.perception.camera_input import CameraInput, View
 from motion_nodes.nodes.perception.mapper_outputs import MapperOutputs
 from motion_nodes.nodes.perception.mapper_params import MapperParams
@@ -33,6 +32,7 @@ from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.voxels import OCTOMAP, Voxels
+from motion_nodes.typing import Array
 
 LOST_AFTER = 1.0
 """Time after which an octomap that is missing in the planning scene is published again [s]."""

@@ -14,7 +14,6 @@ from motion_nodes.api.robot_model import RobotModel
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.arm_motions import ArmMotions
 from motion_nodes.nodes.task.compliant_motions import CompliantMotions
 from motion_nodes.nodes.task.drive_outlines import DriveOutlines
@@ -42,6 +41,7 @@ from motion_nodes.tasks.task_order import parse_order
 from motion_nodes.tasks.task_plan import Plan, check_plan, parse_plan, plan_schema
 from motion_nodes.tasks.task_planners import RulePlanner
 from motion_nodes.tasks.task_runner import TaskLimits, TaskRunner, TaskStatus
+from motion_nodes.typing import Array
 
 BUSY = Reason(TaskCode.BUSY, "task refused: another one is under way; cancel it first (~/cancel)")
 SHUT_DOWN = Reason(TaskCode.SHUT_DOWN, "the task server was deactivated")

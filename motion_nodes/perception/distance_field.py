@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 
 class DistanceField:

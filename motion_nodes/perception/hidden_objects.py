@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.model.tree import Array
 from motion_nodes.perception.shape_fits import Shape, extents
+from motion_nodes.typing import Array
 
 
 def hidden(shape: Shape, X_WO: Array, eyes: Iterable[Array], spheres: ArrayLike) -> bool:

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
 from motion_nodes.perception.map_settings import MapSettings
 from motion_nodes.scene.body_spheres import cover
 from motion_nodes.scene.scene import Part, WorldObject
@@ -15,6 +14,7 @@ from motion_nodes.scene.shapes import TriangleMesh
 from motion_nodes.scene.signed_distance import signed_distance
 from motion_nodes.scene.solid_types import bounding_radius
 from motion_nodes.scene.voxels import Voxels
+from motion_nodes.typing import Array
 
 _CHUNK = 200_000
 """Max number of voxels per call of the distance functions."""

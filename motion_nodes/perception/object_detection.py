@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import ConvexHull, QhullError
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array
 from motion_nodes.perception.detector_settings import DetectorSettings
 from motion_nodes.perception.point_clusters import clusters
 from motion_nodes.perception.shape_fits import Shape, extents, fit_shape
 from motion_nodes.perception.support_plane import support_plane
+from motion_nodes.typing import Array
 
 LEVELS = 3
 """Number of heights that are tried as the top of an object with others on it."""

@@ -12,9 +12,10 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.perception.object_detection import Detection
 from motion_nodes.perception.shape_fits import Shape, extents
+from motion_nodes.typing import Array
 
 SIZE_TOLERANCE = 0.015
 """Max difference of each size from that of a model [m]."""

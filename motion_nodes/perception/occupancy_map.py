@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array
 from motion_nodes.perception.distance_field import DistanceField
 from motion_nodes.perception.known_objects import KnownObjects
 from motion_nodes.perception.map_settings import MapSettings
 from motion_nodes.scene.scene import WorldObject, checked_pose
 from motion_nodes.scene.voxels import Voxels, voxels
+from motion_nodes.typing import Array
 
 _NO_SPHERES = np.empty((0, 4))
 

@@ -9,7 +9,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 FINENESS = 3.0
 """Points within a cell of a grid, this much finer than the distance, count as one."""

@@ -15,8 +15,9 @@ import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.perception.point_clusters import spacing
+from motion_nodes.typing import Array
 
 Shape = Box | Cylinder | Sphere
 

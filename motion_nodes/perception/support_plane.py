@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 
-from motion_nodes.model.tree import Array
 from motion_nodes.perception.detector_settings import DetectorSettings
+from motion_nodes.typing import Array
 
 CANDIDATES = 200
 """Number of planes through three random points."""

@@ -28,7 +28,6 @@ from motion_nodes.kernels.search.rrt_connect import (
     MET_GOAL,
     MET_START,
 )
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.bidirectional_search import TwoTrees, longest_edge
 from motion_nodes.planning.joint_space import TURN, JointSpace
 from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
@@ -36,6 +35,7 @@ from motion_nodes.planning.rrt_connect import RrtConnect, deadline
 from motion_nodes.planning.search_settings import AnytimeSettings, ShorteningSettings
 from motion_nodes.planning.shortcut import shorten_rows
 from motion_nodes.planning.tree_search import SearchTree, find_ends, space_of
+from motion_nodes.typing import Array
 
 _BATCH_TIME = 1.5e-3
 """Approximate duration of a kernel call between checks of timeout and cancellation [s]."""

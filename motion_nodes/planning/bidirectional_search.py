@@ -23,12 +23,12 @@ from motion_nodes.kernels.search.rrt_connect import (
     ConnectRules,
 )
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import TURN, JointSpace
 from motion_nodes.planning.planning_problem import PlanStatus
 from motion_nodes.planning.search_settings import RrtConnectSettings
 from motion_nodes.planning.tree_search import SearchTree, TreeSearch
 from motion_nodes.scene.contacts import KernelChecker
+from motion_nodes.typing import Array
 
 _BATCH_TIME = 1.5e-3
 """Approximate duration of a kernel call between checks of timeout and cancellation [s]."""

@@ -22,7 +22,6 @@ from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, rigid_po
 from motion_nodes.model.group_kinematics import GroupKinematics
 from motion_nodes.model.payload import Payload, too_heavy
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_tools import interpolate_poses
 from motion_nodes.planning.path_verification import sweep_path
@@ -35,6 +34,7 @@ from motion_nodes.trajectory.path_efforts import EFFORT_SHARE, effort_limits
 from motion_nodes.trajectory.time_parameterization import retime
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
+from motion_nodes.typing import Array
 
 BLEND = 1e-3
 """Max deviation of the joints at the corners between steps [rad or m]: the tool stays on its line.

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.task_space_conversion import ConvertedPath, PathConverter
 from motion_nodes.planning.task_space_path_spec import TaskSpacePathSpec
 from motion_nodes.trajectory.joint_path import JointPath, chained, checked_waypoints
 from motion_nodes.trajectory.spline import segment_shares, spline_path
+from motion_nodes.typing import Array
 
 _SAME = 1e-9
 """Tolerance for equal joint positions [rad or m]."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_ranges import joint_range
 from motion_nodes.planning.planning_problem import (
     Goal,
@@ -27,6 +26,7 @@ from motion_nodes.planning.planning_problem import (
 from motion_nodes.planning.several_poses import pose_sampler
 from motion_nodes.planning.start_state import configuration, in_words
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 _SAME = 0.05
 """Configurations that differ by less are duplicates [rad or m]."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.limits import LIMIT_ROUNDING
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.planning_problem import JointGoal
 from motion_nodes.planning.start_state import configuration
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 ROUNDING = 1e-6
 """Width below which a range is one position [rad or m]."""

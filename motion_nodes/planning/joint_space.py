@@ -15,7 +15,8 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.joint_turns import TURN as TURN
 from motion_nodes.model.joint_turns import JointTurns
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, JointKind, frozen
+from motion_nodes.model.tree import JointKind, frozen
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

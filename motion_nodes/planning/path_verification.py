@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.start_state import in_words
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 FINER = 10
 """Ratio of the planners' steps to the finest steps of verification."""

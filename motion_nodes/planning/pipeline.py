@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.path_verification import FINER
 from motion_nodes.planning.payload_checks import payload_along, payload_at_ends
 from motion_nodes.planning.plan_run import PlanAttempt, PlanOptions, PlanRun
@@ -38,6 +37,7 @@ from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.path_efforts import PathEfforts, effort_limits
 from motion_nodes.trajectory.time_parameterization import retime, scaled_limits, time_optimal
+from motion_nodes.typing import Array
 
 __all__ = ["MotionPlan", "PlanOptions", "PlanStage", "plan"]
 

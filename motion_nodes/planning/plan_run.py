@@ -15,7 +15,6 @@ from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.payload import Payload
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_verification import PathVerifier
 from motion_nodes.planning.planning_problem import MotionPlan, PlanRequest, PlanResult, PlanStage
@@ -27,6 +26,7 @@ from motion_nodes.trajectory.blended_path import CornerBlending, FreeCheck
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.path_efforts import EFFORT_SHARE
 from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.typing import Array
 
 _STANDSTILL = 1e-9
 """Max displacement of a joint that is none [rad or m]."""

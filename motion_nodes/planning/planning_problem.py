@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.ik.problem import IkTolerance
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.constrained.path_constraints import PathConstraint
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.joint_path import JointPath
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.planning.tree_search import SearchTree

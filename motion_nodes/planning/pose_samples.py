@@ -17,13 +17,13 @@ from motion_nodes.ik.problem import (
     rigid_pose,
 )
 from motion_nodes.model.poses import inverse, rotation_about
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_ranges import in_words as range_in_words
 from motion_nodes.planning.joint_ranges import joint_range
 from motion_nodes.planning.planning_problem import PlanStatus, PoseGoal
 from motion_nodes.planning.pose_solvers import ATTEMPTS, pose_solver
 from motion_nodes.planning.start_state import in_words
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 _INSIDE = 0.9
 """Fraction of a goal region used by samples."""

@@ -14,9 +14,9 @@ from motion_nodes.model.group_kinematics import GroupKinematics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_ranges import JointRange
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 ATTEMPTS = 30
 """Seeds per search; difficult goals get several searches."""

@@ -9,12 +9,12 @@ import numpy as np
 
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose
 from motion_nodes.ik.task_mask import FULL, relaxed_tolerances, what_is_free
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.plan_run import PlanRun
 from motion_nodes.planning.planning_problem import PlanRequest, PoseGoal
 from motion_nodes.planning.pose_solvers import ATTEMPTS, moving_joints, pose_chain, pose_solver
 from motion_nodes.planning.start_state import configuration
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 _TIMEOUT = 0.2
 """Timeout of the check whether a pose is reached [s]."""

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.plan_run import PlanOptions, PlanRun
 from motion_nodes.planning.planning_problem import MotionPlan, PlanResult, PlanStage, PlanStatus
@@ -21,6 +20,7 @@ from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.time_parameterization import retime
+from motion_nodes.typing import Array
 
 RECOVERABLE = (PlanStatus.START_IN_COLLISION, PlanStatus.START_OUTSIDE_LIMITS)
 """Start states that can be recovered."""

@@ -20,12 +20,12 @@ from numpy.typing import ArrayLike
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.recovery_depths import MonotonePath
 from motion_nodes.planning.start_state import configuration, in_words
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.sphere_pairs import SpherePairs
 from motion_nodes.trajectory.trajectory_checks import limit_excess
+from motion_nodes.typing import Array
 
 _SLACK = 0.01
 """Collision-free pairs closer than the margin plus this are kept from getting closer [m]."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 TOLERANCE = 1e-5
 """Max increase of a depth above its previous minimum [m or rad]."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.bidirectional_search import TwoTrees
 from motion_nodes.planning.goal_sampling import is_exact
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.search_settings import RrtConnectSettings
 from motion_nodes.planning.tree_search import SearchTree, find_ends, space_of
 from motion_nodes.scene.contacts import KernelChecker
+from motion_nodes.typing import Array
 
 _PATIENCE = 1e-3
 """Time that one thread searches alone [s]: most searches end before another could begin."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.tree_search import MAX_COUNT, check_number, check_weights
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True)

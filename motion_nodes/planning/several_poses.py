@@ -17,13 +17,13 @@ import numpy as np
 from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import IkResult, IkSettings, IkStatus, Validity, rejection
 from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.cartesian import checker_kinematics
 from motion_nodes.planning.joint_ranges import joint_range
 from motion_nodes.planning.planning_problem import PlanStatus, PoseGoal, PosesGoal
 from motion_nodes.planning.pose_samples import PoseSampler
 from motion_nodes.planning.start_state import in_words
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.planning.constrained.constraint_set import ConstraintSet

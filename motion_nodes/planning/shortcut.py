@@ -14,9 +14,9 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.kernels.collision.checker_bridge import Checker
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.search.path_shorten import Effort, shorten
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.search_settings import ShorteningSettings
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 _LONG = 60
 """Paths with more waypoints are shortened round by round."""

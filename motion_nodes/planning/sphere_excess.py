@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_ranges import joint_range
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_verification import PathVerifier
@@ -22,6 +21,7 @@ from motion_nodes.planning.pose_solvers import link_joints
 from motion_nodes.planning.several_poses import pose_sampler
 from motion_nodes.planning.start_state import check_start
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 Projection = Callable[[Array], tuple[Array, NDArray[np.bool_]]]
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.planning_problem import PlanStatus
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 START_TOLERANCE = 0.01
 """Max measured violation of a joint limit; planning starts at the limit [rad or m]."""

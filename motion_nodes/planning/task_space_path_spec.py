@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.ik.problem import rigid_pose
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.task_space_segments import (
     NO_TURN,
     NO_WAY,
@@ -24,6 +23,7 @@ from motion_nodes.planning.task_space_segments import (
     arc_along,
     arc_through,
 )
+from motion_nodes.typing import Array
 
 
 class TaskSpacePathSpec:

@@ -13,7 +13,7 @@ import numpy as np
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.poses import rotation_about
 from motion_nodes.model.rotation_vectors import rotation_vector
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 NO_WAY = 1e-6
 """Shorter translations are ignored [m]."""

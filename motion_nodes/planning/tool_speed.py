@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from motion_nodes.model.payload import Payload
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.cartesian import checker_kinematics
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.path_efforts import EFFORT_SHARE, effort_limits
 from motion_nodes.trajectory.point_speeds import PointSpeeds
 from motion_nodes.trajectory.time_parameterization import scaled_limits, time_optimal
 from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.typing import Array
 
 
 def tool_speeds(checker: CollisionChecker, limits: Mapping[str, float]) -> PointSpeeds | None:

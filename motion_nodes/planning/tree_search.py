@@ -23,11 +23,12 @@ from motion_nodes.kernels.search.classic_trees import (
     Tree,
     TreeSpace,
 )
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.planning.goal_sampling import GoalConfigurations, goal_configurations
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.start_state import check_search_start
+from motion_nodes.typing import Array
 
 MAX_COUNT = 2**31 - 1
 """Max number of iterations and tries, more than any search can do."""

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidDescription
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.tree import Array
 from motion_nodes.policies.network import NetworkFault, OnnxModel
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True, kw_only=True)

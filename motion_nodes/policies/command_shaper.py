@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 
 class CommandShaper:

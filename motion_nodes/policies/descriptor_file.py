@@ -15,7 +15,6 @@ import numpy as np
 
 from motion_nodes.errors import InvalidDescription, did_you_mean
 from motion_nodes.model.files.yaml_file import read_yaml
-from motion_nodes.model.tree import Array
 from motion_nodes.policies.policy_spec import (
     MAX_DECIMATION,
     MAX_HISTORY,
@@ -40,6 +39,7 @@ from motion_nodes.policies.spec_values import (
     scale_of,
     whole_in,
 )
+from motion_nodes.typing import Array
 
 ACTION_CLASSES = {
     "JointPositionAction": ActionKind.POSITION,

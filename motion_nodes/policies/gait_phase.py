@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 STANDING = 0.01
 """Command below which the robot stands on both feet [m/s, rad/s]."""

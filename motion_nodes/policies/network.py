@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from motion_nodes.errors import InvalidDescription, MotionError
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 MAX_SIZE = 1_000_000_000
 """Max size of a file [bytes]."""

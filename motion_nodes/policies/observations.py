@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.model.tree import Array
 from motion_nodes.policies.policy_spec import (
     COMMAND_PARTS,
     COMMANDS,
     ObservationTerm,
     TrainedJoints,
 )
+from motion_nodes.typing import Array
 
 GRAVITY_W = np.array([0.0, 0.0, -1.0])
 """Direction of gravity in the world."""

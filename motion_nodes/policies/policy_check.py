@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.policies.observations import TERMS, source_of
 from motion_nodes.policies.runner import PolicyRunner
+from motion_nodes.typing import Array
 
 PROBES, PROBE_SIZE = 8, 0.5
 """Number and size of random perturbations to detect inputs without effect."""

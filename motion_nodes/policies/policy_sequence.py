@@ -19,11 +19,11 @@ import numpy as np
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.tree import Array
 from motion_nodes.policies.actuator_network import Actuators
 from motion_nodes.policies.network import NetworkFault
 from motion_nodes.policies.observations import PolicyInputs, gravity_direction
 from motion_nodes.policies.runner import PolicyRunner, PolicyTargets
+from motion_nodes.typing import Array
 
 CLOSE = 0.5
 """Deviation from the default positions below which the robot stands up directly [rad or m]."""

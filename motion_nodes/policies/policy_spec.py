@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 MAX_PERIOD, MAX_DECIMATION, MAX_HISTORY = 10.0, 10_000, 1000
 """Bounds of a step's length [s], of its number of physics steps, and of a history."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.model.tree import Array
 from motion_nodes.trajectory.svg_axes import COLOURS, Axes, page
+from motion_nodes.typing import Array
 
 WIDTH, HEIGHT = 760.0, 320.0
 """[px]"""

@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand, InvalidDescription, did_you_mean
 from motion_nodes.model.limits import joint_indices
-from motion_nodes.model.tree import Array
 from motion_nodes.policies.gait_phase import GaitPhase
 from motion_nodes.policies.network import NetworkFault, PolicyNetwork, check_widths
 from motion_nodes.policies.observations import BoundTerm, PolicyInputs, source_of
 from motion_nodes.policies.policy_spec import ActionKind, ActionTerm, PolicySpec
+from motion_nodes.typing import Array
 
 
 class PolicyTargets(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 NAN, INF = float("nan"), float("inf")
 

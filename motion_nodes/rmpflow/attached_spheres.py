@@ -13,9 +13,9 @@ from motion_nodes.kernels.rmp.rmp_memory import CARRIED
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.robot_spheres import bounding_sphere, carried_body, rigid_links
 from motion_nodes.scene.scene import Scene
+from motion_nodes.typing import Array
 
 SHOWN = 3
 """Max number of names in a message."""

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.standing_obstacles import ENDS, StandingObstacles
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.scene.exact_checks import ExactChecks

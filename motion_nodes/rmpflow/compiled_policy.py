@@ -30,7 +30,7 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.rmpflow.numpy_policy import (
     Goal,
     JointBounds,
@@ -47,6 +47,7 @@ from motion_nodes.rmpflow.rmp_inputs import (
 )
 from motion_nodes.rmpflow.self_collision import link_tables
 from motion_nodes.rmpflow.self_pairs import SelfSpheres, self_spheres
+from motion_nodes.typing import Array
 
 
 class Evaluator:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 
-from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.follower_settings import FollowerSettings
+from motion_nodes.typing import Array
 
 _NEAR = 0.3  # [rad or m] tolerance of the posture for the end of a retreat
 _LONGEST = 15.0  # [s] max duration of a retreat

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.status import Errors
+from motion_nodes.typing import Array
 
 
 class Phase(enum.Enum):

@@ -11,8 +11,8 @@ import numpy as np
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.rmp.rmp_integration import HEADER, ROWS, integration_code
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.compiled_policy import Evaluator
+from motion_nodes.typing import Array
 
 _HARDEST = 1e6  # replaces a missing jerk limit [rad/s^3]
 

@@ -19,9 +19,9 @@ from motion_nodes.kernels.kinematic_arrays import PRISMATIC, REVOLUTE, PackedArr
 from motion_nodes.kernels.rmp.rmp_leaves import LEAVES, axis_coefficients, collision_coefficients
 from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays, RmpModel
 from motion_nodes.model.rmpflow_settings import Collision, RmpflowSettings
-from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.obstacle_distance import distances
 from motion_nodes.rmpflow.self_pairs import SelfSpheres
+from motion_nodes.typing import Array
 
 ANGLE_WEIGHT = 0.1
 """Weight of orientation errors relative to position errors, for progress [m/rad]."""

@@ -10,7 +10,7 @@ import numpy as np
 from motion_nodes.kernels.formulas.ops import NUMPY
 from motion_nodes.kernels.rmp.rmp_distance import distance
 from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays, obstacle_shapes
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from motion_nodes.model.rotation_vectors import rotation_vector, turned
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import Scene, WorldObject
+from motion_nodes.typing import Array
 
 _FASTEST = 3.0  # [m/s, rad/s] faster changes are teleports, not motion
 _LEAST_HOLD = 0.1  # [s] min time that a twist estimate is held

@@ -9,12 +9,13 @@ import numpy as np
 
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.rmpflow.attached_spheres import carried_spheres
 from motion_nodes.rmpflow.compiled_policy import Evaluator
 from motion_nodes.rmpflow.obstacle_motion import ObstacleMotion
 from motion_nodes.rmpflow.obstacles import ObstaclePacker
 from motion_nodes.scene.scene import Scene
+from motion_nodes.typing import Array
 
 
 class MovingScene:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays, empty_obstacles
-from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.rmp_inputs import pack_parts, placed
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.scene import Scene, WorldObject
+from motion_nodes.typing import Array
 
 _STILL = np.zeros(6)
 

@@ -17,7 +17,7 @@ from motion_nodes.model.files.rmpflow_file import read_rmpflow
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.rmpflow.compiled_policy import Evaluator
 from motion_nodes.rmpflow.integration import Integrator, JointMotion, substeps
 from motion_nodes.rmpflow.numpy_policy import Goal, NumpyEvaluation
@@ -29,6 +29,7 @@ from motion_nodes.rmpflow.status import Errors, PolicyStatus, errors_of, watch
 from motion_nodes.rmpflow.time_scaling import Smoothing, SmoothingSettings
 from motion_nodes.rmpflow.validation import finite_numbers, joint_numbers
 from motion_nodes.scene.scene import Scene, checked_pose
+from motion_nodes.typing import Array
 
 _SAG_SETTLING = 0.15  # [s] time constant of the estimated steady-state error
 _AT_REST = 1e-3  # [rad/s or m/s]

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.braking_guard import BrakingGuard
 from motion_nodes.rmpflow.follower_settings import RobotMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.sent_reference import SentReference
+from motion_nodes.typing import Array
 
 _LAG = 0.25
 """Max lag of measurements behind references [s]: of drives, and of late messages."""

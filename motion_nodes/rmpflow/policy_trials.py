@@ -11,10 +11,11 @@ import numpy as np
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
-from motion_nodes.model.tree import Array, Box, Sphere
+from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene, world_object
+from motion_nodes.typing import Array
 
 FRAME = 0.02  # [s]
 NEAR, LEVEL, SETTLED = 0.005, float(np.radians(1.0)), 0.01

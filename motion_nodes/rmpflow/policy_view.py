@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
-from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.scene.scene import Scene
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

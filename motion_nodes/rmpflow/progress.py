@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _MARKS = 10  # number of stored errors within the patience time
 _STILL = 0.01  # [rad/s or m/s]

@@ -22,13 +22,14 @@ from motion_nodes.kernels.rmp.rmp_memory import (
 )
 from motion_nodes.model.rmpflow_settings import BodyCapsule, RmpflowSettings
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, Sphere
+from motion_nodes.model.tree import Sphere
 from motion_nodes.scene.body_spheres import cover
 from motion_nodes.scene.robot_spheres import link_bodies
 from motion_nodes.scene.scene import Part
 from motion_nodes.scene.shapes import Capsule, HalfSpace, Solid, TriangleMesh
 from motion_nodes.scene.solid_types import type_of
 from motion_nodes.scene.voxels import Voxels
+from motion_nodes.typing import Array
 
 _LARGE = 10.0
 """Radius from which on a ball is packed as a box without size [m]."""

@@ -7,8 +7,8 @@ import numpy as np
 
 from motion_nodes.kernels.rmp.rmp_memory import RmpModel
 from motion_nodes.kernels.rmp.rmp_self_collision import LinkTables
-from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.self_pairs import SelfSpheres
+from motion_nodes.typing import Array
 
 
 def link_tables(model: RmpModel, apart: SelfSpheres) -> LinkTables:

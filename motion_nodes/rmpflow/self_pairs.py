@@ -11,9 +11,9 @@ from motion_nodes.kernels.kinematic_arrays import PackedArrays
 from motion_nodes.kernels.rmp.rmp_memory import RmpModel
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies, rigid_links
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.follower_settings import RobotMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.typing import Array
 
 AT_REST = 2e-3
 """Max velocity of a joint at rest [rad/s or m/s]."""

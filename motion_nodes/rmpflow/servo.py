@@ -17,7 +17,7 @@ from motion_nodes.model.rmpflow_settings import (
     TargetSettings,
 )
 from motion_nodes.model.rotation_vectors import rotation_vector, turned
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _MOST_PULL = 0.7  # fraction of an RMP's max attraction that may be used against its damping
 _MOST_TURN = 0.5  # [rad] max lead

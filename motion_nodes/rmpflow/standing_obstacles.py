@@ -13,7 +13,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.convex_pieces import pieces_of
@@ -22,6 +21,7 @@ from motion_nodes.scene.moved_links import scene_for
 from motion_nodes.scene.scene import Scene, difference
 from motion_nodes.scene.shapes import TriangleMesh
 from motion_nodes.scene.voxels import Voxels
+from motion_nodes.typing import Array
 
 ENDS = np.array([0.0, 1.0])
 """Path parameters of the ends of a straight path."""

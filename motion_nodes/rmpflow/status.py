@@ -10,9 +10,9 @@ from operator import sub
 from typing import NamedTuple
 
 from motion_nodes.model.joint_turns import JointTurns
-from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.numpy_policy import ANGLE_WEIGHT, Goal
 from motion_nodes.rmpflow.progress import TargetProgress
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True)

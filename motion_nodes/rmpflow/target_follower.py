@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.rmpflow.arrival import ArrivalCheck
 from motion_nodes.rmpflow.escape import EscapeAttempts
 from motion_nodes.rmpflow.follower_settings import SILENT, FollowerSettings, Phase, RobotMotion
@@ -29,6 +29,7 @@ from motion_nodes.rmpflow.targets import (
 )
 from motion_nodes.rmpflow.validation import finite_numbers, joint_numbers
 from motion_nodes.scene.scene import checked_pose
+from motion_nodes.typing import Array
 
 _LONGEST_STOP = 2.0
 """Max duration of a stop [s]."""

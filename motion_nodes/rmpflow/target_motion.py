@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from motion_nodes.model.rotation_vectors import rotation_vector
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _SETTLING = 0.12  # [s] time constant of the estimate
 # [m/s, rad/s] faster changes are teleports, not motion

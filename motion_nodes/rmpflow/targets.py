@@ -10,11 +10,11 @@ import math
 from typing import Protocol
 
 from motion_nodes.model.rotation_vectors import rotation_vector, turned
-from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.numpy_policy import ANGLE_WEIGHT, Goal
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.servo import JogServo, TwistServo
 from motion_nodes.rmpflow.target_motion import TargetMotion
+from motion_nodes.typing import Array
 
 
 class FollowerCommand(Protocol):

@@ -15,7 +15,7 @@ import numpy as np
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 
 def finite_numbers(values: ArrayLike, count: int, what: str) -> Array:

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.robot_setup.link_geometry import dense_points
 from motion_nodes.scene.mesh_distance import mesh_distance
 from motion_nodes.scene.shapes import TriangleMesh, triangle_mesh
+from motion_nodes.typing import Array
 
 MARGIN = 4e-5
 """Outward offset of support planes [m], a margin for rounded vertices."""

@@ -10,8 +10,9 @@ import numpy as np
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.tree import Array, JointKind, KinematicTree
+from motion_nodes.model.tree import JointKind, KinematicTree
 from motion_nodes.robot_setup.notes import Notes, listed
+from motion_nodes.typing import Array
 
 DENSITY = 1000.0
 """Density of links without a mass [kg/m^3]."""

@@ -13,7 +13,6 @@ import numpy as np
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.robot_setup.notes import Notes, listed
 from motion_nodes.robot_setup.self_collisions import (
     SelfCollisions,
@@ -22,6 +21,7 @@ from motion_nodes.robot_setup.self_collisions import (
 )
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.robot_spheres import link_bodies
+from motion_nodes.typing import Array
 
 OFTEN = 0.01
 """Min fraction of configurations in which the spheres of such a pair collide."""

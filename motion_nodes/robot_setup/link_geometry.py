@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, Box, Cylinder, Mesh, Shape, Sphere, frozen
+from motion_nodes.model.tree import Box, Cylinder, Mesh, Shape, Sphere, frozen
 from motion_nodes.scene.mesh_file import read_mesh
+from motion_nodes.typing import Array
 
 _FACETS = 48  # facets of a round shape; its chords are 0.2 % of the radius inside
 _GREATEST_GRID = 1_500_000  # max number of grid cells

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.tree import Array, KinematicTree
+from motion_nodes.model.tree import KinematicTree
 from motion_nodes.robot_setup.link_geometry import triangles_of
 from motion_nodes.robot_setup.wheels import Wheel, link_poses
+from motion_nodes.typing import Array
 
 _RIM, _OUTWARD = 0.92, 0.6
 """Min distance from the axis (relative to the radius) and min radial component of the normals of

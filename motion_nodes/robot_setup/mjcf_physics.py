@@ -10,8 +10,8 @@ import mujoco
 import numpy as np
 
 from motion_nodes.model.robot_yaml import ContactDescription
-from motion_nodes.model.tree import Array
 from motion_nodes.robot_setup.notes import Notes, listed
+from motion_nodes.typing import Array
 
 _DIGITS = 9
 

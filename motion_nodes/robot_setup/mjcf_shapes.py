@@ -12,9 +12,9 @@ import trimesh
 from lxml import etree  # type: ignore[import-untyped]
 
 from motion_nodes.model.poses import from_xyz_quat, to_rpy
-from motion_nodes.model.tree import Array
 from motion_nodes.robot_setup.mesh_copies import write_stl
 from motion_nodes.scene.shapes import triangle_mesh
+from motion_nodes.typing import Array
 
 _GEOM = mujoco.mjtGeom
 _SEEN_GROUPS = 3

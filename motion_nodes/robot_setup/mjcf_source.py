@@ -21,11 +21,11 @@ from scipy.spatial.transform import Rotation
 
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.poses import from_xyz_rpy, rotation_about
-from motion_nodes.model.tree import Array
 from motion_nodes.robot_setup.mjcf_drives import MjcfDrive, joint_drives
 from motion_nodes.robot_setup.mjcf_physics import simulation_block
 from motion_nodes.robot_setup.mjcf_shapes import ShapeWriter, number, numbers, origin, pose_of
 from motion_nodes.robot_setup.notes import Notes, listed
+from motion_nodes.typing import Array
 
 _FREE_RANGE = 10.0
 """Range of a sliding joint without limits [m]."""

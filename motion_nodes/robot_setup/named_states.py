@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 _FROM_THE_ENDS = 0.05  # min distance of home from the limits, as a fraction of the range
 _NEAREST = 500  # candidates for a home that the drives can hold

@@ -19,7 +19,7 @@ from motion_nodes.model.loader import ROBOT_FILE, load_robot
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.robot_builder import assemble
 from motion_nodes.model.robot_yaml import RobotDescription
-from motion_nodes.model.tree import Array, KinematicTree
+from motion_nodes.model.tree import KinematicTree
 from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.model.yaml_schema import decode
 from motion_nodes.robot_setup.drive_setup import drive_block, moved_masses, sufficient_efforts
@@ -65,6 +65,7 @@ from motion_nodes.robot_setup.urdf_repair import repair
 from motion_nodes.robot_setup.wheeled_base import guess_base
 from motion_nodes.robot_setup.wheels import find_wheels, link_poses, wheels_as_seen
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 _LICENCE = "SPDX-License-Identifier: Apache-2.0\n"
 _FREE_TRIES = 10_000

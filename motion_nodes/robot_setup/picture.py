@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.model.tree import Array
 from motion_nodes.robot_setup.link_geometry import LinkGeometry, dense_points
+from motion_nodes.typing import Array
 
 PICTURE_FILE = "robot.png"
 _SIZE = 520

@@ -11,11 +11,12 @@ import numpy as np
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.rmpflow_settings import BodyCapsule, BodyController, RmpflowSettings
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, KinematicTree
+from motion_nodes.model.tree import KinematicTree
 from motion_nodes.rmpflow.scaled_settings import settings_scale, starting_settings
 from motion_nodes.robot_setup.groups import GroupGuess
 from motion_nodes.robot_setup.notes import Notes
 from motion_nodes.scene.robot_spheres import rigid_links
+from motion_nodes.typing import Array
 
 
 def rmpflow_settings(

@@ -12,9 +12,10 @@ import numpy as np
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, KinematicTree
+from motion_nodes.model.tree import KinematicTree
 from motion_nodes.robot_setup.groups import Groups, open_and_close
 from motion_nodes.robot_setup.wheeled_base import BaseGuess
+from motion_nodes.typing import Array
 
 URDF_FILE = "robot.urdf"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from motion_nodes.model.tree import Array, Joint, KinematicTree
+from motion_nodes.model.tree import Joint, KinematicTree
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.scene.robot_spheres import rigid_links
+from motion_nodes.typing import Array
 
 _LEAST = 3
 """Min number of rollers per wheel."""

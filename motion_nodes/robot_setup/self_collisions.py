@@ -12,10 +12,11 @@ import numpy as np
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, KinematicTree
+from motion_nodes.model.tree import KinematicTree
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.robot_spheres import CollisionBody, checked_pairs, link_bodies
+from motion_nodes.typing import Array
 
 Reason = Literal["always", "often", "gripper", "never", "spheres only", "default"]
 """Always: in collision in (almost) all configurations. Often: second neighbours in a chain that

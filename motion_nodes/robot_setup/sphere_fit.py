@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.sphere_measure import nearest, reach_beyond, some
 from motion_nodes.robot_setup.sphere_refine import refine
+from motion_nodes.typing import Array
 
 _CANDIDATES = 800
 _TARGETS = 3000  # number of points to cover while spheres are selected

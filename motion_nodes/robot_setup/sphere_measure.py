@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.model.tree import Array
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True)

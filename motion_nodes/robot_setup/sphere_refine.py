@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.model.tree import Array
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.sphere_measure import outside, some
+from motion_nodes.typing import Array
 
 _ROUNDS, _STEPS = 3, 30
 _STEP = 0.08

@@ -12,11 +12,12 @@ import numpy as np
 
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.tree import Array, Joint, JointKind, KinematicTree
+from motion_nodes.model.tree import Joint, JointKind, KinematicTree
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.package_search import PackageSearch
 from motion_nodes.robot_setup.roller_rims import roller_angle_deg, rollers_by_wheel
 from motion_nodes.scene.robot_spheres import rigid_links
+from motion_nodes.typing import Array
 
 Geometries = Mapping[str, LinkGeometry]
 

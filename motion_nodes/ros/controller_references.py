@@ -10,10 +10,10 @@ from control_msgs.msg import JointTrajectoryControllerState
 from diagnostic_msgs.msg import DiagnosticStatus
 
 from motion_nodes.model.bounds import JOINT_STATE, VELOCITY
-from motion_nodes.model.tree import Array
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.cdr import InvalidMessage
 from motion_nodes.ros.messages.joint_samples import JointSampleReader
+from motion_nodes.typing import Array
 
 PREEMPTED = "preempted "
 """Prefix of keys in ~/status, followed by the preempted sender; the value is the new command."""

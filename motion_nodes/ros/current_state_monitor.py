@@ -9,13 +9,11 @@ from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
-from numpy.typing import NDArray
 
 from motion_nodes.model.joint_turns import JointTurns
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 FIRST_STATE_TIMEOUT = 1.0
 """Time that :meth:`CurrentStateMonitor.wait` waits for joint_states [s]."""

@@ -25,8 +25,8 @@ from motion_nodes.ros.messages.joint_samples import (
     JointStateBuffer,
     RepeatedValues,
 )
+from motion_nodes.typing import Array
 
-Array = NDArray[np.float64]
 _Messages = Sequence[tuple[Any, int | None]]
 """Messages, serialized or not, with their publication sequence numbers."""
 

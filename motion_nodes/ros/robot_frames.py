@@ -6,9 +6,7 @@ from __future__ import annotations
 import copy
 from typing import Protocol
 
-import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
-from numpy.typing import NDArray
 
 from motion_nodes.errors import MotionError, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
@@ -16,8 +14,7 @@ from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.transforms import frame_id
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.subframes import SceneFrame, find_frame
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 
 class Transforms(Protocol):

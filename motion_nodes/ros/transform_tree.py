@@ -14,7 +14,6 @@ from tf2_msgs.msg import TFMessage
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
 from motion_nodes.model.bounds import OBJECTS
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.joint_topics import stamp_ns
@@ -26,6 +25,7 @@ from motion_nodes.ros.messages.cdr import (
 )
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.transforms import transform_pose
+from motion_nodes.typing import Array
 
 
 class TransformLink(NamedTuple):

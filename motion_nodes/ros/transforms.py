@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rclpy.node import Node
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.poses import from_xyz_quat, to_quat_xyzw
 from motion_nodes.ros.messages.message_bounds import check_bounds
 from motion_nodes.ros.messages.transform_buffer import TransformBuffer
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 
 def frame_id(prefix: str, frame: str) -> str:

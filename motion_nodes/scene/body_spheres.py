@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
+from motion_nodes.model.tree import Box, Cylinder, Sphere, frozen
 from motion_nodes.scene import mesh_distance
 from motion_nodes.scene.mesh_cache import entry_of, stored_arrays
 from motion_nodes.scene.mesh_distance import surface_of
@@ -22,6 +22,7 @@ from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleM
 from motion_nodes.scene.signed_distance import signed_distance
 from motion_nodes.scene.solid_types import type_of
 from motion_nodes.scene.voxels import Voxels
+from motion_nodes.typing import Array
 
 COUNT = 48
 """Max number of spheres per solid."""

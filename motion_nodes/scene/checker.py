@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.scene import configurations
 from motion_nodes.scene.contacts import (
     Clearance,
@@ -31,6 +31,7 @@ from motion_nodes.scene.numpy_checks import GenericChecks, PairDistances
 from motion_nodes.scene.robot_spheres import CollisionBody, carried_body, checked_pairs, link_bodies
 from motion_nodes.scene.scene import Scene, checked_pose
 from motion_nodes.scene.sphere_pairs import SpherePairs
+from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.kernels.collision.collision_binding import CollisionTable

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import numpy as np
 
 from motion_nodes.model.robot import Group, Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.moved_links import scene_for
 from motion_nodes.scene.scene import Scene
+from motion_nodes.typing import Array
 
 MAX_GROUPS = 32
 """Max number of groups whose checkers are kept: any list of joints is a group."""

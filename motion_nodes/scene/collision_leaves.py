@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.kernels.collision.collision_memory import BOX, PLANES, TRIANGLE
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.mesh_distance import Surface, surface_of
 from motion_nodes.scene.scene import Part
 from motion_nodes.scene.shapes import Solid, TriangleMesh
 from motion_nodes.scene.solid_types import type_of
 from motion_nodes.scene.voxels import Voxels
+from motion_nodes.typing import Array
 
 FILLING = 1.0 / 16.0
 """Edge of the cells that fill a closed mesh, relative to its longest side. A sphere with a radius

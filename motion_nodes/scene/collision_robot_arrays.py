@@ -14,8 +14,9 @@ from motion_nodes.kernels.collision.collision_binding import CollisionCalls
 from motion_nodes.kernels.collision.group_frames import place_function
 from motion_nodes.kernels.kinematic_arrays import PRISMATIC, pack, reroot
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, Joint, JointKind
+from motion_nodes.model.tree import Joint, JointKind
 from motion_nodes.scene.robot_spheres import CollisionBody, rigid_links
+from motion_nodes.typing import Array
 
 Fields = dict[str, int | NDArray[Any]]
 _Placed = tuple[Array, Array, NDArray[np.int32]]

@@ -17,12 +17,12 @@ from motion_nodes.kernels.collision.collision_memory import (
     PARAMETERS,
     PLANES,
 )
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.collision_leaves import Leaves, joined, leaves_of
 from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Part, Scene, WorldObject
 from motion_nodes.scene.spatial_order import spatial_order
+from motion_nodes.typing import Array
 
 _SLACK = 1e-6  # margin of boxes around leaves for rounding in float32 [m]
 Known = dict[int, tuple[tuple[Part, ...], Leaves]]

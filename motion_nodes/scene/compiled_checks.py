@@ -11,12 +11,12 @@ from typing import NamedTuple
 from motion_nodes.kernels.collision.collision_binding import CollisionTable, collision_calls
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.collision_robot_arrays import RobotLayout
 from motion_nodes.scene.collision_world_arrays import PackedWorld, pack_world
 from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.sphere_queries import SphereQueries
+from motion_nodes.typing import Array
 
 _Inputs = tuple[tuple[object, ...], tuple[float, float]]
 _TABLES = 4

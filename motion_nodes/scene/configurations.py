@@ -12,7 +12,7 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.limits import LIMIT_ROUNDING
 from motion_nodes.model.mimic_joints import leader_values
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 
 def checked_configurations(q: ArrayLike, joints: Sequence[str], dimensions: int) -> Array:

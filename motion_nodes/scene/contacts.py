@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
+from motion_nodes.typing import Array
 
 ContactKind = Literal["limit", "self", "attached", "world"]
 """Kinds in the order in which contacts are reported: a joint outside its limits; two links; an

@@ -15,7 +15,7 @@ import numpy as np
 from lxml import etree  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 Triangles = tuple[Array, NDArray[np.int64]]
 _DEEPEST = 60  # max depth of nested nodes

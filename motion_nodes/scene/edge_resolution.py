@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, JointKind, frozen
+from motion_nodes.model.tree import JointKind, frozen
 from motion_nodes.scene.robot_spheres import CollisionBody
+from motion_nodes.typing import Array
 
 TRAVEL = 0.02
 """Approximate displacement of a sphere between two checked configurations [m]: below the radius of

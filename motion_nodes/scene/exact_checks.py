@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.kernels.collision.piece_arrays import Pieces
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.scene.configurations import checked_configurations
 from motion_nodes.scene.contacts import (
     Contact,
@@ -33,6 +33,7 @@ from motion_nodes.scene.convex_pieces import chosen, joined, placed
 from motion_nodes.scene.exact_pieces import robot_at, world_pieces
 from motion_nodes.scene.exact_sweep import SweepMemory
 from motion_nodes.scene.penetration import overlap
+from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.scene.checker import CollisionChecker

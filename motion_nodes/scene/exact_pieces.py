@@ -19,7 +19,6 @@ from motion_nodes.kernels.collision.piece_arrays import (
 from motion_nodes.kernels.kinematic_arrays import PackedArrays, pack, reroot
 from motion_nodes.kernels.shared_work import in_turns
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.collision_world_arrays import checked_matrix
 from motion_nodes.scene.convex_decomposition import convex_parts
 from motion_nodes.scene.convex_pieces import (
@@ -38,6 +37,7 @@ from motion_nodes.scene.robot_spheres import CollisionBody, link_parts
 from motion_nodes.scene.scene import Part, Scene, WorldObject
 from motion_nodes.scene.shapes import TriangleMesh
 from motion_nodes.scene.spatial_order import spatial_order
+from motion_nodes.typing import Array
 
 ROUNDING = 5e-5
 """Penetration below which a pair is not in collision [m]: resting contacts."""

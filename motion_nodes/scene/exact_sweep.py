@@ -15,7 +15,7 @@ from motion_nodes.kernels.collision.piece_arrays import (
     PieceWorld,
     SweepWorkspace,
 )
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _PAIRS, _MOST_PAIRS = 4096, 1 << 22
 """Initial and max capacity for pairs of pieces."""

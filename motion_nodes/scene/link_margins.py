@@ -17,11 +17,12 @@ import numpy as np
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
+from motion_nodes.model.tree import Box, Cylinder, Sphere, frozen
 from motion_nodes.scene.body_spheres import cover
 from motion_nodes.scene.robot_spheres import CollisionBody, bounding_sphere, link_parts
 from motion_nodes.scene.scene import LinkMargin, Part
 from motion_nodes.scene.shapes import Capsule, Cone, Solid, TriangleMesh
+from motion_nodes.typing import Array
 
 MAX_PADDING, MIN_SCALE, MAX_SCALE = 10.0, 0.01, 100.0
 """[m], [1], [1]"""

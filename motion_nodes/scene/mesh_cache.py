@@ -19,8 +19,8 @@ import numpy as np
 
 from motion_nodes.kernels import cache
 from motion_nodes.kernels.shared_work import turn
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.shapes import TriangleMesh
+from motion_nodes.typing import Array
 
 RECENT = 32
 """Max number of unused meshes that are kept: an object is removed before it is attached."""

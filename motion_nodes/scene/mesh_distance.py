@@ -9,10 +9,10 @@ import weakref
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.nearest_on_triangles import nearest_on_triangles
 from motion_nodes.scene.shapes import TriangleMesh
 from motion_nodes.scene.winding_number import WindingNumber
+from motion_nodes.typing import Array
 
 _CHUNK = 2_000_000  # max point-triangle pairs per batch: about 200 MB
 

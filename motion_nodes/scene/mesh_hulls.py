@@ -15,11 +15,11 @@ import numpy as np
 
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.kernels import cache
-from motion_nodes.model.tree import Array
 from motion_nodes.scene import convex_decomposition, mesh_file
 from motion_nodes.scene.convex_decomposition import convex_parts, fills_its_hull
 from motion_nodes.scene.mesh_cache import hash_of_files, stored_arrays
 from motion_nodes.scene.shapes import TriangleMesh
+from motion_nodes.typing import Array
 
 _SOURCES = (__file__, convex_decomposition.__file__, mesh_file.__file__)
 """Source files on which hulls depend."""

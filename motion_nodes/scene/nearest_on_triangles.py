@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _SMALL = 1e-300
 """In place of the length of an edge or a normal that is zero."""

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.contacts import Contact, ContactKind
 from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Scene, WorldObject
 from motion_nodes.scene.signed_distance import signed_distance
 from motion_nodes.scene.solid_types import bounding_radius
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

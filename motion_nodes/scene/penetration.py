@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from motion_nodes.kernels.collision.piece_arrays import BOX, CONE, HALF_SPACE, POINTS, Pieces
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _STEPS = 40
 _CLOSE = 1e-6

@@ -20,11 +20,12 @@ from motion_nodes.errors import InvalidDescription
 from motion_nodes.kernels.shared_work import in_turns
 from motion_nodes.model.meshes import resolve_mesh
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, KinematicTree, Mesh, Shape, frozen
+from motion_nodes.model.tree import KinematicTree, Mesh, Shape, frozen
 from motion_nodes.scene.allowed_collisions import AllowedCollisions, pair_of
 from motion_nodes.scene.body_spheres import cover
 from motion_nodes.scene.convex_decomposition import fills_its_hull
 from motion_nodes.scene.scene import AttachedBody, LinkMargin, Part
+from motion_nodes.typing import Array
 
 _NO_MARGIN = LinkMargin()
 _LOG = logging.getLogger(__name__)

@@ -15,9 +15,10 @@ import numpy as np
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.bounds import EARTH_LENGTH, check_numbers
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.shapes import HalfSpace, Solid, check_solid
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

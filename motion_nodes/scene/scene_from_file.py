@@ -8,11 +8,12 @@ from types import MappingProxyType
 
 from motion_nodes.model.files.scene_file import ObjectEntry, read_scene_file
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.scene.mesh_file import read_mesh
 from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.scene.shapes import Capsule, HalfSpace, Solid
 from motion_nodes.scene.world import World
+from motion_nodes.typing import Array
 
 
 def load_scene(file: Path | str) -> Scene:

@@ -20,12 +20,13 @@ from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.scene.allowed_collisions import AllowedCollisions, Pair, pair_of
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.robot_spheres import link_bodies, link_parts, rigid_links
 from motion_nodes.scene.scene import Part, Scene, WorldObject, world_object
 from motion_nodes.scene.shapes import HalfSpace
+from motion_nodes.typing import Array
 
 FLOOR = "floor"
 """Name of the floor in a planning scene."""

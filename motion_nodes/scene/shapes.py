@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.bounds import EARTH_LENGTH
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
+from motion_nodes.model.tree import Box, Cylinder, Sphere, frozen
 from motion_nodes.scene.voxels import Voxels
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ import numpy as np
 
 from motion_nodes.kernels.formulas import shapes
 from motion_nodes.kernels.formulas.ops import NUMPY
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.mesh_distance import mesh_distance
 from motion_nodes.scene.shapes import Solid, TriangleMesh
 from motion_nodes.scene.solid_types import type_of
 from motion_nodes.scene.voxels import Voxels, box_distance
+from motion_nodes.typing import Array
 
 
 def signed_distance(solid: Solid, points: Array) -> tuple[Array, Array]:

@@ -25,9 +25,10 @@ from motion_nodes.kernels.collision.collision_memory import (
 )
 from motion_nodes.kernels.collision.shape_kinds import KINDS, add_kind, remove_kind
 from motion_nodes.kernels.formulas.shapes import ShapeFormula
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
 from motion_nodes.scene.voxels import Voxels
+from motion_nodes.typing import Array
 
 Hull = tuple[Array, float]
 """Points, shape (p, 3), and the radius around their convex hull [m]."""

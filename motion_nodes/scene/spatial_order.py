@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 
 def spatial_order(boxes: Array) -> NDArray[np.intp]:

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.signed_distance import signed_distance
 from motion_nodes.scene.solid_types import bounding_radius
+from motion_nodes.typing import Array
 
 Indices = NDArray[np.intp]
 

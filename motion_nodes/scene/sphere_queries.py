@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 
 from motion_nodes.kernels.collision.collision_binding import CollisionTable, nearest_calls
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.collision_world_arrays import PackedWorld
 from motion_nodes.scene.contacts import SphereDistances
 from motion_nodes.scene.robot_spheres import CollisionBody
+from motion_nodes.typing import Array
 
 
 class SphereQueries:

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
+from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.scene.scene import AttachedBody, Subframe, WorldObject

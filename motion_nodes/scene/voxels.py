@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 OCTOMAP = "<octomap>"
 """Name of the object of occupied voxels in a scene, as in MoveIt."""

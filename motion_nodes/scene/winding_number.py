@@ -15,9 +15,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.nearest_on_triangles import cross, dot
 from motion_nodes.scene.spatial_order import spatial_order
+from motion_nodes.typing import Array
 
 _BLOCK = 16
 """Triangles per block."""

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, did_you_mean
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.scene.allowed_collisions import AllowedCollisions, Pair
 from motion_nodes.scene.scene import (
     AttachedBody,
@@ -31,6 +31,7 @@ from motion_nodes.scene.scene import (
     world_object,
 )
 from motion_nodes.scene.shapes import Solid
+from motion_nodes.typing import Array
 
 
 class World:

@@ -20,9 +20,10 @@ from motion_nodes.control.stream_resampler import ResamplerSettings
 from motion_nodes.errors import InvalidConfig, MotionError, did_you_mean
 from motion_nodes.model.bounds import repeated
 from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.sim.drive_targets import DriveTargets, JointTargets
 from motion_nodes.sim.placement import RobotPlacement
+from motion_nodes.typing import Array
 
 MAX_SKIPPED = 10
 """Max number of cycles in which the streams of resting references are not followed."""

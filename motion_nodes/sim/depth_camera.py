@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.perception.depth_camera import DepthProjection, Pinhole
 from motion_nodes.sim.mjcf_shapes import VISUAL_GROUP
 from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.typing import Array
 
 R_BODY_OPTICAL = np.array([(0.0, 0.0, 1.0), (-1.0, 0.0, 0.0), (0.0, -1.0, 0.0)])
 """Axes of the optical frame (z forward) in the body of a camera (x forward), REP-103."""

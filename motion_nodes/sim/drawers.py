@@ -6,8 +6,9 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from motion_nodes.model.tree import Array, Box
+from motion_nodes.model.tree import Box
 from motion_nodes.sim.mjcf_shapes import quat_wxyz
+from motion_nodes.typing import Array
 
 BAR, GAP = (0.012, 0.12, 0.016), 0.05
 """Sizes of the handle's bar, and its distance from the front [m]."""

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.bounds import EFFORT, JOINT_POSITION, VELOCITY
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
+from motion_nodes.typing import Array
 
 _FREE_POSITION = JOINT_POSITION.max
 """Max position target of a joint without limits [rad or m]."""

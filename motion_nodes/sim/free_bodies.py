@@ -15,7 +15,7 @@ import numpy as np
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.model.colors import color_in
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array, Box, Cylinder, Mesh, Sphere, frozen
+from motion_nodes.model.tree import Box, Cylinder, Mesh, Sphere, frozen
 from motion_nodes.scene.mesh_cache import shared_mesh
 from motion_nodes.scene.mesh_distance import surface_of
 from motion_nodes.scene.mesh_file import read_mesh
@@ -26,6 +26,7 @@ from motion_nodes.sim.mesh_mass import mass_properties
 from motion_nodes.sim.mjcf_meshes import set_hull, solid_corners
 from motion_nodes.sim.mjcf_shapes import contact_reference, geom_size, quat_wxyz, set_primitive
 from motion_nodes.sim.placement import rigid_pose
+from motion_nodes.typing import Array
 
 PREFIX = "object:"
 """Prefix of the names of these bodies in the model."""

@@ -9,12 +9,12 @@ import mujoco
 import numpy as np
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.model.tree import Array
 from motion_nodes.sim.drawers import handle_in_drawer
 from motion_nodes.sim.free_bodies import PREFIX, FreeBody
 from motion_nodes.sim.mjcf_shapes import quat_wxyz
 from motion_nodes.sim.placement import rigid_pose
 from motion_nodes.sim.surface_gripper import UnknownObject
+from motion_nodes.typing import Array
 
 MAX_PUSH = 1e4
 """Max force [N] and torque [N m] on an object."""

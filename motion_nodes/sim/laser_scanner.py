@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.model.robot_yaml import LaserScannerDescription
-from motion_nodes.model.tree import Array
 from motion_nodes.sim.mjcf_shapes import VISUAL_GROUP
 from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.typing import Array
 
 
 class SimulatedLaser:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.convex_decomposition import signed_volumes
+from motion_nodes.typing import Array
 
 
 def mass_properties(triangles: Array, mass: float) -> tuple[Array, Array]:

@@ -16,7 +16,7 @@ import numpy as np
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, Cylinder, Inertial, Joint, JointKind, Mimic, Shape
+from motion_nodes.model.tree import Cylinder, Inertial, Joint, JointKind, Mimic, Shape
 from motion_nodes.sim.free_bodies import PREFIX as FREE
 from motion_nodes.sim.free_bodies import FreeBody, add_free_bodies
 from motion_nodes.sim.mjcf_contacts import exclude_neighbours, exclude_touching, lowest_point
@@ -32,6 +32,7 @@ from motion_nodes.sim.mjcf_shapes import (
 )
 from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.surface_gripper import SurfaceGripper, add_welds
+from motion_nodes.typing import Array
 
 _NO_MASS, _NO_INERTIA = 1e-6, 1e-9
 """Mass and inertia of moving links without a mass [kg, kg m^2]: negligible compared to the armature

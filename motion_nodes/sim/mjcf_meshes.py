@@ -11,8 +11,9 @@ import mujoco
 import numpy as np
 
 from motion_nodes.kernels.shared_work import in_turns
-from motion_nodes.model.tree import Array, Geometry, Mesh
+from motion_nodes.model.tree import Geometry, Mesh
 from motion_nodes.scene.mesh_hulls import mesh_hulls
+from motion_nodes.typing import Array
 
 READABLE = (".stl", ".obj")
 """Formats of files that MuJoCo reads."""

@@ -13,9 +13,10 @@ from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.base_description import HolonomicSpec, RollerWheel
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.robot_yaml import ContactDescription, RollerDescription
-from motion_nodes.model.tree import Array, Inertial, Joint
+from motion_nodes.model.tree import Inertial, Joint
 from motion_nodes.sim.mjcf_contacts import exclude
 from motion_nodes.sim.mjcf_shapes import COLLISION_GROUP, quat_wxyz, set_contact
+from motion_nodes.typing import Array
 
 _ROLLER_BIT = 2
 """Contact type of rollers: they collide with everything except each other."""

@@ -14,9 +14,10 @@ import numpy as np
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.robot_yaml import ContactDescription
-from motion_nodes.model.tree import Array, Box, Cylinder, Mesh, Shape, Sphere, frozen
+from motion_nodes.model.tree import Box, Cylinder, Mesh, Shape, Sphere, frozen
 from motion_nodes.sim.mjcf_meshes import READABLE, MeshLibrary
 from motion_nodes.sim.placement import rigid_pose
+from motion_nodes.typing import Array
 
 _LOG = logging.getLogger(__name__)
 COLLISION_GROUP = 3

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import mujoco
 import numpy as np
 
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.sim.backend import MeasuredJoints, RobotBackend, SimulationDiverged, UnknownRobot
 from motion_nodes.sim.cell_contacts import CellContact, ContactRules, standing_bodies
 from motion_nodes.sim.drive_targets import DriveTargets
@@ -32,6 +32,7 @@ from motion_nodes.sim.surface_gripper import (
     SurfaceGripper,
     UnknownGripper,
 )
+from motion_nodes.typing import Array
 
 _MOST_SUBSTEPS = 4
 """Max number of substeps of a step."""

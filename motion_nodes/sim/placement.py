@@ -10,7 +10,8 @@ import numpy as np
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
+from motion_nodes.typing import Array
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.model.mimic_joints import follower_names
-from motion_nodes.model.tree import Array
 from motion_nodes.sim.mjcf import is_floating
 from motion_nodes.sim.placement import RobotPlacement, root_to_base
+from motion_nodes.typing import Array
 
 
 class RobotAddresses(NamedTuple):

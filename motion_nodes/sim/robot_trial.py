@@ -19,7 +19,7 @@ from motion_nodes.bases.from_robot import base_of
 from motion_nodes.errors import MotionError
 from motion_nodes.model.base_description import DifferentialSpec
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, JointKind
+from motion_nodes.model.tree import JointKind
 from motion_nodes.planning.pipeline import plan
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.scene.checker import CollisionChecker
@@ -28,6 +28,7 @@ from motion_nodes.sim.mjcf import WorldConfig, set_positions
 from motion_nodes.sim.mjcf_contacts import lowest_point
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
+from motion_nodes.typing import Array
 
 _STAND = 1.0
 """Duration of the test at rest [s]."""

@@ -15,7 +15,7 @@ import mujoco
 import numpy as np
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.mesh_hulls import hulls_of
 from motion_nodes.scene.robot_spheres import link_bodies
@@ -32,6 +32,7 @@ from motion_nodes.sim.mjcf_shapes import (
     set_primitive,
 )
 from motion_nodes.sim.placement import RobotPlacement
+from motion_nodes.typing import Array
 
 PREFIX = "scene:"
 """Prefix of the names of these bodies."""

@@ -9,7 +9,6 @@ import mujoco
 import numpy as np
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array
 from motion_nodes.sim.mjcf_shapes import quat_wxyz
 from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.scene_bodies import (
@@ -19,6 +18,7 @@ from motion_nodes.sim.scene_bodies import (
     check_body,
     contact_types,
 )
+from motion_nodes.typing import Array
 
 NEW_DEPTH = 1e-3
 """A new body that penetrates a robot deeper than this [m] has no contacts until they separate."""

@@ -31,8 +31,8 @@ from typing import Any, NamedTuple
 import mujoco
 import numpy as np
 
-from motion_nodes.model.tree import Array
 from motion_nodes.sim.free_bodies import PREFIX
+from motion_nodes.typing import Array
 
 Numbers = list[float]
 

@@ -20,7 +20,7 @@ import mujoco
 import numpy as np
 
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 RIM = 16
 """Number of points of the rim that are tested."""

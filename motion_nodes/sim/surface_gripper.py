@@ -17,10 +17,10 @@ import mujoco
 import numpy as np
 
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.model.tree import Array
 from motion_nodes.sim.free_bodies import PREFIX
 from motion_nodes.sim.mjcf_shapes import contact_reference, quat_wxyz
 from motion_nodes.sim.suction_pad import PadRays, SurfaceGripperSettings
+from motion_nodes.typing import Array
 
 AXES = ("x", "y", "z")
 SETTLING = 10

@@ -20,7 +20,7 @@ from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array, Box, Sphere
+from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.free_bodies import FreeBody
 from motion_nodes.sim.mjcf import WorldConfig
@@ -28,6 +28,7 @@ from motion_nodes.sim.mjcf_shapes import Obstacle
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.surface_gripper import SurfaceGripper
+from motion_nodes.typing import Array
 
 START = np.array([0.0, -1.2, 1.6, -1.97, -1.57, 0.0])
 """Joint positions at the start, with the tool pointing down [rad]."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.model.tree import Array
 from motion_nodes.tasks.world_state import ObjectState, SurfaceMesh
+from motion_nodes.typing import Array
 
 SAMPLES = 300
 """Number of sampled points."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 AROUND = tuple(sign * math.radians(angle) for angle in range(0, 181, 15) for sign in (1.0, -1.0))
 """Directions from which a point is faced, relative to the closest one [rad]."""

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.model.poses import from_xyz_rpy, inverse
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.scene.scene import Part, WorldObject, world_object
 from motion_nodes.scene.shapes import TriangleMesh
 from motion_nodes.scene.solid_types import type_of
 from motion_nodes.scene.voxels import Voxels
 from motion_nodes.tasks.world_state import Shape, SurfaceMesh
+from motion_nodes.typing import Array
 
 MIN_EDGE = 1e-3
 """Min edge of a bounding box [m]."""

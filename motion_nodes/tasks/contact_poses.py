@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from motion_nodes.model.tree import Array, Cylinder, Sphere
+from motion_nodes.model.tree import Cylinder, Sphere
 from motion_nodes.tasks.antipodal import MARGIN
 from motion_nodes.tasks.grasps import EDGE, GraspPose, levelled
 from motion_nodes.tasks.world_state import ObjectState, half_extents
+from motion_nodes.typing import Array
 
 OVERLAP = 0.2
 """Overlap of neighbouring strokes, as a fraction of their width."""

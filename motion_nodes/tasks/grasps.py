@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from motion_nodes.model.poses import rotation_about
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.tasks.antipodal import MARGIN, contact_pairs
 from motion_nodes.tasks.world_state import ObjectState, half_extents
+from motion_nodes.typing import Array
 
 FINGER_DEPTH = 0.02
 """Depth of the grasp frame below the top of an object [m]; round objects are grasped at their

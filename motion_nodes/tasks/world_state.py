@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
+from motion_nodes.model.tree import Box, Cylinder, Sphere, frozen
+from motion_nodes.typing import Array
 
 Shape = Box | Cylinder | Sphere
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.trajectory.joint_path import JointPath
+from motion_nodes.typing import Array
 
-Array = NDArray[np.float64]
 FreeCheck = Callable[[Array], NDArray[np.bool_]]
 """Maps configurations of shape (k, n) to whether they are collision-free, shape (k,)."""
 

@@ -6,9 +6,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 
 def stopping_speed(room: float, acceleration: float, jerk: float) -> float:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.limits import JointLimits
@@ -26,8 +25,7 @@ from motion_nodes.trajectory.spline import (
     spline_path,
 )
 from motion_nodes.trajectory.timed_path import LimitUse, TimedPath
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 _ROUNDING = 1e-12
 _SHORTEST_SHARE = 0.5

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.model.limits import JointLimits
@@ -19,8 +19,7 @@ from motion_nodes.trajectory.through_waypoints import WaypointOptions, through_w
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
 from motion_nodes.trajectory.trajectory_checks import check_point_count
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 METHODS = ("time_optimal", "saturation")
 """Methods whose motions pass through all waypoints."""

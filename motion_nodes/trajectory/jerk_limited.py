@@ -13,19 +13,17 @@ import itertools
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.kernels.timing.jerk_lanes import PLACES
 from motion_nodes.kernels.timing.jerk_limited import jerk_limited_motion, parameter_derivatives
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.trajectory.joint_path import IndexArray, JointPath
+from motion_nodes.trajectory.joint_path import JointPath
 from motion_nodes.trajectory.path_efforts import PathEfforts
 from motion_nodes.trajectory.point_speeds import PointSpeeds
 from motion_nodes.trajectory.straight_line import straight_clock
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array, IndexArray
 
 _QUICK = 1e-3
 """Time in which joints without jerk limit reach their max acceleration [s]."""

@@ -12,9 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import frozen
-
-Array = NDArray[np.float64]
-IndexArray = NDArray[np.int32]
+from motion_nodes.typing import Array, IndexArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,10 +19,9 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import frozen
 from motion_nodes.trajectory.trajectory import Trajectory, TrajectorySample
+from motion_nodes.typing import Array
 
 __all__ = ["JointTrajectory", "TrajectorySample", "rest_to_rest_duration"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,16 +14,13 @@ import math
 
 import numpy as np
 import ruckig
-from numpy.typing import NDArray
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.bounds import JOINT_POSITION
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.braking import peak_velocity, stopping_speed
 from motion_nodes.trajectory.joint_trajectory import TrajectorySample
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from motion_nodes.typing import Array, Mask
 
 FARTHEST = JOINT_POSITION.max
 """Position limits beyond this are ignored: Ruckig is numerically unstable at such distances [rad or

@@ -24,9 +24,10 @@ from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.payload import Payload
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, JointKind, KinematicTree
-from motion_nodes.trajectory.joint_path import IndexArray, JointPath
+from motion_nodes.model.tree import JointKind, KinematicTree
+from motion_nodes.trajectory.joint_path import JointPath
 from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.typing import Array, IndexArray
 
 EFFORT_SHARE = 0.9
 """Fraction of the effort limits that motions may use; the rest is reserved for feedback."""

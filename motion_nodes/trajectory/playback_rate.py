@@ -17,8 +17,7 @@ from motion_nodes.trajectory.joint_trajectory import (
     evaluate,
     polynomial_between,
 )
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 ACCELERATION_TOLERANCE = 0.03
 """Relative tolerance of acceleration limits."""

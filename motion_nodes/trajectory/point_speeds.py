@@ -12,12 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.typing import Array
 
-Array = NDArray[np.float64]
 _SLOWEST = 1e-12
 """Rate of a point, as a share of its limit per unit of the distance, below which it is at rest."""
 

@@ -11,15 +11,14 @@ import math
 
 import numpy as np
 import ruckig
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.time_parameterization import scaled_limits
 from motion_nodes.trajectory.trajectory import Infeasible, Trajectory, TrajectorySample
 from motion_nodes.trajectory.trajectory_checks import POSITION_TOLERANCE
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 _AT_REST = 1e-9
 """Differences below this are ignored [rad, m, or per second]."""

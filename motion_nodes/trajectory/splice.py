@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.limits import JointLimits
@@ -27,8 +26,8 @@ from motion_nodes.trajectory.trajectory import (
     TrajectorySample,
     check_time_step,
 )
+from motion_nodes.typing import Array
 
-Array = NDArray[np.float64]
 PathCheck = Callable[[Array], bool]
 """Returns whether a path through configurations, shape (k, n), is collision-free."""
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, did_you_mean
 from motion_nodes.model.limits import JointLimits
@@ -12,8 +12,7 @@ from motion_nodes.trajectory.joint_path import JointPath, checked_waypoints
 from motion_nodes.trajectory.timed_path import LimitUse, TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
 from motion_nodes.trajectory.trajectory_checks import POSITION_TOLERANCE
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 SPLIT_METHODS = ("uniform", "chord_length", "centripetal")
 """Distribution of a spline's parameter among its segments."""

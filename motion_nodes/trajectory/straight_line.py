@@ -13,9 +13,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 _SIGNS = (1.0, 0.0, -1.0, 0.0, -1.0, 0.0, 1.0)
 """Signs of the jerk in the phases."""

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from html import escape
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 COLOURS = (
     "#1f6fb4", "#d9541e", "#2a9d4e", "#8a4fb5", "#b8860b", "#0e8f9e", "#c2307a", "#5b6b7a",

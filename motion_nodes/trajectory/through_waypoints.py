@@ -5,9 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.blended_path import CornerBlending, blended_path
@@ -22,8 +19,7 @@ from motion_nodes.trajectory.time_parameterization import (
 )
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 METHODS = ("time_optimal", "lines", "saturation")
 

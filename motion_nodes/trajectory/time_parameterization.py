@@ -7,14 +7,14 @@ import dataclasses
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.timing.time_optimal import fastest_motion
 from motion_nodes.model.limits import JointLimits, beyond
 from motion_nodes.trajectory.blended_path import CornerBlending, blended_path
 from motion_nodes.trajectory.jerk_limited import jerk_limited
-from motion_nodes.trajectory.joint_path import IndexArray, JointPath, checked_waypoints
+from motion_nodes.trajectory.joint_path import JointPath, checked_waypoints
 from motion_nodes.trajectory.path_efforts import PathEfforts
 from motion_nodes.trajectory.point_speeds import PointSpeeds
 from motion_nodes.trajectory.timed_path import TimedPath
@@ -23,8 +23,7 @@ from motion_nodes.trajectory.trajectory_checks import (
     check_point_count,
     limit_excess,
 )
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array, IndexArray
 
 _SAME = 1e-9
 """Distance below which consecutive waypoints count as equal [rad or m]."""

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from motion_nodes.kernels.timing.path_pieces import limit_use, path_states, spanned
 from motion_nodes.model.bounds import POINTS
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.trajectory.joint_path import IndexArray, JointPath
+from motion_nodes.trajectory.joint_path import JointPath
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.trajectory import (
     Trajectory,
@@ -20,8 +20,7 @@ from motion_nodes.trajectory.trajectory import (
     check_samples,
     check_time_step,
 )
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array, IndexArray
 
 MIN_SPACING = 1e-4
 """Min time between two points of a motion [s]."""

@@ -8,11 +8,9 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 MAX_SAMPLES = 1_000_000
 """Max number of samples of a trajectory; more would exhaust the memory."""

@@ -16,8 +16,7 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.bounds import NAMES, POINTS, check_count, repeated
 from motion_nodes.model.limits import JointLimits, beyond
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 MAX_POINTS = POINTS
 """Max number of points; more are considered an error of the sender."""

@@ -6,15 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.svg_axes import COLOURS, Axes, page, text
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Trajectory
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 SAMPLES = 1500
 """Number of samples."""

@@ -8,7 +8,7 @@ from collections import deque
 import numpy as np
 import viser
 
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 SPACING = 0.02
 """Min distance between two points [m]."""

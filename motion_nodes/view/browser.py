@@ -10,9 +10,9 @@ import numpy as np
 import viser
 
 from motion_nodes.errors import InvalidConfig, RobotNotFound
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import Scene, WorldObject
 from motion_nodes.tasks.task_progress import TaskProgress
+from motion_nodes.typing import Array
 from motion_nodes.view.angle_unit import AngleUnit, AngleUnitChoice
 from motion_nodes.view.base_driving import BaseDriving
 from motion_nodes.view.debounced_inputs import SliderHold

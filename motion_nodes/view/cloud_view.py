@@ -11,7 +11,7 @@ import viser
 from numpy.typing import NDArray
 
 from motion_nodes.model.poses import to_quat_wxyz
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 MAX_POINTS = 20_000
 """Max number of points drawn; of larger clouds every n-th point is drawn."""

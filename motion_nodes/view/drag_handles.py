@@ -11,7 +11,7 @@ import numpy as np
 import viser
 
 from motion_nodes.model.poses import from_xyz_quat, to_quat_wxyz
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 HOLD = 0.7
 """Time after a drag during which the program does not move the handles [s], because poses received

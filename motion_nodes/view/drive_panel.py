@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import viser
 
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 from motion_nodes.view.angle_unit import DEG, AngleUnit
 from motion_nodes.view.arrow_keys import arrow_checkbox
 from motion_nodes.view.button_colours import SECONDARY

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import viser
 
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 from motion_nodes.view.status_text import plain
 
 ARM, DISARM = "2D Goal Pose", "Cancel"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 Transforms = Mapping[str, tuple[str, Array]]
 """Parent and pose X_PC in it, shape (4, 4), by child frame."""

@@ -10,7 +10,7 @@ import numpy as np
 import viser
 
 from motion_nodes.model.poses import to_quat_wxyz
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 from motion_nodes.view.frame_tree import FrameTree
 from motion_nodes.view.scene_view import escaped
 

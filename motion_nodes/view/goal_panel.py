@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import viser
 
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 from motion_nodes.view.goal_state_panel import GOAL, GoalStatePanel
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.scaling_panel import MotionScaling

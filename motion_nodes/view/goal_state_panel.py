@@ -12,7 +12,7 @@ import numpy as np
 import viser
 
 from motion_nodes.model.joint_turns import turns_of
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 from motion_nodes.view.robot_view import RobotView, ghost_of
 from motion_nodes.view.scaling_panel import MotionScaling
 from motion_nodes.view.shape_nodes import GHOST, Appearance

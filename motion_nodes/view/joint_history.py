@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 WINDOW = 20.0
 """Length of the history [s]."""

@@ -17,7 +17,8 @@ from typing import TypeVar
 import numpy as np
 import viser
 
-from motion_nodes.model.tree import Array, JointKind
+from motion_nodes.model.tree import JointKind
+from motion_nodes.typing import Array
 from motion_nodes.view.angle_unit import AngleUnit
 from motion_nodes.view.debounced_inputs import DebouncedValues
 from motion_nodes.view.goal_state_panel import GoalStatePanel

@@ -11,7 +11,8 @@ import numpy as np
 import viser
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array, JointKind
+from motion_nodes.model.tree import JointKind
+from motion_nodes.typing import Array
 from motion_nodes.view.angle_unit import AngleUnit
 from motion_nodes.view.base_trail import Trail
 from motion_nodes.view.drive_panel import DrivePanel

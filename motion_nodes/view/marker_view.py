@@ -11,7 +11,7 @@ import numpy as np
 import viser
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 MAX_POINTS = 20_000
 """Max number of points of one drawing; further ones are not drawn."""

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from motion_nodes.model.tree import Array, Box, Cylinder, Shape, Sphere
+from motion_nodes.model.tree import Box, Cylinder, Shape, Sphere
+from motion_nodes.typing import Array
 from motion_nodes.view.mesh_files import Triangles
 
 SEGMENTS = 32

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.errors import MotionError
-from motion_nodes.model.tree import Array, Mesh
+from motion_nodes.model.tree import Mesh
+from motion_nodes.typing import Array
 
 _log = logging.getLogger(__name__)
 

@@ -12,10 +12,11 @@ import numpy as np
 import viser
 
 from motion_nodes.errors import MotionError
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
+from motion_nodes.model.tree import Box, Cylinder, Sphere, frozen
 from motion_nodes.scene.scene import Scene, WorldObject, world_object
 from motion_nodes.scene.scenery import SCENERY
 from motion_nodes.scene.shapes import Solid
+from motion_nodes.typing import Array
 from motion_nodes.view.attach_panel import AttachPanel
 from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.drag_handles import DragHandles

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.joint_turns import turns_of
 from motion_nodes.model.link_poses import LinkPoses
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.robot_view import RobotView, ghost_of
 from motion_nodes.view.shape_nodes import GHOST, Appearance

@@ -8,8 +8,8 @@ import threading
 import viser
 
 from motion_nodes.model.link_poses import LinkPoses
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import Scene
+from motion_nodes.typing import Array
 from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.goal_panel import GoalPanel
 from motion_nodes.view.goal_state_panel import GoalStatePanel

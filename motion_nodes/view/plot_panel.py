@@ -10,7 +10,7 @@ import numpy as np
 import viser
 from viser import uplot
 
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 from motion_nodes.view.angle_unit import RAD, AngleUnit
 from motion_nodes.view.joint_history import ALL, QUANTITIES, WINDOW, Curves
 from motion_nodes.view.joint_panel import short_labels

@@ -10,7 +10,7 @@ import numpy as np
 import viser
 
 from motion_nodes.model.poses import from_xyz_rpy, to_rpy
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 from motion_nodes.view.angle_unit import DEG, AngleUnit
 
 STEPS = ((0.001, 1.0), (0.005, 2.0), (0.02, 5.0), (0.1, 15.0))

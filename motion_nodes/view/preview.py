@@ -18,10 +18,10 @@ from motion_nodes.ik.tool_goal import ArticulationIk
 from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import WorldObject
 from motion_nodes.scene.touch_links import touch_links
 from motion_nodes.scene.world import World
+from motion_nodes.typing import Array
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import IK, ViewedRobot

@@ -11,9 +11,9 @@ import viser
 
 from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Scene
+from motion_nodes.typing import Array
 from motion_nodes.view.sphere_nodes import PLAIN_RGB, DistanceColours, add_spheres
 
 PERIOD = 0.15

@@ -10,7 +10,7 @@ import viser
 
 from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.poses import to_quat_wxyz
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 from motion_nodes.view.mesh_files import MeshFiles
 from motion_nodes.view.shape_nodes import SOLID, Appearance, add_shapes, reach
 from motion_nodes.view.viewed_robot import ViewedRobot

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import viser
 
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 FIELD_OF_VIEW = np.deg2rad(40.0)
 """Vertical field of view [rad]; below viser's 75 degrees, for less perspective distortion."""

@@ -10,11 +10,12 @@ import viser
 from numpy.typing import NDArray
 
 from motion_nodes.model.poses import to_quat_wxyz
-from motion_nodes.model.tree import Array, Box, Cylinder, Shape, Sphere
+from motion_nodes.model.tree import Box, Cylinder, Shape, Sphere
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, WorldObject, difference
 from motion_nodes.scene.scenery import SCENERY
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh
 from motion_nodes.scene.voxels import OCTOMAP, Voxels, box_surface
+from motion_nodes.typing import Array
 from motion_nodes.view.mesh_files import MeshFiles
 from motion_nodes.view.shape_nodes import SOLID, Appearance, add_shape
 

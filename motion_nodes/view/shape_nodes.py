@@ -11,7 +11,8 @@ import numpy as np
 import viser
 
 from motion_nodes.model.poses import to_quat_wxyz
-from motion_nodes.model.tree import Array, Box, Cylinder, Mesh, Shape, Sphere
+from motion_nodes.model.tree import Box, Cylinder, Mesh, Shape, Sphere
+from motion_nodes.typing import Array
 from motion_nodes.view.merged_shapes import merged
 from motion_nodes.view.mesh_files import MeshFiles
 

@@ -12,7 +12,7 @@ from typing import Any
 import viser
 
 from motion_nodes.errors import MotionError
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.page_server import address_of, start_server, stop_server

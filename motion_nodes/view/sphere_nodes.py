@@ -10,10 +10,10 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.numpy_checks import GenericChecks
 from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Scene
+from motion_nodes.typing import Array
 
 PLAIN_RGB = (240, 200, 60)
 """Colour of spheres whose distance is unknown."""

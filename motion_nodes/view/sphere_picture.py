@@ -9,7 +9,7 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 from motion_nodes.view.drag_handles import DragHandles
 from motion_nodes.view.robot_view import RobotView
 from motion_nodes.view.shape_nodes import Appearance

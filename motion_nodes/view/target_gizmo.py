@@ -11,7 +11,7 @@ import viser
 
 from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 from motion_nodes.view.angle_unit import AngleUnit
 from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.drag_handles import DragHandles

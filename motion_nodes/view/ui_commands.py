@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ParamSpec
 
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import WorldObject
+from motion_nodes.typing import Array
 from motion_nodes.view.base_driving import BaseDriving
 from motion_nodes.view.debounced_inputs import SliderHold
 from motion_nodes.view.draw_loop import DrawLoop

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import viser
 
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 from motion_nodes.view.page_server import set_theme
 from motion_nodes.view.scene_setup import VIEW_DIRECTION, SceneSetup, camera_for
 

@@ -15,8 +15,9 @@ import numpy as np
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownJoint
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, KinematicTree, frozen
+from motion_nodes.model.tree import KinematicTree, frozen
 from motion_nodes.scene.robot_spheres import CollisionBody, link_bodies
+from motion_nodes.typing import Array
 
 RMPFLOW, IK, PLANNER = "RMPflow", "IK", "planner"
 """Controllers that can move the tool to a target."""

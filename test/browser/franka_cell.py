@@ -14,9 +14,9 @@ from browser.chromium import PAGE_LIMIT, Page, chromium_page, pixel_of
 from browser.chromium import wait_for as wait_within
 
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import WorldObject
 from motion_nodes.scene.world import World
+from motion_nodes.typing import Array
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.ui_commands import PlanCommand, TargetCommand
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW, ViewedRobot

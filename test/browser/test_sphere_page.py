@@ -14,8 +14,8 @@ from browser.chromium import wait_for as wait_within
 
 from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.tree import Array
 from motion_nodes.robot_setup.sphere_set import SphereSet
+from motion_nodes.typing import Array
 from motion_nodes.view.sphere_editor import SphereEditor
 from motion_nodes.view.sphere_session import SphereSession
 

@@ -11,7 +11,7 @@ from browser.franka_cell import FRANKA, Cell, arrow
 from browser.pictures import keep_picture
 
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import PLANNER, RMPFLOW
 

@@ -11,8 +11,9 @@ import pytest
 from motion_nodes.compat.obstacles import Obstacles
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array, Mesh
+from motion_nodes.model.tree import Mesh
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 
 def test_each_shape_can_be_added_and_is_met() -> None:

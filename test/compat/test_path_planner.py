@@ -27,9 +27,9 @@ from motion_nodes.compat.path_planner import PathPlanner, PathPlannerVisualizer
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.classic.rrt_config import RrtConfig
 from motion_nodes.planning.planning_problem import PlanStatus
+from motion_nodes.typing import Array
 
 CONFIG = RrtConfig(
     distance_metric_weights=WEIGHTS, task_space_limits=((0, 0.7), (-0.6, 0.6), (0, 0.8))

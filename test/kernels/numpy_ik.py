@@ -25,7 +25,8 @@ from motion_nodes.kernels.ik.ik_memory import (
     PAUSED,
     IkWorkspace,
 )
-from motion_nodes.kernels.kinematic_arrays import Array, PackedArrays
+from motion_nodes.kernels.kinematic_arrays import PackedArrays
+from motion_nodes.typing import Array
 
 
 class NumpyIk:

@@ -18,13 +18,14 @@ from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.simd import Lanes
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array, Box, Sphere
+from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.collision_leaves import leaves_of
 from motion_nodes.scene.collision_world_arrays import pack_world
 from motion_nodes.scene.compiled_checks import CompiledChecks
 from motion_nodes.scene.robot_spheres import AllowedCollisions, checked_pairs, link_bodies
 from motion_nodes.scene.scene import Part, Scene, world_object
+from motion_nodes.typing import Array
 
 
 def test_the_widest_registers_are_used() -> None:

@@ -8,9 +8,10 @@ import numpy as np
 from scene.random_scenes import coal_shape, random_pose, random_solid
 
 from motion_nodes.kernels.collision.convex_distance import separations
-from motion_nodes.model.tree import Array, Box, Cylinder
+from motion_nodes.model.tree import Box, Cylinder
 from motion_nodes.scene.convex_pieces import pieces_of, placed
 from motion_nodes.scene.shapes import HalfSpace, Solid
+from motion_nodes.typing import Array
 
 KINDS = ("sphere", "box", "cylinder", "capsule", "cone", "hull")
 COUNT = 4000

@@ -16,7 +16,7 @@ from rmpflow.judged_arm import FRAME, JudgedArm, Verdict
 from sim.lockstep_robot import NAME
 
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array, Box
+from motion_nodes.model.tree import Box
 from motion_nodes.nodes.demo.surprise import SIZE
 from motion_nodes.perception.depth_camera import DepthProjection
 from motion_nodes.perception.map_settings import MapSettings
@@ -27,6 +27,7 @@ from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.scene.voxels import OCTOMAP
 from motion_nodes.sim.depth_camera import CameraSettings, SimulatedCamera, parse_camera, snapshot
+from motion_nodes.typing import Array
 
 CAMERAS = (
     "camera:=panda_link0@1.1,0.8,0.9,0,0.6,-2.214",

@@ -7,11 +7,11 @@ import numpy as np
 from perception.crate_crossing import LEFT, RIGHT, target_at
 from sensor_msgs.msg import JointState
 
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.demo import surprise
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.names import JOINT_CONTROLLER
+from motion_nodes.typing import Array
 
 STARTED = 0.02
 """Commanded velocity above which a joint counts as moving [rad/s]."""

@@ -15,7 +15,7 @@ from raised_errors import about
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array, Box
+from motion_nodes.model.tree import Box
 from motion_nodes.planning.cartesian import (
     CartesianOptions,
     CartesianStop,
@@ -28,6 +28,7 @@ from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.world import World
 from motion_nodes.trajectory.time_parameterization import retime
+from motion_nodes.typing import Array
 
 TOOL = "panda_hand_tcp"
 READY = franka().named_state("ready", "arm")

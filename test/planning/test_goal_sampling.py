@@ -15,7 +15,6 @@ from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.goal_sampling import GoalConfigurations, GoalOptions, goal_configurations
 from motion_nodes.planning.planning_problem import (
     Goal,
@@ -26,6 +25,7 @@ from motion_nodes.planning.planning_problem import (
 )
 from motion_nodes.planning.start_state import START_TOLERANCE, check_initial_end, check_start
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 HAND = "panda_hand"
 

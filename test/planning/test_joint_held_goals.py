@@ -10,11 +10,11 @@ from barrier_scene import GOAL, START, TARGET, barrier_checker, franka
 from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.goal_sampling import GoalConfigurations, GoalOptions, goal_configurations
 from motion_nodes.planning.pipeline import plan
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus, PoseGoal
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 HAND = "panda_hand"
 EXACTLY = IkTolerance(1e-4, 1e-3)

@@ -16,7 +16,7 @@ from scene.coal_robot import CoalRobot
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.tree import Array, Box
+from motion_nodes.model.tree import Box
 from motion_nodes.planning import plan_run
 from motion_nodes.planning.classic.rrt import RrtSettings
 from motion_nodes.planning.path_verification import Verification
@@ -39,6 +39,7 @@ from motion_nodes.planning.warm_up import warm_up
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.world import World
+from motion_nodes.typing import Array
 
 
 def planned(goal: Goal, **options: object) -> MotionPlan:

@@ -13,7 +13,7 @@ from scene.random_scenes import coal_distance
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array, Box, Sphere
+from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.planning.pipeline import plan
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
 from motion_nodes.planning.recovered_plan import RECOVERABLE
@@ -22,6 +22,7 @@ from motion_nodes.planning.warm_up import warm_up
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.trajectory.trajectory_checks import limit_excess
+from motion_nodes.typing import Array
 
 STATES = 5
 """Number of states of each kind and robot."""

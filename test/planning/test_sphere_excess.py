@@ -13,7 +13,7 @@ from scene.coal_robot import CoalRobot
 from scene.slider_robot import slider_robot, sliding_robot
 
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.tree import Array, Box
+from motion_nodes.model.tree import Box
 from motion_nodes.planning.cartesian import CartesianStop, cartesian_path
 from motion_nodes.planning.path_verification import PathVerifier
 from motion_nodes.planning.path_watch import PathWatch
@@ -25,6 +25,7 @@ from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.scenery import floor_of
 from motion_nodes.scene.world import World
+from motion_nodes.typing import Array
 
 READY = franka().named_state("ready", "arm")
 

@@ -18,7 +18,6 @@ import numpy as np
 from sim.lockstep_robot import NAME, LockstepRobot
 
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.follower_settings import RobotMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.target_follower import Follower
@@ -28,6 +27,7 @@ from motion_nodes.sim.mjcf_shapes import quat_wxyz
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.scene_bodies import PREFIX, bodies_of
+from motion_nodes.typing import Array
 
 FRAME = 0.01
 """Period of the policy [s]."""

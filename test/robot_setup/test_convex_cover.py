@@ -11,7 +11,7 @@ from raised_errors import about
 from scene.random_scenes import coal_distance, l_shaped_mesh
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
-from motion_nodes.model.tree import Array, Sphere
+from motion_nodes.model.tree import Sphere
 from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.robot_setup.collision_shapes import with_collision_meshes, write_pieces
 from motion_nodes.robot_setup.convex_cover import (
@@ -23,6 +23,7 @@ from motion_nodes.robot_setup.convex_cover import (
 )
 from motion_nodes.scene.mesh_file import read_mesh
 from motion_nodes.scene.shapes import triangle_mesh
+from motion_nodes.typing import Array
 
 
 def cloud(seed: int) -> Array:

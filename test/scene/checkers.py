@@ -7,8 +7,8 @@ import numpy as np
 from scene.numpy_checker import NumpyChecker
 
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 NEAR = 1e-5
 """Distances below this one may be judged either way in float32 [m]."""

@@ -8,9 +8,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.contacts import SphereDistances
+from motion_nodes.typing import Array
 
 _MOST_STEPS = 10_000_000
 

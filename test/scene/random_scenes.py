@@ -10,7 +10,7 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.scene.shapes import (
     Capsule,
@@ -20,6 +20,7 @@ from motion_nodes.scene.shapes import (
     TriangleMesh,
     triangle_mesh,
 )
+from motion_nodes.typing import Array
 
 KINDS = ("sphere", "box", "cylinder", "capsule", "cone", "hull", "mesh")
 

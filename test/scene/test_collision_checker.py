@@ -29,13 +29,14 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, Sphere
+from motion_nodes.model.tree import Sphere
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.collision_leaves import FILLING
 from motion_nodes.scene.contacts import KernelChecker
 from motion_nodes.scene.robot_spheres import link_parts
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
+from motion_nodes.typing import Array
 
 PROBLEMS = Path(__file__).with_name("motion_bench_maker.json")
 

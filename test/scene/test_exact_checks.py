@@ -25,7 +25,7 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, Box, Sphere
+from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.planning.path_verification import PathVerifier
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.convex_decomposition import convex_parts
@@ -36,6 +36,7 @@ from motion_nodes.scene.robot_spheres import link_parts
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.shapes import HalfSpace
 from motion_nodes.scene.world import World
+from motion_nodes.typing import Array
 
 DEEP = 1e-4
 """Max penetration depth of states that pass [m]."""

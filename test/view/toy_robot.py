@@ -10,7 +10,6 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.model.tree import (
-    Array,
     Box,
     Cylinder,
     Joint,
@@ -23,6 +22,7 @@ from motion_nodes.model.tree import (
     Sphere,
     frozen,
 )
+from motion_nodes.typing import Array
 
 
 def pose(xyz: tuple[float, float, float], rpy: tuple[float, float, float] = (0, 0, 0)) -> Array:

@@ -30,7 +30,7 @@ from motion_nodes.control.impedance.pose_trajectory import PoseTrajectory
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.rotation_vectors import rate_of_rotation_vector, rotation_vector
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 LIMIT_MARGIN = 0.1
 """Distance from a joint limit within which a virtual spring acts [rad or m]."""

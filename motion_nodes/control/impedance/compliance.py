@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
 from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.model.limits import joint_indices
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 
 class Compliance:

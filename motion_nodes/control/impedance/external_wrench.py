@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from motion_nodes.control.impedance.operational_space import ArmState
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 BANDWIDTH = 50.0
 """Default gain k [1/s]: a lag of 20 ms."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 AXES = ("x", "y", "z", "rx", "ry", "rz")
 """Names of the axes of stiffness, damping and wrenches."""

@@ -17,7 +17,7 @@ import numpy as np
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.payload import PayloadDynamics
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 MAX_INERTIA = 300.0
 """Max eigenvalue of Lambda [kg or kg m^2], which is infinite in singular directions: forces along

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 MAX_ENERGY = 1.0
 """Max accumulated dissipated energy [J], so that old dissipation does not allow generation."""

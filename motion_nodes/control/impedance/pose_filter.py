@@ -9,7 +9,7 @@ import numpy as np
 
 from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
 from motion_nodes.model.rotation_vectors import rotation_vector, turned
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _NEAR = 1e-9
 """Distance at which a target is reached [m or rad]."""

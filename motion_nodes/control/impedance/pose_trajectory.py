@@ -10,7 +10,7 @@ import numpy as np
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.rotation_vectors import rotation_vector, turned
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 
 class PoseTrajectory:

@@ -17,7 +17,6 @@ from motion_nodes.hardware.dynamixel import packets
 from motion_nodes.hardware.dynamixel.servo_settings import COUNTS, DynamixelSettings
 from motion_nodes.hardware.joint_selection import require_joints
 from motion_nodes.hardware.robot_driver import (
-    Array,
     CheckResult,
     DriverFault,
     DriverOptions,
@@ -32,6 +31,7 @@ from motion_nodes.hardware.servo_bus import (
     supply_results,
 )
 from motion_nodes.model.robot import Robot
+from motion_nodes.typing import Array
 
 OPERATING_MODE, MAX_POSITION, TORQUE_ENABLE, HARDWARE_ERROR = 11, 48, 64, 70
 BUS_WATCHDOG, PROFILE, GOAL_POSITION = 98, 108, 116

@@ -22,7 +22,6 @@ from motion_nodes.hardware.feetech.calibration import (
 )
 from motion_nodes.hardware.joint_selection import require_joints
 from motion_nodes.hardware.robot_driver import (
-    Array,
     CheckResult,
     DriverFault,
     DriverOptions,
@@ -40,6 +39,7 @@ from motion_nodes.hardware.servo_bus import (
 )
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.typing import Array
 
 MIN_POSITION, HOMING_OFFSET = 9, 31
 POSITION_MODE = 0

@@ -16,8 +16,9 @@ from typing import Any
 from motion_nodes.hardware.franka.arm_reader import ArmReader
 from motion_nodes.hardware.franka.driver_settings import FrankaSettings
 from motion_nodes.hardware.franka.robot_faults import control_fault, error_text
-from motion_nodes.hardware.robot_driver import Array, DriverFault, LinkLost
+from motion_nodes.hardware.robot_driver import DriverFault, LinkLost
 from motion_nodes.hardware.tcp_link import TcpLink
+from motion_nodes.typing import Array
 
 ARM_PORT = 1337
 MAX_TORQUE_STEP = 2.0

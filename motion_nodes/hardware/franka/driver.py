@@ -20,7 +20,6 @@ from motion_nodes.hardware.joint_selection import (
     select_joints,
 )
 from motion_nodes.hardware.robot_driver import (
-    Array,
     CheckResult,
     DriverFault,
     DriverOptions,
@@ -30,6 +29,7 @@ from motion_nodes.hardware.robot_driver import (
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import JointKind
+from motion_nodes.typing import Array
 
 JOINTS = 7
 GRIPPER = "gripper"

@@ -14,7 +14,6 @@ from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.hardware.joint_selection import require_joints
 from motion_nodes.hardware.robot_driver import (
-    Array,
     CheckResult,
     DriverFault,
     DriverOptions,
@@ -34,6 +33,7 @@ from motion_nodes.hardware.two_wheels.line_protocol import (
 from motion_nodes.model.base_description import Name
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.typing import Array
 
 BOOT_TIME = 2.5
 """Timeout for the first answer of a board; opening the port resets many boards [s]."""

@@ -10,7 +10,6 @@ import numpy as np
 from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.hardware.joint_selection import select_joints
 from motion_nodes.hardware.robot_driver import (
-    Array,
     CheckResult,
     DriverFault,
     DriverOptions,
@@ -35,6 +34,7 @@ from motion_nodes.hardware.universal_robots.servo_program import (
     servo_program,
 )
 from motion_nodes.model.robot import Robot
+from motion_nodes.typing import Array
 
 OUTPUTS = ("actual_q", "actual_qd", "robot_mode", "safety_status", "runtime_state", TAKEN, ENDED)
 TORQUES = "actual_current_as_torque"

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.hardware.robot_driver import Array, DriverFault, LinkLost
+from motion_nodes.hardware.robot_driver import DriverFault, LinkLost
 from motion_nodes.hardware.tcp_link import TcpLink
 from motion_nodes.hardware.xarm import vendor_sdk as sdk_codes
 from motion_nodes.hardware.xarm.vendor_sdk import VendorSdk
+from motion_nodes.typing import Array
 
 FIRMWARE = (1, 9, 0)
 """Min version, which reports measured positions and velocities."""

@@ -8,7 +8,6 @@ import numpy as np
 from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.hardware.joint_selection import revolute_arm_joints, select_joints
 from motion_nodes.hardware.robot_driver import (
-    Array,
     CheckResult,
     DriverFault,
     DriverOptions,
@@ -20,6 +19,7 @@ from motion_nodes.hardware.xarm.controller import XArmController
 from motion_nodes.hardware.xarm.driver_settings import XArmSettings
 from motion_nodes.hardware.xarm.vendor_sdk import VendorSdk, load_sdk
 from motion_nodes.model.robot import Robot
+from motion_nodes.typing import Array
 
 AXES = (5, 6, 7)
 OTHER_MODELS = {9: "a Lite 6", 12: "a UFACTORY 850"}

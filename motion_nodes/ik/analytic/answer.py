@@ -13,7 +13,7 @@ from motion_nodes.ik.failure_messages import too_far
 from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkStatus, rejection
 from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 
 class Answer:

@@ -15,7 +15,7 @@ from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import bad_pose
 from motion_nodes.kernels.ik.closed_form import MOST
 from motion_nodes.kernels.ik.closed_form_search import NO_POSE, search
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 _TURN = 2.0 * math.pi
 ALL = 1 << 30

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from motion_nodes.ik.joint_sampling import free_joint_samples, halton
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
+from motion_nodes.typing import Array
 
 SWEEP = 25
 """Number of values tried at once."""

@@ -12,7 +12,7 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.kernels.kinematic_arrays import FIXED, REVOLUTE, PackedArrays, joint_motion
 from motion_nodes.model.poses import rotation_about
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from motion_nodes.ik.problem import (
 )
 from motion_nodes.ik.request_validation import joint_index, limits_with, target_in_base
 from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 Turns = Literal["all", "nearest"]
 

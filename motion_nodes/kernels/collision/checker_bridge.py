@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
 from motion_nodes.kernels.jit import inlined
-from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.typing import Array
 
 _ITEM = 8
 

@@ -17,10 +17,10 @@ from motion_nodes.kernels.collision.collision_memory import FIELDS
 from motion_nodes.kernels.collision.shape_kinds import KINDS, added_digest
 from motion_nodes.kernels.collision.sphere_distances import nearest_text
 from motion_nodes.kernels.formulas.shapes import ShapeFormula
-from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.robot_codegen import load_code
 from motion_nodes.kernels.simd import Lanes
 from motion_nodes.kernels.sources import source_digest
+from motion_nodes.typing import Array
 
 _Nearest = ctypes.CFUNCTYPE(
     None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p

@@ -16,7 +16,7 @@ import numpy as np
 
 from motion_nodes.kernels.collision.piece_arrays import BOX, CONE, HALF_SPACE, POINTS
 from motion_nodes.kernels.jit import bare_kernel, bare_part
-from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
+from motion_nodes.typing import Array, IndexArray
 
 _ITERATIONS = 100
 _CONVERGED = 1e-9

@@ -31,7 +31,8 @@ from motion_nodes.kernels.collision.piece_arrays import (
     example,
 )
 from motion_nodes.kernels.jit import bare_kernel, bare_part
-from motion_nodes.kernels.kinematic_arrays import REVOLUTE, Array, IndexArray
+from motion_nodes.kernels.kinematic_arrays import REVOLUTE
+from motion_nodes.typing import Array, IndexArray
 
 _read = reader(example())
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
+from motion_nodes.typing import Array, IndexArray
 
 POINTS, BOX, CYLINDER, CONE, HALF_SPACE = range(5)
 """Kinds of cores: convex hull of points; box (half edges); cylinder (radius and half length about

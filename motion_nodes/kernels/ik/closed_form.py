@@ -35,7 +35,7 @@ from motion_nodes.kernels.ik.subproblems import (
     within,
 )
 from motion_nodes.kernels.jit import part
-from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.typing import Array
 
 THREE_PARALLEL = 0
 MOST = 8

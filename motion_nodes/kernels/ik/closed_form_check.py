@@ -22,7 +22,7 @@ from motion_nodes.kernels.ik.subproblems import (
     turned_by,
 )
 from motion_nodes.kernels.jit import part
-from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.typing import Array
 
 HOLDS = 1e-9
 """Max pose error of a solution [m, rad]."""

@@ -28,7 +28,7 @@ from motion_nodes.kernels.ik.subproblems import (
     turned_by,
 )
 from motion_nodes.kernels.jit import kernel, part
-from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.typing import Array
 
 NO_POSE = -1
 NEARLY = 1e-3

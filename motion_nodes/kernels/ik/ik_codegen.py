@@ -23,12 +23,13 @@ from motion_nodes.kernels.ik.ik_loop import loop_text
 from motion_nodes.kernels.ik.ik_memory import LANES, IkWorkspace, lane_inputs, work_layout
 from motion_nodes.kernels.ik.ik_step import step_program
 from motion_nodes.kernels.ir_value import Pointer
-from motion_nodes.kernels.kinematic_arrays import Array, PackedArrays
+from motion_nodes.kernels.kinematic_arrays import PackedArrays
 from motion_nodes.kernels.llvm_text import LlvmFunction, declarations
 from motion_nodes.kernels.memory_layout import Fields
 from motion_nodes.kernels.robot_codegen import load_code
 from motion_nodes.kernels.simd import Lanes
 from motion_nodes.kernels.sources import source_digest
+from motion_nodes.typing import Array
 
 _SOURCES = (
     "ik.ik_memory",

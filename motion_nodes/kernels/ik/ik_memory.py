@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.memory_layout import FieldLayout
+from motion_nodes.typing import Array
 
 LANES = 8
 """Descents side by side; the same on every CPU, so that equal seeds give equal results up to

@@ -33,7 +33,7 @@ from motion_nodes.kernels.ik.subproblems import (
     zeros_of_wave,
 )
 from motion_nodes.kernels.jit import part
-from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.typing import Array
 
 MEETING = 1
 """Spherical wrist, and axes 1 and 2 intersect."""

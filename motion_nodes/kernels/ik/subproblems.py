@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from motion_nodes.kernels.jit import part
-from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.typing import Array
 
 Vector = tuple[float, float, float]
 

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from motion_nodes.kernels.collision.shape_kinds import added_shapes
 from motion_nodes.kernels.formulas.shapes import BALL, BOX, CONE, CYLINDER, ShapeFormula
-from motion_nodes.kernels.kinematic_arrays import FIXED, Array, PackedArrays
+from motion_nodes.kernels.kinematic_arrays import FIXED, PackedArrays
 from motion_nodes.kernels.memory_layout import FieldLayout
 from motion_nodes.kernels.rmp.rmp_leaves import Leaf
+from motion_nodes.typing import Array
 
 BLOCK = 8
 """The number of spheres is padded to a multiple of this, on every CPU."""

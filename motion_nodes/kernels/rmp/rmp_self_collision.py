@@ -21,10 +21,10 @@ from motion_nodes.kernels.formulas.linear_algebra import cross, dot, minus, scal
 from motion_nodes.kernels.formulas.motion import TINY
 from motion_nodes.kernels.formulas.rmps import collision
 from motion_nodes.kernels.ir_value import IrValue, Pointer
-from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.llvm_text import LlvmFunction
 from motion_nodes.kernels.memory_layout import FieldLayout, Fields
 from motion_nodes.kernels.rmp.rmp_memory import FAR, RmpModel, sphere_places
+from motion_nodes.typing import Array
 
 _PARAMETERS = 10
 _RADIUS = 18  # Inputs: nine values of each sphere, then both radii, then the parameters.

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from motion_nodes.kernels.collision.checker_bridge import Checker, edge_free, state_free
 from motion_nodes.kernels.jit import part
-from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.search.random_numbers import uniform
+from motion_nodes.typing import Array
 
 CONTINUE = 0
 """All iterations of the batch are done, without a solution."""

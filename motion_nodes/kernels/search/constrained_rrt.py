@@ -17,7 +17,6 @@ import numpy as np
 
 from motion_nodes.kernels.collision.checker_bridge import Checker, edge_free
 from motion_nodes.kernels.jit import bare_part, kernel
-from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.search.classic_trees import (
     CONTINUE,
     FOUND,
@@ -32,6 +31,7 @@ from motion_nodes.kernels.search.classic_trees import (
 from motion_nodes.kernels.search.manifold import Manifold, project, violation
 from motion_nodes.kernels.search.random_numbers import uniform
 from motion_nodes.kernels.search.task_components import Work, make_work
+from motion_nodes.typing import Array
 
 ALLOWED = 0.7
 """Max violation between two nodes, as a ratio to the margins."""

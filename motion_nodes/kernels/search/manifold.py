@@ -19,7 +19,6 @@ import numpy as np
 
 from motion_nodes.kernels.collision.checker_bridge import address
 from motion_nodes.kernels.jit import bare_part, kernel
-from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.robot_bridge import call_both
 from motion_nodes.kernels.search.task_components import (
     Work,
@@ -27,6 +26,7 @@ from motion_nodes.kernels.search.task_components import (
     position_components,
     rotation_components,
 )
+from motion_nodes.typing import Array
 
 _CONVERGED = 0.05
 """Violation at which a projection has converged."""

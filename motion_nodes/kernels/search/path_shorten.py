@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from motion_nodes.kernels.collision.checker_bridge import Checker, edge_free
 from motion_nodes.kernels.jit import bare_kernel, bare_part, inlined
-from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.search.random_numbers import uniform
+from motion_nodes.typing import Array
 
 _ALL = 24
 """Number of later waypoints up to which all are tried; beyond, larger steps are taken."""

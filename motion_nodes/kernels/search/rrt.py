@@ -9,7 +9,6 @@ import numpy as np
 
 from motion_nodes.kernels.collision.checker_bridge import Checker
 from motion_nodes.kernels.jit import kernel
-from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.search.classic_trees import (
     CONTINUE,
     FOUND,
@@ -26,6 +25,7 @@ from motion_nodes.kernels.search.classic_trees import (
     steer,
 )
 from motion_nodes.kernels.search.random_numbers import uniform
+from motion_nodes.typing import Array
 
 
 @kernel

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from motion_nodes.kernels.collision.checker_bridge import Checker, edge_free
 from motion_nodes.kernels.jit import bare_kernel, bare_part, inlined
-from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.search import rrt_trees
 from motion_nodes.kernels.search.random_numbers import uniform
 from motion_nodes.kernels.search.rrt_connect import (
@@ -37,6 +36,7 @@ from motion_nodes.kernels.search.rrt_connect import (
     SIDE,
 )
 from motion_nodes.kernels.search.rrt_trees import GOAL, START, ConnectSpace, Trees
+from motion_nodes.typing import Array
 
 _ANYWHERE = 0.1
 """Fraction of samples from the whole space; continuous joints may leave the ellipsoid."""

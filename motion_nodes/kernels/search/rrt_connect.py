@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from motion_nodes.kernels.array_bridge import reader
 from motion_nodes.kernels.collision.checker_bridge import Checker, address, edge_free, state_free
 from motion_nodes.kernels.jit import bare_kernel, bare_part, inlined
-from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.search import rrt_samples, rrt_trees
 from motion_nodes.kernels.search.rrt_samples import Samples, make_samples, sample
 from motion_nodes.kernels.search.rrt_trees import GOAL, START, ConnectSpace, Trees
+from motion_nodes.typing import Array
 
 RUNNING, JOINED, EXHAUSTED, FULL = 0, 1, 2, 3
 """Outcome of a batch: not finished; trees connected; no iterations left; no memory left."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.kernels.collision.checker_bridge import address
 from motion_nodes.kernels.jit import bare_part, inlined
-from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.typing import Array
 
 LANES = 16
 BLOCKS = 16

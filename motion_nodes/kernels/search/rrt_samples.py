@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from motion_nodes.kernels.jit import inlined
-from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.search.random_numbers import INCREMENT, mixed
+from motion_nodes.typing import Array
 
 
 class Samples(NamedTuple):

@@ -15,7 +15,6 @@ import numpy as np
 
 from motion_nodes.kernels.collision.checker_bridge import Checker, state_free
 from motion_nodes.kernels.jit import kernel, part
-from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.search.classic_trees import (
     CONTINUE,
     FULL,
@@ -32,6 +31,7 @@ from motion_nodes.kernels.search.classic_trees import (
     steer,
 )
 from motion_nodes.kernels.search.random_numbers import uniform
+from motion_nodes.typing import Array
 
 _GAIN = 1e-9
 """Min reduction of cost for rewiring; below it, rounding would rewire nodes forever."""

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.kernels.jit import bare_kernel, inlined
-from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.search import rrt_nearest
 from motion_nodes.kernels.search.rrt_nearest import Index
+from motion_nodes.typing import Array
 
 START, GOAL = 0, 1
 """Index of the tree."""

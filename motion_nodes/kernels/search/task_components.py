@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from motion_nodes.kernels.jit import bare_part, part
-from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.typing import Array
 
 NONE = -1
 BOX, BALL, CYLINDER = 0, 1, 2

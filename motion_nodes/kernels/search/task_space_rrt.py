@@ -14,7 +14,6 @@ import numpy as np
 
 from motion_nodes.kernels.collision.checker_bridge import Checker, edge_free
 from motion_nodes.kernels.jit import kernel, part
-from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.robot_bridge import call_both
 from motion_nodes.kernels.search.classic_trees import (
     CONTINUE,
@@ -31,6 +30,7 @@ from motion_nodes.kernels.search.classic_trees import (
     steer,
 )
 from motion_nodes.kernels.search.random_numbers import uniform
+from motion_nodes.typing import Array
 
 
 class Tip(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from motion_nodes.kernels.jit import bare_part
-from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.typing import Array
 
 _NODE1, _NODE2 = 0.5384693101056831, 0.9061798459386640
 _WEIGHT0, _WEIGHT1, _WEIGHT2 = 0.5688888888888889, 0.4786286704993665, 0.2369268850561891

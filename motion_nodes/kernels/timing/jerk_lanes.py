@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 from motion_nodes.kernels.jit import fused_part
-from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
+from motion_nodes.typing import Array, IndexArray
 
 LANES = 16
 """Intervals per block."""

@@ -29,7 +29,6 @@ import math
 import numpy as np
 
 from motion_nodes.kernels.jit import kernel
-from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 from motion_nodes.kernels.timing.jerk_clock import write_clock
 from motion_nodes.kernels.timing.jerk_lanes import (
     GROUPS,
@@ -59,6 +58,7 @@ from motion_nodes.kernels.timing.jerk_slots import (
 )
 from motion_nodes.kernels.timing.jerk_tables import fill_rows, guess, write_state
 from motion_nodes.kernels.timing.path_pieces import limit_use, slopes
+from motion_nodes.typing import Array, IndexArray
 
 _ENOUGH = 5e-4
 """Convergence tolerance: max relative excess of the duration over its minimum."""

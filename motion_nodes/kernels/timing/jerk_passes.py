@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 
 from motion_nodes.kernels.jit import fused_part
-from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 from motion_nodes.kernels.timing.jerk_lanes import (
     CUBE,
     DECREASE,
@@ -56,6 +55,7 @@ from motion_nodes.kernels.timing.jerk_steps import (
     velocity_predict,
     velocity_step,
 )
+from motion_nodes.typing import Array, IndexArray
 
 _MARGIN = 0.95
 """Max fraction of the distance to the closest limit per step."""

@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from motion_nodes.kernels.jit import bare_part, part
-from motion_nodes.kernels.kinematic_arrays import Array, ByteArray, IndexArray
+from motion_nodes.kernels.kinematic_arrays import ByteArray
 from motion_nodes.kernels.timing.jerk_lanes import (
     BEGIN,
     END,
@@ -29,6 +29,7 @@ from motion_nodes.kernels.timing.jerk_lanes import (
     LANES,
     PLACES,
 )
+from motion_nodes.typing import Array, IndexArray
 
 _FLAT = 1e-12
 """Factors of U below this do not bound it."""

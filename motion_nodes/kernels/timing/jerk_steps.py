@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 
 from motion_nodes.kernels.jit import fused_part
-from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 from motion_nodes.kernels.timing.jerk_lanes import (
     AT_X,
     AT_Y,
@@ -26,6 +25,7 @@ from motion_nodes.kernels.timing.jerk_lanes import (
     acceleration_at,
     jerk_at,
 )
+from motion_nodes.typing import Array, IndexArray
 
 
 @fused_part

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from motion_nodes.kernels.jit import bare_part
-from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 from motion_nodes.kernels.timing.jerk_lanes import LANES, PLACES
+from motion_nodes.typing import Array, IndexArray
 
 _GROWTH = 1.1
 """Max ratio of neighbouring coefficients of the initial guess of X."""

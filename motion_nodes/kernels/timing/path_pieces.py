@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.kernels.jit import bare_part, fused_part, kernel
-from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
+from motion_nodes.typing import Array, IndexArray
 
 SAMPLES = 4
 """Subdivisions of an interval in which peaks are searched."""

@@ -25,8 +25,8 @@ import math
 import numpy as np
 
 from motion_nodes.kernels.jit import bare_part, fused_part, kernel, part
-from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 from motion_nodes.kernels.timing.path_pieces import LANES, limit_use
+from motion_nodes.typing import Array, IndexArray
 
 _E, _F, _C = (row * LANES for row in range(3))
 """Rows of a strip in a block of intervals: e, f and 1 / e."""

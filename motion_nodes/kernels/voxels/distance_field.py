@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.kernels.jit import kernel, part
-from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.typing import Array
 
 FAR = np.float32(1e9)
 """Squared distance if no voxel is occupied [voxels^2]."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.kernels.jit import kernel, part
-from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.typing import Array
 
 SIDE = 256
 """Bins along an edge of a face of the cube map, 0.35 degrees each on average."""

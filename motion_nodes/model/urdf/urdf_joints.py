@@ -11,7 +11,8 @@ import numpy as np
 
 from motion_nodes.errors import InvalidDescription, did_you_mean
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array, Joint, JointKind, Link, Mimic, Rollers, frozen
+from motion_nodes.model.tree import Joint, JointKind, Link, Mimic, Rollers, frozen
+from motion_nodes.typing import Array
 
 _KINDS = {
     "fixed": JointKind.FIXED,

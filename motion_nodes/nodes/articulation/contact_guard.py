@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.control.contact_wrench import ContactWrench, WrenchGuard, WrenchLimits
 from motion_nodes.control.effort_residual import EffortResidual, Ripple
@@ -23,8 +22,7 @@ from motion_nodes.nodes.articulation.articulation_params import ArticulationPara
 from motion_nodes.nodes.articulation.payload_model import tool_of
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.joint_topics import JointStateReader
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 
 def contact_problem(params: ArticulationParams) -> str | None:

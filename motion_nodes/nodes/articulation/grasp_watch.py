@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
-from numpy.typing import NDArray
 
 from motion_nodes.control.active_commands import Claim
 from motion_nodes.control.grasp_force import GraspForce, GraspSettings, GraspState
 from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY
 from motion_nodes.ros import qos
+from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 
 STATUS = "gripper_action_controller/status"
-
-Array = NDArray[np.float64]
 
 
 class GraspWatch:

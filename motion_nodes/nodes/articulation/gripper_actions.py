@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from control_msgs.action import GripperCommand, ParallelGripperCommand
-from numpy.typing import NDArray
 
 from motion_nodes.control.active_commands import Claim
 from motion_nodes.control.grasp_force import GraspForce, GraspSettings, GraspState
@@ -32,6 +31,7 @@ from motion_nodes.nodes.articulation.grasp_watch import GraspWatch
 from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
 from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
 from motion_nodes.ros.core_settings import settings_from
+from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
@@ -46,8 +46,6 @@ PARALLEL_NAME = "parallel_gripper_action_controller/gripper_cmd"
 
 MAX_GAP = 0.05
 """[s] A measurement counts for at most this time: a single one after a pause is no stall."""
-
-Array = NDArray[np.float64]
 
 
 @dataclass(eq=False)

@@ -16,7 +16,6 @@ from geometry_msgs.msg import PoseStamped, WrenchStamped
 from lifecycle_msgs.msg import State, Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from moveit_msgs.msg import CartesianTrajectory
-from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
@@ -39,11 +38,11 @@ from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
 from motion_nodes.ros.transforms import frame_id, frame_prefix
+from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 
-Array = NDArray[np.float64]
 LABELS = {
     State.PRIMARY_STATE_UNCONFIGURED: "unconfigured",
     State.PRIMARY_STATE_INACTIVE: "inactive",

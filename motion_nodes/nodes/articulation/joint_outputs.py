@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from control_msgs.msg import JointTrajectoryControllerState
-from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 
 from motion_nodes.control.active_commands import TrajectoryRun
@@ -33,8 +32,7 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter
 from motion_nodes.ros.messages.message_template import MessageTemplate
 from motion_nodes.ros.node import MotionNode
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 LOAD_STEP = 1e-6
 """Motion of a resting robot up to which its feed-forward efforts are kept [rad or m]."""

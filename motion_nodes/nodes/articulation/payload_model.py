@@ -13,9 +13,9 @@ from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.payload import PayloadDynamics, payload_of
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.ros.joint_topics import JointStateReader
+from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.articulation_controller import ArticulationControllerNode

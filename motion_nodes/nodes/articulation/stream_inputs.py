@@ -29,11 +29,11 @@ from motion_nodes.ros.messages.cdr import InvalidMessage
 from motion_nodes.ros.messages.joint_samples import JointSample, JointSampleReader
 from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.wheeled.base_commands import SenderWatch
+from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 
-Array = NDArray[np.float64]
 
 REPORT_TIME = 2.0
 """Time for which a preempted stream is reported after its last dropped message [s]."""

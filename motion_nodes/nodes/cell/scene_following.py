@@ -15,7 +15,6 @@ from typing import Any
 from motion_nodes.errors import MotionError, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.placement import Placement
-from motion_nodes.model.tree import Array
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
@@ -25,6 +24,7 @@ from motion_nodes.scene.scene import Scene
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.scene_bodies import SceneBody, bodies_of, body_name, load_hulls
+from motion_nodes.typing import Array
 
 PERIOD = 0.02
 """Period of scene updates [s]."""

@@ -17,7 +17,6 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from motion_nodes.base_navigation.planar_pose import Pose2
-from motion_nodes.model.tree import Array
 from motion_nodes.ros import signals
 from motion_nodes.ros.clients.action_clients import action_client
 from motion_nodes.ros.clients.client_node import client_node
@@ -27,6 +26,7 @@ from motion_nodes.ros.clients.move_client import (
     pose_constraints,
 )
 from motion_nodes.ros.messages.planar_messages import stamped_pose
+from motion_nodes.typing import Array
 
 JOINT_TOLERANCE = 1e-4
 """Tolerance of joint goals [rad or m]."""

@@ -15,13 +15,13 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from motion_nodes.ik.tool_goal import ArticulationIk
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.demo.arm_motions import ArmMotion, eased, elbow_round, retraction
 from motion_nodes.nodes.demo.client import ClientNode, DemoFindings
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos, signals
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
 from motion_nodes.ros.names import JOINT_CONTROLLER
+from motion_nodes.typing import Array
 
 SPEED = 0.3
 """Max joint speed [rad/s]."""

@@ -11,7 +11,7 @@ from motion_nodes.errors import MotionError
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.redundancy import self_motion
 from motion_nodes.ik.tool_goal import ArticulationIk
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 ELBOW_STEP = 0.02
 """Step of the self-motion [rad]; the tool is exact at its configurations."""

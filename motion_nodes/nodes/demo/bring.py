@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 from visualization_msgs.msg import MarkerArray
 
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.nodes.demo.routines import RoutineClient
 from motion_nodes.nodes.demo.task_commands import TaskCommands
 from motion_nodes.robot_setup.derived_robot import mounted_folder
 from motion_nodes.ros import qos
 from motion_nodes.ros.names import BASE_NAVIGATOR, JOINT_CONTROLLER, PLANNER, TASK_SERVER
+from motion_nodes.typing import Array
 
 ROBOT = "carter"
 """Namespace of the robot."""

@@ -16,12 +16,12 @@ from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 
 from motion_nodes.ik.tool_goal import ArticulationIk
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.demo.client import ClientNode, DemoFindings
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.names import POLICY_CONTROLLER
+from motion_nodes.typing import Array
 
 POLICY = "franka_drawer"
 """Shipped policy that the show runs."""

@@ -19,7 +19,6 @@ from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.poses import to_quat_xyzw
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.nodes.demo.factory_cell import (
     ARMS,
@@ -40,6 +39,7 @@ from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.names import JOINT_CONTROLLER, PLANNER, TASK_SERVER
 from motion_nodes.ros.scene.collision_objects import object_message, removed_message
 from motion_nodes.tasks.task_runner import SkillFailed
+from motion_nodes.typing import Array
 
 ROBOTS = tuple(arm.word for arm in ARMS)
 CUBES = {

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array, Box
+from motion_nodes.model.tree import Box
 from motion_nodes.scene.scene import WorldObject, world_object
+from motion_nodes.typing import Array
 
 CENTRE = 0.68
 """Distance of the centre from each base [m]."""

@@ -18,7 +18,6 @@ from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.demo.base import BaseClient, Square
 from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.nodes.demo.follow_checks import (
@@ -35,6 +34,7 @@ from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
 from motion_nodes.ros.names import REACTIVE_POLICY
+from motion_nodes.typing import Array
 
 RMPFLOW, IK = "rmpflow", "ik"
 TARGET_TOPICS = {RMPFLOW: f"{REACTIVE_POLICY}/reference", IK: "ik_service/target_pose"}

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, Sphere
+from motion_nodes.model.tree import Sphere
 from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene, world_object
+from motion_nodes.typing import Array
 
 BALL, RADIUS = "ball", 0.06
 """Name and radius [m] of the obstacle."""

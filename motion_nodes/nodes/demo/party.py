@@ -22,7 +22,6 @@ from sensor_msgs.msg import JointState
 
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.clients.go import arm_to_joints
 from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.nodes.demo.follow import pose_at
@@ -41,6 +40,7 @@ from motion_nodes.ros.names import (
     REACTIVE_POLICY,
 )
 from motion_nodes.tasks.task_runner import SkillFailed
+from motion_nodes.typing import Array
 
 PLANNING, REACTIVE = "franka", "xarm6"
 """The arms: by plans, and by RMPflow."""

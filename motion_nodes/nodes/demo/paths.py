@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 DOWN = (1.0, 0.0, 0.0, 0.0)
 """Quaternion (x, y, z, w) of a tool that points down."""

@@ -14,12 +14,12 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 
 from motion_nodes.errors import MotionError
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.demo.client import ClientNode, DemoFindings
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.concurrency.lean_executor import LeanExecutor
+from motion_nodes.typing import Array
 
 SIMULATION = "mujoco_sim"
 REPORT_TIMEOUT = 10.0

@@ -14,7 +14,7 @@ from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.tree import Array, Box
+from motion_nodes.model.tree import Box
 from motion_nodes.nodes.demo.client import ClientNode, DemoFindings
 from motion_nodes.nodes.demo.follow import pose_at
 from motion_nodes.nodes.demo.paths import DOWN
@@ -25,6 +25,7 @@ from motion_nodes.ros.names import OCCUPANCY_MAPPER, REACTIVE_POLICY
 from motion_nodes.ros.scene.octomaps import voxels_of
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.world import World
+from motion_nodes.typing import Array
 
 ARM = "franka"
 CRATE = "crate"

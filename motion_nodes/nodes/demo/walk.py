@@ -15,10 +15,10 @@ from nav_msgs.msg import Odometry
 from std_msgs.msg import String
 
 from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.demo.client import FRAME, ClientNode, DemoFindings
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
+from motion_nodes.typing import Array
 
 POLICY = "go2_walk"
 """Published policy that the show runs."""

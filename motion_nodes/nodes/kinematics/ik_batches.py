@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
-from numpy.typing import NDArray
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from motion_nodes.errors import MotionError
@@ -25,8 +24,8 @@ from motion_nodes.ros.messages.moveit_messages import (
 )
 from motion_nodes.scene.checker_cache import CheckerCache
 from motion_nodes.scene.scene import Scene
+from motion_nodes.typing import Array
 
-Array = NDArray[np.float64]
 Codes = MoveItErrorCodes
 
 MAX_POSES = 10_000

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from geometry_msgs.msg import PoseStamped
 from moveit_msgs.msg import ConstraintEvalResult, ContactInformation, MoveItErrorCodes, RobotState
-from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand, UnknownFrame
 from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings
@@ -42,8 +40,8 @@ from motion_nodes.ros.messages.moveit_messages import (
 )
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.scene.scene import Scene
+from motion_nodes.typing import Array
 
-Array = NDArray[np.float64]
 Codes = MoveItErrorCodes
 
 

@@ -6,9 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
-from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.ik.problem import IkResult, IkSettings, Validity
@@ -17,8 +15,8 @@ from motion_nodes.planning.planning_problem import PoseGoal, PosesGoal
 from motion_nodes.planning.several_poses import solve_poses
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
-Array = NDArray[np.float64]
 Codes = MoveItErrorCodes
 
 

@@ -15,7 +15,6 @@ from shape_msgs.msg import SolidPrimitive
 from motion_nodes.ik.problem import Validity
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.rotation_vectors import rotation_vector
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.kinematics.state_checks import in_words
 from motion_nodes.ros.messages.goal_constraints import of_leaders
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
@@ -27,6 +26,7 @@ from motion_nodes.ros.messages.pose_constraints import (
     target_offset,
 )
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 Codes = MoveItErrorCodes
 ValidityFactory = Callable[[Sequence[str]], Validity | None]

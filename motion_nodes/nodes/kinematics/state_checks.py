@@ -9,12 +9,12 @@ import numpy as np
 from moveit_msgs.msg import ContactInformation
 
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.contacts import Contact
 from motion_nodes.scene.exact_warm_up import after_compilation
 from motion_nodes.scene.moved_links import scene_for
 from motion_nodes.scene.scene import Scene
+from motion_nodes.typing import Array
 
 
 class StateChecks:

@@ -23,7 +23,6 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.diagnostics import Report
@@ -31,6 +30,7 @@ from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.depth_messages import points_of
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.transform_tree import TransformTree
+from motion_nodes.typing import Array
 
 MOST_POINTS = 20_000
 """Max number of points of a cloud; of larger ones every n-th is used."""

@@ -27,7 +27,6 @@ from motion_nodes.base_navigation.grid_plan import (
 from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.navigation.navigation_requests import MAP_FRAME
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
@@ -45,6 +44,7 @@ from motion_nodes.ros.messages.planar_messages import (
     stamped_pose,
 )
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
+from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.base_navigator import BaseNavigatorNode

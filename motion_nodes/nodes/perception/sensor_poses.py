@@ -9,10 +9,10 @@ import numpy as np
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.tree import Array
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.transforms import frame_id
+from motion_nodes.typing import Array
 
 HISTORY = 3.0
 """Duration of the joint state history [s]."""

@@ -12,7 +12,6 @@ from moveit_msgs.msg import MoveItErrorCodes
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Group
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.planner.plan_jobs import tool_speed
 from motion_nodes.nodes.planner.planner_params import payload_of
 from motion_nodes.nodes.planner.planning_requests import ERROR_CODES, PlanningRequests
@@ -31,6 +30,7 @@ from motion_nodes.ros.messages.path_constraints import path_constraints_of
 from motion_nodes.ros.messages.plan_messages import scaling, trajectory_message
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.typing import Array
 
 Codes = MoveItErrorCodes
 

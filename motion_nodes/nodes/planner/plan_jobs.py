@@ -7,16 +7,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes, PlanningScene, RobotState, RobotTrajectory
-from numpy.typing import NDArray
 
 from motion_nodes.model.robot import Group
 from motion_nodes.planning.tree_search import SearchTree
 from motion_nodes.ros.messages.goal_context import GoalContext
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import numpy as np
 from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.planner.plan_jobs import PlannedMotion
 from motion_nodes.ros import qos
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
@@ -18,6 +17,7 @@ from motion_nodes.ros.messages.markers import Markers
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
+from motion_nodes.typing import Array
 
 MAX_NODES = 3000
 """Max number of nodes of a search tree in a message."""

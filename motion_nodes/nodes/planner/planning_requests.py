@@ -11,9 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes, RobotState
-from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
 from motion_nodes.model.robot import Group
@@ -50,8 +48,8 @@ from motion_nodes.ros.messages.request_fields import not_used, reference_path
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.scene.checker_cache import CheckerCache
+from motion_nodes.typing import Array
 
-Array = NDArray[np.float64]
 Codes = MoveItErrorCodes
 
 ERROR_CODES: dict[type, int] = {

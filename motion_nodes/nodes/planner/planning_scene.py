@@ -32,7 +32,6 @@ from motion_nodes.errors import MotionError
 from motion_nodes.model.files.srdf_from_robot import srdf
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.meshes import with_absolute_meshes
-from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.service_threads import ServiceThreads
@@ -51,6 +50,7 @@ from motion_nodes.scene.scene import Scene, WorldObject, difference
 from motion_nodes.scene.scenery import Scenery
 from motion_nodes.scene.voxels import OCTOMAP
 from motion_nodes.scene.world import World
+from motion_nodes.typing import Array
 
 MOTION_THRESHOLD = 1e-4
 """Min joint motion after which the robot state is published again [rad or m]."""

@@ -10,12 +10,12 @@ from action_msgs.msg import GoalStatus
 from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import MoveItErrorCodes
 
-from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.ros.clients.action_clients import action_client
 from motion_nodes.ros.clients.move_client import pose_constraints
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.node import MotionNode
+from motion_nodes.typing import Array
 
 ANSWER_TIMEOUT = 3.0
 """Timeout of the planner's response to a goal, and of its presence afterwards, in wall time [s]."""

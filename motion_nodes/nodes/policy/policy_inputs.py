@@ -18,7 +18,6 @@ from sensor_msgs.msg import JointState
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
 from motion_nodes.model.bounds import JOINT_POSITION, check_numbers
 from motion_nodes.model.mimic_joints import NamedJoints
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.policy.policy_robot import PolicyRobot
 from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
@@ -28,6 +27,7 @@ from motion_nodes.ros.messages.servo_messages import jog_of, twist_of
 from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.typing import Array
 
 Types = ServoCommandType.Request
 SILENT_AFTER, SILENT_PERIOD = 0.5, 0.015

@@ -18,7 +18,6 @@ from moveit_msgs.msg import ServoStatus
 from rclpy.serialization import serialize_message
 from visualization_msgs.msg import MarkerArray
 
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.policy.policy_markers import policy_markers
 from motion_nodes.nodes.policy.policy_snapshot import PolicySnapshot
 from motion_nodes.rmpflow.follower_settings import Phase
@@ -28,6 +27,7 @@ from motion_nodes.rmpflow.targets import FollowerCommand, JogCommand
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.markers import Markers
 from motion_nodes.ros.node import MotionNode
+from motion_nodes.typing import Array
 
 CLOSE = 0.1
 """Distance below which an obstacle is reported as the cause of a slow Servo motion [m]."""

@@ -11,7 +11,6 @@ from control_msgs.msg import JointTrajectoryControllerState
 from diagnostic_msgs.msg import DiagnosticStatus
 from sensor_msgs.msg import JointState
 
-from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.follower_settings import RobotMotion
 from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.rmpflow.policy import RmpflowPolicy
@@ -21,6 +20,7 @@ from motion_nodes.ros.controller_references import ControllerReferences, Preempt
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.scene.scene import Scene
+from motion_nodes.typing import Array
 
 IDLE_PERIOD = 0.1
 """Period of state updates without a target [s]."""

@@ -20,7 +20,6 @@ from sensor_msgs.msg import JointState
 
 from motion_nodes.api.joint_group import JointGroup
 from motion_nodes.control.grasp_force import GraspState
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.articulation.grasp_watch import STATUS
 from motion_nodes.nodes.clients.go import arm_to_joints
 from motion_nodes.nodes.task.remote_work import (
@@ -38,6 +37,7 @@ from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
+from motion_nodes.typing import Array
 
 MAX_FORCE = "contact.max_force"
 """Parameter of the joint controller: force at the tool at which it stops the arm."""

@@ -17,7 +17,6 @@ from rcl_interfaces.srv import GetParameters, SetParametersAtomically
 from rclpy.parameter import Parameter
 from std_srvs.srv import SetBool
 
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.remote_work import RemoteService, Work
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
@@ -28,6 +27,7 @@ from motion_nodes.ros.names import IMPEDANCE_CONTROLLER, JOINT_CONTROLLER
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
+from motion_nodes.typing import Array
 
 MAX_AGE = 0.5
 """Max age of a measured wrench [s]."""

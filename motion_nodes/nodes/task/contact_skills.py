@@ -9,7 +9,6 @@ import numpy as np
 
 from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.arm_motions import SLOW
 from motion_nodes.nodes.task.arm_skills import require_unmoved
 from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, Holding
@@ -20,6 +19,7 @@ from motion_nodes.tasks.contact_poses import backed, handle_grasps, moved, strok
 from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import WorldState
+from motion_nodes.typing import Array
 
 WIPE_FORCE, WIPE_SPEED = 5.0, 0.05
 """Force onto a surface [N], and speed along it [m/s]."""

@@ -12,13 +12,13 @@ from nav2_msgs.action import NavigateToPose
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.errors import MotionError
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.drive_outlines import DriveOutlines
 from motion_nodes.nodes.task.remote_work import RemoteAction, RemoteService, Work, require_success
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.messages.planar_messages import pose2_of, stamped_pose
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.transform_tree import TransformTree
+from motion_nodes.typing import Array
 
 MAX_AGE = 1.0
 """Max age of the transform from odometry to the base [s]."""

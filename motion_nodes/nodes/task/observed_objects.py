@@ -19,7 +19,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 from motion_nodes.errors import MotionError
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.nodes.task.detected_meshes import DetectedMeshes
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
@@ -35,6 +35,7 @@ from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.scene.scene import AttachedBody, WorldObject, world_object
 from motion_nodes.tasks.composite_objects import CompositeObject, composite_of
 from motion_nodes.tasks.world_state import ObjectState, Shape
+from motion_nodes.typing import Array
 
 MOVED = 2e-3
 """Change of a detected pose that is written to the planning scene [m or rad]."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from motion_nodes.ik.problem import IkSettings
 from motion_nodes.model.poses import from_xyz_rpy, inverse, rotation_about
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.arm_motions import ArmMotions
 from motion_nodes.nodes.task.remote_work import Work, beside
 from motion_nodes.scene.world import World
@@ -20,6 +19,7 @@ from motion_nodes.tasks.grasps import GraspPose, grasps_of
 from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState, half_extents
+from motion_nodes.typing import Array
 
 APPROACH = 0.10
 """Length of the straight motion before a grasp and after it [m]."""

@@ -11,7 +11,6 @@ from moveit_msgs.action import Pickup
 from moveit_msgs.msg import MoveItErrorCodes
 from nav2_msgs.action import DummyBehavior
 
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.arm_motions import ArmMotions
 from motion_nodes.nodes.task.skill_robot import TaskRobot
 from motion_nodes.nodes.task.task_params import TaskServerParams
@@ -22,6 +21,7 @@ from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.tasks.task_order import TaskOrder
 from motion_nodes.tasks.task_plan import PlanStep
+from motion_nodes.typing import Array
 
 Codes = MoveItErrorCodes
 CONSTRAINTS = (

@@ -45,8 +45,8 @@ from motion_nodes.trajectory.through_waypoints import through_waypoints
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
 from motion_nodes.trajectory.trajectory_checks import check_point_count, joint_order
+from motion_nodes.typing import Array
 
-Array = NDArray[np.float64]
 Codes = MoveItErrorCodes
 
 CHECK_STEP = 0.005

@@ -9,11 +9,11 @@ from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, PlanningSc
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.viewer.viewer_planning import WatchedPlanning
 from motion_nodes.nodes.viewer.viewer_validity import WatchedValidity
 from motion_nodes.ros.scene.collision_objects import detached_message
 from motion_nodes.scene.touch_links import touch_links
+from motion_nodes.typing import Array
 from motion_nodes.view.browser import BrowserViewer
 
 CONFIRMATION_TIMEOUT = 3.0

@@ -10,13 +10,13 @@ from typing import Any
 from sensor_msgs.msg import Image, PointCloud2
 
 from motion_nodes.errors import MotionError
-from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.depth_messages import points_of
 from motion_nodes.ros.messages.image_messages import cloud_colours, pixels_of
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.transform_tree import TransformLink, TransformTree
+from motion_nodes.typing import Array
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.cloud_view import thinned_cloud
 from motion_nodes.view.displays import Displays

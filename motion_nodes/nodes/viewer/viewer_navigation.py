@@ -10,13 +10,13 @@ from nav2_msgs.action import NavigateToPose
 
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.remote_work import RemoteAction, Work, require_success
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.messages.planar_messages import pose2_of, stamped_pose
 from motion_nodes.ros.names import under
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.tasks.task_runner import SkillFailed
+from motion_nodes.typing import Array
 from motion_nodes.view.browser import BrowserViewer
 
 

@@ -15,7 +15,6 @@ from visualization_msgs.msg import Marker, MarkerArray
 from motion_nodes.errors import MotionError
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.displayed_paths import displayed_path, trajectory_path
@@ -25,6 +24,7 @@ from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.collision_objects import moved_message, object_message, removed_message
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.scene.scene import WorldObject
+from motion_nodes.typing import Array
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.marker_view import Drawing
 

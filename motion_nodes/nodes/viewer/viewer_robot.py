@@ -15,7 +15,6 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.model.tree import Array
 from motion_nodes.nodes.viewer.viewer_attachment import WatchedAttachment
 from motion_nodes.nodes.viewer.viewer_navigation import WatchedNavigation
 from motion_nodes.nodes.viewer.viewer_planning import WatchedPlanning
@@ -38,6 +37,7 @@ from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.scene.scene import WorldObject
+from motion_nodes.typing import Array
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.ui_commands import PlanCommand, TargetCommand, TaskCommand
 from motion_nodes.view.viewed_robot import ViewedRobot

@@ -12,7 +12,6 @@ from std_srvs.srv import Trigger
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.robot import Group, Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.ros.clients.move_client import (
     MoveClient,
     joint_constraints,
@@ -24,6 +23,7 @@ from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
 from motion_nodes.ros.names import under
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.typing import Array
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.ui_commands import PlanCommand, TargetCommand
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW

@@ -10,11 +10,11 @@ import numpy as np
 from moveit_msgs.srv import GetStateValidity
 
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.names import under
 from motion_nodes.ros.node import MotionNode
+from motion_nodes.typing import Array
 from motion_nodes.view.browser import BrowserViewer
 
 SERVICE = "check_state_validity"

@@ -18,7 +18,7 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.robot_builder import assemble
 from motion_nodes.model.robot_yaml import RobotDescription
-from motion_nodes.model.tree import Array, Box, Cylinder
+from motion_nodes.model.tree import Box, Cylinder
 from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.model.yaml_schema import decode
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
@@ -26,6 +26,7 @@ from motion_nodes.planning.tree_search import SearchTree
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import WorldObject, world_object
 from motion_nodes.scene.world import World
+from motion_nodes.typing import Array
 
 HEIGHT = 0.2
 """Height of the obstacles [m]; the robot moves at half of it."""

@@ -18,7 +18,6 @@ import numpy as np
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.search.rrt_star import Costs, StarOptions, grow_star
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.bidirectional_search import first_path
 from motion_nodes.planning.classic.rrt import RrtSettings
 from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
@@ -31,6 +30,7 @@ from motion_nodes.planning.tree_search import (
     TreeSearch,
     check_number,
 )
+from motion_nodes.typing import Array
 
 _BRANCH = 512
 """Max number of nodes of the first path."""

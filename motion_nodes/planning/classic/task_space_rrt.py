@@ -23,7 +23,6 @@ from motion_nodes.kernels.search.task_space_rrt import (
     Tip,
     grow_to_pose,
 )
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.bidirectional_search import first_path
 from motion_nodes.planning.cartesian import checker_kinematics
 from motion_nodes.planning.classic.rrt_config import RrtConfig
@@ -44,6 +43,7 @@ from motion_nodes.planning.tree_search import (
     new_tree,
     space_of,
 )
+from motion_nodes.typing import Array
 
 _ALONE = 1500
 """Number of iterations before RRT-Connect is tried."""

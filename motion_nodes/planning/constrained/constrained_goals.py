@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 
 from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.constrained.constraint_set import ConstraintSet
 from motion_nodes.planning.goal_sampling import GoalConfigurations, goal_configurations, is_exact
 from motion_nodes.planning.joint_ranges import joint_range
@@ -26,6 +25,7 @@ from motion_nodes.planning.planning_problem import (
 )
 from motion_nodes.planning.several_poses import pose_sampler
 from motion_nodes.planning.start_state import configuration, in_words
+from motion_nodes.typing import Array
 
 _GOALS = 8
 """Max number of configurations per goal."""

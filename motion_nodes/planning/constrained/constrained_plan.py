@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.cartesian import CartesianPath, CartesianStop
 from motion_nodes.planning.constrained.constrained_search import (
     NAME,
@@ -41,6 +40,7 @@ from motion_nodes.trajectory.time_parameterization import (
     time_optimal,
 )
 from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.typing import Array
 
 _FINEST = 20
 """Ratio of the planners' steps, about 2 cm, to those at which constraints are verified: 1 mm."""

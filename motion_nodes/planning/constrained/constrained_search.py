@@ -16,7 +16,6 @@ from motion_nodes.kernels.search.constrained_rrt import (
     smooth_on_manifold,
 )
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.constrained.constrained_goals import goals_on_manifold
 from motion_nodes.planning.constrained.constraint_set import ConstraintSet
 from motion_nodes.planning.goal_sampling import GoalConfigurations
@@ -31,6 +30,7 @@ from motion_nodes.planning.tree_search import (
     new_tree,
 )
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 NAME = "CBiRRT"
 """Name of the planner."""

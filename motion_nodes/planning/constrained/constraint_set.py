@@ -19,7 +19,6 @@ from motion_nodes.kernels.search.manifold import Manifold
 from motion_nodes.model.joint_turns import TURN
 from motion_nodes.model.limits import LIMIT_ROUNDING
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.constrained.path_constraints import (
     COMPONENTS,
     JointBand,
@@ -33,6 +32,7 @@ from motion_nodes.planning.link_code import pose_and_jacobian
 from motion_nodes.planning.planning_problem import Goal, PoseGoal, PosesGoal
 from motion_nodes.planning.pose_solvers import moving_joints
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 MIN_TOLERANCE = 1e-3
 """Tolerance of a path in place of smaller ones, and of equalities [m or rad]."""

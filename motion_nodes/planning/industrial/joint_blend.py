@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from motion_nodes.model.tree import Array
 from motion_nodes.trajectory.joint_path import JointPath, chained
 from motion_nodes.trajectory.joint_trajectory import polynomial_between
+from motion_nodes.typing import Array
 
 _BISECTIONS = 40
 

@@ -18,7 +18,6 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.group_kinematics import GroupKinematics
 from motion_nodes.model.payload import Payload
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.cartesian import checker_kinematics
 from motion_nodes.planning.constrained.constrained_plan import constraint_fault
 from motion_nodes.planning.constrained.constraint_set import ConstraintSet
@@ -42,6 +41,7 @@ from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.path_efforts import EFFORT_SHARE, effort_limits
 from motion_nodes.trajectory.time_parameterization import scaled_limits, time_optimal
 from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.typing import Array
 
 _SAMPLE_TIME = 0.005  # [s]
 AT_GOAL = "the robot is at the goal already: there is nothing to move"

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.cartesian import checker_kinematics
 from motion_nodes.planning.goal_sampling import goal_configurations
 from motion_nodes.planning.joint_space import JointSpace
@@ -28,6 +27,7 @@ from motion_nodes.planning.task_space_conversion import PathConversionConfig, Pa
 from motion_nodes.planning.task_space_path_spec import TaskSpacePathSpec
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.joint_path import JointPath
+from motion_nodes.typing import Array
 
 _PRECISION = PathConversionConfig(
     min_position_deviation=2e-5, max_position_deviation=5e-5, max_orientation_deviation=1e-3

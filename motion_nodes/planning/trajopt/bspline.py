@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.model.tree import Array
 from motion_nodes.trajectory.joint_path import JointPath
+from motion_nodes.typing import Array
 
 DEGREE = 5
 """Four continuous derivatives, so that jerks change smoothly."""

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 _STEP = 1e-5
 """Step of forward differences of sphere positions [rad or m]."""

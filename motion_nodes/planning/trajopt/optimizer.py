@@ -15,11 +15,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.trajopt.bspline import BSpline, bspline
 from motion_nodes.planning.trajopt.clearances import Clearances
 from motion_nodes.planning.trajopt.settings import TrajOptSettings
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 _WEIGHTS = (1.0, 10.0, 100.0)
 """Weights of the clearances, one after the other."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanResult
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.shortcut import shorten_path
@@ -20,6 +19,7 @@ from motion_nodes.planning.tree_search import SearchTree, find_ends
 from motion_nodes.trajectory.joint_path import JointPath
 from motion_nodes.trajectory.path_efforts import PathEfforts, effort_limits
 from motion_nodes.trajectory.time_parameterization import retime, time_optimal
+from motion_nodes.typing import Array
 
 _SHARE = 0.5
 """Max fraction of the planning time for first paths."""

@@ -21,11 +21,11 @@ from moveit_msgs.msg import (
 )
 from shape_msgs.msg import SolidPrimitive
 
-from motion_nodes.model.tree import Array
 from motion_nodes.ros.clients.action_clients import action_client
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.node import MotionNode
+from motion_nodes.typing import Array
 
 TOLERANCE = 1e-3
 """Default tolerance of pose goals [m and rad]."""

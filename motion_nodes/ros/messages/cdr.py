@@ -15,13 +15,11 @@ import struct
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rclpy.serialization import deserialize_message
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.bounds import NAMES, OBJECTS
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 LITTLE_ENDIAN = b"\x00\x01"
 """First bytes of little-endian plain CDR."""

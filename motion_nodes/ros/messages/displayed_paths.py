@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 
 def displayed_path(message: Any, joint_names: Sequence[str], q: Array) -> tuple[Array, Array]:

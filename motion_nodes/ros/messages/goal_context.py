@@ -5,16 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
-from numpy.typing import NDArray
 
 from motion_nodes.errors import UnknownFrame
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.typing import Array
 
-Array = NDArray[np.float64]
 Codes = MoveItErrorCodes
 
 

@@ -23,8 +23,7 @@ from motion_nodes.ros.messages.cdr import (
     message_in,
 )
 from motion_nodes.ros.messages.message_bounds import fault_of
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 CHANNELS = ("position", "velocity", "effort")
 

@@ -19,7 +19,6 @@ from motion_nodes.ros.messages.cdr import (
     AFTER_STAMP,
     HEADER,
     LITTLE_ENDIAN,
-    Array,
     CdrReader,
     InvalidMessage,
     add_count,
@@ -30,6 +29,7 @@ from motion_nodes.ros.messages.cdr import (
     write_stamp,
 )
 from motion_nodes.ros.messages.message_bounds import fault_of
+from motion_nodes.typing import Array
 
 CHANNELS = ("position", "velocity", "effort")
 

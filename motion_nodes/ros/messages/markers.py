@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import Point
-from numpy.typing import NDArray
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
+
 Colour = tuple[float, float, float, float]
 
 PATH: Colour = (0.1, 0.7, 0.2, 1.0)

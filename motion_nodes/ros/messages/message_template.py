@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from rclpy.serialization import serialize_message
 
-from motion_nodes.ros.messages.cdr import Array, write_stamp
+from motion_nodes.ros.messages.cdr import write_stamp
+from motion_nodes.typing import Array
 
 
 class MessageTemplate:

@@ -10,10 +10,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from geometry_msgs.msg import Pose
 from moveit_msgs.msg import MoveItErrorCodes, RobotState
-from numpy.typing import NDArray
 
 from motion_nodes.errors import (
     InvalidCommand,
@@ -26,8 +24,7 @@ from motion_nodes.model.bounds import JOINT_STATE, LENGTH, QUATERNION_NORM
 from motion_nodes.model.mimic_joints import MEASURED, leader_values
 from motion_nodes.model.poses import from_xyz_quat, to_quat_xyzw
 from motion_nodes.model.robot import Group, Robot
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 UNIT_TOLERANCE = 1e-3
 """Max deviation of a quaternion's norm from 1 without a notice."""

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from moveit_msgs.msg import OrientationConstraint, VisibilityConstraint
-from numpy.typing import NDArray
 from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.errors import InvalidCommand
@@ -33,8 +32,7 @@ from motion_nodes.ros.messages.pose_constraints import (
     region_primitives,
     target_offset,
 )
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 _PARAMETERIZATIONS = {
     OrientationConstraint.XYZ_EULER_ANGLES: "euler_xyz",

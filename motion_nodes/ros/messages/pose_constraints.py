@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import Pose
 from moveit_msgs.msg import OrientationConstraint
-from numpy.typing import NDArray
 from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.ik.problem import IkTolerance
@@ -20,8 +19,7 @@ from motion_nodes.model.poses import rotation_about
 from motion_nodes.planning.planning_problem import PoseGoal, PosesGoal
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
 from motion_nodes.ros.messages.moveit_messages import pose_of
-
-Array = NDArray[np.float64]
+from motion_nodes.typing import Array
 
 MIN_TOLERANCE = 1e-6
 """[m or rad] Tolerance used in place of 0."""

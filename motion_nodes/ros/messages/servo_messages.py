@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.model.tree import Array
+from motion_nodes.typing import Array
 
 MAX_UNITLESS = 1.0 + 1e-6
 """Max magnitude of a component of a unitless command."""

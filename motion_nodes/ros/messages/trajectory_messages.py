@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.control.tolerances import ToleranceRequest
 from motion_nodes.errors import InvalidCommand
@@ -31,9 +30,7 @@ from motion_nodes.trajectory.joint_trajectory import (
     spline_velocities,
 )
 from motion_nodes.trajectory.trajectory_checks import check_point_count, joint_order
-
-Array = NDArray[np.float64]
-
+from motion_nodes.typing import Array
 
 BOUNDS = {
     "positions": JOINT_POSITION,

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from motion_nodes.ros.messages.cdr import HEADER, LITTLE_ENDIAN, Array, add_count, add_text
+from motion_nodes.ros.messages.cdr import HEADER, LITTLE_ENDIAN, add_count, add_text
+from motion_nodes.typing import Array
 
 _VALUES = 7
 """Numbers of a transform: translation (3), quaternion (4)."""

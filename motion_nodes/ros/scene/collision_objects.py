@@ -15,7 +15,7 @@ from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
 
 from motion_nodes.errors import InvalidCommand, UnknownFrame, did_you_mean
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
 from motion_nodes.ros.messages.message_bounds import check_bounds
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
@@ -31,6 +31,7 @@ from motion_nodes.ros.scene.scene_update import SceneDraft
 from motion_nodes.scene.scene import AttachedBody, Part, Subframe, WorldObject, attached_body
 from motion_nodes.scene.shapes import HalfSpace
 from motion_nodes.scene.voxels import OCTOMAP
+from motion_nodes.typing import Array
 
 Item = TypeVar("Item", WorldObject, AttachedBody)
 

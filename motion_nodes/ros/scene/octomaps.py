@@ -11,13 +11,14 @@ from moveit_msgs.msg import PlanningSceneWorld
 from octomap_msgs.msg import Octomap
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
 from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_update import SceneDraft
 from motion_nodes.scene.octree import decode, encode
 from motion_nodes.scene.scene import Part, WorldObject
 from motion_nodes.scene.voxels import OCTOMAP, Voxels
+from motion_nodes.typing import Array
 
 TREE = "OcTree"
 """Class of trees that are read and written."""

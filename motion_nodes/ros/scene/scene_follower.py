@@ -19,7 +19,6 @@ from moveit_msgs.srv import GetPlanningScene
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.diagnostics import Report
@@ -31,6 +30,7 @@ from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.world import World
+from motion_nodes.typing import Array
 
 REPLY_TIMEOUT = 2.0
 """[s] Timeout of a request for the complete scene."""

@@ -10,11 +10,12 @@ import numpy as np
 
 from motion_nodes.errors import InvalidCommand, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import frozen
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_update import SceneDraft
 from motion_nodes.ros.transforms import transform_pose
 from motion_nodes.scene.subframes import find_frame
+from motion_nodes.typing import Array
 
 _IDENTITY = frozen(np.eye(4))
 

@@ -26,7 +26,6 @@ from moveit_msgs.msg import (
 
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
 from motion_nodes.ros.messages.moveit_messages import fill_robot_state
 from motion_nodes.ros.scene.allowed_collision_matrix import allowed_from, allowed_message
 from motion_nodes.ros.scene.collision_objects import (
@@ -51,6 +50,7 @@ from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies
 from motion_nodes.scene.scene import LinkMargin, Scene, SceneDiff
 from motion_nodes.scene.scenery import Scenery
 from motion_nodes.scene.voxels import OCTOMAP
+from motion_nodes.typing import Array
 
 Components = PlanningSceneComponents
 EVERYTHING = 2**32 - 1

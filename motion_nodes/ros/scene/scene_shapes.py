@@ -14,7 +14,7 @@ from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model import bounds
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
 from motion_nodes.scene.mesh_cache import shared_mesh
 from motion_nodes.scene.scene import Part
@@ -28,6 +28,7 @@ from motion_nodes.scene.shapes import (
     plane_pose,
     triangle_mesh,
 )
+from motion_nodes.typing import Array
 
 
 class UnsupportedShape(InvalidCommand):

@@ -10,7 +10,6 @@ from types import MappingProxyType
 import numpy as np
 
 from motion_nodes.errors import InvalidCommand, did_you_mean
-from motion_nodes.model.tree import Array
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.scene import (
     AttachedBody,
@@ -24,6 +23,7 @@ from motion_nodes.scene.scene import (
 from motion_nodes.scene.scenery import Scenery
 from motion_nodes.scene.shapes import Solid, TriangleMesh
 from motion_nodes.scene.voxels import Voxels
+from motion_nodes.typing import Array
 
 
 class SceneDraft:

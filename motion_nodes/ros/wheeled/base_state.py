@@ -11,10 +11,11 @@ from control_msgs.msg import MecanumDriveControllerState, SteeringControllerStat
 from std_srvs.srv import Empty
 
 from motion_nodes.bases.ackermann import AckermannBase
-from motion_nodes.bases.base import Array, BaseCommand
+from motion_nodes.bases.base import BaseCommand
 from motion_nodes.bases.odometry import Odometry
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.node import MotionNode
+from motion_nodes.typing import Array
 
 TOPIC = "~/controller_state"
 

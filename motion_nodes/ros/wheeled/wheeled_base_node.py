@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import numpy as np
 from control_msgs.srv import SetOdometry
 from geometry_msgs.msg import TwistStamped
-from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 
 from motion_nodes.bases.base import BaseCommand, Twist2, WheeledBase
@@ -25,11 +24,11 @@ from motion_nodes.ros.wheeled.base_commands import TwistInputs
 from motion_nodes.ros.wheeled.base_odometry import OdometryPublisher
 from motion_nodes.ros.wheeled.base_state import StateWriter
 from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, core_config
+from motion_nodes.typing import Array
 
 BASE_REST_SPEED = 0.01
 """[m/s and rad/s] Velocity of base and wheel commands below which the base is at rest."""
 
-Array = NDArray[np.float64]
 B = TypeVar("B", bound=WheeledBaseParams)
 
 

@@ -22,7 +22,6 @@ from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array
 from motion_nodes.planning.classic.rrt_config import RrtConfig, TaskSpacePlanning
 from motion_nodes.planning.classic.task_space_rrt import TaskSpaceRrt
 from motion_nodes.planning.planners import make_planner
@@ -34,6 +33,7 @@ from motion_nodes.planning.planning_problem import (
     PoseGoal,
 )
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.typing import Array
 
 TIP = "panda_rightfinger"
 CONFIG = RrtConfig(
