@@ -21,8 +21,7 @@ from harness import Options, Report, Row, benchmark, median, progress
 from control.grasping_arm import PLACE, POST, TOOL, GraspingArm, Item
 
 import motion_nodes as mn
-from motion_nodes.control.grasp_force import GraspSettings, GraspState
-from motion_nodes.control.gripper import GripStatus
+from motion_nodes.control.gripper import GraspSettings, GraspState, GripStatus
 from motion_nodes.nodes.task.holding import FREE_FORCE, LOAD_SHARE
 from motion_nodes.planning.pipeline import PlanOptions
 

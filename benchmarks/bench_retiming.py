@@ -23,9 +23,8 @@ from trajectory.retime_limits import JERK, arm_limits, excess, fault_of, random_
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.trajectory.blended_path import CornerBlending
-from motion_nodes.trajectory.generator import JointTrajectoryGenerator
-from motion_nodes.trajectory.joint_path import JointPath
+from motion_nodes.trajectory.joint_path import CornerBlending, JointPath
+from motion_nodes.trajectory.through_waypoints import JointTrajectoryGenerator
 from motion_nodes.trajectory.time_parameterization import retime
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.typing import Array

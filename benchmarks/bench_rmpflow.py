@@ -28,7 +28,7 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.rmpflow.compiled_policy import Evaluator
 from motion_nodes.rmpflow.numpy_policy import Goal
-from motion_nodes.rmpflow.obstacles import ObstaclePacker
+from motion_nodes.rmpflow.obstacle_scene import ObstaclePacker
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.scene.shapes import Capsule, Cone

@@ -25,8 +25,8 @@ from motion_nodes.control.resync import REST_SPEED
 from motion_nodes.control.stop_state import RestTimer
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Robot
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 
 REACH = 1.0  # Distance of the goal from home per joint, within limits [rad]
 MOMENTS = 20

@@ -28,7 +28,7 @@ from task_scenes import (
 )
 
 import motion_nodes as mn
-from motion_nodes.nodes.clients.go import arm_to_joints
+from motion_nodes.nodes.clients.commands import arm_to_joints
 from motion_nodes.ros import qos
 from motion_nodes.ros.messages.moveit_messages import pose_of
 

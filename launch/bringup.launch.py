@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from launch import LaunchDescription
 from launch.actions import ExecuteProcess
 
-from motion_nodes.bringup.arguments import ARGUMENTS, config_from
+from motion_nodes.bringup.bringup_config import ARGUMENTS, config_from
 from motion_nodes.bringup.launch_file import describe
 
 STOP_TIMEOUT = "10"

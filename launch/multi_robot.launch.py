@@ -11,7 +11,7 @@ from launch import LaunchDescription
 from launch.actions import IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 
-from motion_nodes.bringup.arguments import ARGUMENTS, CELL_ARGUMENTS, config_from
+from motion_nodes.bringup.bringup_config import ARGUMENTS, CELL_ARGUMENTS, config_from
 from motion_nodes.bringup.launch_file import describe
 
 FOLDER = Path(__file__).parent

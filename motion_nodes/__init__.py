@@ -35,7 +35,7 @@ _HOME = {
     "IkBatchResult": "ik.problem",
     # the world
     "World": "scene.world",
-    "load_world": "scene.scene_from_file",
+    "load_world": "scene.world",
     "Box": "model.tree",
     "Sphere": "model.tree",
     "Cylinder": "model.tree",
@@ -60,7 +60,7 @@ _HOME = {
     "planner_names": "planning.planners",
     "JointTrajectory": "trajectory.joint_trajectory",
     "TimedPath": "trajectory.timed_path",
-    "TrajectorySample": "trajectory.trajectory",
+    "TrajectorySample": "trajectory.joint_trajectory",
     # reactive motion
     "MpcSettings": "mpc.mpc_settings",
     "ReactivePolicy": "api.reactive_policy",
@@ -69,10 +69,10 @@ _HOME = {
     "PolicyInputs": "policies.observations",
     "PolicyTargets": "policies.runner",
     # wheeled bases
-    "MobileBase": "api.mobile_base",
+    "MobileBase": "api.robot_model",
     "BaseController": "bases.controller",
-    "BaseLimits": "bases.base_limits",
-    "BodyAxisLimits": "bases.base_limits",
+    "BaseLimits": "bases.base",
+    "BodyAxisLimits": "bases.base",
     "Twist2": "bases.base",
     "Odometry": "bases.odometry",
     # errors

@@ -2,16 +2,16 @@
 """Public names for type checkers; ``__init__.py`` imports each when it is first used."""
 
 from motion_nodes.api.joint_group import JointGroup as JointGroup
-from motion_nodes.api.mobile_base import MobileBase as MobileBase
 from motion_nodes.api.reachability import ReachabilityMap as ReachabilityMap
 from motion_nodes.api.reachability import reachability_map as reachability_map
 from motion_nodes.api.reactive_policy import ReactivePolicy as ReactivePolicy
+from motion_nodes.api.robot_model import MobileBase as MobileBase
 from motion_nodes.api.robot_model import RobotModel as RobotModel
 from motion_nodes.api.robot_model import available_robots as available_robots
 from motion_nodes.api.robot_model import load_robot as load_robot
+from motion_nodes.bases.base import BaseLimits as BaseLimits
+from motion_nodes.bases.base import BodyAxisLimits as BodyAxisLimits
 from motion_nodes.bases.base import Twist2 as Twist2
-from motion_nodes.bases.base_limits import BaseLimits as BaseLimits
-from motion_nodes.bases.base_limits import BodyAxisLimits as BodyAxisLimits
 from motion_nodes.bases.controller import BaseController as BaseController
 from motion_nodes.bases.odometry import Odometry as Odometry
 from motion_nodes.errors import MotionError as MotionError
@@ -41,16 +41,16 @@ from motion_nodes.planning.planning_problem import PosesGoal as PosesGoal
 from motion_nodes.policies.observations import PolicyInputs as PolicyInputs
 from motion_nodes.policies.runner import PolicyRunner as PolicyRunner
 from motion_nodes.policies.runner import PolicyTargets as PolicyTargets
-from motion_nodes.scene.scene_from_file import load_world as load_world
 from motion_nodes.scene.shapes import Capsule as Capsule
 from motion_nodes.scene.shapes import Cone as Cone
 from motion_nodes.scene.shapes import HalfSpace as HalfSpace
 from motion_nodes.scene.shapes import TriangleMesh as TriangleMesh
 from motion_nodes.scene.shapes import triangle_mesh as triangle_mesh
 from motion_nodes.scene.world import World as World
+from motion_nodes.scene.world import load_world as load_world
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory as JointTrajectory
+from motion_nodes.trajectory.joint_trajectory import TrajectorySample as TrajectorySample
 from motion_nodes.trajectory.timed_path import TimedPath as TimedPath
-from motion_nodes.trajectory.trajectory import TrajectorySample as TrajectorySample
 
 __version__: str
 

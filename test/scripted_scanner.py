@@ -13,8 +13,8 @@ from ros_client import RosClient
 from scripted_base import ScriptedBase
 from sensor_msgs.msg import LaserScan, PointCloud2
 
-from motion_nodes.base_navigation.free_motion import into_base
-from motion_nodes.ros.messages.depth_messages import cloud_message
+from motion_nodes.base_navigation.footprint import into_base
+from motion_nodes.ros.messages.camera_messages import cloud_message
 
 BAD_SCANS: list[tuple[str, dict[str, Any]]] = [
     ("millimetres", {"ranges": lambda m: [1e3 * r for r in m.ranges]}),

@@ -38,14 +38,12 @@ from published_meshes import MESHES, link_triangles  # type: ignore[import-not-f
 from motion_nodes.model.loader import load_robot  # noqa: E402
 from motion_nodes.model.robot import Robot  # noqa: E402
 from motion_nodes.model.tree import Mesh  # noqa: E402
-from motion_nodes.robot_setup.collision_shapes import (  # noqa: E402
-    with_collision_meshes,
-    write_pieces,
-)
-from motion_nodes.robot_setup.convex_cover import (  # noqa: E402
+from motion_nodes.robot_setup.convex_cover import (  # noqa: E402  # noqa: E402
     convex_pieces,
     reach_beyond,
     sticks_out,
+    with_collision_meshes,
+    write_pieces,
 )
 from motion_nodes.robot_setup.link_geometry import triangles_of  # noqa: E402
 from motion_nodes.scene.shapes import triangle_mesh  # noqa: E402

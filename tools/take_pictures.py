@@ -44,9 +44,9 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from shape_msgs.msg import SolidPrimitive  # noqa: E402
 
 from motion_nodes.model.poses import from_xyz_rpy  # noqa: E402
-from motion_nodes.nodes.demo.tour import SquareDrive  # noqa: E402
+from motion_nodes.nodes.demo.base import SquareDrive  # noqa: E402
 from motion_nodes.ros import qos  # noqa: E402
-from motion_nodes.ros.clients.move_client import pose_constraints  # noqa: E402
+from motion_nodes.ros.clients.motion_clients import pose_constraints  # noqa: E402
 
 chromium = importlib.import_module("browser.chromium")
 """The browser harness of the tests."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from motion_nodes.bringup.process_activity import read_activity
+from motion_nodes.bringup.process_health import read_activity
 
 if TYPE_CHECKING:
     from ros_processes import SuiteProcess
@@ -72,7 +72,7 @@ def motion_up(*words: str) -> Iterator[SuiteProcess]:
 @contextlib.contextmanager
 def looped(rate: float, work: Callable[[], None]) -> Iterator[None]:
     """Call a function at a rate [Hz] in a separate thread; raise its exceptions at the end."""
-    from motion_nodes.ros.concurrency.rate_loop import RateLoop
+    from motion_nodes.ros.concurrency.loops import RateLoop
 
     crashes: list[BaseException] = []
     loop = RateLoop(rate, work, crashes.append)

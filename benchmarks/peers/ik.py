@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from motion_nodes.ik.analytic.solver import AnalyticIk
+from motion_nodes.ik.analytic_solver import AnalyticIk
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance
 from motion_nodes.ik.solver import LeastSquaresIk

@@ -21,8 +21,7 @@ from mcp.server.stdio import stdio_server
 
 from motion_nodes import __version__
 from motion_nodes.agent_tools.agent_functions import AgentFunctions
-from motion_nodes.agent_tools.arguments import object_schema
-from motion_nodes.agent_tools.function_table import INSTRUCTIONS, AgentFunction
+from motion_nodes.agent_tools.function_table import INSTRUCTIONS, AgentFunction, object_schema
 from motion_nodes.errors import MotionError
 
 MAX_CALLS = 20

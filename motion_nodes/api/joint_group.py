@@ -33,7 +33,7 @@ from motion_nodes.planning.warm_up import announced_compilation
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.configurations import checked_state
 from motion_nodes.scene.world import World
-from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.joint_path import CornerBlending
 from motion_nodes.trajectory.path_efforts import effort_limits
 from motion_nodes.trajectory.time_parameterization import retime
 from motion_nodes.trajectory.timed_path import TimedPath

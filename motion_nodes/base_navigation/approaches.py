@@ -11,14 +11,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from motion_nodes.base_navigation.base_motion import BaseMotion
-from motion_nodes.base_navigation.dubins import dubins_path
 from motion_nodes.base_navigation.follow_path import FollowConfig, FollowPath
-from motion_nodes.base_navigation.go_to_pose import GoToPose
 from motion_nodes.base_navigation.motion_limits import BaseKind
-from motion_nodes.base_navigation.planar_path import PlanarPath
-from motion_nodes.base_navigation.planar_pose import Pose2
-from motion_nodes.base_navigation.quintic_path import PathEnd, plan_quintic
-from motion_nodes.base_navigation.turn_then_drive import TurnThenDrive, TurnThenDriveConfig
+from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
+from motion_nodes.base_navigation.pose_curves import PathEnd, dubins_path, plan_quintic
+from motion_nodes.base_navigation.pose_motions import GoToPose, TurnThenDrive, TurnThenDriveConfig
 from motion_nodes.errors import InvalidCommand, InvalidConfig, did_you_mean
 from motion_nodes.model.setting import check_settings, setting
 
@@ -128,7 +125,7 @@ def motion_through(
     """Return a motion through poses to the last one.
 
     It follows the paths from pose to pose. The base stops only where they turn sharply or change
-    between forward and reverse, see :func:`~motion_nodes.base_navigation.sections.sections_of`.
+    between forward and reverse, see :func:`~motion_nodes.base_navigation.follow_path.sections_of`.
 
     Args:
         start: current pose.

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Path following by sections, at the max speed for the curvature, to the final pose."""
+"""Path following by sections, at the max speed for the curvature, to the final pose.
+
+Also here: path sections without a stop: no sharp corner, no change of direction; velocity profiles
+of paths.
+"""
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import dataclass, field
 
@@ -14,38 +19,135 @@ from motion_nodes.base_navigation.base_motion import (
     TURN_ABOVE,
     TURNED,
     BaseMotion,
+    GoalTolerance,
     MotionOutcome,
 )
-from motion_nodes.base_navigation.go_to_pose import AIM, GoToPose
-from motion_nodes.base_navigation.goal_check import GoalTolerance
 from motion_nodes.base_navigation.motion_limits import (
     BaseKind,
     MotionLimits,
     approach,
     approach_speed,
 )
-from motion_nodes.base_navigation.path_position import PathPoint, PathPosition
-from motion_nodes.base_navigation.planar_path import PlanarPath
-from motion_nodes.base_navigation.planar_pose import Pose2
-from motion_nodes.base_navigation.sections import CORNER, Section, facing, sections_of
-from motion_nodes.base_navigation.speed_profile import SpeedLimit
-from motion_nodes.base_navigation.stanley import (
+from motion_nodes.base_navigation.path_tracking import (
+    PathPoint,
+    PathPosition,
     SteeringConfig,
     front_axle,
     front_axle_path,
     rear_axle_curvature,
     stanley_curvature,
 )
+from motion_nodes.base_navigation.planar_geometry import SPACING, PlanarPath, Pose2
+from motion_nodes.base_navigation.pose_motions import AIM, GoToPose
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import wrap_angle
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.typing import Array
 
+CORNER = 1.0
+"""Min change of direction of a corner, where a base stops and turns on the spot [rad]."""
 LAWS = ("stanley", "rear_axle")
-
 PULL = 2.0
 """Rate at which a holonomic base returns to its path [1/s]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """One section of a path, densely sampled."""
+
+    path: PlanarPath
+    backward: bool
+    """Whether the base drives in reverse."""
+
+
+def facing(direction: float, backward: bool) -> float:
+    """Return the heading [rad] of a base that travels in a direction, forward or in reverse."""
+    return wrap_angle(direction + math.pi) if backward else wrap_angle(direction)
+
+
+def sections_of(
+    path: PlanarPath, *, corner: float = CORNER, reversing: bool = False
+) -> tuple[Section, ...]:
+    """Split a path where a base must stop.
+
+    Args:
+        path: any path.
+        corner: min change of direction that ends a section [rad]; infinity: never.
+        reversing: drive sections in reverse if their poses face against the direction of travel;
+            otherwise headings are ignored.
+    """
+    n = len(path)
+    backward = np.zeros(n - 1, dtype=bool)
+    if reversing:
+        segment = np.diff(path.xy, axis=0)
+        heading = 0.5 * (path.yaw[:-1] + path.yaw[1:])
+        backward = np.cos(heading) * segment[:, 0] + np.sin(heading) * segment[:, 1] < 0.0
+    sharp = np.abs(path.turns) > corner
+    ends = [*(np.flatnonzero(sharp | (backward[1:] != backward[:-1])) + 1).tolist(), n - 1]
+    starts = [0, *ends[:-1]]
+    return tuple(
+        Section(path.slice(a, b).resampled(SPACING), bool(backward[a]))
+        for a, b in zip(starts, ends, strict=True)
+    )
+
+
+def curve_speeds(path: PlanarPath, limits: MotionLimits, *, holonomic: bool = False) -> Array:
+    """Return the max velocity at each point, independent of the others [m/s], shape (n,).
+
+    A non-holonomic base turns with the path; a holonomic base follows the path's headings.
+
+    Source: ``v^2 |k| <= a_lateral``, ``v |d yaw/ds| <= yaw rate``.
+    """
+    if not holonomic:
+        return np.array([limits.velocity_in_curve(k) for k in path.curvature.tolist()])
+    slope = np.abs(np.diff(path.yaw) / np.diff(path.s))
+    turning = np.maximum(np.append(slope, 0.0), np.append(0.0, slope))
+    with np.errstate(divide="ignore"):
+        sideways = np.sqrt(limits.max_lateral_acceleration / np.abs(path.curvature))
+        slower: Array = np.minimum(sideways, limits.max_yaw_velocity / turning)
+    return slower.clip(max=limits.max_velocity)
+
+
+def braking_speeds(path: PlanarPath, limits: MotionLimits, *, holonomic: bool = False) -> Array:
+    """Return the max velocity at each point that satisfies all later limits [m/s], shape (n,).
+
+    The base comes to rest at the end.
+
+    Args:
+        path: densely sampled path; between two points the max curvature of both applies.
+        limits: limits of the base.
+        holonomic: see curve_speeds.
+
+    Source: ``v_i^2 = min(v_limit^2, v_(i+1)^2 + 2 d ds)``, backward from the end.
+    """
+    squares = curve_speeds(path, limits, holonomic=holonomic) ** 2
+    squares[-1] = 0.0
+    gains = 2.0 * limits.max_deceleration * np.diff(path.s)
+    for i in range(len(squares) - 2, -1, -1):
+        squares[i] = min(squares[i], squares[i + 1] + gains[i])
+    return np.sqrt(squares)
+
+
+class SpeedLimit:
+    """Max velocity at any point of a path that satisfies all later limits."""
+
+    def __init__(self, path: PlanarPath, limits: MotionLimits, *, holonomic: bool = False) -> None:
+        """Precompute the profile of a path; see braking_speeds."""
+        self._s: list[float] = path.s.tolist()
+        self._curve: list[float] = curve_speeds(path, limits, holonomic=holonomic).tolist()
+        braking = braking_speeds(path, limits, holonomic=holonomic)
+        self._braking: list[float] = braking.tolist()
+        self._deceleration = limits.max_deceleration
+
+    def at(self, s: float) -> float:
+        """Return the velocity [m/s] at an arc length [m], also beyond both ends."""
+        i = bisect.bisect_left(self._s, s)
+        if i == len(self._s):
+            return self._braking[-1]
+        ahead = self._braking[i]
+        braking = math.sqrt(ahead * ahead + 2.0 * self._deceleration * (self._s[i] - s))
+        return min(braking, self._curve[max(i - 1, 0)])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,11 +16,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.base_navigation.planar_path import SPACING
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.planar_geometry import SPACING, Pose2
 from motion_nodes.errors import InvalidDescription, MotionError
-from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.model.yaml_schema import read_yaml
 from motion_nodes.typing import Array
 
 MOST_CELLS = 25_000_000

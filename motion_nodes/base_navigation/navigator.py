@@ -6,15 +6,19 @@ from __future__ import annotations
 import math
 from enum import Enum
 
-from motion_nodes.base_navigation.base_motion import BaseMotion, MotionOutcome
-from motion_nodes.base_navigation.goal_check import ProgressCheck, StoppedCheck
+from motion_nodes.base_navigation.base_motion import (
+    BaseMotion,
+    MotionOutcome,
+    ProgressCheck,
+    StoppedCheck,
+)
 from motion_nodes.base_navigation.motion_limits import BaseKind, MotionLimits, TwistRamp
 from motion_nodes.base_navigation.obstacle_avoidance import (
     MOST_DETOURS,
     ObstacleAvoidance,
     SeenObstacles,
 )
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.planar_geometry import Pose2
 from motion_nodes.bases.base import Twist2
 
 REST_WITHIN = 3.0

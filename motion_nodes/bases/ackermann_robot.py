@@ -7,8 +7,7 @@ import math
 
 import numpy as np
 
-from motion_nodes.bases.ackermann import NO_TRACK, AckermannConfig
-from motion_nodes.bases.ackermann_geometry import AckermannGeometry
+from motion_nodes.bases.ackermann import NO_TRACK, AckermannConfig, AckermannGeometry
 from motion_nodes.errors import InvalidConfig, UnknownJoint
 from motion_nodes.model.base_description import AckermannSpec
 from motion_nodes.model.poses import inverse

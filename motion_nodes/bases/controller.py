@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base controller: commanded twist in, wheel velocities out, odometry from measured wheels."""
+"""Base controller: commanded twist in, wheel velocities out, odometry from measured wheels.
+
+Also here: wheel displacements between measurements; slip detection from redundant wheels.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from motion_nodes.bases.base import NO_STEERING, BaseCommand, Twist2, WheeledBase
-from motion_nodes.bases.base_limits import BaseLimits
-from motion_nodes.bases.command_scaling import CommandShape
+from motion_nodes.bases.base import NO_STEERING, BaseCommand, BaseLimits, Twist2, WheeledBase
 from motion_nodes.bases.odometry import Odometry, OdometryConfig
-from motion_nodes.bases.slip_detector import SlipWatch
-from motion_nodes.bases.steered_limiter import SteeredLimiter
-from motion_nodes.bases.twist_limiter import TwistLimiter
-from motion_nodes.bases.wheel_odometry_input import WheelMotion, max_wheel_velocity
+from motion_nodes.bases.twist_limiter import CommandShape, SteeredLimiter, TwistLimiter
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.joint_turns import max_plausible_step
 from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.typing import Array
 
@@ -24,6 +23,130 @@ ABSURD_SPEED = 1e3
 """[m/s and rad/s] Commands beyond this are rejected as implausible."""
 ROUNDING = 1e-9
 """[m/s and rad/s, or a ratio] Tolerance for equal values."""
+
+
+class WheelMotion:
+    """Differences of measured wheel angles, or integrals of measured wheel velocities."""
+
+    def __init__(self, max_velocity: Array) -> None:
+        """Create without a measurement.
+
+        Args:
+            max_velocity: max velocity of the wheels [rad/s], shape (wheels,); may be infinite.
+        """
+        self.max_velocity = max_velocity
+        self.jumps = 0
+        """Number of implausible displacements that were rejected."""
+        self.forget()
+
+    def forget(self) -> None:
+        """Reset: the next measurement is the new reference, without motion."""
+        self._wheels: Array | None = None
+        self._steering: Array = NO_STEERING
+        self._passed_over = 0.0
+
+    @property
+    def begun(self) -> bool:
+        """True if there is a reference measurement."""
+        return self._wheels is not None
+
+    def since_last(
+        self, wheels: Array, steering: Array, dt: float, by_angle: bool
+    ) -> tuple[Array, Array, float] | None:
+        """Return wheel displacements, mean steering angles, and the elapsed time.
+
+        Args:
+            wheels: angles [rad], or velocities [rad/s], shape (wheels,).
+            steering: angles [rad], shape (steering joints,).
+            dt: time since the last measurement [s].
+            by_angle: whether ``wheels`` are angles.
+
+        Returns:
+            Shapes (wheels,) [rad], (steering joints,) [rad], and [s]. None for the first
+            measurement, for one that is not finite (its time is added to the next), and for one
+            that is unreachable, as after a reset of encoders: it becomes the new reference.
+        """
+        if not (np.isfinite(wheels).all() and np.isfinite(steering).all()):
+            self._passed_over += dt
+            return None
+        last, self._wheels = self._wheels, np.array(wheels, dtype=np.float64)
+        between, self._steering = self._steering, np.array(steering, dtype=np.float64)
+        if last is None:
+            self._passed_over = 0.0
+            return None
+        dt, self._passed_over = dt + self._passed_over, 0.0
+        turned = self._wheels - last if by_angle else 0.5 * (self._wheels + last) * dt
+        if (np.abs(turned) > max_plausible_step(self.max_velocity, dt)).any():
+            self.jumps += 1
+            return None
+        return turned, 0.5 * (between + self._steering), dt
+
+
+def max_wheel_velocity(base: WheeledBase, limits: BaseLimits) -> Array:
+    """Return the max velocity of each wheel [rad/s], shape (wheels,), by the limits of a base.
+
+    The limit of the wheels if there is one, else the velocity at the limits of the body; infinite
+    where neither is set.
+    """
+    wheels = len(base.wheel_names)
+    if np.isfinite(limits.wheel_velocity):
+        return np.full(wheels, limits.wheel_velocity)
+    total: Array = np.zeros(wheels)
+    for axis, unit in zip(limits.axes, np.eye(3), strict=True):
+        # Zero along an axis that the base cannot drive by itself, such as the yaw of a car.
+        share = np.abs(base.wheels_from_twist(base.nearest_twist(Twist2(*unit))))
+        used = share > 0.0
+        total[used] += share[used] * max(axis.forward, axis.backward)
+    return total
+
+
+class SlipWatch:
+    """Lower bound of the slip velocity, from the consistency of the wheels.
+
+    The least squares twist of all wheels predicts each wheel; the residual, times its radius, is a
+    slip velocity. Without redundant wheels there is no residual, and slip is not observable.
+    """
+
+    def __init__(self, base: WheeledBase) -> None:
+        """Create the detector for a base."""
+        self._base = base
+        self._radii = base.wheel_radii
+        self._rest: Array | None = None
+        self._blind = False
+        if not base.steering_names:
+            forward = np.array([base.twist_from_wheels(e) for e in np.eye(len(base.wheel_names))]).T
+            # Uses forward kinematics only, because not every solver is its inverse.
+            self._rest = np.eye(len(base.wheel_names)) - np.linalg.pinv(forward) @ forward
+            self._blind = bool(np.allclose(self._rest, 0.0, atol=1e-9))
+        self.forget()
+
+    def forget(self) -> None:
+        """Reset."""
+        self.speed = 0.0
+        """Newest slip velocity of the wheel with the max slip [m/s]."""
+        self.wheel = ""
+        """Name of that wheel."""
+        self.worst = 0.0
+        """Max since :meth:`take_worst` [m/s]."""
+
+    def update(self, turned: Array, steering: Array, dt: float) -> None:
+        """Update with wheel rotations [rad], shape (wheels,), in ``dt`` [s]."""
+        if self._blind or not dt > 0.0:
+            return
+        if self._rest is None:
+            twist = self._base.twist_from_wheels(turned, steering)
+            left = turned - self._base.wheels_from_twist(twist)
+        else:
+            left = self._rest @ turned
+        slid = abs(left * self._radii) / dt
+        most = int(slid.argmax())
+        self.speed, self.wheel = float(slid[most]), self._base.wheel_names[most]
+        self.worst = max(self.worst, self.speed)
+
+    def take_worst(self) -> float:
+        """Return the max slip velocity [m/s] since the last call."""
+        worst, self.worst = self.worst, 0.0
+        return worst
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from motion_nodes.bases.base import NO_STEERING, Twist2, Unsteered, check_finite, check_wheel_count
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.model.base_settings import WHEEL_RADIUS, WHEEL_SEPARATION
+from motion_nodes.model.base_description import WHEEL_RADIUS, WHEEL_SEPARATION
 from motion_nodes.model.bounds import repeated
 from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.typing import Array

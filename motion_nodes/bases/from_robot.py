@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinematics of a robot's base, from its description."""
+"""Kinematics of a robot's base, from its description.
+
+Also here: the holonomic base of a robot's description.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,38 @@ from motion_nodes.bases.ackermann import AckermannBase
 from motion_nodes.bases.ackermann_robot import ackermann_config
 from motion_nodes.bases.base import WheeledBase
 from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.bases.holonomic import HolonomicConfig, HolonomicWheel, axis_yaw_of
 from motion_nodes.bases.holonomic_drive import holonomic_base
-from motion_nodes.bases.holonomic_robot import holonomic_config
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.model.robot import Robot
+from motion_nodes.model.robot_builder import wheel_place
+
+
+def holonomic_config(robot: Robot, spec: HolonomicSpec) -> HolonomicConfig:
+    """Return the geometry: positions and axes from the URDF, radii and angles from the description.
+
+    Raises:
+        InvalidConfig: invalid wheels.
+        InvalidDescription: a moving joint between base and wheel.
+    """
+    wheels = []
+    for wheel in spec.wheels:
+        place = wheel_place(robot.tree, wheel.joint, robot.base_frame)
+        # Both are set when the robot is loaded.
+        assert wheel.radius is not None
+        assert wheel.roller_angle_deg is not None
+        wheels.append(
+            HolonomicWheel(
+                name=wheel.joint,
+                radius=wheel.radius,
+                x=float(place.position[0]),
+                y=float(place.position[1]),
+                axis_yaw=axis_yaw_of(place.axis, wheel.joint),
+                roller_angle_deg=wheel.roller_angle_deg,
+            )
+        )
+    return HolonomicConfig(wheels=tuple(wheels))
 
 
 def base_of(robot: Robot) -> WheeledBase:

@@ -1,18 +1,132 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ramps of the body twist, with preserved direction."""
+"""Ramps of the body twist, with preserved direction.
+
+Also here: jerk limits: the moving average of a ramp is an S-curve; ramps of a base with steered
+wheels: velocity by limits, curvature by the steering; gains and velocity limits, the first step of
+the processing of a command.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
-from motion_nodes.bases.jerk_limiter import Smoother
+import numpy as np
+
+from motion_nodes.bases.base import (
+    BaseCommand,
+    BaseLimits,
+    BodyAxisLimits,
+    Twist2,
+    WheeledBase,
+    bound_above_zero,
+)
+from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.typing import Array
 
+INSTANT = 1e-9
+"""Durations below this are rounding errors [s]."""
 Profile = list[tuple[float, list[float]]]
 """Segments of a ramp: duration of each [s], and the velocities (x, y, yaw) at its end."""
+SHARES = (1.0, 0.5, 0.25, 0.125, 0.0)
+"""Fractions of the max steering motion per step; the first within all limits is used."""
+
+
+class _Corner(NamedTuple):
+    """A corner of a piecewise linear ramp."""
+
+    time: float
+    velocity: float
+    travel: float
+    """Integral of the velocity up to here."""
+
+
+class Smoother:
+    """Moving average of one axis's ramp over the time in which its acceleration builds up.
+
+    A ramp of acceleration A, averaged over A/J, has the jerk J. As an average of feasible
+    velocities, the result satisfies every limit that they satisfy.
+
+    Source: Biagiotti and Melchiorri, "FIR filters for online trajectory planning with time- and
+    frequency-domain specifications", Control Engineering Practice 20 (2012), section 2; here in
+    continuous time, for commands that change at any time (see :meth:`rates`).
+    """
+
+    def __init__(self, window: float, jerk: float, velocity: float = 0.0) -> None:
+        """Start at a constant velocity.
+
+        Args:
+            window: length of the average [s]; at least the max acceleration divided by ``jerk``.
+                With 0 the ramp is unchanged.
+            jerk: limit, may be infinite.
+            velocity: initial velocity.
+        """
+        self.window = window
+        self._change = jerk * window if window > 0.0 else math.inf
+        self._start(velocity)
+
+    def _start(self, velocity: float) -> None:
+        self._ramp = deque((_Corner(0.0, velocity, 0.0),))
+        self._steady_since = -math.inf
+
+    def rates(self, dt: float) -> tuple[float, float]:
+        """Return the min and max acceleration of the ramp for the next ``dt`` [s].
+
+        The average's jerk is the ramp's acceleration minus that of one window ago, divided by the
+        window. Zero is always allowed.
+        """
+        lower, upper = -self._change, self._change
+        if len(self._ramp) == 1 or math.isinf(self._change):
+            return lower, upper
+        end = self._ramp[-1].time - self.window + dt
+        corners = iter(self._ramp)
+        begin = next(corners)
+        for corner in corners:
+            if begin.time >= end:
+                break
+            time, change = corner.time - begin.time, corner.velocity - begin.velocity
+            begin = corner
+            if time < INSTANT:
+                continue
+            past = min(max(change / time, -self._change), self._change)
+            lower, upper = max(lower, past - self._change), min(upper, past + self._change)
+        return lower, upper
+
+    def advance(self, velocity: float, time: float) -> None:
+        """Continue the ramp linearly to ``velocity`` in a time [s]; 0 is a jump."""
+        last = self._ramp[-1]
+        if velocity == last.velocity and time == 0.0:
+            return
+        now = last.time + time
+        if velocity != last.velocity:
+            self._steady_since = now
+        elif now - self._steady_since >= self.window:
+            self._start(velocity)
+            return
+        travel = last.travel + 0.5 * (last.velocity + velocity) * time
+        self._ramp.append(_Corner(now, velocity, travel))
+        while self._ramp[1].time <= now - self.window and len(self._ramp) > 2:
+            self._ramp.popleft()
+
+    @property
+    def mean(self) -> float:
+        """Average of the ramp's velocity over the current window [m/s or rad/s]."""
+        newest = self._ramp[-1]
+        if len(self._ramp) == 1 or self.window == 0.0:
+            return newest.velocity
+        return (newest.travel - self._travel(newest.time - self.window)) / self.window
+
+    def _travel(self, time: float) -> float:
+        """Return the integral of the velocity until ``time``, not after the second corner."""
+        first, second = self._ramp[0], self._ramp[1]
+        since = time - first.time
+        if since <= 0.0:
+            return first.travel + first.velocity * since
+        rise = (second.velocity - first.velocity) / (second.time - first.time)
+        return first.travel + (first.velocity + 0.5 * rise * since) * since
 
 
 class _AxisMove:
@@ -201,3 +315,146 @@ class TwistLimiter:
         if not self.limits.axes[axis].even and self._windows[axis] > 0.0:
             pause = self._pauses[axis]
             pause.left, pause.direction = self._windows[axis], self._ramp[axis]
+
+
+class SteeredLimiter:
+    """Limits twists of a base whose curvature is given by its steering.
+
+    The velocity is ramped; the steering moves at its own rate. If yaw rate or wheels would exceed
+    their rate limits, first the velocity is adapted within its limits, then the steering. As fixed
+    steering can satisfy every limit, all limits are satisfied except jerk limits while the velocity
+    is adapted.
+    """
+
+    def __init__(self, limits: BaseLimits, base: WheeledBase) -> None:
+        """Start at rest."""
+        self.limits = limits
+        self._base = base
+        self._speed = TwistLimiter(BaseLimits(x=limits.x))
+        self.start(Twist2())
+
+    def start(self, twist: Twist2) -> None:
+        """Start at a constant twist."""
+        self.before = twist
+        """Result of the last step."""
+        self._speed.start(Twist2(twist.vx))
+
+    def step(self, desired: Twist2, steering: Array, dt: float) -> BaseCommand:
+        """Return the current references.
+
+        Args:
+            desired: the commanded twist, as returned by ``nearest_twist`` of the base.
+            steering: current angles [rad], shape (steering joints,).
+            dt: time since the last step [s]; unless it is above 0 nothing changes.
+        """
+        base, lim = self._base, self.limits
+        if not dt > 0.0:
+            return BaseCommand(self.before, base.wheels_from_twist(self.before), steering)
+        before = self.before
+        wheels_before = base.wheels_from_twist(before)
+        slowest, fastest = lim.x.reach(before.vx, dt)
+        ramped = self._speed.step(Twist2(desired.vx), dt).vx
+        # Reverse along the current curve: earlier steering would yaw in the wrong direction.
+        for share in SHARES if before.vx * desired.vx >= 0.0 else (0.0,):
+            angles = base.steer(desired, steering, share * dt) if share > 0.0 else steering
+            unit = base.twist_along(Twist2(1.0), angles)
+            low, high = self._speeds(unit, base.wheels_from_twist(unit), wheels_before, dt)
+            low, high = max(low, slowest), min(high, fastest)
+            if low <= high:
+                break
+        else:
+            # Limits were reduced during the motion: approach them within the previous rate limits.
+            low = high = min(max(ramped, slowest), fastest)
+        speed = min(max(ramped, low), high)
+        self.before = unit.scaled(speed)
+        if speed != ramped:
+            self._speed.start(Twist2(speed))
+        return BaseCommand(self.before, base.wheels_from_twist(self.before), angles)
+
+    def _speeds(
+        self, unit: Twist2, wheels: Array, wheels_before: Array, dt: float
+    ) -> tuple[float, float]:
+        """Return the min and max velocity [m/s] permitted by yaw rate and wheels.
+
+        Args:
+            unit: twist at a velocity of 1 m/s.
+            wheels: wheel velocities at that twist [rad/s], shape (wheels,).
+            wheels_before: current wheel velocities [rad/s], shape (wheels,).
+            dt: duration of the step [s].
+        """
+        lim = self.limits
+        bounds = [
+            (lim.yaw.reach(self.before.wz, dt), unit.wz),
+            *self._wheels(wheels, wheels_before, dt),
+        ]
+        bounds.append(((-lim.yaw.backward, lim.yaw.forward), unit.wz))
+        return _common(bounds)
+
+    def _wheels(
+        self, wheels: Array, before: Array, dt: float
+    ) -> Iterable[tuple[tuple[float, float], float]]:
+        top, change = self.limits.wheel_velocity, self.limits.wheel_acceleration * dt
+        if math.isinf(top) and math.isinf(change):
+            return
+        low = np.maximum(before - change, -top).tolist()
+        high = np.minimum(before + change, top).tolist()
+        yield from zip(zip(low, high, strict=True), wheels.tolist(), strict=True)
+
+
+def _common(bounds: Iterable[tuple[tuple[float, float], float]]) -> tuple[float, float]:
+    """Return the range of factors for which every rate is within its bounds."""
+    lower, upper = -math.inf, math.inf
+    for (low, high), rate in bounds:
+        if rate > 0.0:
+            lower, upper = max(lower, low / rate), min(upper, high / rate)
+        elif rate < 0.0:
+            lower, upper = max(lower, high / rate), min(upper, low / rate)
+        elif not low <= 0.0 <= high:
+            return math.inf, -math.inf
+    return lower, upper
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandShape:
+    """Preprocessing of a command; a limit of 0 or NaN is not set.
+
+    Unlike the limits of the body's axes, which scale a twist as a whole, these treat translation
+    and rotation separately.
+
+    Raises:
+        InvalidConfig: a gain that is negative or not finite, or an infinite limit.
+    """
+
+    linear_gain: float = setting(
+        1.0, doc="Gain applied to the linear velocity command.", ge=0.0, le=1000.0
+    )
+    angular_gain: float = setting(
+        1.0, doc="Gain applied to the angular velocity command.", ge=0.0, le=1000.0
+    )
+    max_linear_speed: float = setting(
+        math.nan,
+        doc="Max norm of the linear velocity; faster commands are scaled down in their direction. "
+        "0 or NaN: unlimited.",
+        unit="m/s",
+        nan=True,
+    )
+    max_angular_speed: float = setting(
+        math.nan,
+        doc="Max yaw rate, limited separately from the linear velocity; 0 or NaN: unlimited.",
+        unit="rad/s",
+        nan=True,
+    )
+
+    def __post_init__(self) -> None:
+        """Validate the numbers."""
+        check_settings(self)
+
+    def shaped(self, twist: Twist2) -> Twist2:
+        """Return a finite twist times the gains, within the speed limits."""
+        vx, vy = twist.vx * self.linear_gain, twist.vy * self.linear_gain
+        wz = twist.wz * self.angular_gain
+        speed, fastest = math.hypot(vx, vy), bound_above_zero(self.max_linear_speed)
+        if speed > fastest:
+            vx, vy = vx * (fastest / speed), vy * (fastest / speed)
+        turn = bound_above_zero(self.max_angular_speed)
+        return Twist2(vx, vy, min(max(wz, -turn), turn))

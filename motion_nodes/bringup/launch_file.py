@@ -14,7 +14,7 @@ from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
-from motion_nodes.bringup.arguments import Argument
+from motion_nodes.bringup.bringup_config import Argument
 from motion_nodes.bringup.rviz_view import Tool
 
 

@@ -16,14 +16,20 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from motion_nodes.bringup.forward_settings import forward_settings
-from motion_nodes.bringup.nav2_settings import nav2_note, nav2_settings
+from motion_nodes.bringup.foreign_settings import (
+    SERVO_NODE,
+    forward_settings,
+    nav2_note,
+    nav2_settings,
+    servo_names,
+    servo_notes,
+    servo_settings,
+)
 from motion_nodes.bringup.node_specs import NodeSpec, Value
-from motion_nodes.bringup.servo_settings import SERVO_NODE, servo_names, servo_notes, servo_settings
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.base_description import CONTROLLERS
-from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.model.robot import Robot
+from motion_nodes.model.yaml_schema import read_yaml
 from motion_nodes.ros.names import (
     BASE_NAVIGATOR,
     CONTROLLER_MANAGER,

@@ -3,19 +3,31 @@
 
 Inputs are observations of the supervisor: heartbeats on a pipe, echoes over DDS, and the process
 accounting of the kernel. All times are passed in, on the clock of the supervisor.
+
+Comparison of the messages that processes receive, to detect one that a publisher does not reach.
+Over shared memory, the middleware may lose the connection of one publisher to one process for good:
+if its port is judged dead while the process is starved, publishers that start later write to
+another one. Both processes run and answer others, so only a comparison of receivers shows it.
+
+Also here: process accounting of the Linux kernel; a bounded number of restarts in a time window, as
+systemd's StartLimitBurst and Interval.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+import os
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 from motion_nodes.bringup.node_specs import NodeSpec
-from motion_nodes.bringup.restart_budget import RestartBudget, RestartLimits
-from motion_nodes.bringup.stream_comparison import MissedStream
 from motion_nodes.errors import InvalidConfig
 
+FRESH = 1.0
+"""Max time between two messages with which a topic counts as received without interruption [s]."""
 BUSY_SHARE = 0.5
 """Fraction of a silence with computation or waiting for a processor above which it is busy."""
 OVERLOADED = 0.8
@@ -23,6 +35,138 @@ OVERLOADED = 0.8
 STOPPED_BY = "stopped by a signal or a debugger"
 STOPPED_STATES = "Tt"
 """States in /proc/PID/stat of a process stopped by a signal or a debugger."""
+
+
+@dataclass(frozen=True)
+class MissedStream:
+    """A topic that one process no longer receives, and another one does."""
+
+    topic: str
+    seconds: float
+    """Time for which the other process has received messages and this one has not [s]."""
+    receiver: str
+    """Name of a process that receives it."""
+
+
+@dataclass
+class _Reception:
+    newest: float
+    """Newest reported time of a message, on the clock of the process [s]."""
+    silent: float
+    """Time of the last message, or of the first report [s]."""
+    arrived: float = -math.inf
+    """Time of the last message [s]; a first report does not count as one."""
+    flowing: float = math.inf
+    """Time since which messages arrive without interruption [s]."""
+
+    def update(self, newest: float, now: float) -> None:
+        """Record a report."""
+        if newest <= self.newest:
+            return
+        if now - self.arrived > FRESH:
+            self.flowing = now
+        self.newest, self.silent, self.arrived = newest, now, now
+
+
+class StreamComparison:
+    """Receptions by process and topic."""
+
+    def __init__(self) -> None:
+        """Begin without observations."""
+        self._receptions: dict[str, dict[str, _Reception]] = {}
+
+    def update(self, process: str, received: Mapping[str, float], now: float) -> None:
+        """Record what a process has received.
+
+        Args:
+            process: its name.
+            received: time of the newest message by topic, of all topics that it polls now [s].
+            now: time [s].
+        """
+        before = self._receptions.get(process, {})
+        receptions = self._receptions[process] = {}
+        for topic, newest in received.items():
+            receptions[topic] = before.get(topic) or _Reception(newest, now)
+            receptions[topic].update(newest, now)
+
+    def forget(self, process: str) -> None:
+        """Remove a process that has ended."""
+        self._receptions.pop(process, None)
+
+    def missed(self, process: str, now: float) -> MissedStream | None:
+        """Return the topic that a process misses for the longest time; None without one.
+
+        Only the time counts in which the other process received messages without interruption:
+        after a pause of the publisher, reports of one process come before those of another.
+        """
+        found = [
+            MissedStream(topic, now - max(own.silent, others[topic].flowing), receiver)
+            for topic, own in self._receptions.get(process, {}).items()
+            for receiver, others in self._receptions.items()
+            if topic in others and now - others[topic].arrived <= FRESH
+        ]
+        found = [missed for missed in found if missed.seconds > FRESH]
+        return max(found, key=lambda missed: missed.seconds, default=None)
+
+
+@dataclass(frozen=True)
+class RestartLimits:
+    """Limits of the restarts of a process.
+
+    Raises:
+        InvalidConfig: a negative count, a window that is not above 0, or no delay.
+    """
+
+    burst: int = 3
+    """Max restarts within the window; 0: none."""
+    window: float = 60.0
+    """Length of the window; earlier restarts are ignored [s]."""
+    delays: tuple[float, ...] = (0.2, 1.0, 2.0)
+    """Delay before the first, second, ... of these restarts; the last for all further ones [s]."""
+
+    def __post_init__(self) -> None:
+        """Validate the numbers."""
+        if self.burst < 0:
+            raise InvalidConfig(f"burst is {self.burst}; it must be 0 or more", field="burst")
+        if not 0.0 < self.window < float("inf"):
+            raise InvalidConfig(f"window is {self.window:g} s; it must be above 0", field="window")
+        if not self.delays or not all(0.0 <= delay < float("inf") for delay in self.delays):
+            raise InvalidConfig(
+                f"delays are {self.delays}; give one or more of at least 0 s", field="delays"
+            )
+
+
+class RestartBudget:
+    """Counts the restarts of one process."""
+
+    def __init__(self, limits: RestartLimits) -> None:
+        """Create without restarts."""
+        self.limits = limits
+        self._times: deque[float] = deque()
+        self.total = 0
+        """Total number of restarts."""
+
+    def used(self, now: float) -> int:
+        """Return the restarts within the window before ``now`` [s]."""
+        while self._times and now - self._times[0] > self.limits.window:
+            self._times.popleft()
+        return len(self._times)
+
+    def take(self, now: float) -> float | None:
+        """Consume one restart of the budget.
+
+        Args:
+            now: time [s].
+
+        Returns:
+            The delay before it [s]; None if the budget of the window is exhausted.
+        """
+        used = self.used(now)
+        if used >= self.limits.burst:
+            return None
+        self._times.append(now)
+        self.total += 1
+        return self.limits.delays[min(used, len(self.limits.delays) - 1)]
 
 
 class Condition(Enum):
@@ -267,3 +411,52 @@ class Watched:
         """Whether a node reported that it cannot start."""
         self.down = ""
         """Why it is not restarted; empty if it is."""
+
+
+def read_activity(pid: int, proc: Path = Path("/proc")) -> Activity:
+    """Return the data of a process in /proc; an empty record if it has ended.
+
+    Args:
+        pid: process id.
+        proc: mount point of procfs.
+    """
+    folder = proc / str(pid)
+    try:
+        # The command name in parentheses may itself contain spaces and parentheses.
+        fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        ticks = int(fields[11]) + int(fields[12])
+        tasks = list((folder / "task").iterdir())
+        waited = sum(_waited(task / "schedstat") for task in tasks)
+        runnable = any(_state(task / "stat") == "R" for task in tasks)
+        computed = ticks / os.sysconf("SC_CLK_TCK")
+        return Activity(fields[0], computed, waited, runnable, cpu_pressure(proc))
+    except (OSError, ValueError, IndexError):
+        return Activity()
+
+
+def cpu_pressure(proc: Path = Path("/proc")) -> float:
+    """Return the fraction of the last 10 s in which some thread waited for a processor.
+
+    Pressure stall information of the kernel; 0 if unavailable.
+    """
+    try:
+        first = (proc / "pressure" / "cpu").read_text().split()[1]
+        return 0.01 * float(first.partition("avg10=")[2])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def _state(file: Path) -> str:
+    """Return the state of a thread; empty if it has ended."""
+    try:
+        return file.read_text(errors="replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
+
+
+def _waited(file: Path) -> float:
+    """Return the time that a thread waited for a processor [s]; 0 if unavailable."""
+    try:
+        return int(file.read_text().split()[1]) * 1e-9
+    except (OSError, ValueError, IndexError):
+        return 0.0

@@ -22,7 +22,7 @@ from motion_nodes.bringup.process_template import (
 )
 from motion_nodes.kernels.parent_death import die_with_parent
 from motion_nodes.ros.readiness import VARIABLE, News, read_news
-from motion_nodes.ros.supervision.records import CONTROL_VARIABLE, Record, read_record
+from motion_nodes.ros.records import CONTROL_VARIABLE, Record, read_record
 from motion_nodes.view.page_token import TOKEN_VARIABLE, page_token
 
 STOP_GRACE = 6.0
@@ -54,7 +54,7 @@ class ProcessGroup:
     """Group of processes; leaving the context stops all of them.
 
     Each has two pipes: a shared one, on which nodes report to this process, and its own, on which
-    it receives messages (:mod:`motion_nodes.ros.supervision.records`).
+    it receives messages (:mod:`motion_nodes.ros.records`).
     """
 
     def __init__(

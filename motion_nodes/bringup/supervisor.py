@@ -2,7 +2,7 @@
 """Supervises the processes of a suite: detects dead and wedged ones, holds the robots, restarts.
 
 Faults are classified by :mod:`motion_nodes.bringup.process_health`, restarts are limited by
-:mod:`motion_nodes.bringup.restart_budget`. The supervisor does not load ROS: a separate probe
+:mod:`motion_nodes.bringup.process_health`. The supervisor does not load ROS: a separate probe
 process (motion_nodes/nodes/clients/dds_probe.py) pings over DDS.
 """
 
@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from motion_nodes.bringup.node_specs import DRIVERS, NodeSpec, command_of
-from motion_nodes.bringup.process_activity import read_activity
 from motion_nodes.bringup.process_health import (
     Activity,
     Condition,
@@ -24,15 +23,16 @@ from motion_nodes.bringup.process_health import (
     HealthLimits,
     Heartbeat,
     ProcessHealth,
+    RestartLimits,
+    StreamComparison,
     Watched,
+    read_activity,
 )
 from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.processes import ProcessGroup, Report, how_it_ended
-from motion_nodes.bringup.restart_budget import RestartLimits
-from motion_nodes.bringup.stream_comparison import StreamComparison
 from motion_nodes.control.stop_state import StopState
 from motion_nodes.ros.readiness import ASLEEP, FAILED, NEVER, READY, News
-from motion_nodes.ros.supervision.records import (
+from motion_nodes.ros.records import (
     ECHO_VARIABLE,
     REPLACED_VARIABLE,
     STOP_VARIABLE,

@@ -11,29 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from motion_nodes import __version__
-from motion_nodes.cli.batch import batch
-from motion_nodes.cli.bench import bench
-from motion_nodes.cli.cartesian import cartesian
-from motion_nodes.cli.convert import convert
-from motion_nodes.cli.fk import fk
-from motion_nodes.cli.go import go
 from motion_nodes.cli.hardware import hardware
-from motion_nodes.cli.ik import ik
-from motion_nodes.cli.learn import learn
-from motion_nodes.cli.mcp import mcp
-from motion_nodes.cli.mount import mount
-from motion_nodes.cli.new import new
+from motion_nodes.cli.kinematics_commands import batch, bench, fk, ik, reach
+from motion_nodes.cli.learning_commands import learn, policy
 from motion_nodes.cli.options import JsonOption, RobotArgument
-from motion_nodes.cli.plan import plan
-from motion_nodes.cli.plot import plot
-from motion_nodes.cli.policy import policy
-from motion_nodes.cli.reach import reach
-from motion_nodes.cli.record import record
-from motion_nodes.cli.recover import recover
-from motion_nodes.cli.spheres import spheres
-from motion_nodes.cli.stop import resume, stop
-from motion_nodes.cli.task import task
-from motion_nodes.cli.wait import wait
+from motion_nodes.cli.plan_commands import cartesian, plan, plot
+from motion_nodes.cli.robot_commands import convert, mount, new, spheres
+from motion_nodes.cli.suite_commands import go, mcp, record, recover, resume, stop, task, wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion robots`` and ``motion describe``."""
+"""``motion robots`` and ``motion describe``.
+
+Also here: data of ``motion describe --json``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from motion_nodes.cli.describe_data import robot_data
-from motion_nodes.cli.printing import print_json
+from motion_nodes.cli.output import print_json
 from motion_nodes.errors import MotionError
 from motion_nodes.model.base_description import BaseSpec, HolonomicSpec
 from motion_nodes.model.loader import available_robots
@@ -21,6 +24,42 @@ from motion_nodes.robot_setup.derived_robot import load_description
 
 PACKAGE = Path(__file__).resolve().parents[1]
 """Folder of the shipped robots."""
+
+
+def robot_data(robot: Robot) -> dict[str, Any]:
+    """Return a robot's joints with limits, groups, states and frames, in SI units."""
+    limits = robot.limits
+    columns = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
+    return {
+        "name": robot.name,
+        "kind": robot.kind,
+        "directory": str(robot.directory),
+        "base_frame": robot.base_frame,
+        "tool_frame": robot.tool_frame,
+        "joints": {
+            name: {
+                "kind": robot.tree.joints[name].kind.name.lower(),
+                **{column: getattr(limits, column)[k] for column in columns},
+                "home": robot.home[k],
+            }
+            for k, name in enumerate(robot.joint_names)
+        },
+        "passive_joints": list(robot.passive_joints),
+        "groups": {
+            group.name: {
+                "joints": list(group.joints),
+                "base": group.base,
+                "tip": group.tip,
+                "aliases": list(group.aliases),
+            }
+            for group in robot.groups.values()
+        },
+        "states": {name: dict(state) for name, state in robot.states.items()},
+        "frames": list(robot.tree.frame_names),
+        "spheres": {link: len(items) for link, items in robot.spheres.items()},
+        "never_checked": [list(pair) for pair in robot.description.collision.ignore],
+        "base": robot.description.base,
+    }
 
 
 def list_robots() -> None:

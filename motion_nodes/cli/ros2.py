@@ -19,16 +19,16 @@ from motion_nodes.errors import MotionError
 
 _CLIENTS, _PROCESSES = "motion_nodes.nodes.clients.ros2.", "motion_nodes.cli.ros2_processes"
 COMMANDS = {
-    "action": (_CLIENTS + "action", "list, inspect and use actions"),
+    "action": (_CLIENTS + "calls", "list, inspect and use actions"),
     "daemon": (_PROCESSES, "there is no daemon: every command discovers the graph by itself"),
     "interface": (_CLIENTS + "interface", "show message, service and action types"),
     "launch": (_PROCESSES, "run a launch file of motion_nodes"),
-    "lifecycle": (_CLIENTS + "lifecycle", "list and change the states of managed nodes"),
-    "node": (_CLIENTS + "node", "list and inspect nodes"),
+    "lifecycle": (_CLIENTS + "nodes", "list and change the states of managed nodes"),
+    "node": (_CLIENTS + "nodes", "list and inspect nodes"),
     "param": (_CLIENTS + "param", "read and set parameters of nodes"),
     "pkg": (_PROCESSES, "list installed packages"),
     "run": (_PROCESSES, "run an executable of a package"),
-    "service": (_CLIENTS + "service", "list, inspect and call services"),
+    "service": (_CLIENTS + "calls", "list, inspect and call services"),
     "topic": (_CLIENTS + "topic", "list, inspect, print and publish topics"),
 }
 """Module of each command, imported on use, and its help text."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from motion_nodes.bringup import suite
-from motion_nodes.bringup.arguments import ARGUMENTS, CELL_ARGUMENTS, checked
+from motion_nodes.bringup.bringup_config import ARGUMENTS, CELL_ARGUMENTS, checked
 from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.nodes.clients.ros2.interface import share_folders
 

@@ -6,9 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from motion_nodes.bringup.bringup_config import BringupConfig
+from motion_nodes.bringup.bringup_config import BringupConfig, check_libraries
 from motion_nodes.bringup.compose import nodes_for
-from motion_nodes.bringup.libraries import check_libraries
 from motion_nodes.bringup.node_specs import commands_by_robot, commands_for
 from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.processes import ProcessGroup

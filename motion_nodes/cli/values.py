@@ -236,7 +236,7 @@ def checker_of(subject: Subject, world: str | None) -> CollisionChecker:
         world: scene file; None for a scene without obstacles.
     """
     from motion_nodes.scene.checker import CollisionChecker
-    from motion_nodes.scene.scene_from_file import load_scene
+    from motion_nodes.scene.world import load_scene
 
     scene = None if world is None else load_scene(world)
     return CollisionChecker(subject.robot, subject.group.joints, scene=scene)

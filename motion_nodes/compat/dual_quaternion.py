@@ -9,11 +9,14 @@ translation t [m] is ``D_AB = r + e t r / 2``, so ``D_AC = multiply(D_AB, D_BC)`
 Sources: K. Daniilidis, "Hand-eye calibration using dual quaternions", Int. J. Robotics Research
 18(3), 1999; L. Kavan et al., "Geometric skinning with approximate dual quaternion blending", ACM
 Trans. Graphics 27(4), 2008.
+
+Also here: numeric Jacobians by central differences, for checks and for arbitrary functions.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +28,17 @@ from motion_nodes.typing import Array
 
 _SMALL = 0.05
 """Half angles below this [rad] use a series; its next term is below machine precision."""
+# Index of the element at each place of the left multiplication matrix of a quaternion.
+_ELEMENT = np.array([[3, 2, 1, 0], [2, 3, 0, 1], [1, 0, 3, 2], [0, 1, 2, 3]])
+_SIGN = np.array(
+    [[1.0, -1.0, 1.0, 1.0], [1.0, 1.0, -1.0, 1.0], [-1.0, 1.0, 1.0, 1.0], [-1.0, -1.0, -1.0, 1.0]]
+)
+# The same for a dual quaternion: the real part acts on both parts, the dual part on the real one.
+_ELEMENT_8 = np.block([[_ELEMENT, _ELEMENT], [_ELEMENT + 4, _ELEMENT]])
+_SIGN_8 = np.block([[_SIGN, 0.0 * _SIGN], [_SIGN, _SIGN]])
+_CONJUGATE = np.array([-1.0, -1.0, -1.0, 1.0])
+STEP = 1e-5
+"""Step [rad or m] that balances truncation (quadratic) and rounding error (inverse)."""
 
 
 def identity() -> Array:
@@ -260,24 +274,49 @@ def _product(p: Array, q: Array) -> Array:
     return np.asarray(((p[..., _ELEMENT] * _SIGN) @ q[..., np.newaxis])[..., 0])
 
 
-# Index of the element at each place of the left multiplication matrix of a quaternion.
-_ELEMENT = np.array([[3, 2, 1, 0], [2, 3, 0, 1], [1, 0, 3, 2], [0, 1, 2, 3]])
-_SIGN = np.array(
-    [[1.0, -1.0, 1.0, 1.0], [1.0, 1.0, -1.0, 1.0], [-1.0, 1.0, 1.0, 1.0], [-1.0, -1.0, -1.0, 1.0]]
-)
-# The same for a dual quaternion: the real part acts on both parts, the dual part on the real one.
-_ELEMENT_8 = np.block([[_ELEMENT, _ELEMENT], [_ELEMENT + 4, _ELEMENT]])
-_SIGN_8 = np.block([[_SIGN, 0.0 * _SIGN], [_SIGN, _SIGN]])
-
-
 def _conjugate(q: Array) -> Array:
     return np.asarray(q * _CONJUGATE)
-
-
-_CONJUGATE = np.array([-1.0, -1.0, -1.0, 1.0])
 
 
 def _pure(v: Array) -> Array:
     """Return pure quaternions of vectors."""
     v = np.asarray(v, dtype=np.float64)
     return np.concatenate([v, np.zeros((*v.shape[:-1], 1))], axis=-1)
+
+
+def numeric_jacobian(pose: Callable[[Array], Array], q: ArrayLike, step: float = STEP) -> Array:
+    """Return the geometric Jacobian of a pose by central differences.
+
+    :meth:`motion_nodes.model.kinematics.Kinematics.jacobian` is exact and a thousand times faster;
+    this function needs only a function such as ``lambda q: kinematics.pose(q, "tool")``.
+
+    Angular velocities are logarithms of the rotation between neighbours: differences of matrices,
+    quaternions or angles are not angular velocities.
+
+    Args:
+        pose: returns homogeneous matrices ``X_BF``, shape (4, 4).
+        q: joint positions [rad or m], shape (n,).
+        step: step of the differences [rad or m].
+
+    Returns:
+        Jacobian expressed in B, shape (6, n): linear velocity of the frame's origin, then angular
+        velocity.
+
+    Raises:
+        InvalidCommand: ``q`` is not a vector of finite numbers, or ``step`` is not above 0.
+    """
+    at = np.asarray(q, dtype=np.float64)
+    if at.ndim != 1 or not np.isfinite(at).all():
+        raise InvalidCommand(f"joint values must be a vector of finite numbers, got {q!r}.")
+    if not 0.0 < step < np.inf:
+        raise InvalidCommand(f"step is {step}; it must be above 0.", field="step")
+    J = np.empty((6, at.size))
+    for k in range(at.size):
+        shift = np.zeros(at.size)
+        shift[k] = step
+        X_ahead, X_behind = pose(at + shift), pose(at - shift)
+        turned = np.eye(4)
+        turned[:3, :3] = X_ahead[:3, :3] @ X_behind[:3, :3].T
+        J[:3, k] = X_ahead[:3, 3] - X_behind[:3, 3]
+        J[3:, k] = log(from_pose(turned))[3:]
+    return J / (2.0 * step)

@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike
 from motion_nodes.errors import MotionError
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.scene.scene import checked_pose, world_object
-from motion_nodes.scene.shapes import Capsule, Cone, Solid, TriangleMesh
-from motion_nodes.scene.solid_types import TYPES
+from motion_nodes.scene.shapes import TYPES, Capsule, Cone, Solid, TriangleMesh
 from motion_nodes.scene.world import World
 from motion_nodes.typing import Array
 

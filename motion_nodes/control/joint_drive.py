@@ -8,27 +8,222 @@ compensate model errors.
 
 Position mode uses all stored gains, velocity mode only kd, effort mode no gains and no load. A mode
 switch does not change the stored gains. The integral I (ki, usually 0) and its anti-windup are
-those of :class:`~motion_nodes.control.pid.Pid`.
+those of :class:`Pid`.
+
+A discrete PID controller for any number of joints.
+
+    u = kp e + I + D,                       e = r - y
+    I <- I + ki e dt + (u_sat - u) dt / Tt  (back-calculation, where ki > 0)
+    D <- (D - kd N (y - y_before)) / (1 + N dt)
+
+The derivative acts on the measurement, which avoids a kick at steps of the reference, with a
+first-order filter of corner frequency N (backward Euler); the integral is a rectangle sum.
+Source: Åström and Murray, "Feedback Systems", sections 10.4 and 10.5; the derivative is
+``kd s / (1 + s / N)`` with ``alpha = N dt / (1 + N dt)``.
+
+Effort limits for joints with position-controlled drives. Such a drive has no effort limit per
+command, but its effort is its stiffness times the position error. A reference within ``limit /
+stiffness`` of the joint bounds it:
+
+    |q* - q| <= limit / kp   =>   |kp (q* - q)| <= limit
+
+The joint's position is filtered (first order): the drive receives references with a delay, and a
+reference relative to the newest position would oscillate. The lag of the filter acts as a damper on
+a joint that moves towards its target. The reference satisfies the joint's velocity and acceleration
+limits for any measurement: at distance d behind its goal, it is faster by at most ``sqrt(2 a d)``.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.control.joint_reference import ControlMode, JointReference
-from motion_nodes.control.pid import Pid, PidConfig
-from motion_nodes.errors import InvalidCommand
+from motion_nodes.control.joint_command import ControlMode, JointReference
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.inverse_dynamics import InverseDynamics
-from motion_nodes.model.limits import joint_indices
+from motion_nodes.model.limits import JointLimits, joint_indices
+from motion_nodes.model.tree import frozen
 from motion_nodes.typing import Array
 
 EFFORT_MODES = ("force", "acceleration")
 """Whether an effort target is a force (torque) or an acceleration times the joint's inertia."""
+FILTER_TIME = 0.02
+"""Time constant of the filter [s]; several periods of the stream and of its latency."""
+_EXACT = 1e-12
+"""Distance within which a reference is at its goal [rad or m]."""
+
+
+@dataclass(frozen=True, eq=False)
+class PidConfig:
+    """Gains of n joints; each field is a scalar for all of them or one number per joint.
+
+    Raises:
+        InvalidConfig: inconsistent lengths, values that are not finite (except ``limit``, which may
+            be infinite), negative gains, or times and corner frequencies that are not positive.
+    """
+
+    kp: ArrayLike
+    """Proportional gain [N m/rad]."""
+    ki: ArrayLike = 0.0
+    """Integral gain [N m/(rad s)]."""
+    kd: ArrayLike = 0.0
+    """Derivative gain [N m s/rad]."""
+    limit: ArrayLike = np.inf
+    """Output limit [N m]; the output is clamped to +- limit."""
+    derivative_corner: ArrayLike = 100.0
+    """Corner frequency N of the derivative's filter [rad/s]."""
+    tracking_time: ArrayLike = 0.0
+    """Time constant Tt of the anti-windup [s]; 0 selects sqrt(Ti Td), or Ti/2 if kd is 0, with Ti =
+    kp/ki and Td = kd/kp, or 1 s if kp is 0."""
+
+    def __post_init__(self) -> None:
+        """Validate the values and broadcast all fields to one length."""
+        arrays = {}
+        for field in fields(self):
+            try:
+                arrays[field.name] = np.atleast_1d(np.asarray(getattr(self, field.name), float))
+            except (TypeError, ValueError):
+                raise InvalidConfig(f"PID {field.name} must be numbers", field=field.name) from None
+        lengths = {name: len(a) for name, a in arrays.items() if a.ndim == 1 and len(a) > 1}
+        if any(a.ndim != 1 or len(a) == 0 for a in arrays.values()) or len({*lengths.values()}) > 1:
+            shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
+            raise InvalidConfig(
+                f"PID fields must be of one length, one number per joint; got {shown}",
+                field="gains",
+            )
+        n = max(lengths.values(), default=1)
+        for name, array in arrays.items():
+            strictly = name in ("limit", "derivative_corner")
+            good = (array > 0.0) if strictly else (array >= 0.0)
+            if name != "limit":
+                good &= np.isfinite(array)
+            if not good.all():
+                i = int(np.argmin(good))
+                bound = "above 0" if strictly else "0 or above"
+                raise InvalidConfig(
+                    f"PID {name} of joint {i} is {array[i]}; it must be {bound}", field=name
+                )
+            object.__setattr__(self, name, frozen(np.broadcast_to(array, (n,)).copy()))
+
+    @property
+    def size(self) -> int:
+        """Number of joints."""
+        return len(np.asarray(self.kp))
+
+    def anti_windup_time(self) -> Array:
+        """Return Tt of every joint [s], with the default inserted."""
+        kp, ki, kd, given = (
+            np.asarray(v, float) for v in (self.kp, self.ki, self.kd, self.tracking_time)
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ti = np.where(ki > 0.0, kp / ki, np.inf)
+            td = np.where(kp > 0.0, kd / kp, 0.0)
+            usual = np.where(kd > 0.0, np.sqrt(ti * td), 0.5 * ti)
+        usual = np.where(kp > 0.0, usual, 1.0)
+        return np.where(given > 0.0, given, usual)
+
+
+class Pid:
+    """PID control of n joints."""
+
+    def __init__(self, config: PidConfig) -> None:
+        """Create a controller in its reset state."""
+        self.config = config
+        self._tt = config.anti_windup_time()
+        self.reset()
+
+    def reset(self) -> None:
+        """Reset integral, derivative and the last measurement."""
+        n = self.config.size
+        self._integral = np.zeros(n)
+        self._derivative = np.zeros(n)
+        self._measured: Array | None = None
+
+    @property
+    def integral(self) -> Array:
+        """The integral term of the output [N m], a copy."""
+        return self._integral.copy()
+
+    def set_config(self, config: PidConfig) -> None:
+        """Replace the gains without a jump of the integral term.
+
+        Raises:
+            InvalidConfig: for another number of joints; nothing changes.
+        """
+        if config.size != self.config.size:
+            raise InvalidConfig(f"{config.size} gains given for {self.config.size} joints")
+        self.config, self._tt = config, config.anti_windup_time()
+        self._integral = np.where(np.asarray(config.ki) > 0.0, self._integral, 0.0)
+
+    def step(
+        self,
+        reference: ArrayLike,
+        measured: ArrayLike,
+        dt: float,
+        feed_forward: ArrayLike = 0.0,
+        velocity: ArrayLike | None = None,
+    ) -> Array:
+        """Return the output for one sample.
+
+        The first sample after a reset has no derivative term, because the velocity is unknown. The
+        saturation of a sample affects the integral of the next.
+
+        Args:
+            reference: reference positions [rad], shape (n,).
+            measured: measured positions [rad], shape (n,).
+            dt: time since the last sample [s], above 0.
+            feed_forward: added to the output, e.g. gravity compensation [N m], shape (n,) or a
+                scalar.
+            velocity: measured velocities [rad/s], shape (n,); if given, the derivative term uses
+                them instead of filtered differences.
+
+        Returns:
+            Outputs within the limits [N m], shape (n,).
+
+        Raises:
+            InvalidCommand: wrong lengths, values that are not finite, or dt not above 0; the
+                controller's state is unchanged.
+        """
+        n = self.config.size
+        r, y = np.asarray(reference, dtype=np.float64), np.asarray(measured, dtype=np.float64)
+        ff = np.asarray(feed_forward, dtype=np.float64)
+        if r.shape != (n,) or y.shape != (n,) or ff.shape not in ((), (n,)):
+            raise InvalidCommand(
+                f"PID of {n} joints was given shapes {r.shape}, {y.shape} and {ff.shape}",
+                field="reference",
+            )
+        v = None if velocity is None else np.asarray(velocity, dtype=np.float64)
+        if v is not None and v.shape != (n,):
+            raise InvalidCommand(
+                f"PID of {n} joints was given velocities of shape {v.shape}", field="velocity"
+            )
+        if not all(np.isfinite(a).all() for a in (r, y, ff, 0.0 if v is None else v)):
+            raise InvalidCommand("PID was given a number that is not finite", field="samples")
+        if not (np.isfinite(dt) and dt > 0.0):
+            raise InvalidCommand(
+                f"PID was given dt = {dt} s; it must be finite and above 0", field="dt"
+            )
+        gains = self.config
+        kd, corner = np.asarray(gains.kd), np.asarray(gains.derivative_corner)
+        before = y if self._measured is None else self._measured
+        if v is None:
+            self._derivative = (self._derivative - kd * corner * (y - before)) / (1.0 + corner * dt)
+        else:
+            self._derivative = -kd * v
+        self._measured = y.copy()
+        error = r - y
+        desired = np.asarray(gains.kp) * error + self._integral + self._derivative + ff
+        limit = np.asarray(gains.limit)
+        output = desired.clip(-limit, limit)
+        ki = np.asarray(gains.ki)
+        back = np.where(ki > 0.0, (output - desired) / self._tt, 0.0)
+        self._integral = self._integral + (ki * error + back) * dt
+        return np.asarray(output)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,3 +471,109 @@ def per_degree(gain: float, *, revolute: bool) -> float:
 def per_radian(gain: float, *, revolute: bool) -> float:
     """Convert a gain [N m/deg] to [N m/rad]; see :func:`per_degree`."""
     return gain * 180.0 / np.pi if revolute else gain
+
+
+class EffortLimiter:
+    """Limits the distance between references and joints with an effort limit."""
+
+    def __init__(self, stiffness: Array, limits: JointLimits) -> None:
+        """Create a limiter for n joints.
+
+        Args:
+            stiffness: stiffness of the drives [N m/rad or N/m], shape (n,); 0: unknown, not
+                limited.
+            limits: limits of the joints; filtered positions satisfy position and velocity limits
+                for any measurement.
+        """
+        self._stiffness, self._limits = stiffness, limits
+        self._limited: NDArray[np.bool_]
+        """Joints whose references were limited."""
+        self.reset()
+
+    def reset(self) -> None:
+        """Reset positions and references."""
+        n = len(self._stiffness)
+        self._filtered: Array | None = None
+        self._limited = np.zeros(n, np.bool_)
+        self._sent = self._goal = self._before = np.full(n, np.nan)
+        self._dt = math.inf
+        """Time from the reference before the last sent one to that [s]."""
+
+    def limit(
+        self, reference: JointReference, position: Array, max_effort: Array, dt: float
+    ) -> JointReference:
+        """Return a reference that the drives follow within the given efforts.
+
+        Args:
+            reference: reference of n joints.
+            position: measured positions [rad or m], shape (n,).
+            max_effort: effort limits [N m or N], shape (n,); infinite for no limit.
+            dt: time since the last call [s].
+        """
+        if not np.count_nonzero(self._limited | (max_effort < np.inf)):
+            self._filtered = None
+            self._note(reference.positions, reference.positions, dt)
+            return reference
+        near = self._filter(position, dt)
+        reach = np.divide(
+            max_effort,
+            self._stiffness,
+            out=np.full_like(max_effort, np.inf),
+            where=self._stiffness > 0.0,
+        )
+        goal = reference.positions.clip(near - reach, near + reach)
+        # Joints without a limit follow their references at any velocity.
+        slow = np.isfinite(reach) | self._limited
+        positions = np.where(slow, self._approached(goal, reference.positions, dt), goal)
+        before = self._limited
+        self._limited = (positions != reference.positions) & ~np.isnan(reference.positions)
+        self._note(positions, goal, dt)
+        # Damping with a reference at rest only reduces the effort. When the original reference is
+        # met again, the sent one is not yet as fast.
+        speed = self._speed()
+        least, most = np.minimum(speed, 0.0), np.maximum(speed, 0.0)
+        velocities = np.where(before, reference.velocities.clip(least, most), reference.velocities)
+        velocities = np.where(self._limited, 0.0, velocities)
+        return dataclasses.replace(reference, positions=positions, velocities=velocities)
+
+    def _approached(self, goal: Array, reference: Array, dt: float) -> Array:
+        """Return the next positions towards goals [rad or m], shape (n,)."""
+        last = np.where(np.isnan(self._sent), reference, self._sent)
+        if dt <= 0.0:
+            return last
+        limits, gain = self._limits, self._limits.acceleration * dt
+        lead = np.nan_to_num((goal - self._goal) / dt).clip(-limits.velocity, limits.velocity)
+        behind = goal - last - lead * dt
+        brake = np.full_like(gain, np.inf)
+        bounded = np.isfinite(gain)
+        half = 0.5 * gain[bounded]
+        brake[bounded] = (
+            np.sqrt(half**2 + 2.0 * gain[bounded] / dt * np.abs(behind[bounded])) - half
+        )
+        before = self._speed()
+        speed = lead + (behind / dt).clip(-brake, brake)
+        speed = speed.clip(before - gain, before + gain)
+        positions = last + speed.clip(-limits.velocity, limits.velocity) * dt
+        return np.where(np.abs(goal - positions) < _EXACT, goal, positions)
+
+    def _note(self, positions: Array, goal: Array, dt: float) -> None:
+        """Store the sent reference and its goal."""
+        if dt > 0.0:
+            self._before, self._dt = self._sent, dt
+        else:
+            self._before = positions - (self._sent - self._before)
+        self._sent, self._goal = positions, goal
+
+    def _speed(self) -> Array:
+        """Return the velocity of the sent references, shape (n,); computed only if used."""
+        return np.asarray(np.nan_to_num((self._sent - self._before) / self._dt))
+
+    def _filter(self, position: Array, dt: float) -> Array:
+        limits = self._limits
+        position = np.minimum(np.maximum(position, limits.lower), limits.upper)
+        if self._filtered is None:
+            self._filtered = position
+        step = (position - self._filtered) * -math.expm1(-dt / FILTER_TIME)
+        reach = limits.velocity * dt
+        self._filtered = self._filtered + np.minimum(np.maximum(step, -reach), reach)
+        return self._filtered

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from motion_nodes.control.stream_pieces import StreamSample
-from motion_nodes.control.stream_resampler import ResamplerSettings, StreamResampler
+from motion_nodes.control.stream_resampler import ResamplerSettings, StreamResampler, StreamSample
 from motion_nodes.typing import Array, Mask
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.control.tolerances import Tolerances
-from motion_nodes.control.trajectory_follower import FollowGoal
+from motion_nodes.control.trajectory_follower import FollowGoal, Tolerances
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory, rest_to_rest_duration
 from motion_nodes.typing import Array, Mask

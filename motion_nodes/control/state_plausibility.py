@@ -22,9 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.model.bounds import VELOCITY
-from motion_nodes.model.joint_turns import TURN, JointTurns, no_turns
+from motion_nodes.model.joint_turns import (
+    SLACK,
+    SPEED_FACTOR,
+    TURN,
+    JointTurns,
+    max_plausible_step,
+    no_turns,
+)
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.plausible_step import SLACK, SPEED_FACTOR, max_plausible_step
 from motion_nodes.typing import Array
 
 CONFIRMED = 0.04

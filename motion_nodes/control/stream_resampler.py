@@ -10,11 +10,20 @@ cubic Hermite polynomial between two stamps, from their positions and velocities
 whose error for a smooth reference is at most ``h^4 / 384`` times its fourth derivative. If the next
 message is late, the reference is extrapolated for a limited time and then braked: at its velocity,
 or with its deceleration, so that a motion does not overshoot its end because of a late message.
-When messages resume, it follows the same path, faster until the delay is compensated
-(:mod:`motion_nodes.control.playback_clock`). The difference between extrapolation and stream decays
-smoothly, so that the reference never jumps, and late messages never cause a violation of position
-and velocity limits. Differences of several late messages add up, and each decays by itself: if all
-messages are late, the reference is delayed by less than the duration of a decay.
+When messages resume, it follows the same path, faster until the delay is compensated. The
+difference between extrapolation and stream decays smoothly, so that the reference never jumps, and
+late messages never cause a violation of position and velocity limits. Differences of several late
+messages add up, and each decays by itself: if all messages are late, the reference is delayed by
+less than the duration of a decay.
+
+Playback time of a buffered stream: stops at the end of the buffer, catches up at a bounded rate.
+The playback time ``p`` follows the nominal time ``p*`` (current time minus latency). If messages
+are late, ``p`` passes the end of the buffer by a limited extrapolation and stops; when they arrive,
+it runs faster than time until the lag ``p* - p`` is zero. As the reference is a function of ``p``,
+a late reference follows the same path, at ``dp/dt`` times its velocity. The rate of change of
+``dp/dt`` is bounded, which bounds the additional acceleration to ``|velocity| * RAMP``.
+
+Also here: samples of a stream of references, and the polynomials that connect them.
 """
 
 from __future__ import annotations
@@ -23,16 +32,204 @@ import math
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
-from motion_nodes.control.playback_clock import PlaybackClock
-from motion_nodes.control.stream_pieces import Knot, Piece, Rest, StreamSample, hermite, rests
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.typing import Array
 
+CATCH_UP = 1.0
+"""Max excess of dp/dt above 1."""
+RAMP = 20.0
+"""[1/s] Max increase of dp/dt per second, and its decrease towards the end of a catch-up."""
+BRAKED = 1.5
+"""Distance by which the playback time passes the end of the buffer until it stops, in durations of
+the extrapolation: one at rate 1, half of one while it brakes."""
+_STEP = 0.002
+"""[s] Max step of the integration while p lags or brakes."""
 SLOWER = 250
 """Number of consecutive gaps longer than the latency after which a stream counts as slow."""
+
+
+class StreamSample(NamedTuple):
+    """One value per joint and channel, NaN for no value."""
+
+    position: Array
+    """Positions [rad or m], shape (n,)."""
+    velocity: Array
+    """Velocities [rad/s or m/s], shape (n,)."""
+    effort: Array
+    """Efforts [N m or N], shape (n,)."""
+
+
+def rests(sample: StreamSample) -> bool:
+    """Return whether a sample commands no velocity other than 0."""
+    velocity = sample.velocity
+    return not (velocity[~np.isnan(velocity)] != 0.0).any()
+
+
+class Rest(NamedTuple):
+    """A constant reference from ``stamp_ns`` on, used instead of a :class:`Piece`."""
+
+    stamp_ns: int
+    sample: StreamSample
+
+    def at(self, _t: float) -> StreamSample:
+        """Return the sample."""
+        return self.sample
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Polynomials in the time since ``stamp_ns`` [s], lowest coefficient first."""
+
+    stamp_ns: int
+    position: tuple[Array, Array, Array, Array]
+    velocity: tuple[Array, Array, Array]
+    effort: tuple[Array, Array]
+
+    def at(self, t: float) -> StreamSample:
+        """Return the values at a time since ``stamp_ns`` [s]."""
+        p, v, e = self.position, self.velocity, self.effort
+        return StreamSample(
+            p[0] + t * (p[1] + t * (p[2] + t * p[3])), v[0] + t * (v[1] + t * v[2]), e[0] + t * e[1]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Knot:
+    """One message of a stream."""
+
+    stamp_ns: int
+    sample: StreamSample
+    piece: Piece | Rest | None = None
+    """Piece from the previous knot to this one; None if they are not connected."""
+
+    @property
+    def braking(self) -> Array:
+        """Mean accelerations since the previous knot that oppose velocities [rad/s^2], else 0."""
+        position, velocity, _ = self.sample
+        if self.piece is None or isinstance(self.piece, Rest):
+            return np.zeros_like(position)
+        duration = (self.stamp_ns - self.piece.stamp_ns) * 1e-9
+        rate = np.nan_to_num(velocity - self.piece.velocity[0]) / duration
+        opposing = (rate * np.nan_to_num(velocity) < 0.0) & ~np.isnan(position)
+        return np.where(opposing, rate, 0.0)
+
+
+def hermite(last: Knot, sample: StreamSample, h: float) -> Piece:
+    """Return the interpolation of two samples ``h`` [s] apart.
+
+    Positions with velocities: cubic; without, or with velocities of 0 (drives that only damp):
+    linear. Velocities alone: linear. A channel of only one of them: the value of the first, until
+    the stamp of the second.
+    """
+    (q0, v0, e0), (q1, v1, e1) = last.sample, sample
+    zero = np.zeros_like(q0)
+    slope = (q1 - q0) / h
+    damped = (v0 == 0.0) & (v1 == 0.0)
+    cubic = ~np.isnan(slope + v0 + v1) & ~damped
+    line = ~np.isnan(slope) & (damped | (np.isnan(v0) & np.isnan(v1)))
+    driven = np.isnan(q0) & np.isnan(q1) & ~np.isnan(v0 + v1)
+    c1 = np.where(cubic, v0, np.where(line, slope, zero))
+    c2 = np.where(cubic, (3.0 * slope - 2.0 * v0 - v1) / h, zero)
+    c3 = np.where(cubic, (v0 + v1 - 2.0 * slope) / h**2, zero)
+    rate = np.where(cubic, 2.0 * c2, np.where(driven, (v1 - v0) / h, zero))
+    e_rate = (e1 - e0) / h
+    return Piece(
+        last.stamp_ns,
+        (q0, c1, c2, c3),
+        (v0, rate, 3.0 * c3),
+        (e0, np.where(np.isnan(e_rate), zero, e_rate)),
+    )
+
+
+class PlaybackClock:
+    """Integrates the playback time."""
+
+    def __init__(self, extrapolation: float) -> None:
+        """Create the clock.
+
+        Args:
+            extrapolation: time after the end of the buffer at which braking begins, and its
+                duration [s].
+        """
+        self._hold = extrapolation
+        self._nominal: int | None = None
+        self._time = 0.0
+        """Playback time minus nominal time (negative lag), at most 0 [s]."""
+        self.rate = 1.0
+        """dp/dt."""
+
+    @property
+    def played_ns(self) -> int | None:
+        """Playback time of the last step [ns]; None before the first."""
+        return None if self._nominal is None else self._nominal + round(self._time * 1e9)
+
+    @property
+    def lag(self) -> float:
+        """Lag: nominal minus playback time [s]."""
+        return -self._time
+
+    def jump(self, nominal_ns: int) -> None:
+        """Set the playback time to the nominal time [ns], at rate 1."""
+        self._nominal, self._time, self.rate = nominal_ns, 0.0, 1.0
+
+    def advance(self, nominal_ns: int, end_ns: int, max_rate: float = math.inf) -> int:
+        """Integrate up to a nominal time.
+
+        Args:
+            nominal_ns: nominal time [ns]; must not decrease.
+            end_ns: end of the buffer [ns].
+            max_rate: bound of dp/dt while it catches up; below 1: 1.
+
+        Returns:
+            The playback time [ns].
+        """
+        if self._nominal is None:
+            self._nominal, self._time = nominal_ns, min(end_ns - nominal_ns, 0) * 1e-9
+        left, end = (nominal_ns - self._nominal) * 1e-9, (end_ns - nominal_ns) * 1e-9
+        self._nominal = nominal_ns
+        self._time -= left
+        # Times below are relative to the nominal time at the end of the step.
+        if self._time + left > -1e-9 and self.rate == 1.0 and end + self._hold >= 0.0:
+            self._time = 0.0
+        else:
+            self._integrate(left, end, max(max_rate, 1.0))
+        return nominal_ns + round(self._time * 1e9)
+
+    def _integrate(self, left: float, end: float, max_rate: float) -> None:
+        rest = end + BRAKED * self._hold
+        while left > 1e-12:
+            h = min(left, _STEP)
+            left -= h
+            # Lag at the end of this step if p stops.
+            lag = -left - self._time
+            fastest = 1.0 + min(CATCH_UP, math.sqrt(2.0 * RAMP * max(lag - h, 0.0)))
+            self.rate = min(self.rate + RAMP * h, fastest, max_rate)
+            self._brake(rest, h)
+            if self._time >= -left:
+                self._time, self.rate = -left, min(self.rate, 1.0)
+            if self._time >= rest - 1e-12 and self.rate < 1e-9:
+                return
+
+    def _brake(self, rest: float, h: float) -> None:
+        """Advance by ``h`` [s] at the rate, or along the braking curve that ends at ``rest``.
+
+        On the curve ``dp/dt = sqrt(2 (rest - p) / hold)``: it decreases by 1/hold per second.
+        """
+        if self._hold <= 0.0:
+            self._time = max(self._time, min(self._time + self.rate * h, rest))
+            self.rate = self.rate if self._time < rest else 0.0
+            return
+        begin = rest - 0.5 * self.rate**2 * self._hold
+        free = min(max((begin - self._time) / self.rate, 0.0), h) if self.rate > 0.0 else 0.0
+        self._time += self.rate * free
+        if free < h:
+            root = math.sqrt(max(rest - self._time, 0.0)) - (h - free) / math.sqrt(2 * self._hold)
+            self._time = max(self._time, rest - max(root, 0.0) ** 2)
+            self.rate = math.sqrt(2.0 * max(rest - self._time, 0.0) / self._hold)
 
 
 @dataclass(frozen=True)

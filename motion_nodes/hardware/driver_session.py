@@ -8,6 +8,15 @@
   position.
 - After a jump of the references, a fault or a lost link it stops until
   :meth:`DriverSession.reset`.
+
+Reference time of a driver's loop with late cycles. During a late cycle a robot holds its last
+command while the references advance. A robot at its limits could not catch up before it has to
+brake, and would overshoot. So the reference time advances by at most a few periods per cycle; the
+rest is a delay along the path. The delay is reduced where the references are below the limits of
+velocity and acceleration, and at rest.
+
+Also here: settings of a driver session; detection of references that a robot cannot follow within
+its velocity limits.
 """
 
 from __future__ import annotations
@@ -15,23 +24,28 @@ from __future__ import annotations
 import contextlib
 import enum
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from motion_nodes.control.reference_tracks import ReferenceTracks
-from motion_nodes.control.stream_pieces import StreamSample
-from motion_nodes.control.stream_resampler import ResamplerSettings
+from motion_nodes.control.stream_resampler import ResamplerSettings, StreamSample
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.hardware.jump_check import JumpCheck
-from motion_nodes.hardware.late_cycles import LateCycles
 from motion_nodes.hardware.robot_driver import DriverFault, LinkLost, RobotDriver, RobotReading
-from motion_nodes.hardware.session_config import SessionConfig
 from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.trajectory.online_trajectory import OnlineLimiter
-from motion_nodes.trajectory.trajectory import TrajectorySample
 from motion_nodes.typing import Array, Mask
 
+CATCH_UP = 0.15
+"""Max excess of the rate of the references' time above 1."""
+RAMP_SHARE = 0.3
+"""Fraction of the acceleration limits that changes of that rate may use."""
+CATCH_UP_LIMITS = 0.4
+"""Max velocities and accelerations of references during a catch-up, as a fraction of the limits."""
+_SHORTEST = 1e-6
+"""Min duration of a cycle [s]."""
 MAX_AGE = 0.5
 """Max difference of the stamp of a reference and its reception [s]."""
 RECONNECT_PERIOD = 1.0
@@ -39,6 +53,202 @@ RECONNECT_PERIOD = 1.0
 MAX_PERIODS = 3.0
 """Max time by which the references advance in one cycle [periods]; longer for robots that
 extrapolate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionConfig:
+    """Rules for the motion of a real robot.
+
+    Raises:
+        InvalidConfig: a value out of its range.
+    """
+
+    auto_enable: bool = setting(
+        True,
+        doc="Enable the drives as soon as the references agree with the measured positions; false: "
+        "only on request.",
+    )
+    dry_run: bool = setting(False, doc="Read and report, but never enable or move the robot.")
+    speed: float = setting(
+        1.0,
+        doc="Fraction of the velocity limits that the robot may use; below 1 for first motions.",
+        gt=0.0,
+        le=1.0,
+    )
+    command_latency: float = setting(
+        0.02,
+        doc="Delay between the stamp of a reference and its effect. Two periods of the stream "
+        "tolerate a message that is one period late.",
+        unit="s",
+        ge=0.0,
+        le=0.5,
+    )
+    command_timeout: float = setting(
+        0.1,
+        doc="Time without joint_command after which the robot is braked.",
+        unit="s",
+        gt=0.0,
+        le=10.0,
+    )
+    max_delay: float = setting(
+        0.5,
+        doc="Max delay of the references by late cycles of the driver; a longer one is a fault.",
+        unit="s",
+        gt=0.0,
+        le=10.0,
+    )
+    enable_tolerance: float = setting(
+        0.05,
+        doc="Max deviation of the references from the measured positions when the drives are "
+        "enabled.",
+        unit="rad or m",
+        gt=0.0,
+        le=1.0,
+    )
+    max_jump: float = setting(
+        0.1,
+        doc="Max step of a reference in excess of the velocity limits; a larger one is a fault.",
+        unit="rad or m",
+        gt=0.0,
+        le=10.0,
+    )
+    max_missed_reads: int = setting(5, doc="Max number of consecutive failed reads.", ge=0, le=100)
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        check_settings(self)
+
+
+class JumpCheck:
+    """Compares each reference with the one before, and with the position that was sent."""
+
+    def __init__(self, limits: JointLimits, max_jump: float, longest: float) -> None:
+        """Create without a reference.
+
+        Args:
+            limits: limits of the joints, of which those of velocity are used.
+            max_jump: max step in excess of the velocity limits [rad or m].
+            longest: max time between two references in which joints may move on [s].
+        """
+        self._names, self._max_jump, self._longest = limits.names, max_jump, longest
+        self._velocity = np.where(np.isfinite(limits.velocity), limits.velocity, 0.0)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the reference before: the next one is compared with the sent position."""
+        self._last: tuple[int, Array] | None = None
+
+    def check(self, reference: Array, sent: Array, now_ns: int, dt: float) -> str:
+        """Return a description of a jump; empty if there is none.
+
+        In a late cycle the references advance further, which is not a jump.
+
+        Args:
+            reference: positions [rad or m], shape (n,), NaN for joints without one.
+            sent: last sent positions [rad or m], shape (n,).
+            now_ns: time of the cycle [ns].
+            dt: time by which the robot's reference advances in it [s].
+        """
+        before, elapsed = sent, dt
+        if self._last is not None:
+            before = self._last[1]
+            elapsed = min(max((now_ns - self._last[0]) * 1e-9, dt), self._longest)
+        self._last = (now_ns, reference)
+        return self._beyond("jumped", before, reference, elapsed) or self._beyond(
+            "ran away", sent, reference, max(self._longest, dt)
+        )
+
+    def _beyond(self, verb: str, before: Array, after: Array, duration: float) -> str:
+        """Return the reference that is farther than reachable within a duration [s], as text."""
+        apart = np.abs(np.nan_to_num(after - before))
+        allowed = self._max_jump + self._velocity * duration
+        i = int(np.argmax(apart - allowed))
+        if apart[i] <= allowed[i]:
+            return ""
+        return (
+            f"the reference of {self._names[i]} {verb} from {before[i]:.4f} to {after[i]:.4f} "
+            f"({apart[i]:.3f}; allowed are {allowed[i]:.3f})"
+        )
+
+
+class LateCycles:
+    """Delay of the references of one robot."""
+
+    def __init__(
+        self, limits: JointLimits, period: float, longest: float, max_delay: float
+    ) -> None:
+        """Create without a delay.
+
+        Args:
+            limits: of the joints; of velocity and acceleration.
+            period: nominal period of the cycles [s].
+            longest: max time by which the references advance in one cycle [s].
+            max_delay: delay above which the robot is held [s].
+        """
+        self._max_delay = max_delay
+        self._velocity, self._acceleration = limits.velocity, limits.acceleration
+        self._period, self._longest = period, longest
+        self.reset()
+
+    def reset(self) -> None:
+        """Restart without a delay."""
+        self._last: int | None = None
+        self._moved = 0
+        self.delay, self.rate = 0.0, 1.0
+
+    def note(self, now_ns: int, *, moves: bool) -> None:
+        """Process a message; the delay is reset after the references were at rest long enough.
+
+        Args:
+            now_ns: time of arrival [ns].
+            moves: whether a reference has a velocity.
+        """
+        self._moved = now_ns if moves else self._moved
+        if now_ns - self._moved > 1.2e9 * self._max_delay:
+            self.delay, self.rate = 0.0, 1.0
+
+    def advance(self, now_ns: int, velocity: Array, acceleration: Array) -> tuple[float, int]:
+        """Begin a cycle.
+
+        Args:
+            now_ns: its time [ns].
+            velocity: of the references in the last cycle [rad/s or m/s], shape (n,).
+            acceleration: the same [rad/s^2 or m/s^2], shape (n,).
+
+        Returns:
+            Time by which the robot's reference advances [s], and the time of the references [ns].
+
+        Raises:
+            DriverFault: the delay has become too long.
+        """
+        last, self._last = self._last, now_ns
+        elapsed = self._period if last is None else max((now_ns - last) * 1e-9, _SHORTEST)
+        dt = min(elapsed, self._longest)
+        self.delay += elapsed - dt
+        if self.delay > self._max_delay:
+            self.reset()
+            raise DriverFault(
+                f"the accumulated delay of the driver's cycles exceeds {self._max_delay:g} s "
+                "(max_delay); the computer is too busy for the rate of this robot"
+            )
+        if self.delay > 0.0:
+            self._catch_up(min(dt, self._period), velocity, acceleration)
+        return dt, now_ns - round(self.delay * 1e9)
+
+    def _catch_up(self, dt: float, velocity: Array, acceleration: Array) -> None:
+        moving = np.abs(velocity) > 0.0
+        steepest = np.min(self._acceleration[moving] / np.abs(velocity[moving]), initial=math.inf)
+        ramp = RAMP_SHARE * float(steepest)  # of the rate [1/s]
+        room = (np.abs(velocity) <= CATCH_UP_LIMITS * self._velocity) & (
+            np.abs(acceleration) <= CATCH_UP_LIMITS * self._acceleration
+        )
+        desired = 1.0
+        if room.all():
+            desired += min(CATCH_UP, math.sqrt(2.0 * ramp * self.delay))
+        self.rate += min(max(desired - self.rate, -ramp * dt), ramp * dt)
+        self.delay -= min((self.rate - 1.0) * dt, self.delay)
+        if self.delay <= 0.0:
+            self.rate = 1.0
 
 
 class SessionState(enum.Enum):

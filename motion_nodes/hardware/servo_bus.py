@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.hardware.connections import SerialPort
 from motion_nodes.hardware.robot_driver import CheckResult, DriverFault, LinkLost
-from motion_nodes.hardware.serial_port import SerialPort
 from motion_nodes.typing import Array
 
 REPLY_TIMEOUT = 0.02

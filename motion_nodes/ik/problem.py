@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests and results of inverse kinematics, common to all solvers."""
+"""Requests and results of inverse kinematics, common to all solvers.
+
+Also here: pose errors; in plain floats, which for one pose is faster than NumPy.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.bounds import JOINT_STATE, check_numbers
+from motion_nodes.model.poses import rotation_vector
 from motion_nodes.typing import Array
 
 Validity = Callable[[Array], bool | str]
@@ -166,7 +170,7 @@ class IkRequest(NamedTuple):
     locked: Mapping[str, float] | None = None
     """Joints that are fixed at a position [rad or m]."""
     objectives: Sequence[Objective] = ()
-    """Objectives for the redundancy; see :mod:`motion_nodes.ik.nullspace`."""
+    """Objectives for the redundancy; see :mod:`motion_nodes.ik.redundancy`."""
     validity: Validity | None = None
     """Further condition on a solution, such as being collision-free."""
     settings: IkSettings | None = None
@@ -337,3 +341,13 @@ def as_configurations(value: ArrayLike, joints: Sequence[str], what: str) -> Arr
             )
         check_numbers(Q, JOINT_STATE, what, joints)
     return Q
+
+
+def pose_error(X_BE: Array, X_BT: Array) -> Array:
+    """Return position [m] and rotation vector [rad] of E in T, shape (6,).
+
+    The rotation vector is axis times angle, at most pi.
+    """
+    X_TE = X_BT[:3, :3].T @ X_BE[:3]
+    X_TE[:, 3] -= X_BT[:3, :3].T @ X_BT[:3, 3]
+    return np.array([*X_TE[:, 3].tolist(), *rotation_vector(X_TE)])

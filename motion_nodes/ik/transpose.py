@@ -32,8 +32,6 @@ import numpy as np
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.failure_messages import too_far, what_is_nearest
-from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import (
     IkRequest,
     IkResult,
@@ -41,11 +39,12 @@ from motion_nodes.ik.problem import (
     IkStatus,
     IkTolerance,
     as_configurations,
+    pose_error,
     rejection,
 )
-from motion_nodes.ik.request_validation import limits_with, target_in_base
+from motion_nodes.ik.request_validation import limits_with, target_in_base, too_far, what_is_nearest
 from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.model.rotation_vectors import rotation_vector
+from motion_nodes.model.poses import rotation_vector
 from motion_nodes.typing import Array
 
 _STALLED = 40

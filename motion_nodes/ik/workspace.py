@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Solver workspace with the inputs that do not change between solves."""
+"""Solver workspace with the inputs that do not change between solves.
+
+Also here: reusable solver workspaces, and the tables of random seeds; random configurations of a
+chain, with features to find those close to a target.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,12 +17,65 @@ from motion_nodes.errors import UnknownJoint
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkSettings, IkTolerance
 from motion_nodes.ik.request_validation import locked_position
-from motion_nodes.ik.seeds import PIECE, StartTable
-from motion_nodes.kernels.ik.ik_memory import LANES, IkWorkspace
+from motion_nodes.kernels.ik.ik_step import BLOCK, FEATURES, LANES, IkWorkspace
 from motion_nodes.typing import Array
 
+PIECE = 100
+"""Blocks per piece of the table; each block gives one seed."""
+_KEPT = 4
+"""Number of stored pieces; further pieces are sampled each time."""
 STEPS = 256
 """Steps between checks of the timeout: some 0.1 ms."""
+_KEPT_TABLES = 8
+"""Number of stored tables of random configurations, one per random seed in use."""
+
+
+class StartTable:
+    """Random configurations of a chain, sampled piece by piece on demand.
+
+    Thread-safe: a piece that two threads create concurrently is the same.
+    """
+
+    def __init__(self, chain: IkChain, random_seed: int, sampling_order: int) -> None:
+        self._chain = chain
+        self._seed = random_seed
+        self._order = sampling_order
+        self._pieces: dict[int, tuple[Array, NDArray[np.float32]]] = {}
+        self._low, self._high = _range(chain)
+
+    def piece(self, index: int) -> tuple[Array, NDArray[np.float32]]:
+        """Return configurations, shape (PIECE * BLOCK, n), and features, (PIECE, FEATURES, BLOCK).
+
+        Source of the sampling: the mean of k uniform numbers (Irwin-Hall distribution), which for k
+        = 2 is triangular.
+        """
+        piece = self._pieces.get(index)
+        if piece is None:
+            rng = np.random.default_rng([self._seed, index])
+            count, n = PIECE * BLOCK, len(self._low)
+            shares = rng.uniform(size=(self._order, count, n)).mean(axis=0)
+            Q = self._low + shares * (self._high - self._low)
+            X = self._chain.kinematics.pose_batch(Q, self._chain.tip)
+            rows = np.empty((count, FEATURES))
+            rows[:, 0] = np.einsum("ij,ij->i", X[:, :3, 3], X[:, :3, 3])
+            rows[:, 1:4] = X[:, :3, 3]
+            rows[:, 4:] = X[:, :3, :3].reshape(count, 9)
+            blocks = rows.reshape(PIECE, BLOCK, FEATURES).transpose(0, 2, 1)
+            piece = Q, np.ascontiguousarray(blocks, np.float32)
+            if index < _KEPT:
+                self._pieces[index] = piece
+        return piece
+
+
+def _range(chain: IkChain) -> tuple[Array, Array]:
+    """Return the sampling range of each joint: within the limits, and within one turn."""
+    centre, low, high = chain.centre, chain.lower.copy(), chain.upper.copy()
+    turning = np.zeros(len(low), dtype=bool)
+    turning[list(chain.turning)] = True
+    low[turning], high[turning] = centre[turning] - math.pi, centre[turning] + math.pi
+    # The rest: unlimited joints with relevant turns, and unlimited prismatic joints.
+    low = np.where(np.isinf(low), centre - math.pi, low)
+    return low, np.where(np.isinf(high), centre + math.pi, high)
 
 
 class SolverMemory:
@@ -163,3 +221,47 @@ class SolverMemory:
         work.tolerance[:] = lengths**2
         counts = ~self.free
         work.importance[:] = float(counts[:3].any()) * work.weight[0] ** 2, float(counts[3:].any())
+
+
+class MemoryPool:
+    """Provides a workspace for each active solve; thread-safe."""
+
+    def __init__(self, chain: IkChain, settings: IkSettings) -> None:
+        """Sample the first random configurations of ``settings``."""
+        self._chain = chain
+        self._tables: dict[tuple[int, int], StartTable] = {}
+        self._idle: list[SolverMemory] = []
+        self._table(settings).piece(0)
+
+    def take(self, settings: IkSettings, locked: Mapping[str, float]) -> SolverMemory:
+        """Return an unused workspace; threads and nested validity checks have their own.
+
+        Args:
+            settings: settings to prepare it for.
+            locked: positions of locked joints [rad or m].
+
+        Raises:
+            UnknownJoint: a locked joint is not in the chain.
+            InvalidCommand: a locked joint is outside its limits.
+        """
+        table = self._table(settings)
+        try:
+            memory = self._idle.pop()
+        except IndexError:
+            memory = SolverMemory(self._chain, settings, table)
+        memory.prepare(settings, table, locked)
+        return memory
+
+    def give_back(self, memory: SolverMemory) -> None:
+        """Return a workspace to the pool."""
+        self._idle.append(memory)
+
+    def _table(self, settings: IkSettings) -> StartTable:
+        """Return the random configurations of some settings."""
+        key = (settings.random_seed, settings.sampling_order)
+        table = self._tables.get(key)
+        if table is None:
+            table = StartTable(self._chain, *key)
+            tables = dict(list(self._tables.items())[1 - _KEPT_TABLES :])
+            self._tables = {**tables, key: table}
+        return table

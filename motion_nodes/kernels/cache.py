@@ -13,22 +13,35 @@ Each entry has a checksum; a damaged one counts as missing.
 Anyone who can write to the folder can execute code as the users who load from it. It must therefore
 belong to this user or to root and be writable by nobody else; other folders are not used, nor are
 Numba's files in them.
+
+Computation of cached data by several processes that need the same data at the same time. All nodes
+of a robot need its compiled kinematics and the convex parts of its meshes at their first start.
+Each result is computed by one process, under a lock of the file system that ends with the process;
+the others compute another one meanwhile, or wait and read it from the disk.
+
+Also here: folders and files that only this user or root can have written, and locks of such files;
+hashes of the source files that generate code.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import hashlib
 import logging
 import os
+import stat
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
-from motion_nodes.kernels.private_files import is_private
-
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_PERIOD = 0.02
+"""[s] Period of polling a lock."""
 _LOG = logging.getLogger(__name__)
 _SUFFIX = ".code"
 _MAGIC = b"motion_nodes code 1\n"
@@ -40,6 +53,78 @@ MESHES = "mesh-"
 """Prefix of entries derived from meshes."""
 SHARED_MEMORY = Path("/dev/shm")
 """Writable even in containers with read-only file systems, because the middleware needs it."""
+ROOM = Path(__file__).parent
+WAIT = 300.0
+"""[s] Time after which a result that another process computes is computed here, too."""
+_LOCK_SUFFIX = ".lock"
+
+
+def is_private(folder: Path) -> bool:
+    """Return whether only this user and root can write to a folder; links are not followed.
+
+    Args:
+        folder: checked together with its parent, because anyone who can write to the parent can
+            replace the folder. A sticky parent such as ``/tmp`` prevents that.
+    """
+    if not hasattr(os, "getuid"):
+        return True
+    try:
+        own, parent = folder.lstat(), folder.parent.stat()
+    except OSError:
+        return False
+    trusted = (os.getuid(), 0)
+    if not stat.S_ISDIR(own.st_mode) or own.st_uid not in trusted or own.st_mode & _OTHERS:
+        return False
+    sticky = bool(parent.st_mode & stat.S_ISVTX)
+    return sticky or (parent.st_uid in trusted and not parent.st_mode & _OTHERS)
+
+
+def open_private(path: Path) -> int:
+    """Open a file of this user for reading and writing; create it with mode 0600 if missing.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        Its descriptor.
+
+    Raises:
+        OSError: it cannot be opened, or is a symbolic link, a device, a hard link or another
+            user's file.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o600)
+    found = os.fstat(descriptor)
+    owned = not hasattr(os, "getuid") or found.st_uid == os.getuid()
+    if not stat.S_ISREG(found.st_mode) or not owned or found.st_nlink != 1:
+        os.close(descriptor)
+        raise OSError(0, "not a regular file owned by this user alone")
+    return descriptor
+
+
+def lock(descriptor: int, timeout: float) -> bool:
+    """Lock a file against other threads and processes until the descriptor is closed.
+
+    Args:
+        descriptor: of :func:`open_private`.
+        timeout: max time to wait for those that hold the lock [s].
+
+    Returns:
+        Whether it is locked now.
+
+    Raises:
+        OSError: the file system has no locks.
+    """
+    until = time.monotonic() + timeout
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_PERIOD)
+        else:
+            return True
 
 
 @dataclass(frozen=True)
@@ -203,3 +288,102 @@ def cache_state() -> CacheState:
             with contextlib.suppress(OSError):
                 size += path.stat().st_size
     return CacheState(writable_folder(), preferred_folder(), entries, size)
+
+
+@functools.cache
+def source_digest(names: tuple[str, ...]) -> str:
+    """Return a hash of modules of this package, as hexadecimal digits.
+
+    Empty in a zipped or frozen installation, which has no sources.
+
+    Args:
+        names: modules below ``motion_nodes.kernels``, such as ``rmp.rmp_codegen``.
+
+    Raises:
+        FileNotFoundError: there is no module of this name.
+    """
+    if not Path(__file__).is_file():
+        return ""
+    sha = hashlib.sha256()
+    for name in names:
+        sha.update(ROOM.joinpath(*name.split(".")).with_suffix(".py").read_bytes())
+    return sha.hexdigest()
+
+
+_waits: ContextVar[bool] = ContextVar("waits", default=True)
+
+
+class ComputedElsewhere(Exception):
+    """Another process computes this result."""
+
+
+@contextlib.contextmanager
+def turn(key: str) -> Iterator[None]:
+    """Wait until no other thread or process computes the result of a key.
+
+    Args:
+        key: of the disk cache; the result should be looked up again inside.
+
+    Raises:
+        ComputedElsewhere: another one computes it, within :func:`in_turns`.
+    """
+    folder = writable_folder()
+    if folder is None:
+        yield
+        return
+    path = folder / f"{key}{_LOCK_SUFFIX}"
+    try:
+        descriptor = open_private(path)
+    except OSError:  # computed without a lock, at worst twice
+        yield
+        return
+    try:
+        # After the time, and on file systems without locks, it is computed without one.
+        with contextlib.suppress(OSError):
+            if not lock(descriptor, WAIT if _waits.get() else 0.0) and not _waits.get():
+                raise ComputedElsewhere
+        try:
+            yield
+        finally:
+            # Those that wait for the removed file find the result.
+            path.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+
+
+def in_progress(prefix: str = "") -> int:
+    """Return the number of results that some process computes now.
+
+    Args:
+        prefix: of their keys.
+    """
+    folder, count = writable_folder(), 0
+    for path in [] if folder is None else folder.glob(f"{prefix}*{_LOCK_SUFFIX}"):
+        with contextlib.suppress(OSError), path.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                count += 1
+    return count
+
+
+def in_turns(tasks: Iterable[Callable[[], object]]) -> None:
+    """Run tasks that store results on the disk, last those that other processes work on.
+
+    Args:
+        tasks: each may be called twice; nothing is done without a disk cache.
+    """
+    if writable_folder() is None:
+        return
+    later = []
+    reset = _waits.set(False)
+    try:
+        for task in tasks:
+            try:
+                task()
+            except ComputedElsewhere:
+                later.append(task)
+    finally:
+        _waits.reset(reset)
+    for task in later:
+        task()

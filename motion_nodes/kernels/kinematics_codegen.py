@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
-from motion_nodes.kernels.formulas.linear_algebra import (
+from motion_nodes.kernels.formulas.ops import (
     Matrix,
     Vector,
     cross,

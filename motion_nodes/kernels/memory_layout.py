@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from motion_nodes.kernels.ir_value import IrValue, Number, Pointer
+from motion_nodes.kernels.llvm_builder import IrValue, Number, Pointer
 
 
 class FieldLayout(dict[str, int]):

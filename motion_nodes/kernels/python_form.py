@@ -13,8 +13,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
-from motion_nodes.kernels.control_flow import FunctionBuilder
-from motion_nodes.kernels.ir_value import IrValue, Pointer
+from motion_nodes.kernels.llvm_builder import FunctionBuilder, IrValue, Pointer
 
 # Source: CPython, Doc/c-api/buffer.rst and Include/pybuffer.h.
 _WRITABLE, _FORMAT, _C_CONTIGUOUS = 0x01, 0x04, 0x38

@@ -20,16 +20,23 @@ from collections.abc import Callable
 import motion_nodes
 from motion_nodes.errors import MotionError
 from motion_nodes.kernels import cache, kinematics_codegen, native
+from motion_nodes.kernels.cache import source_digest, turn
 from motion_nodes.kernels.compute_clock import compiling
 from motion_nodes.kernels.expression_graph import Program
 from motion_nodes.kernels.kinematic_arrays import PackedArrays
 from motion_nodes.kernels.llvm_text import module_text
-from motion_nodes.kernels.shared_work import turn
-from motion_nodes.kernels.sources import source_digest
 
 _GENERATOR = (
-    *("kinematic_arrays", "expression_graph", "kinematics_codegen", "simd", "sincos", "llvm_text"),
-    *("python_form", "native", "robot_codegen", "control_flow", "ir_value", "memory_layout"),
+    "kinematic_arrays",
+    "expression_graph",
+    "kinematics_codegen",
+    "simd",
+    "llvm_text",
+    "python_form",
+    "native",
+    "robot_codegen",
+    "llvm_builder",
+    "memory_layout",
 )
 _ALL_FRAMES = -1
 

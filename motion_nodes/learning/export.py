@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.learning.mlp import Floats
-from motion_nodes.learning.policy import Policy
-from motion_nodes.learning.running_norm import CLIP
-from motion_nodes.learning.tasks.franka_cell import ACTION_CLIP, OPEN, TIME_STEP, FrankaCell
-from motion_nodes.learning.tasks.task import MujocoTask
-from motion_nodes.model.files.yaml_file import yaml_text
+from motion_nodes.learning.networks import CLIP, Floats, Policy
+from motion_nodes.learning.tasks.franka_cell import (
+    ACTION_CLIP,
+    OPEN,
+    TIME_STEP,
+    FrankaCell,
+    MujocoTask,
+)
+from motion_nodes.model.yaml_schema import yaml_text
 from motion_nodes.policies.network import PolicyNetwork, check_widths, load_network
 from motion_nodes.policies.onnx_writer import write_mlp
 

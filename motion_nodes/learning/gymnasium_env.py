@@ -10,8 +10,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from motion_nodes.learning.mlp import Floats
 from motion_nodes.learning.mujoco_env import MujocoEnv
+from motion_nodes.learning.networks import Floats
 
 
 class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):  # type: ignore[misc]

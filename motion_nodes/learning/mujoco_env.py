@@ -11,9 +11,9 @@ import numpy as np
 from mujoco import rollout
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.learning.environment import EnvStep, checked_actions
-from motion_nodes.learning.mlp import Floats
-from motion_nodes.learning.tasks.task import MujocoTask, TaskState
+from motion_nodes.learning.networks import Floats
+from motion_nodes.learning.tasks.franka_cell import MujocoTask, TaskState
+from motion_nodes.learning.trainer import EnvStep, checked_actions
 
 _PHYSICS = mujoco.mjtState.mjSTATE_FULLPHYSICS
 _MAX_SPEED = 100.0

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The block ``base`` of a robot.yaml: one class for each kind of wheeled base."""
+"""The block ``base`` of a robot.yaml: one class for each kind of wheeled base.
+
+Also here: geometry of wheeled bases: settings of robot.yaml, of the core and of the nodes.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,40 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from motion_nodes.model.base_settings import (
-    ROLLER_ANGLE,
-    ROLLER_WHEEL_RADIUS,
-    TRACK_WIDTH,
-    WHEEL_RADIUS,
-    WHEEL_SEPARATION,
-    WHEELBASE,
-)
+from motion_nodes.model.setting import Setting
 
+WHEEL_RADIUS = Setting(
+    doc="Wheel radius; affects the speed and the odometry distance.", unit="m", gt=0.0, le=10.0
+)
+WHEEL_SEPARATION = Setting(
+    doc="Distance between the left and right wheels; affects the yaw rate and the odometry "
+    "heading.",
+    unit="m",
+    gt=0.0,
+    le=100.0,
+)
+WHEELBASE = Setting(
+    doc="Distance between front and rear axle; affects the curvature and the odometry heading.",
+    unit="m",
+    gt=0.0,
+    le=100.0,
+)
+TRACK_WIDTH = Setting(
+    doc="Track width of an axle, between the tyre centres.", unit="m", gt=0.0, le=100.0
+)
+ROLLER_WHEEL_RADIUS = Setting(
+    doc="Wheel radius to the outside of the rollers; affects the speed and the odometry distance.",
+    unit="m",
+    gt=0.0,
+    le=10.0,
+)
+ROLLER_ANGLE = Setting(
+    doc="Angle from the wheel axis to the axis of the roller in contact with the floor, "
+    "counter-clockwise seen from above: 90 for omni wheels, 45 or 135 for common mecanum wheels.",
+    unit="deg",
+    ge=-180.0,
+    le=180.0,
+)
 Name = Annotated[str, Meta(min_length=1)]
 Positive = Annotated[float, Meta(gt=0.0)]
 NotNegative = Annotated[float, Meta(ge=0.0)]
@@ -36,6 +64,17 @@ BaseControllerName = Literal[
 Footprint = Annotated[tuple[tuple[float, float], ...], Meta(max_length=100)]
 """Vertices (x, y) in the base frame [m]."""
 SteeringAngle = Annotated[float, Meta(gt=0.0, lt=1.5707963267948966)]
+CONTROLLERS = {
+    "differential": ("diff_drive_controller",),
+    "holonomic": ("mecanum_drive_controller", "omni_wheel_drive_controller"),
+    "ackermann": (
+        "ackermann_steering_controller",
+        "tricycle_steering_controller",
+        "bicycle_steering_controller",
+        "tricycle_controller",
+    ),
+}
+"""Names of base controllers for each kind of robot, as in ros2_controllers."""
 
 
 @dataclass(frozen=True)
@@ -197,18 +236,6 @@ class AckermannSpec:
 
 
 BaseSpec = DifferentialSpec | HolonomicSpec | AckermannSpec
-
-CONTROLLERS = {
-    "differential": ("diff_drive_controller",),
-    "holonomic": ("mecanum_drive_controller", "omni_wheel_drive_controller"),
-    "ackermann": (
-        "ackermann_steering_controller",
-        "tricycle_steering_controller",
-        "bicycle_steering_controller",
-        "tricycle_controller",
-    ),
-}
-"""Names of base controllers for each kind of robot, as in ros2_controllers."""
 
 
 def controller_name(kind: str, base: BaseSpec) -> str:

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
-from motion_nodes.kernels.dynamics_codegen import dynamics_calls
+from motion_nodes.kernels.dynamics_codegen import LinkMasses, bodies_of, dynamics_calls
 from motion_nodes.kernels.kinematic_arrays import pack
-from motion_nodes.kernels.rigid_bodies import LinkMasses, bodies_of
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.typing import Array
 

@@ -4,6 +4,8 @@
 Positions of a continuous joint that differ by whole turns are the same place. Every room compares
 states, starts, goals, constraints, tolerances and postures by :class:`JointTurns`. Only the offset
 of a whole path is shifted by turns; turns that a path makes by itself are part of the motion.
+
+Also here: max plausible change of a measured joint position between two measurements.
 """
 
 from __future__ import annotations
@@ -21,11 +23,16 @@ from motion_nodes.typing import Array, Mask
 if TYPE_CHECKING:
     from motion_nodes.model.tree import KinematicTree
 
-
 TURN = 2.0 * math.pi
 """[rad]"""
 _PRISMATIC = 2
 """Kind of a prismatic joint in a packed tree."""
+SPEED_FACTOR = 2.0
+"""Max measured velocity as a multiple of the velocity limit."""
+LATENESS = 0.05
+"""Max delay of a message [s]."""
+SLACK = 0.05
+"""Position tolerance for noise, backlash and coarse encoders [rad or m]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,3 +172,16 @@ def turns_of(tree: KinematicTree, names: Sequence[str]) -> JointTurns:
     joints = [tree.joint(name) for name in names]
     turning = [j.kind is JointKind.CONTINUOUS and j.name not in changed for j in joints]
     return JointTurns(np.array(turning, np.bool_))
+
+
+def max_plausible_step(max_velocity: Array, dt: Array | float) -> Array:
+    """Return the max plausible change of joint positions between two measurements.
+
+    Args:
+        max_velocity: velocity limits [rad/s or m/s], shape (n,); infinite if unlimited.
+        dt: time between the measurements [s], scalar or shape (n,).
+
+    Returns:
+        Max changes [rad or m], shape (n,).
+    """
+    return SLACK + SPEED_FACTOR * max_velocity * (dt + LATENESS)

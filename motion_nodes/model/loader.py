@@ -15,12 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription, RobotNotFound
-from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.robot_builder import assemble
 from motion_nodes.model.robot_yaml import RobotDescription
-from motion_nodes.model.urdf.urdf import read_urdf, read_urdf_text
-from motion_nodes.model.yaml_schema import decode
+from motion_nodes.model.urdf import read_urdf, read_urdf_text
+from motion_nodes.model.yaml_schema import decode, read_yaml
 
 ROBOT_FILE = "robot.yaml"
 PATH_VARIABLE = "MOTION_NODES_ROBOT_PATH"

@@ -2,7 +2,7 @@
 """Kinematic tree of a robot: links, joints and shapes as immutable, validated values.
 
 Poses in the core are homogeneous matrices of shape (4, 4); ``X_AB`` is the pose of B in A. The tree
-is read from a URDF by :mod:`motion_nodes.model.urdf.urdf`; this module does not depend on XML.
+is read from a URDF by :mod:`motion_nodes.model.urdf`; this module does not depend on XML.
 """
 
 from __future__ import annotations

@@ -1,8 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rollouts of sampled motions of one robot: attractors in, costs and clearances out."""
+"""Rollouts of sampled motions of one robot: attractors in, costs and clearances out.
+
+Guides out of traps: waypoints in joint space, connected by collision-free straight lines. Two
+trees, from the robot's configuration and from its goals, grow by one step per plan: each is
+extended towards many random configurations at once, and its new nodes are connected with the other
+tree. All lines of a step are checked in one call of the rollouts' code.
+
+Source: J. Kuffner, S. LaValle, RRT-Connect: an efficient approach to single-query path planning,
+ICRA 2000.
+
+Also here: obstacles at each step of the horizon, predicted with constant twists.
+"""
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,19 +24,31 @@ from numpy.typing import NDArray
 
 from motion_nodes.kernels import native
 from motion_nodes.kernels.collision.collision_binding import collision_calls
-from motion_nodes.kernels.mpc.mpc_memory import FIELDS, JOINT_FIELDS, OUTPUTS, WEIGHTS
-from motion_nodes.kernels.mpc.mpc_rollout import rollout_call
-from motion_nodes.kernels.mpc.tracking_law import response
-from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays, empty_obstacles, obstacle_shapes
+from motion_nodes.kernels.mpc import (
+    FIELDS,
+    JOINT_FIELDS,
+    OUTPUTS,
+    ROW,
+    WEIGHTS,
+    response,
+    rollout_call,
+)
+from motion_nodes.kernels.rmp.rmp_memory import (
+    ObstacleArrays,
+    bounding_radii,
+    empty_obstacles,
+    obstacle_shapes,
+)
+from motion_nodes.model.poses import rotation_about
 from motion_nodes.model.robot import Robot
 from motion_nodes.mpc.mpc_settings import MpcSettings
-from motion_nodes.mpc.obstacle_rows import rows_at
 from motion_nodes.rmpflow.numpy_policy import Goal
-from motion_nodes.scene.collision_robot_arrays import RobotLayout
+from motion_nodes.scene.collision_arrays import RobotLayout
 from motion_nodes.scene.robot_spheres import CollisionBody, carried_body, checked_pairs, link_bodies
 from motion_nodes.scene.scene import Scene
 from motion_nodes.typing import Array
 
+_AXIS = 1e-12
 TAIL = 24
 """Number of configurations checked on the straight line from a rollout's end to its goal."""
 COSTS = {
@@ -32,11 +57,68 @@ COSTS = {
     "discount": 0.98, "away": 2.0,
 }  # fmt: skip
 """Weights of the cost terms named in ``mpc_memory`` that are not settings."""
-
 WITHOUT_GOAL = {"position": 3.0, "rotation": 0.3, "goal": 0.01, "tail": 0.0, "away": 1e3}
 """Weights if no goal is collision-free: the tool moves as close as possible."""
-
 Single = NDArray[np.float32]
+_DRAWN = 64
+"""Number of random configurations per step."""
+_TOWARDS = 0.2
+"""Fraction of them drawn from the nodes of the other tree."""
+_SPACING = 0.08
+"""Max spacing of checked configurations on a line [rad or m]."""
+_LONGEST = 1.6
+"""Max displacement of any joint in an extension [rad or m]."""
+_SHORTEST = 0.04
+"""Min collision-free fraction of an extension for it to be kept."""
+_DENSE = 0.4
+"""Max spacing of the points of a guide before it is shortened [rad or m]."""
+_MOST = 3000
+"""Max number of nodes of a tree; a search that exceeds it restarts."""
+_ELSEWHERE = 0.3
+"""Displacement of robot or goals beyond which they become new roots [rad or m]."""
+
+
+def rows_at(obstacles: ObstacleArrays, times: Array) -> dict[str, NDArray[np.float32]]:
+    """Return the rows of each shape as read by the rollouts, see ``mpc_memory.ROW``.
+
+    Args:
+        obstacles: obstacles in the base frame, with twists.
+        times: times of the steps from now [s], shape (t,).
+
+    Returns:
+        Rows by name of the shape, shape (t, count, ROW).
+    """
+    return {name: _predicted(name, rows, times) for name, rows in obstacles.rows.items()}
+
+
+def _predicted(name: str, rows: Array, times: Array) -> NDArray[np.float32]:
+    still = _in_kernel(name, rows[:, :9].reshape(-1, 3, 3), rows[:, 9:12], rows)
+    out = np.repeat(still[None], len(times), axis=0)
+    moving = np.flatnonzero((rows[:, 16:22] != 0.0).any(axis=1))
+    if len(moving):
+        own = rows[moving]
+        p = own[:, 9:12] + times[:, None, None] * own[:, 16:19]
+        turned = _rotations(times[:, None, None] * own[:, 19:22])
+        out[:, moving] = _in_kernel(name, turned @ own[:, :9].reshape(-1, 3, 3), p, own)
+    return out
+
+
+def _in_kernel(name: str, R: Array, p: Array, rows: Array) -> NDArray[np.float32]:
+    """Return the rows of obstacles at poses in the base frame, shape (..., k, ROW)."""
+    found = np.empty((*p.shape[:-1], ROW), np.float32)
+    back = np.swapaxes(R, -1, -2)
+    found[..., :9] = back.reshape(*p.shape[:-1], 9)
+    found[..., 9:12] = -(back @ p[..., None])[..., 0]
+    found[..., 12:16] = rows[:, 12:16]
+    found[..., 16:19] = p
+    found[..., 19] = bounding_radii(name, rows)
+    return found
+
+
+def _rotations(vectors: Array) -> Array:
+    """Return the rotations of rotation vectors [rad], shape (..., 3, 3)."""
+    angle = np.linalg.norm(vectors, axis=-1)
+    return rotation_about(vectors / np.maximum(angle, _AXIS)[..., None], angle)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,3 +330,138 @@ class Rollouts:
             self._arrays[field] = value
             value = value.ctypes.data
         self._table[FIELDS[field]] = value
+
+
+class _Tree:
+    """Nodes with their parents; there may be several roots."""
+
+    def __init__(self, roots: Array) -> None:
+        self.nodes: Array = roots.copy()
+        self._parents = [-1] * len(roots)
+
+    def include(self, roots: Array) -> None:
+        """Add configurations that are far from all roots as roots, shape (m, n)."""
+        for q in roots:
+            known = self.nodes[np.flatnonzero(np.array(self._parents) < 0)]
+            if np.abs(known - q).max(axis=1).min() > _ELSEWHERE:
+                self.add(q[None], np.array([-1]))
+
+    def add(self, nodes: Array, parents: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Add nodes, shape (m, n), and return their indices."""
+        first = len(self.nodes)
+        self.nodes = np.concatenate((self.nodes, nodes))
+        self._parents += parents.tolist()
+        return np.arange(first, len(self.nodes))
+
+    def nearest(self, Q: Array) -> NDArray[np.intp]:
+        """Return the node closest to each configuration, shape (m,)."""
+        # |q - x|^2 without the part that is equal for all nodes.
+        apart = (self.nodes * self.nodes).sum(axis=1) - 2.0 * (Q @ self.nodes.T)
+        return np.asarray(apart.argmin(axis=1))
+
+    def to_root(self, index: int) -> list[Array]:
+        """Return the configurations from a node to its root."""
+        found = []
+        while index >= 0:
+            found.append(self.nodes[index])
+            index = self._parents[index]
+        return found
+
+
+class GuideSearch:
+    """Incremental search for a guide; not thread-safe."""
+
+    def __init__(self, rollouts: Rollouts, lower: Array, upper: Array) -> None:
+        """Create.
+
+        Args:
+            rollouts: collision checks of lines.
+            lower: lower limits of the joints [rad or m], shape (n,); finite.
+            upper: upper limits of the joints [rad or m], shape (n,); finite.
+        """
+        self._rollouts = rollouts
+        self._lower, self._upper = lower, upper
+        self.reset(0)
+
+    def reset(self, seed: int) -> None:
+        """Clear the trees, and reset the random numbers."""
+        self._rng = np.random.default_rng(seed)
+        self.forget()
+
+    def forget(self) -> None:
+        """Clear the trees."""
+        self._trees: tuple[_Tree, _Tree] | None = None
+
+    def reached(self, count: int) -> Array:
+        """Return random nodes of the robot's tree, shape (count, n); (0, n) without a search."""
+        if self._trees is None:
+            return np.empty((0, len(self._lower)))
+        nodes = self._trees[0].nodes
+        return nodes[self._rng.integers(len(nodes), size=count)]
+
+    def grow(self, q: Array, goals: Array) -> Array | None:
+        """Grow both trees; return the guide once they meet, shape (w, n), else None.
+
+        It leads from the robot's configuration, or an earlier one during the search, to a goal.
+
+        Args:
+            q: configuration of the robot [rad or m], shape (n,).
+            goals: collision-free goals [rad or m], shape (b, n).
+        """
+        trees = self._trees
+        if trees is None or max(len(tree.nodes) for tree in trees) > _MOST:
+            trees = self._trees = (_Tree(q[None]), _Tree(goals))
+        trees[0].include(q[None])
+        trees[1].include(goals)
+        for own, other in (trees, trees[::-1]):
+            met = self._extend(own, other)
+            if met is not None:
+                ends = own.to_root(met[0]), other.to_root(met[1])
+                start, rest = ends if own is trees[0] else ends[::-1]
+                self.forget()
+                return self._shortened(np.array([*start[::-1], *rest]))
+        return None
+
+    def _extend(self, own: _Tree, other: _Tree) -> tuple[int, int] | None:
+        """Extend a tree; return the nodes at which it meets the other one, else None."""
+        rng = self._rng
+        drawn = rng.uniform(self._lower, self._upper, (_DRAWN, len(self._lower)))
+        towards = round(_TOWARDS * _DRAWN)
+        drawn[:towards] = other.nodes[rng.integers(len(other.nodes), size=towards)]
+        parents = own.nearest(drawn)
+        starts = own.nodes[parents]
+        length = np.abs(drawn - starts).max(axis=1, keepdims=True)
+        ends = starts + (drawn - starts) * np.minimum(1.0, _LONGEST / np.maximum(length, 1e-9))
+        share = self._free_along(starts, ends)
+        kept = share > _SHORTEST
+        if not kept.any():
+            return None
+        reached = (starts + share[:, None] * (ends - starts))[kept]
+        added = own.add(reached, parents[kept])
+        closest = other.nearest(reached)
+        met = np.flatnonzero(self._free_along(reached, other.nodes[closest]) >= 1.0)
+        return (int(added[met[0]]), int(closest[met[0]])) if len(met) else None
+
+    def _free_along(self, starts: Array, ends: Array) -> Array:
+        length = float(np.abs(ends - starts).max(initial=0.0))
+        return self._rollouts.free_along(starts, ends, max(1, math.ceil(length / _SPACING)))
+
+    def _shortened(self, path: Array) -> Array:
+        """Return a path without the waypoints that collision-free straight lines can skip."""
+        path = _dense(path)
+        kept, at = [path[0]], 0
+        while at < len(path) - 1:
+            ahead = path[at + 1 :]
+            free = self._free_along(np.repeat(path[at : at + 1], len(ahead), axis=0), ahead) >= 1.0
+            at += 1 + (int(np.flatnonzero(free)[-1]) if free.any() else 0)
+            kept.append(path[at])
+        return np.array(kept)
+
+
+def _dense(path: Array) -> Array:
+    """Return a path with additional points on its lines, shape (w, n)."""
+    points = [path[:1]]
+    for a, b in itertools.pairwise(path):
+        count = math.ceil(float(np.abs(b - a).max()) / _DENSE)
+        points.append(a + np.linspace(0.0, 1.0, count + 1)[1:, None] * (b - a))
+    return np.concatenate(points)

@@ -16,10 +16,8 @@ from typing import Any, Literal
 from ackermann_msgs.msg import AckermannDriveStamped
 from rclpy.parameter import Parameter
 
-from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig
-from motion_nodes.bases.ackermann_command import CarCommand
-from motion_nodes.bases.ackermann_drive import DriveCommand
-from motion_nodes.bases.ackermann_geometry import AckermannGeometry
+from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig, AckermannGeometry
+from motion_nodes.bases.ackermann_drive import CarCommand, DriveCommand
 from motion_nodes.bases.ackermann_robot import ackermann_config, left_first, max_wheel_angle
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand, InvalidConfig
@@ -27,10 +25,10 @@ from motion_nodes.model.base_description import AckermannSpec
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import stamp_ns
-from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.parameters import core_param, param
+from motion_nodes.ros.ros_time import command_time
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.wheeled.base_state import StateWriter, SteeringState, TricycleTopics
+from motion_nodes.ros.wheeled.base_reports import StateWriter, SteeringState, TricycleTopics
 from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
 from motion_nodes.ros.wheeled.wheeled_base_params import (
     TRICYCLE,

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.active_trajectories import TrajectorySettings
+from motion_nodes.control.active_commands import TrajectorySettings
+from motion_nodes.control.cartesian_impedance import CartesianImpedance
 from motion_nodes.control.contact_wrench import ContactWrench
-from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
 from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.control.resync import REST_SPEED
@@ -35,24 +35,29 @@ from motion_nodes.nodes.articulation.articulation_config import (
     output_of,
 )
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams, robot_defaults
-from motion_nodes.nodes.articulation.contact_guard import ContactGuard, contact_problem
-from motion_nodes.nodes.articulation.controller_services import serve_state_and_reset
-from motion_nodes.nodes.articulation.controller_status import ControllerStatus
-from motion_nodes.nodes.articulation.follow_trajectory import FollowTrajectoryServer
-from motion_nodes.nodes.articulation.forward_topics import forward_topics
+from motion_nodes.nodes.articulation.contact_guard import (
+    ContactGuard,
+    PayloadModel,
+    contact_problem,
+)
+from motion_nodes.nodes.articulation.controller_status import (
+    ControllerStatus,
+    StateMonitor,
+    serve_state_and_reset,
+)
+from motion_nodes.nodes.articulation.follow_trajectory import (
+    FollowTrajectoryServer,
+    listen_for_trajectories,
+)
 from motion_nodes.nodes.articulation.gripper_actions import gripper_of
 from motion_nodes.nodes.articulation.impedance_inputs import ImpedanceInputs, impedance_problem
-from motion_nodes.nodes.articulation.joint_outputs import JointOutputs, outputs_of
-from motion_nodes.nodes.articulation.payload_model import PayloadModel
-from motion_nodes.nodes.articulation.rest_cycles import RestCycles
-from motion_nodes.nodes.articulation.state_monitor import StateMonitor
-from motion_nodes.nodes.articulation.stream_inputs import StreamInputs
-from motion_nodes.nodes.articulation.trajectory_requests import listen_for_trajectories
+from motion_nodes.nodes.articulation.joint_outputs import JointOutputs, RestCycles, outputs_of
+from motion_nodes.nodes.articulation.stream_inputs import StreamInputs, forward_topics
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
+from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.parameters import given_early
-from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 
 STAMP_TOLERANCE = 0.1

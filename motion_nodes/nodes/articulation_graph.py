@@ -24,13 +24,12 @@ from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
-from motion_nodes.ros.core_settings import settings_from
+from motion_nodes.ros.concurrency.services import respond_from_loop
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import set_stamp
-from motion_nodes.ros.loop_services import respond_from_loop
 from motion_nodes.ros.names import JOINT_CONTROLLER, under
 from motion_nodes.ros.node import MotionNode, NodeParams
-from motion_nodes.ros.parameters import param
+from motion_nodes.ros.parameters import param, settings_from
 from motion_nodes.ros.run import run_node
 
 

@@ -18,22 +18,22 @@ from rclpy.duration import Duration
 
 from motion_nodes.base_navigation.approaches import ApproachConfig
 from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask, Navigator
-from motion_nodes.base_navigation.planar_path import PlanarPath
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.bounds import EARTH_LENGTH
 from motion_nodes.model.robot import Robot
-from motion_nodes.nodes.navigation.frame_waits import FrameWaits
 from motion_nodes.nodes.navigation.navigation_actions import NavigationServer
 from motion_nodes.nodes.navigation.navigation_requests import (
+    FrameWaits,
     NavigationPlan,
     NavigationProgress,
     NavigationRejected,
     check_age,
     plan_to_pose,
 )
-from motion_nodes.nodes.navigation.navigator_config import (
+from motion_nodes.nodes.navigation.navigator_params import (
+    NavigatorParams,
     avoidance_config_of,
     avoidance_of,
     checks_of,
@@ -43,7 +43,6 @@ from motion_nodes.nodes.navigation.navigator_config import (
     navigator_defaults,
     outline_of,
 )
-from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 from motion_nodes.nodes.navigation.obstacle_inputs import AHEAD, ObstacleInputs, sensor_poses
 from motion_nodes.nodes.navigation.path_planning import PathPlanning
 from motion_nodes.ros import qos
@@ -56,9 +55,9 @@ from motion_nodes.ros.messages.planar_messages import (
     twist2_from,
 )
 from motion_nodes.ros.names import base_controller
-from motion_nodes.ros.robot_node import RobotNode
+from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.transform_tree import TransformTree
+from motion_nodes.ros.transforms import TransformTree
 from motion_nodes.ros.wheeled.base_commands import RESTART_PAUSE
 
 BLOCKED_NOTICE = 0.3

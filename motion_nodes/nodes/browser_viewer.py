@@ -3,35 +3,259 @@
 
 Joint commands are sent to the joint controller's ``~/reference``, twists to the base controller's
 ``~/cmd_vel``, targets to RMPflow, inverse kinematics or the planner, objects to the planning scene.
+
+Also here: frames of /tf, a point cloud and an image on the viewer's page; diagnostics of the nodes,
+for the viewer's page; the simulation on the viewer's page: pause, continue and reset.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from sensor_msgs.msg import Image, PointCloud2
+from std_srvs.srv import SetBool, Trigger
 
+from motion_nodes.errors import MotionError
 from motion_nodes.model.placement import parse_placements
-from motion_nodes.nodes.viewer.viewer_displays import WatchedDisplays
-from motion_nodes.nodes.viewer.viewer_health import health_of
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
-from motion_nodes.nodes.viewer.viewer_simulation import WatchedSimulation
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.messages.camera_messages import cloud_colours, pixels_of, points_of
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.stop_latch import HOW_TO_RESUME
-from motion_nodes.ros.transform_tree import TransformTree
+from motion_nodes.ros.transforms import TransformLink, TransformTree
 from motion_nodes.typing import Array
 from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.displays import Displays, FrameTree, thinned_cloud
+from motion_nodes.view.suite_panels import Health
 
+PERIOD = 0.1
+"""Min time between two updates of a display [s]."""
+TOPICS_PERIOD = 2.0
+"""Period at which the topics of the graph are listed [s]."""
+FRAME_TIMEOUT = 15.0
+"""A frame without a transform for this time is reported [s]."""
+MAX_LISTED = 5
+"""Max number of frames listed in a message."""
+CLOUD_TYPE, IMAGE_TYPE = "sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/Image"
+LEVELS = {
+    DiagnosticStatus.OK: "OK",
+    DiagnosticStatus.WARN: "WARN",
+    DiagnosticStatus.ERROR: "ERROR",
+    DiagnosticStatus.STALE: "STALE",
+}
+PAUSED = "paused"
+"""Message of the simulation on /diagnostics while it is paused."""
 RATE_WITHOUT_PAGES = 5.0
 """Rate at which messages are read while no page is open [Hz]."""
+
+
+class WatchedDisplays:
+    """Subscribes to the displays selected on the page, only while a page is open."""
+
+    def __init__(self, node: MotionNode[Any], frames: TransformTree) -> None:
+        """Start without subscriptions.
+
+        Args:
+            node: the viewer.
+            frames: transforms.
+        """
+        self._node, self._frames = node, frames
+        self._clouds = _Selected(node, PointCloud2)
+        self._images = _Selected(node, Image)
+        self._due = self._topics_due = 0.0
+        self._tree: FrameTree | None = None
+        self._links: dict[str, TransformLink] = {}
+        self._faults: dict[str, str] = {}
+        """Fault of each display."""
+
+    def show(self, viewer: BrowserViewer, anchors: Callable[[], list[tuple[str, Array]]]) -> None:
+        """Update the page.
+
+        Args:
+            viewer: the page.
+            anchors: returns frames of robots and their poses in the world, shape (4, 4).
+        """
+        displays, now = viewer.displays, time.monotonic()
+        if displays is None or now < self._due:
+            return
+        if not viewer.client_count:
+            self.destroy()
+            return
+        self._due = now + PERIOD
+        if now >= self._topics_due:
+            self._topics_due = now + TOPICS_PERIOD
+            displays.set_topics(self._topics(CLOUD_TYPE), self._topics(IMAGE_TYPE))
+        selected = displays.selected
+        self._faults = {
+            k: v for k, v in self._faults.items() if k in (selected.cloud, selected.image)
+        }
+        self._tree = None
+        if selected.frames or selected.cloud:
+            self._tree = self._placed(anchors())
+        if selected.frames and self._tree is not None:
+            displays.set_frames(self._tree)
+            self._faults["TF"] = self._fault_of_frames(self._tree)
+        self._show_cloud(displays, selected.cloud)
+        self._show_image(displays, selected.image)
+        displays.set_message("; ".join(filter(None, self._faults.values())))
+
+    def destroy(self) -> None:
+        """Unsubscribe."""
+        self._clouds.select("")
+        self._images.select("")
+
+    def _placed(self, anchors: Iterable[tuple[str, Array]]) -> FrameTree:
+        self._frames.update()
+        self._links = self._frames.links()
+        transforms = {child: (link.parent, link.X_PC) for child, link in self._links.items()}
+        return FrameTree.of(transforms, anchors)
+
+    def _fault_of_frames(self, tree: FrameTree) -> str:
+        oldest = self._node.now_ns() - round(1e9 * FRAME_TIMEOUT)
+        old = sorted(
+            child
+            for child, link in self._links.items()
+            if link.stamp_ns is not None and link.stamp_ns < oldest
+        )
+        return "; ".join(
+            f"{text}: {_listed(names)}"
+            for text, names in (
+                ("no transform to a robot from", tree.unplaced),
+                (f"no transform for {FRAME_TIMEOUT:.0f} s of", old),
+            )
+            if names
+        )
+
+    def _show_cloud(self, displays: Displays, topic: str) -> None:
+        message = self._clouds.newest(topic)
+        if message is None or self._tree is None:
+            return
+        try:
+            points = points_of(message)
+        except MotionError as error:
+            self._faults[topic] = f"{topic}: {error}"
+            return
+        frame = message.header.frame_id.lstrip("/")
+        X_WF = self._tree.pose(frame)
+        if X_WF is None:
+            self._faults[topic] = f"{topic}: no transform from '{frame}' to a robot"
+            return
+        self._faults.pop(topic, None)
+        displays.set_cloud(thinned_cloud(topic, points, cloud_colours(message), X_WF))
+
+    def _show_image(self, displays: Displays, topic: str) -> None:
+        message = self._images.newest(topic)
+        if message is None:
+            return
+        try:
+            displays.set_image(topic, pixels_of(message))
+            self._faults.pop(topic, None)
+        except MotionError as error:
+            self._faults[topic] = f"{topic}: {error}"
+
+    def _topics(self, desired: str) -> list[str]:
+        found = self._node.get_topic_names_and_types()
+        return [topic for topic, types in found if desired in types]
+
+
+class _Selected:
+    """The subscription to one topic, which may change."""
+
+    def __init__(self, node: MotionNode[Any], kind: type[Any]) -> None:
+        self._node, self._kind = node, kind
+        self._topic = ""
+        self._subscription: PolledSubscription[Any] | None = None
+
+    def select(self, topic: str) -> None:
+        """Subscribe to a topic in place of the previous one; empty: to none."""
+        if topic == self._topic:
+            return
+        self._topic = topic
+        if self._subscription is not None:
+            self._subscription.destroy()
+            self._subscription = None
+        if topic:
+            self._subscription = PolledSubscription(self._node, self._kind, topic, qos.NEWEST)
+
+    def newest(self, topic: str) -> Any | None:
+        """Return the newest message of a topic, if there is a new one."""
+        self.select(topic)
+        return self._subscription.newest() if self._subscription is not None else None
+
+
+def _listed(names: Iterable[str]) -> str:
+    names = tuple(names)
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return ", ".join(names[:MAX_LISTED]) + more
+
+
+def health_of(message: DiagnosticArray) -> list[Health]:
+    """Convert a diagnostics message."""
+    return [
+        Health(status.name, LEVELS.get(status.level, "ERROR"), status.message)
+        for status in message.status
+    ]
+
+
+class WatchedSimulation:
+    """Services and state of the simulation."""
+
+    def __init__(self, node: MotionNode[Any], simulation: str) -> None:
+        """Create the clients.
+
+        Args:
+            node: the viewer.
+            simulation: full name of the node of the simulation.
+        """
+        self._name = simulation.strip("/")
+        self._pause = node.create_client(SetBool, f"/{self._name}/pause", qos_profile=qos.SERVICES)
+        self._reset = node.create_client(Trigger, f"/{self._name}/reset", qos_profile=qos.SERVICES)
+        self._paused = False
+
+    def pause(self, viewer: BrowserViewer, paused: bool) -> None:
+        """Pause the simulation, or continue it."""
+
+        def done(response: Any) -> None:
+            self._paused = paused if response.success else self._paused
+            viewer.set_simulation(self._paused, "" if response.success else response.message)
+
+        self._call(viewer, self._pause, SetBool.Request(data=paused), done)
+
+    def reset(self, viewer: BrowserViewer) -> None:
+        """Reset the simulation."""
+        self._call(
+            viewer, self._reset, Trigger.Request(),
+            lambda response: viewer.set_simulation(self._paused, response.message),
+        )  # fmt: skip
+
+    def show(self, viewer: BrowserViewer, statuses: Iterable[DiagnosticStatus]) -> None:
+        """Update the page by reports of /diagnostics: others may pause the simulation, too."""
+        for status in statuses:
+            if status.name.strip("/") == self._name:
+                self._paused = PAUSED in status.message.split("; ")
+                viewer.set_simulation(self._paused)
+
+    def _call(self, viewer: BrowserViewer, client: Any, request: Any, done: Any) -> None:
+        if not client.service_is_ready():
+            viewer.set_simulation(self._paused, f"no service {client.srv_name}: is it running?")
+            return
+
+        def received(future: Any) -> None:
+            response = future.result()
+            if response is not None:
+                done(response)
+
+        client.call_async(request).add_done_callback(received)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,7 @@ from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.base_description import DifferentialSpec
 from motion_nodes.model.robot import Robot
-from motion_nodes.ros.core_settings import settings_from
-from motion_nodes.ros.parameters import core_params
+from motion_nodes.ros.parameters import core_params, settings_from
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
 from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, base_defaults

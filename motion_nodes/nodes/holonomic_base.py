@@ -12,12 +12,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from motion_nodes.bases.base_limits import BodyAxisLimits
-from motion_nodes.bases.command_scaling import CommandShape
-from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig, moved
+from motion_nodes.bases.base import BodyAxisLimits
+from motion_nodes.bases.from_robot import holonomic_config
+from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig, HolonomicWheel, moved
 from motion_nodes.bases.holonomic_drive import SOLVERS, holonomic_base
-from motion_nodes.bases.holonomic_layout import HolonomicWheel
-from motion_nodes.bases.holonomic_robot import holonomic_config
+from motion_nodes.bases.twist_limiter import CommandShape
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.base_description import HolonomicSpec
 from motion_nodes.model.robot import Robot
@@ -25,7 +24,7 @@ from motion_nodes.model.setting import setting_of
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.parameters import core_param, core_params, param
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.wheeled.base_state import MecanumState, StateWriter
+from motion_nodes.ros.wheeled.base_reports import MecanumState, StateWriter
 from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
 from motion_nodes.ros.wheeled.wheeled_base_params import (
     WheeledBaseParams,

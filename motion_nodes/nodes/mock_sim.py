@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from motion_nodes.nodes.simulation import SimulationNode, SimulationParams
 from motion_nodes.ros.run import run_node
-from motion_nodes.sim.backend import RobotBackend
+from motion_nodes.sim.backend import RobotBackend, RobotPlacement
 from motion_nodes.sim.mock import MockWorld
-from motion_nodes.sim.placement import RobotPlacement
 
 
 class MockSimNode(SimulationNode[SimulationParams]):

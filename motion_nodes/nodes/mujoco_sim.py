@@ -12,26 +12,20 @@ from geometry_msgs.msg import TransformStamped, WrenchStamped
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.nodes.cell.camera_topics import CameraTopics
-from motion_nodes.nodes.cell.contact_report import ContactReport
-from motion_nodes.nodes.cell.laser_topics import LaserTopics
-from motion_nodes.nodes.cell.object_markers import ObjectMarkers
-from motion_nodes.nodes.cell.scene_following import SceneFollowing
+from motion_nodes.nodes.cell.sensor_topics import CameraTopics, LaserTopics
 from motion_nodes.nodes.cell.surface_gripper_topics import SurfaceGripperTopics, gripper_link
+from motion_nodes.nodes.cell.world_topics import ContactReport, ObjectMarkers, SceneFollowing
 from motion_nodes.nodes.simulation import SimulationNode, SimulationParams
 from motion_nodes.ros import qos
-from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.parameters import core_params, param
+from motion_nodes.ros.parameters import core_params, param, settings_from
 from motion_nodes.ros.run import run_node
-from motion_nodes.sim.backend import RobotBackend
-from motion_nodes.sim.depth_camera import CameraSettings, parse_camera
+from motion_nodes.sim.backend import RobotBackend, RobotPlacement
 from motion_nodes.sim.free_bodies import parse_free_body
 from motion_nodes.sim.mjcf import WorldConfig, is_floating
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
-from motion_nodes.sim.suction_pad import SurfaceGripperSettings
-from motion_nodes.sim.surface_gripper import AXES, SurfaceGripper
+from motion_nodes.sim.sensors import CameraSettings, parse_camera
+from motion_nodes.sim.surface_gripper import AXES, SurfaceGripper, SurfaceGripperSettings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,13 @@ The loop reads the newest image of each camera, with the poses of camera and rob
 thread searches the points of all cameras together. Points of the robot and of attached objects are
 ignored. An object that is occluded by the robot, or close to it, is reported with its last detected
 pose and the stamp of that detection.
+
+Also here: parameters of the object detector.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,24 +26,27 @@ from visualization_msgs.msg import Marker, MarkerArray
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.colors import RGB, color_name
 from motion_nodes.model.tree import Cylinder, Sphere
-from motion_nodes.nodes.perception.camera_input import CameraInput, View
-from motion_nodes.nodes.perception.detector_params import DetectorParams
-from motion_nodes.nodes.perception.robot_cameras import RobotCameras
-from motion_nodes.perception.detector_settings import DetectorSettings
-from motion_nodes.perception.hidden_objects import hidden
 from motion_nodes.perception.image_detection import (
+    COLORS,
     ImageRegion,
     checked_regions,
     image_detector,
 )
-from motion_nodes.perception.object_detection import Detection, ObjectDetector, points_on
+from motion_nodes.perception.object_detection import (
+    Detection,
+    ObjectDetector,
+    extents,
+    hidden,
+    points_on,
+)
 from motion_nodes.perception.object_names import ObjectNames, parse_models
-from motion_nodes.perception.shape_fits import extents
-from motion_nodes.ros.core_settings import settings_from
+from motion_nodes.perception.settings import DetectorSettings
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.moveit_messages import pose_message
-from motion_nodes.ros.robot_node import RobotNode
+from motion_nodes.ros.node import RobotNode
+from motion_nodes.ros.parameters import core_params, param, settings_from
+from motion_nodes.ros.robot_cameras import CameraInput, CameraParams, RobotCameras, View
 from motion_nodes.ros.run import run_node
 from motion_nodes.scene.scene import AttachedBody, Scene
 from motion_nodes.typing import Array
@@ -49,6 +55,46 @@ MIN_SHARE = 0.5
 """Min share of the pixels of an object that lie in a described region, times its score."""
 SHOWN_FOR = 1.0
 """Time for which RViz shows an object that is no longer reported [s]."""
+Objects = dict[str, tuple[float, Detection]]
+"""Objects by name, each with the time of its last detection [s]."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+@core_params(DetectorSettings)
+class DetectorParams(CameraParams):
+    """Parameters of the object detector."""
+
+    update_rate: float = param(
+        5.0, doc="Max rate at which images are searched for objects.", unit="Hz", gt=0.0, le=100.0,
+        read_only=True,
+    )  # fmt: skip
+    detection_frame: str = param(
+        "",
+        doc="Frame of the objects and of the region, z upwards, such as odom for a moving base; "
+        "empty: the robot's base frame.",
+        read_only=True,
+    )
+    models: tuple[str, ...] = param(
+        (),
+        doc="Objects of known name and size, at most one of each: "
+        "NAME:=box:X,Y,Z, NAME:=cylinder:RADIUS,LENGTH or NAME:=sphere:RADIUS in m. Others are "
+        "named object_1, object_2 ...",
+        read_only=True,
+    )
+    descriptions: tuple[str, ...] = param(
+        (),
+        doc="Texts such as 'red cup', each of which names the object that the image detector finds "
+        "by it in the color images: red_cup.",
+    )
+    image_detector: str = param(
+        COLORS,
+        doc="Detector of described objects: colors, or the name that another package registered.",
+        read_only=True,
+    )
+    robot_padding: float = param(
+        0.03, doc="Distance from the spheres of the robot and its load within which points are "
+        "ignored.", unit="m", ge=0.0, le=0.5,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +121,6 @@ class CameraView:
     def eye(self) -> Array:
         """Position of the camera [m], shape (3,)."""
         return self.X_DC[:3, 3]
-
-
-Objects = dict[str, tuple[float, Detection]]
-"""Objects by name, each with the time of its last detection [s]."""
 
 
 class ObjectDetectorNode(RobotNode[DetectorParams]):

@@ -4,44 +4,149 @@
 The loop reads the newest image of each camera, with the poses of camera and robot at its stamp. An
 image whose transforms or joint states have not arrived waits for them for a short time. The robot,
 attached objects and the objects of the planning scene are excluded from the map.
+
+Also here: parameters of the occupancy mapper; publishers of the mapper: the octomap for the
+planning scene and others, and displays of RViz.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import Any
 
 import numpy as np
+from moveit_msgs.msg import PlanningScene
+from octomap_msgs.msg import Octomap
 from octomap_msgs.srv import GetOctomap
+from sensor_msgs.msg import PointCloud2
 from std_msgs.msg import Empty as EmptyMessage
 from std_srvs.srv import Empty
+from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.nodes.perception.camera_input import CameraInput, View
-from motion_nodes.nodes.perception.mapper_outputs import MapperOutputs
-from motion_nodes.nodes.perception.mapper_params import MapperParams
-from motion_nodes.nodes.perception.robot_cameras import RobotCameras
-from motion_nodes.perception.map_settings import MapSettings
 from motion_nodes.perception.occupancy_map import OccupancyMap
+from motion_nodes.perception.settings import MapSettings
 from motion_nodes.ros import qos
-from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.messages.camera_messages import cloud_message
+from motion_nodes.ros.messages.markers import Markers
 from motion_nodes.ros.names import OCTOMAP_CLEARED, STOP_TOPIC
-from motion_nodes.ros.robot_node import RobotNode
+from motion_nodes.ros.node import MotionNode, RobotNode
+from motion_nodes.ros.parameters import core_params, param, settings_from
+from motion_nodes.ros.robot_cameras import CameraInput, CameraParams, RobotCameras, View
 from motion_nodes.ros.run import run_node
+from motion_nodes.ros.scene.octomaps import octomap_message
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.voxels import OCTOMAP, Voxels
 from motion_nodes.typing import Array
 
+POLICIES = ("keep", "decay", "block")
+MARKER_PERIOD = 0.5
+"""Min time between two messages of markers [s]."""
 LOST_AFTER = 1.0
 """Time after which an octomap that is missing in the planning scene is published again [s]."""
-
-
 FOLLOW_PERIOD = 0.1
 """Period at which the pose of a base in the map is read [s]."""
 FOLLOW_STEPS = 5
 """Voxels by which the base moves before the region does."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+@core_params(MapSettings, read_only=("resolution", "region_min", "region_max", "max_memory"))
+class MapperParams(CameraParams):
+    """Parameters of the occupancy mapper."""
+
+    update_rate: float = param(
+        30.0, doc="Rate at which images are processed.", unit="Hz", gt=0.0, le=200.0, read_only=True
+    )
+    publish_rate: float = param(
+        30.0, doc="Max rate of octomaps; each is published after a change.", unit="Hz", gt=0.0,
+        le=100.0,
+    )  # fmt: skip
+    map_frame: str = param(
+        "",
+        doc="Frame of the map, such as odom for a moving base; empty: the robot's base frame.",
+        read_only=True,
+    )
+    camera_stopped: str = param(
+        "keep",
+        doc="If a camera stops: keep the map, let its voxels decay (after decay_time, or after "
+        "camera_timeout if that is 0), or block motion by a stop of all robots until a resume.",
+        one_of=POLICIES,
+    )
+    resolution: float
+    decay_time: float
+    robot_padding: float
+
+
+class MapperOutputs:
+    """Publishers of the map."""
+
+    def __init__(self, node: MotionNode[Any], frame: str, resolution: float) -> None:
+        """Create the publishers.
+
+        Args:
+            node: the mapper.
+            frame: of the map.
+            resolution: edge of a voxel [m].
+        """
+        self._node, self._frame, self._resolution = node, frame, resolution
+        self._scene = node.advertise(PlanningScene, "planning_scene", qos.SCENES)
+        self._binary = node.advertise(Octomap, "~/octomap_binary", qos.LATCHED)
+        self._full = node.advertise(Octomap, "~/octomap_full", qos.LATCHED)
+        self._points = node.advertise(PointCloud2, "~/occupied_points", qos.LATCHED)
+        self._markers = node.advertise(MarkerArray, "~/markers", qos.LATCHED)
+        self._markers_at = -np.inf
+        self._unshown: Voxels | None = None
+        self._to_show = False
+
+    def message(self, solid: Voxels | None, binary: bool = True) -> Octomap:
+        """Return the map as a message."""
+        stamp = self._node.get_clock().now().to_msg()
+        return octomap_message(solid, self._frame, stamp, self._resolution, binary)
+
+    def publish(self, solid: Voxels | None) -> None:
+        """Publish a map; None if nothing is occupied."""
+        scene = PlanningScene(is_diff=True)
+        scene.robot_state.is_diff = True
+        octomap = scene.world.octomap
+        octomap.octomap = self.message(solid)
+        octomap.header.frame_id = self._frame
+        octomap.header.stamp = octomap.octomap.header.stamp
+        octomap.origin.orientation.w = 1.0
+        self._scene.publish(scene)
+        self._binary.publish(octomap.octomap)
+        if self._full.get_subscription_count():
+            self._full.publish(self.message(solid, binary=False))
+        if self._points.get_subscription_count():
+            centres = _centres(solid).astype(np.float32)
+            self._points.publish(cloud_message(centres, self._frame, octomap.header.stamp))
+        self._unshown, self._to_show = solid, True
+
+    def show(self) -> None:
+        """Publish the markers if there are subscribers."""
+        now = time.monotonic()
+        if not self._to_show or now - self._markers_at < MARKER_PERIOD:
+            return
+        if not self._markers.get_subscription_count():
+            return
+        self._markers_at, self._to_show = now, False
+        markers = Markers(self._frame, self._node.get_clock().now().to_msg())
+        markers.cubes("occupied", _centres(self._unshown), self._resolution)
+        self._markers.publish(markers.message)
+
+    def hide(self) -> None:
+        """Delete the markers."""
+        stamp = self._node.get_clock().now().to_msg()
+        self._markers.publish(Markers(self._frame, stamp).message)
+
+
+def _centres(solid: Voxels | None) -> np.ndarray:
+    if solid is None:
+        return np.empty((0, 3))
+    return np.asarray((solid.cells + 0.5) * solid.resolution, np.float64)
 
 
 class OccupancyMapperNode(RobotNode[MapperParams]):

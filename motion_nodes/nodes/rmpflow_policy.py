@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.joint_streams import SESSION_MARK
+from motion_nodes.control.joint_command import SESSION_MARK
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.files.rmpflow_file import read_rmpflow
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
-from motion_nodes.nodes.policy.policy_config import (
+from motion_nodes.nodes.policy.policy_escape import Escape
+from motion_nodes.nodes.policy.policy_inputs import PolicyServices, RmpflowInputs
+from motion_nodes.nodes.policy.policy_params import (
+    PolicyParams,
     follower_settings,
     make_policy,
     mpc_settings,
@@ -29,30 +32,24 @@ from motion_nodes.nodes.policy.policy_config import (
     smoothing_settings,
     stuck_settings,
 )
-from motion_nodes.nodes.policy.policy_escape import Escape
-from motion_nodes.nodes.policy.policy_inputs import RmpflowInputs
-from motion_nodes.nodes.policy.policy_params import PolicyParams
-from motion_nodes.nodes.policy.policy_reports import PolicyReports
+from motion_nodes.nodes.policy.policy_reports import PolicyReports, PolicySnapshot
 from motion_nodes.nodes.policy.policy_robot import PolicyRobot
-from motion_nodes.nodes.policy.policy_services import PolicyServices
-from motion_nodes.nodes.policy.policy_snapshot import PolicySnapshot
-from motion_nodes.rmpflow.attached_spheres import supported_scene
 from motion_nodes.rmpflow.follower_settings import RobotMotion
+from motion_nodes.rmpflow.obstacle_scene import supported_scene
 from motion_nodes.rmpflow.policy_inspection import PolicyInspector
+from motion_nodes.rmpflow.policy_motion import prepare
 from motion_nodes.rmpflow.policy_view import PolicyView
-from motion_nodes.rmpflow.standing_obstacles import prepare
 from motion_nodes.rmpflow.target_follower import Follower
-from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
-from motion_nodes.ros.concurrency.rate_loop import RateLoop
-from motion_nodes.ros.controller_references import BLOCKED
+from motion_nodes.ros.concurrency.loops import RateLoop
+from motion_nodes.ros.concurrency.queues import ExecutorQueue
+from motion_nodes.ros.current_state_monitor import BLOCKED
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateWriter
+from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
-from motion_nodes.ros.transform_tree import TransformTree
-from motion_nodes.ros.transforms import frame_id, frame_prefix
+from motion_nodes.ros.transforms import TransformTree, frame_id, frame_prefix
 from motion_nodes.scene.exact_warm_up import after_compilation
 from motion_nodes.scene.scene import Scene
 

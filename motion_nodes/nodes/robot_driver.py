@@ -10,21 +10,19 @@ from control_msgs.msg import SpeedScalingFactor
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
-from motion_nodes.control.stream_pieces import StreamSample
+from motion_nodes.control.stream_resampler import StreamSample
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.hardware.driver_session import DriverSession, SessionState
-from motion_nodes.hardware.drivers import make_driver
-from motion_nodes.hardware.session_config import SessionConfig
+from motion_nodes.hardware.driver_session import DriverSession, SessionConfig, SessionState
+from motion_nodes.hardware.robot_driver import make_driver
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros import qos
-from motion_nodes.ros.core_settings import settings_from
+from motion_nodes.ros.concurrency.services import respond_from_loop
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateWriter, stamp_ns
-from motion_nodes.ros.loop_services import respond_from_loop
 from motion_nodes.ros.messages.joint_channels import JointChannels
 from motion_nodes.ros.names import JOINT_CONTROLLER
-from motion_nodes.ros.parameters import core_params, param
-from motion_nodes.ros.robot_node import RobotNode, RobotParams
+from motion_nodes.ros.node import RobotNode, RobotParams
+from motion_nodes.ros.parameters import core_params, param, settings_from
 from motion_nodes.ros.run import run_node
 
 SCALING_PERIOD = 1.0

@@ -19,8 +19,8 @@ from motion_nodes.model.poses import inverse
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
+from motion_nodes.ros.node import FramedParams, RobotNode
 from motion_nodes.ros.parameters import param
-from motion_nodes.ros.robot_node import FramedParams, RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transforms import TransformSender, frame_id, frame_prefix
 

@@ -20,14 +20,13 @@ from motion_nodes.model.placement import parse_placements
 from motion_nodes.nodes.cell.simulated_robot import SimulatedRobot
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.services import respond_from_loop
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.instance_lock import InstanceLock
-from motion_nodes.ros.loop_services import respond_from_loop
-from motion_nodes.ros.messages.message_template import MessageTemplate
+from motion_nodes.ros.messages.cdr import MessageTemplate
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
-from motion_nodes.sim.backend import RobotBackend, SimulationDiverged
-from motion_nodes.sim.placement import RobotPlacement
+from motion_nodes.sim.backend import RobotBackend, RobotPlacement, SimulationDiverged
 
 MAX_CATCH_UP = 0.1
 """Delay beyond which a simulation does not catch up with real time [s]."""

@@ -14,32 +14,26 @@ from motion_nodes.api.robot_model import RobotModel
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.nodes.task.arm_motions import ArmMotions
-from motion_nodes.nodes.task.compliant_motions import CompliantMotions
-from motion_nodes.nodes.task.drive_outlines import DriveOutlines
-from motion_nodes.nodes.task.navigated_base import NavigatedBase
+from motion_nodes.nodes.task.arm_motions import ArmMotions, CompliantMotions
+from motion_nodes.nodes.task.navigated_base import DriveOutlines, NavigatedBase
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.skill_parts import SkillParts
 from motion_nodes.nodes.task.skill_robot import RobotSkills, TaskRobot
-from motion_nodes.nodes.task.task_actions import TaskActionServer
-from motion_nodes.nodes.task.task_goals import TaskGoals
+from motion_nodes.nodes.task.task_actions import TaskActionServer, TaskGoals
 from motion_nodes.nodes.task.task_params import TaskServerParams
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.concurrency.queues import ExecutorQueue
+from motion_nodes.ros.concurrency.services import respond_from_loop
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.loop_services import respond_from_loop
+from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
-from motion_nodes.ros.transform_tree import TransformTree
-from motion_nodes.ros.transforms import frame_id, frame_prefix
-from motion_nodes.tasks.base_poses import parse_places
-from motion_nodes.tasks.served_task import MAX_TEXT_SHOWN, ServedTask
+from motion_nodes.ros.transforms import TransformTree, frame_id, frame_prefix
+from motion_nodes.tasks.served_task import MAX_TEXT_SHOWN, RulePlanner, ServedTask
+from motion_nodes.tasks.skill_poses import parse_places
 from motion_nodes.tasks.task_codes import Reason, TaskCode, TaskError, reason_of
-from motion_nodes.tasks.task_order import parse_order
-from motion_nodes.tasks.task_plan import Plan, check_plan, parse_plan, plan_schema
-from motion_nodes.tasks.task_planners import RulePlanner
+from motion_nodes.tasks.task_plan import Plan, check_plan, parse_order, parse_plan, plan_schema
 from motion_nodes.tasks.task_runner import TaskLimits, TaskRunner, TaskStatus
 from motion_nodes.typing import Array
 

@@ -26,24 +26,22 @@ from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.nodes.trajectory.generator_params import (
+from motion_nodes.nodes.trajectory_requests import (
+    GeneratedMotion,
+    GeneratorRequests,
     TrajectoryGeneratorParams,
     conversion_of,
     saturation_of,
 )
-from motion_nodes.nodes.trajectory.generator_requests import (
-    GeneratedMotion,
-    GeneratorRequests,
-)
 from motion_nodes.ros import qos
-from motion_nodes.ros.clients.trajectory_client import TrajectoryClient
+from motion_nodes.ros.clients.motion_clients import TrajectoryClient
 from motion_nodes.ros.clients.trajectory_execution import (
     ExecutedMotion,
     StopCause,
     TrajectoryExecution,
 )
-from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
-from motion_nodes.ros.concurrency.service_threads import ServiceThreads
+from motion_nodes.ros.concurrency.queues import ExecutorQueue
+from motion_nodes.ros.concurrency.services import ServiceThreads
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
@@ -55,12 +53,11 @@ from motion_nodes.ros.messages.moveit_messages import (
 )
 from motion_nodes.ros.messages.plan_messages import state_message, trajectory_message
 from motion_nodes.ros.messages.trajectory_messages import size_fault
+from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
-from motion_nodes.ros.transform_tree import TransformTree
-from motion_nodes.ros.transforms import frame_id, frame_prefix
+from motion_nodes.ros.transforms import TransformTree, frame_id, frame_prefix
 
 Codes = MoveItErrorCodes
 

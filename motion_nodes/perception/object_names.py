@@ -13,8 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.perception.object_detection import Detection
-from motion_nodes.perception.shape_fits import Shape, extents
+from motion_nodes.perception.object_detection import Detection, Shape, extents
 from motion_nodes.typing import Array
 
 SIZE_TOLERANCE = 0.015

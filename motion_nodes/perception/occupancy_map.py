@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Occupancy map: obstacles seen by depth cameras around a robot, as voxels with ages."""
+"""Occupancy map: obstacles seen by depth cameras around a robot, as voxels with ages.
+
+Also here: euclidean distances to occupied voxels, on a grid; immutable; voxels of objects of the
+planning scene, which are excluded from the map.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,155 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.perception.distance_field import DistanceField
-from motion_nodes.perception.known_objects import KnownObjects
-from motion_nodes.perception.map_settings import MapSettings
-from motion_nodes.scene.scene import WorldObject, checked_pose
+from motion_nodes.model.poses import inverse
+from motion_nodes.perception.settings import MapSettings
+from motion_nodes.scene.mesh_distance import signed_distance
+from motion_nodes.scene.robot_spheres import cover
+from motion_nodes.scene.scene import Part, WorldObject, checked_pose
+from motion_nodes.scene.shapes import TriangleMesh, bounding_radius
 from motion_nodes.scene.voxels import Voxels, voxels
 from motion_nodes.typing import Array
 
+_CHUNK = 200_000
+"""Max number of voxels per call of the distance functions."""
 _NO_SPHERES = np.empty((0, 4))
+
+
+class DistanceField:
+    """Distances from the surface of the occupied voxels, interpolated between voxel centres.
+
+    Half a voxel is subtracted from the distance of the nearest centre, so the error is at most half
+    the difference of a voxel's diagonal and edge, and that of interpolation: below one voxel.
+    """
+
+    values: NDArray[np.float32]
+    """Distance at each voxel's centre [m], shape (nx, ny, nz); -edge / 2 in occupied ones."""
+
+    def __init__(self, occupied: NDArray[np.bool_], first: Array, edge: float) -> None:
+        """Compute the field.
+
+        Args:
+            occupied: shape (nx, ny, nz).
+            first: centre of the first voxel [m], shape (3,).
+            edge: edge of a voxel [m].
+        """
+        from motion_nodes.kernels import voxels
+
+        self._kernels = voxels
+        self.first, self.edge = np.asarray(first, np.float64), float(edge)
+        squared = np.empty(occupied.shape, np.float32)
+        voxels.squared_distances(np.ascontiguousarray(occupied), squared)
+        np.sqrt(squared, out=squared)
+        self.values = squared * np.float32(edge) - np.float32(0.5 * edge)
+        self.values.setflags(write=False)
+
+    def distance(self, points: ArrayLike) -> Array:
+        """Return the distance of points from the occupied space [m].
+
+        Outside the region it is a lower bound.
+
+        Args:
+            points: in the map [m], shape (m, 3).
+
+        Returns:
+            Shape (m,); below 0 inside, some hundred metres if nothing is occupied, NaN for points
+            that are not finite.
+        """
+        places = np.ascontiguousarray(np.asarray(points, np.float64).reshape(-1, 3))
+        finite = np.asarray(np.isfinite(places).all(axis=1))
+        out = np.empty(len(places))
+        self._kernels.field_at(
+            self.values, self.first, self.edge, np.where(finite[:, None], places, 0.0), out
+        )
+        out[~finite] = np.nan
+        return out
+
+
+class KnownObjects:
+    """Marks the voxels of objects, recomputed only for objects that changed."""
+
+    def __init__(
+        self, settings: MapSettings, excluded: NDArray[np.bool_], origin: NDArray[np.int64]
+    ) -> None:
+        """Start without objects.
+
+        Args:
+            settings: of the map.
+            excluded: output, one value for each voxel.
+            origin: index of the first voxel, shape (3,), which moves with the region.
+        """
+        self.settings, self._excluded, self._origin = settings, excluded, origin
+        self._known: dict[int, tuple[WorldObject, NDArray[np.int64]]] = {}
+        self._X_MW: Array = np.eye(4)
+        self._padding = -1.0
+
+    def forget(self) -> None:
+        """Recompute all objects when they are set next: the region has moved."""
+        self._known, self._padding = {}, -1.0
+        self._excluded[:] = False
+
+    def set(self, objects: tuple[WorldObject, ...], X_MW: Array) -> None:
+        """Mark the voxels of these objects only.
+
+        Args:
+            objects: of the scene.
+            X_MW: pose of the scene's frame in the map, shape (4, 4).
+        """
+        padding = self.settings.object_padding
+        if padding != self._padding or not np.array_equal(X_MW, self._X_MW):
+            self._known, self._padding, self._X_MW = {}, padding, X_MW.copy()
+        elif len(objects) == len(self._known) and all(id(item) in self._known for item in objects):
+            return
+        self._known = {
+            id(item): self._known.get(id(item)) or (item, self._voxels_of(item)) for item in objects
+        }
+        flat = self._excluded.reshape(-1)
+        flat[:] = False
+        for _, found in self._known.values():
+            flat[found] = True
+
+    def _voxels_of(self, item: WorldObject) -> NDArray[np.int64]:
+        """Return the flat indices of an object's voxels."""
+        if not item.enabled:
+            return np.empty(0, np.int64)
+        found = [
+            self._voxels_near(part, self._X_MW @ item.X_WO @ part.X_OS)
+            for part in item.parts
+            if not isinstance(part.solid, Voxels)
+        ]
+        return np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+
+    def _voxels_near(self, part: Part, X_MS: Array) -> NDArray[np.int64]:
+        chosen = self.settings
+        edge, shape = chosen.resolution, np.array(chosen.shape)
+        # A voxel counts by its centre: half a voxel more reaches the points at its faces.
+        within = chosen.object_padding + 0.5 * edge
+        reach = min(bounding_radius(part.solid), 1e6) + within
+        origin = self._origin
+        low = np.floor((X_MS[:3, 3] - reach) / edge).astype(np.int64) - origin
+        high = np.ceil((X_MS[:3, 3] + reach) / edge).astype(np.int64) - origin
+        low, high = np.clip(low, 0, shape), np.clip(high, 0, shape)
+        axes = [np.arange(a, b) for a, b in zip(low, high, strict=True)]
+        cells = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+        X_SM = inverse(X_MS)
+        kept = [np.empty(0, np.int64)]
+        for start in range(0, len(cells), _CHUNK):
+            part_cells = cells[start : start + _CHUNK]
+            centres = (part_cells + origin + 0.5) * edge
+            near = _distance(part, centres @ X_SM[:3, :3].T + X_SM[:3, 3]) <= within
+            kept.append(np.ravel_multi_index(tuple(part_cells[near].T), chosen.shape))
+        return np.concatenate(kept)
+
+
+def _distance(part: Part, points: Array) -> Array:
+    """Return distances of points from a shape; of a mesh from the spheres that cover it."""
+    if not isinstance(part.solid, TriangleMesh):
+        return signed_distance(part.solid, points)[0]
+    nearest = np.full(len(points), np.inf)
+    for x, y, z, radius in cover(part.solid).spheres:
+        offset = points - (x, y, z)
+        np.minimum(nearest, np.sqrt((offset**2).sum(axis=1)) - radius, out=nearest)
+    return nearest
 
 
 @dataclass(frozen=True)
@@ -43,21 +188,21 @@ class OccupancyMap:
     def __init__(self, settings: MapSettings | None = None) -> None:
         """Allocate the map; the first map of a process loads compiled code."""
         # Imported on demand: Numba takes a quarter of a second to import.
-        from motion_nodes.kernels.voxels import occupancy
+        from motion_nodes.kernels import voxels
 
-        self._kernels = occupancy
+        self._kernels = voxels
         self.settings = settings or MapSettings()
         self.revision = 0
         """Increases with each call that may have changed the map."""
         chosen, shape = self.settings, self.settings.shape
-        self._grid = occupancy.Grid(
+        self._grid = voxels.Grid(
             np.array(chosen.origin, np.int64),
             chosen.resolution,
             np.zeros(shape, np.int8),
             np.zeros(shape, np.int32),
             np.zeros(shape, np.uint16),
             np.zeros(shape, np.bool_),
-            np.empty((occupancy.FACES, occupancy.SIDE, occupancy.SIDE), np.float32),
+            np.empty((voxels.FACES, voxels.SIDE, voxels.SIDE), np.float32),
         )
         self._known = KnownObjects(chosen, self._grid.excluded, self._grid.origin)
         self._epoch: float | None = None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from motion_nodes.kernels.collision.checker_bridge import Checker
+from motion_nodes.kernels.bridges import Checker
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.search import rrt_bounded, rrt_trees
 from motion_nodes.kernels.search.rrt_bounded import CostBound
@@ -28,10 +28,9 @@ from motion_nodes.kernels.search.rrt_connect import (
     MET_GOAL,
     MET_START,
 )
-from motion_nodes.planning.bidirectional_search import TwoTrees, longest_edge
 from motion_nodes.planning.joint_space import TURN, JointSpace
 from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
-from motion_nodes.planning.rrt_connect import RrtConnect, deadline
+from motion_nodes.planning.rrt_connect import RrtConnect, TwoTrees, deadline, longest_edge
 from motion_nodes.planning.search_settings import AnytimeSettings, ShorteningSettings
 from motion_nodes.planning.shortcut import shorten_rows
 from motion_nodes.planning.tree_search import SearchTree, find_ends, space_of

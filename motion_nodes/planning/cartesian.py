@@ -3,6 +3,8 @@
 
 Each step is solved from the previous configuration, so the arm never switches between IK branches.
 If the path ends early, the result contains where, and why.
+
+Also here: motions with a limited speed of a link: as fast as other limits permit, up to that speed.
 """
 
 from __future__ import annotations
@@ -10,16 +12,15 @@ from __future__ import annotations
 import enum
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.ik.pose_error import pose_error
-from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, rigid_pose
-from motion_nodes.model.group_kinematics import GroupKinematics
+from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, pose_error, rigid_pose
+from motion_nodes.model.kinematics import GroupKinematics
 from motion_nodes.model.payload import Payload, too_heavy
 from motion_nodes.model.poses import inverse
 from motion_nodes.planning.joint_space import JointSpace
@@ -29,11 +30,16 @@ from motion_nodes.planning.planning_problem import PlanStatus
 from motion_nodes.planning.pose_solvers import pose_solver
 from motion_nodes.planning.start_state import START_TOLERANCE, check_start, in_words
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.joint_path import CornerBlending
+from motion_nodes.trajectory.joint_trajectory import Infeasible
 from motion_nodes.trajectory.path_efforts import EFFORT_SHARE, effort_limits
-from motion_nodes.trajectory.time_parameterization import retime
+from motion_nodes.trajectory.time_parameterization import (
+    PointSpeeds,
+    retime,
+    scaled_limits,
+    time_optimal,
+)
 from motion_nodes.trajectory.timed_path import TimedPath
-from motion_nodes.trajectory.trajectory import Infeasible
 from motion_nodes.typing import Array
 
 BLEND = 1e-3
@@ -359,3 +365,52 @@ def with_tool_speed(
     J = checker_kinematics(checker).jacobian_batch(q, link)[:, :3]
     fastest = float(np.linalg.norm(np.einsum("mij,mj->mi", J, v), axis=1).max())
     return motion.stretched(fastest / max_speed) if fastest > max_speed else motion
+
+
+def tool_speeds(checker: CollisionChecker, limits: Mapping[str, float]) -> PointSpeeds | None:
+    """Return speed limits of links' origins along paths; None without any.
+
+    Args:
+        checker: robot and joints of the paths.
+        limits: max speeds by link [m/s].
+
+    Raises:
+        InvalidConfig: a speed that is not above 0.
+    """
+    kinematics = checker_kinematics(checker)
+
+    def jacobian(link: str) -> Callable[[Array], Array]:
+        return lambda Q: kinematics.jacobian_batch(Q, link)[:, :3]
+
+    return PointSpeeds(tuple(map(jacobian, limits)), tuple(limits.values())) if limits else None
+
+
+def cruising(
+    motion: TimedPath,
+    checker: CollisionChecker,
+    limits: Mapping[str, float],
+    *,
+    scaling: tuple[float, float] = (1.0, 1.0),
+    effort_share: float = EFFORT_SHARE,
+    payload: Payload | None = None,
+) -> TimedPath:
+    """Return a motion along the same path with limited speeds of links' origins.
+
+    Args:
+        motion: of the checker's joints.
+        checker: robot and joints of the motion.
+        limits: max speeds by link [m/s].
+        scaling: fractions of the velocity and acceleration limits.
+        effort_share: fraction of the effort limits that may be used; 0: not considered.
+        payload: for the effort limits; None: nothing is carried.
+
+    Raises:
+        InvalidConfig: a speed that is not above 0, or limits that permit no motion.
+    """
+    speeds = tool_speeds(checker, limits)
+    if speeds is None or speeds.stretch(motion) <= 1.0:
+        return motion
+    joints = checker.joint_names
+    efforts = effort_limits(checker.robot, joints, checker.positions, effort_share, payload)
+    joint_limits = scaled_limits(checker.limits, *scaling)
+    return time_optimal(motion.path, joint_limits, efforts=efforts, speeds=speeds)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.planning.joint_ranges import joint_range
+from motion_nodes.planning.joint_space import joint_range
 from motion_nodes.planning.planning_problem import (
     Goal,
     JointGoal,

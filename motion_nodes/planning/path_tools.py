@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.bounds import POINTS
-from motion_nodes.model.poses import rotation_about
-from motion_nodes.model.rotation_vectors import rotation_vector
+from motion_nodes.model.poses import rotation_about, rotation_vector
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.typing import Array
 

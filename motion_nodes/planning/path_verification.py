@@ -6,6 +6,8 @@ attached bodies and the scene's shapes are computed exactly
 (:mod:`motion_nodes.scene.exact_checks`), and each segment of the path is proven collision-free by
 the distances at its middle. Segments that cannot be proven, because the path passes too close, are
 checked at a fraction of the planners' steps.
+
+Also here: monitors the remaining path of an active motion for collisions as the world changes.
 """
 
 from __future__ import annotations
@@ -16,15 +18,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.planning.start_state import in_words
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import Scene
 from motion_nodes.typing import Array
 
 FINER = 10
 """Ratio of the planners' steps to the finest steps of verification."""
 _ROOT = 40
 """Length of the initial segments, in finest steps."""
+AHEAD = 1.0
+"""Max time along the path between two checks [s]."""
 
 
 @dataclass(frozen=True)
@@ -111,3 +117,61 @@ def sweep_path(checker: CollisionChecker, path: ArrayLike, finer: int = FINER) -
     if length > 0.0:
         certain, share = 1.0 - found.unproven / length, found.place / length
     return SweptPath(found.free, found.configurations, certain, share, q)
+
+
+class PathWatch:
+    """Tracks a robot along a path and checks the remaining part; not thread-safe."""
+
+    def __init__(self, checker: CollisionChecker, times: ArrayLike, path: ArrayLike) -> None:
+        """Monitor one path.
+
+        Args:
+            checker: of the path's joints; it is modified, so pass a copy.
+            times: time of each waypoint [s], shape (m,), increasing.
+            path: joint positions in the checker's order [rad or m], shape (m, n).
+
+        Raises:
+            InvalidCommand: no points, or inconsistent shapes.
+        """
+        self._checker = checker
+        self._times = np.asarray(times, dtype=np.float64)
+        self._path = np.asarray(path, dtype=np.float64)
+        n = len(checker.joint_names)
+        if self._path.ndim != 2 or self._path.shape != (len(self._times), n) or not len(self._path):
+            raise InvalidCommand(
+                f"a monitored path needs points of {n} joints; got {self._path.shape} and "
+                f"{len(self._times)} times"
+            )
+        self._scene: Scene | None = None
+        self.index = 0
+        """Index of the waypoint that the robot has reached."""
+        self.blocked_at = math.inf
+        """Time of the waypoint at which the last check found an obstacle [s]; infinite: none."""
+
+    def advance(self, q: ArrayLike) -> None:
+        """Update the position of the robot, shape (n,); it never moves backwards."""
+        end = int(np.searchsorted(self._times, self._times[self.index] + AHEAD, side="right"))
+        ahead = self._path[self.index : max(end, self.index + 1)]
+        away = self._checker.limits.turns.distance(ahead, q).max(axis=1)
+        self.index += int(np.argmin(away))
+
+    def obstacle(self, scene: Scene) -> str:
+        """Return the obstacle on the remaining path in a scene, as text; empty if none.
+
+        An unchanged scene is not checked again.
+        """
+        if scene is self._scene:
+            return ""
+        self._scene = scene
+        self._checker.set_scene(scene)
+        self.blocked_at = math.inf
+        found = sweep_path(self._checker, self._path[self.index :])
+        if found.free:
+            return ""
+        away = np.abs(self._path[self.index :] - found.q).max(axis=1)
+        self.blocked_at = float(self._times[self.index + int(np.argmin(away))])
+        contacts = [c for c in self._checker.exact.explain(found.q) if c.kind != "limit"]
+        if not contacts:
+            return "the path ahead is blocked"
+        a, b = contacts[0].pair
+        return f"{a} would touch {b}"

@@ -16,7 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.planning.path_verification import FINER
-from motion_nodes.planning.payload_checks import payload_along, payload_at_ends
+from motion_nodes.planning.plan_adapters import (
+    after_recovery,
+    payload_along,
+    payload_at_ends,
+    reachable_goals,
+    recovered_start,
+)
 from motion_nodes.planning.plan_run import PlanAttempt, PlanOptions, PlanRun
 from motion_nodes.planning.planners import find_planner, make_planner
 from motion_nodes.planning.planning_problem import (
@@ -27,13 +33,11 @@ from motion_nodes.planning.planning_problem import (
     PlanStage,
     PlanStatus,
 )
-from motion_nodes.planning.reachable_goals import reachable_goals
-from motion_nodes.planning.recovered_plan import after_recovery, recovered_start
 from motion_nodes.planning.recovery import RecoverySettings
 from motion_nodes.planning.shortcut import shorten_path, shorten_with_clearance
 from motion_nodes.planning.sphere_excess import searchable, with_joint_goals
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.joint_path import CornerBlending
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.path_efforts import PathEfforts, effort_limits
 from motion_nodes.trajectory.time_parameterization import retime, scaled_limits, time_optimal

@@ -22,7 +22,7 @@ from motion_nodes.planning.recovery import Recovery, RecoverySettings
 from motion_nodes.planning.search_settings import ShorteningSettings
 from motion_nodes.planning.sphere_excess import ExcessEnds
 from motion_nodes.planning.tree_search import SearchTree
-from motion_nodes.trajectory.blended_path import CornerBlending, FreeCheck
+from motion_nodes.trajectory.joint_path import CornerBlending, FreeCheck
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.path_efforts import EFFORT_SHARE
 from motion_nodes.trajectory.timed_path import TimedPath

@@ -10,11 +10,11 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.ik.chain import IkChain, joints_between
 from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkSolver, as_pose
 from motion_nodes.ik.solvers import make_solver
-from motion_nodes.model.group_kinematics import GroupKinematics
+from motion_nodes.model.kinematics import GroupKinematics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
-from motion_nodes.planning.joint_ranges import JointRange
+from motion_nodes.planning.joint_space import JointRange
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.typing import Array
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.kernels.collision.checker_bridge import Checker
+from motion_nodes.kernels.bridges import Checker
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.search.path_shorten import Effort, shorten
 from motion_nodes.planning.search_settings import ShorteningSettings

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.planning.joint_ranges import joint_range
-from motion_nodes.planning.joint_space import JointSpace
+from motion_nodes.planning.joint_space import JointSpace, joint_range
 from motion_nodes.planning.path_verification import PathVerifier
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.planning.pose_solvers import link_joints

@@ -21,11 +21,10 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance
 from motion_nodes.ik.solver import LeastSquaresIk
-from motion_nodes.model.rotation_vectors import rotation_vector
+from motion_nodes.model.poses import rotation_vector
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.planning.task_space_segments import TaskSpacePath
-from motion_nodes.trajectory.blended_path import FreeCheck
-from motion_nodes.trajectory.joint_path import JointPath, chained
+from motion_nodes.planning.task_space_path_spec import TaskSpacePath
+from motion_nodes.trajectory.joint_path import FreeCheck, JointPath, chained
 from motion_nodes.trajectory.spline import spline_path
 from motion_nodes.typing import Array
 

@@ -25,7 +25,7 @@ import numpy as np
 from motion_nodes.errors import MotionError
 from motion_nodes.kernels import jit
 from motion_nodes.kernels.parent_death import die_with
-from motion_nodes.model.group_kinematics import GroupKinematics
+from motion_nodes.model.kinematics import GroupKinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Robot
 from motion_nodes.planning.constrained.path_constraints import TaskSpaceRegion
@@ -35,7 +35,7 @@ from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PoseG
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
-from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.joint_path import CornerBlending
 from motion_nodes.trajectory.time_parameterization import retime
 
 _LOG = logging.getLogger(__name__)

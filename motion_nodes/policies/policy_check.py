@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares a policy's description with a robot, and replays recorded observations."""
+"""Compares a policy's description with a robot, and replays recorded observations.
+
+Also here: picture of the divergence between recorded and replayed actions.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.robot import Robot
 from motion_nodes.policies.observations import TERMS, source_of
 from motion_nodes.policies.runner import PolicyRunner
+from motion_nodes.trajectory.trajectory_plot import COLOURS, Axes, page
 from motion_nodes.typing import Array
 
 PROBES, PROBE_SIZE = 8, 0.5
@@ -20,6 +24,8 @@ PROBES, PROBE_SIZE = 8, 0.5
 GAIN_RATIO = 2.0
 """Ratio of gains above which they are reported."""
 FULL_TURN = 2.0 * math.pi
+WIDTH, HEIGHT = 760.0, 320.0
+"""[px]"""
 
 
 @dataclass(frozen=True)
@@ -232,3 +238,21 @@ def replay_divergence(runner: PolicyRunner, observations: ArrayLike, actions: Ar
     played = np.array([runner.network(row) for row in given])
     runner.network.reset()
     return np.asarray(played - recorded)
+
+
+def divergence_svg(differences: Array, period: float) -> str:
+    """Return an SVG with one curve for each action.
+
+    Args:
+        differences: magnitudes, shape (k, m).
+        period: of the policy [s].
+    """
+    t = np.asarray(period * np.arange(len(differences)), dtype=np.float64)
+    top = float(differences.max()) or 1.0
+    axes = Axes(
+        0.0, 0.0, WIDTH, HEIGHT, "difference of actions", (0.0, max(float(t[-1]), period)),
+        (0.0, 1.05 * top), "t [s]",
+    )  # fmt: skip
+    for i, column in enumerate(differences.T):
+        axes.curve(t, column, COLOURS[i % len(COLOURS)])
+    return page(WIDTH, HEIGHT, [axes.svg()])

@@ -19,8 +19,7 @@ import numpy as np
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.policies.actuator_network import Actuators
-from motion_nodes.policies.network import NetworkFault
+from motion_nodes.policies.network import Actuators, NetworkFault
 from motion_nodes.policies.observations import PolicyInputs, gravity_direction
 from motion_nodes.policies.runner import PolicyRunner, PolicyTargets
 from motion_nodes.typing import Array

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluation of a policy: joint targets from measurements, once per period."""
+"""Evaluation of a policy: joint targets from measurements, once per period.
+
+Also here: gait phases: walking policies may observe sines and cosines of the phases of two feet;
+limits the command of a policy to its range in training, and its rate of change.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,49 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import InvalidCommand, InvalidDescription, did_you_mean
+from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, did_you_mean
 from motion_nodes.model.limits import joint_indices
-from motion_nodes.policies.gait_phase import GaitPhase
 from motion_nodes.policies.network import NetworkFault, PolicyNetwork, check_widths
 from motion_nodes.policies.observations import BoundTerm, PolicyInputs, source_of
 from motion_nodes.policies.policy_spec import ActionKind, ActionTerm, PolicySpec
 from motion_nodes.typing import Array
+
+STANDING = 0.01
+"""Command below which the robot stands on both feet [m/s, rad/s]."""
+
+
+class GaitPhase:
+    """Phases of two feet, half a period apart; both are pi while the command is zero."""
+
+    def __init__(self, step: float) -> None:
+        """Start with the left foot.
+
+        Args:
+            step: change of the phases in one step of the policy [rad].
+        """
+        self._step = step
+        self.reset()
+
+    def reset(self) -> None:
+        """Restart with the left foot's step."""
+        self._phase = np.array([0.0, math.pi])
+        self._standing = False
+
+    def advance(self, command: ArrayLike) -> Array:
+        """Return the phases of left and right foot [rad] for the next step, shape (2,).
+
+        Args:
+            command: vx, vy [m/s] and wz [rad/s], shape (3,).
+        """
+        vx, vy, wz = np.asarray(command, dtype=np.float64)
+        if math.hypot(vx, vy) < STANDING and abs(wz) < STANDING:
+            self._standing = True
+            return np.full(2, math.pi)
+        if self._standing:
+            self.reset()
+        else:
+            self._phase = (self._phase + self._step + math.pi) % (2.0 * math.pi) - math.pi
+        return self._phase.copy()
 
 
 class PolicyTargets(NamedTuple):
@@ -245,3 +285,76 @@ class PolicyRunner:
         width = self.spec.command_width
         if width and np.size(inputs.command) != width:
             raise InvalidCommand(f"the command has {np.size(inputs.command)} values, not {width}")
+
+
+class CommandShaper:
+    """Follows a target command within its limits."""
+
+    def __init__(self, max_command: ArrayLike, max_rate: ArrayLike) -> None:
+        """Start at zero.
+
+        Args:
+            max_command: max magnitudes, such as of vx, vy [m/s] and wz [rad/s], shape (m,).
+            max_rate: max rates of change [1/s of these], shape (m,).
+
+        Raises:
+            InvalidConfig: different lengths, or limits that are not above zero.
+        """
+        self.set_limits(max_command, max_rate)
+        self.reset()
+
+    def set_limits(self, max_command: ArrayLike, max_rate: ArrayLike) -> None:
+        """Change the limits; the command continues, and returns into its range at the new rate.
+
+        Args:
+            max_command: see the constructor.
+            max_rate: see the constructor.
+
+        Raises:
+            InvalidConfig: different lengths, or limits that are not above zero.
+        """
+        most = np.asarray(max_command, dtype=np.float64)
+        rate = np.asarray(max_rate, dtype=np.float64)
+        if most.ndim != 1 or most.shape != rate.shape:
+            raise InvalidConfig(
+                f"max_command has {most.size} values, max_command_rate {rate.size}; "
+                "both must have the size of the command",
+                field="max_command",
+            )
+        if not (most > 0.0).all() or not (rate > 0.0).all():
+            raise InvalidConfig("max_command and max_command_rate must be above zero")
+        self._max, self._rate = most, rate
+
+    @property
+    def value(self) -> Array:
+        """The current command, shape (m,)."""
+        return self._value.copy()
+
+    @property
+    def moving(self) -> bool:
+        """Whether target or current command is not zero."""
+        return bool(self._target.any() or self._value.any())
+
+    def reset(self) -> None:
+        """Return to zero at once."""
+        self._target = np.zeros_like(self._max)
+        self._value = np.zeros_like(self._max)
+
+    def set_target(self, command: ArrayLike) -> None:
+        """Set the target, which is clipped to the range.
+
+        Raises:
+            InvalidCommand: another length, or values that are not finite; nothing changes.
+        """
+        values = np.asarray(command, dtype=np.float64)
+        if values.shape != self._max.shape or not np.isfinite(values).all():
+            raise InvalidCommand(
+                f"a command must be {self._max.size} finite numbers, got {values.tolist()}"
+            )
+        self._target = values.copy()
+
+    def step(self, dt: float) -> Array:
+        """Return the command after a time [s], shape (m,)."""
+        change, target = dt * self._rate, self._target.clip(-self._max, self._max)
+        self._value = self._value + (target - self._value).clip(-change, change)
+        return self.value

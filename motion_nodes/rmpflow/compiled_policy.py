@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.kernels.formulas.shapes import BOX
-from motion_nodes.kernels.rmp.rmp_codegen import rmp_calls
+from motion_nodes.kernels.rmp.rmp_codegen import LinkTables, rmp_calls
 from motion_nodes.kernels.rmp.rmp_integration import SOLVABLE
 from motion_nodes.kernels.rmp.rmp_memory import (
     BLOCK,
@@ -25,7 +25,6 @@ from motion_nodes.kernels.rmp.rmp_memory import (
     rmp_layout,
     sphere_places,
 )
-from motion_nodes.kernels.rmp.rmp_self_collision import LinkTables
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
@@ -35,9 +34,12 @@ from motion_nodes.rmpflow.numpy_policy import (
     Goal,
     JointBounds,
     NumpyEvaluation,
+    SelfSpheres,
     Surroundings,
     evaluate,
+    link_tables,
     resolve,
+    self_spheres,
 )
 from motion_nodes.rmpflow.rmp_inputs import (
     buffered_limits,
@@ -45,8 +47,6 @@ from motion_nodes.rmpflow.rmp_inputs import (
     parameter_numbers,
     rmp_model,
 )
-from motion_nodes.rmpflow.self_collision import link_tables
-from motion_nodes.rmpflow.self_pairs import SelfSpheres, self_spheres
 from motion_nodes.typing import Array
 
 

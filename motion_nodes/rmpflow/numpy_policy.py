@@ -3,6 +3,10 @@
 
 It reports the contribution of each RMP. Formulas are those of the generated code, but combined by
 point Jacobians instead of rigid bodies, for comparison in tests.
+
+Also here: distance of one moving point to all obstacles, in NumPy: the formulas of the generated
+code; link pairs of self-collision avoidance, and the joints between them; link pairs of
+self-collision avoidance as tables of the generated code.
 """
 
 from __future__ import annotations
@@ -16,16 +20,135 @@ from motion_nodes.kernels.formulas import rmps as formulas
 from motion_nodes.kernels.formulas.ops import NUMPY
 from motion_nodes.kernels.formulas.rmps import JointState, ToolState
 from motion_nodes.kernels.kinematic_arrays import PRISMATIC, REVOLUTE, PackedArrays
+from motion_nodes.kernels.rmp.rmp_codegen import LinkTables
 from motion_nodes.kernels.rmp.rmp_leaves import LEAVES, axis_coefficients, collision_coefficients
-from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays, RmpModel
+from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays, RmpModel, obstacle_shapes
+from motion_nodes.kernels.rmp.rmp_pairs import distance
+from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.rmpflow_settings import Collision, RmpflowSettings
-from motion_nodes.rmpflow.obstacle_distance import distances
-from motion_nodes.rmpflow.self_pairs import SelfSpheres
+from motion_nodes.model.robot import Robot
+from motion_nodes.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies, rigid_links
 from motion_nodes.typing import Array
 
 ANGLE_WEIGHT = 0.1
 """Weight of orientation errors relative to position errors, for progress [m/rad]."""
 _NOTHING = 1e-10  # smallest eigenvalue relative to the largest that is not treated as zero
+
+
+@dataclass(frozen=True, eq=False)
+class Distances:
+    """Distances of a point to k obstacles."""
+
+    value: Array
+    """Signed distance [m], shape (k,)."""
+    direction: Array
+    """Unit vectors away from the obstacles, shape (k, 3)."""
+    rate: Array
+    """Time derivatives of the distances [m/s], shape (k,)."""
+    curvature: Array
+    """v^T H v with H the Hessian of the distance; 0 inside [m/s^2], shape (k,)."""
+
+
+def distances(obstacles: ObstacleArrays, p: Array, v: Array) -> Distances:
+    """Return the distances of a point at p [m] with velocity v [m/s] to all obstacles."""
+    shapes = obstacle_shapes()
+    found = [
+        distance(NUMPY, shapes[name], list(p), list(v), list(rows.T))
+        for name, rows in obstacles.rows.items()
+        if len(rows)
+    ]
+    if not found:
+        return Distances(np.empty(0), np.empty((0, 3)), np.empty(0), np.empty(0))
+    return Distances(
+        np.concatenate([d.value for d in found]),
+        np.concatenate([np.column_stack(d.n) for d in found]),
+        np.concatenate([d.rate for d in found]),
+        np.concatenate([d.curvature for d in found]),
+    )
+
+
+@dataclass(frozen=True)
+class LinkPair:
+    """Two links: ranges of their spheres, and the joints between them."""
+
+    a: tuple[int, int]
+    b: tuple[int, int]
+    path: tuple[tuple[int, int], ...]
+    """Rows of the joints that move one relative to the other, each with a sign: 1 moves a, -1 b."""
+
+
+@dataclass(frozen=True, eq=False)
+class SelfSpheres:
+    """Spheres of self-collision avoidance, those of moving links first."""
+
+    rows: tuple[int, ...]
+    """Row of each sphere."""
+    spheres: Array
+    """Centre in its row (fixed ones: in the base frame) and radius [m], shape (s, 4)."""
+    pairs: tuple[LinkPair, ...]
+
+    @property
+    def moving(self) -> int:
+        """Number of moving spheres."""
+        return sum(row > 0 for row in self.rows)
+
+
+def self_spheres(
+    robot: Robot, model: RmpModel, links: tuple[str, ...], radii: Array
+) -> SelfSpheres:
+    """Return the spheres of all links, and the pairs of links that must not collide.
+
+    Adjacent links, pairs ignored in the robot's file (as in collision checks), and pairs that only
+    watched joints move relative to each other, are omitted.
+
+    Args:
+        robot: the robot.
+        model: model of the generated code.
+        links: link of each of the model's spheres.
+        radii: their radii [m], shape (s,).
+    """
+    bodies = link_bodies(robot)
+    rows = list(model.sphere_rows)
+    spheres = [np.column_stack((model.sphere_centres, radii))]
+    ranges = {name: (links.index(name), links.index(name) + links.count(name)) for name in links}
+    rigid = rigid_links(robot.tree)
+    kinematics = Kinematics(robot.tree, base=robot.base_frame)
+    for body in bodies:
+        if body.name not in ranges and rigid[body.link] == rigid[robot.base_frame]:
+            X = kinematics.pose(robot.home, body.link)
+            ranges[body.name] = (len(rows), len(rows) + len(body.spheres))
+            rows += [0] * len(body.spheres)
+            centres = body.spheres[:, :3] @ X[:3, :3].T + X[:3, 3]
+            spheres.append(np.column_stack((centres, body.spheres[:, 3])))
+    pairs = []
+    for i, j in checked_pairs(robot, bodies, AllowedCollisions()):
+        a, b = ranges.get(bodies[i].name), ranges.get(bodies[j].name)
+        if a is not None and b is not None:
+            path = _path(model, rows[a[0]], rows[b[0]])
+            if path:
+                pairs.append(LinkPair(a, b, path))
+    return SelfSpheres(tuple(rows), np.concatenate(spheres), tuple(pairs))
+
+
+def _path(model: RmpModel, a: int, b: int) -> tuple[tuple[int, int], ...]:
+    """Return the moving rows above exactly one of two rows."""
+    moving = set(model.moving_rows)
+    above_a, above_b = _above(model.arrays, a), _above(model.arrays, b)
+    return tuple(
+        (row, sign)
+        for side, other, sign in ((above_a, above_b, 1), (above_b, above_a, -1))
+        for row in side
+        if row in moving and row not in other
+    )
+
+
+def _above(arrays: PackedArrays, row: int) -> list[int]:
+    rows = []
+    while row > 0:
+        rows.append(row)
+        row = int(arrays.parent[row])
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,3 +463,32 @@ def _self_collision_leaf(
         M += J_x.T @ (weight[:, None] * J_x)
         force += J_x.T @ (weight * (desired - bend - (n * (bias[a] - bias[b])).sum(axis=1)))
     return LeafReport("self_collision_rmp", M, force)
+
+
+def link_tables(model: RmpModel, apart: SelfSpheres) -> LinkTables:
+    """Return the tables of a robot's link pairs."""
+    column = {row: k for k, row in enumerate(model.moving_rows)}
+    pairs: list[tuple[int, ...]] = []
+    paths: list[tuple[int, ...]] = []
+    sizes: list[float] = []
+    for pair in apart.pairs:
+        start = len(paths)
+        for row, sign in pair.path:
+            paths.append((column[row], int(model.arrays.q_index[row]), sign))
+        pairs.append((*pair.a, *pair.b, start, len(paths)))
+        sizes.append(sum(_size(apart.spheres[first:end]) for first, end in (pair.a, pair.b)))
+    fixed = np.zeros((9, len(apart.spheres) - apart.moving))
+    fixed[:3] = apart.spheres[apart.moving :, :3].T
+    return LinkTables(
+        np.array(pairs, np.int64).reshape(-1, 6),
+        np.array(sizes, np.float64),
+        np.array(paths, np.int64).reshape(-1, 3),
+        apart.spheres[:, 3].copy(),
+        fixed,
+    )
+
+
+def _size(spheres: Array) -> float:
+    """Return the radius of a ball about the first sphere's centre that contains all [m]."""
+    offsets = np.linalg.norm(spheres[:, :3] - spheres[0, :3], axis=1)
+    return float((offsets + spheres[:, 3]).max())

@@ -19,15 +19,25 @@ from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import frozen
 from motion_nodes.rmpflow.compiled_policy import Evaluator
-from motion_nodes.rmpflow.integration import Integrator, JointMotion, substeps
+from motion_nodes.rmpflow.integration import (
+    Integrator,
+    JointMotion,
+    Smoothing,
+    SmoothingSettings,
+    substeps,
+)
 from motion_nodes.rmpflow.numpy_policy import Goal, NumpyEvaluation
 from motion_nodes.rmpflow.obstacle_scene import MovingScene
-from motion_nodes.rmpflow.policy_view import PolicyView
-from motion_nodes.rmpflow.progress import StuckSettings, TargetProgress
+from motion_nodes.rmpflow.policy_view import PolicyView, finite_numbers, joint_numbers
 from motion_nodes.rmpflow.servo import joint_lead, tool_lead
-from motion_nodes.rmpflow.status import Errors, PolicyStatus, errors_of, watch
-from motion_nodes.rmpflow.time_scaling import Smoothing, SmoothingSettings
-from motion_nodes.rmpflow.validation import finite_numbers, joint_numbers
+from motion_nodes.rmpflow.status import (
+    Errors,
+    PolicyStatus,
+    StuckSettings,
+    TargetProgress,
+    errors_of,
+    watch,
+)
 from motion_nodes.scene.scene import Scene, checked_pose
 from motion_nodes.typing import Array
 

@@ -14,10 +14,9 @@ import numpy as np
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
-from motion_nodes.rmpflow.attached_spheres import carried_spheres
 from motion_nodes.rmpflow.compiled_policy import Evaluator
 from motion_nodes.rmpflow.numpy_policy import NumpyEvaluation, resolve
-from motion_nodes.rmpflow.obstacles import ObstaclePacker
+from motion_nodes.rmpflow.obstacle_scene import ObstaclePacker, carried_spheres
 from motion_nodes.rmpflow.policy_view import PolicyView
 from motion_nodes.rmpflow.targets import FollowerCommand, JogCommand, TwistCommand
 from motion_nodes.scene.scene import Scene

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidConfig, UnknownFrame
-from motion_nodes.kernels.collision.shape_kinds import added_digest
+from motion_nodes.kernels.collision.collision_memory import added_digest
 from motion_nodes.kernels.kinematic_arrays import PackedArrays, pack, reroot
 from motion_nodes.kernels.rmp.rmp_leaves import LEAVES, coefficients, leaf_digest
 from motion_nodes.kernels.rmp.rmp_memory import (
@@ -23,11 +23,9 @@ from motion_nodes.kernels.rmp.rmp_memory import (
 from motion_nodes.model.rmpflow_settings import BodyCapsule, RmpflowSettings
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Sphere
-from motion_nodes.scene.body_spheres import cover
-from motion_nodes.scene.robot_spheres import link_bodies
+from motion_nodes.scene.robot_spheres import cover, link_bodies
 from motion_nodes.scene.scene import Part
-from motion_nodes.scene.shapes import Capsule, HalfSpace, Solid, TriangleMesh
-from motion_nodes.scene.solid_types import type_of
+from motion_nodes.scene.shapes import Capsule, HalfSpace, Solid, TriangleMesh, type_of
 from motion_nodes.scene.voxels import Voxels
 from motion_nodes.typing import Array
 

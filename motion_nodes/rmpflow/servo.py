@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from motion_nodes.model.poses import rotation_vector, turned
 from motion_nodes.model.rmpflow_settings import (
     AxisTarget,
     CspaceTarget,
     RmpflowSettings,
     TargetSettings,
 )
-from motion_nodes.model.rotation_vectors import rotation_vector, turned
 from motion_nodes.typing import Array
 
 _MOST_PULL = 0.7  # fraction of an RMP's max attraction that may be used against its damping

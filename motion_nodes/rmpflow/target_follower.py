@@ -3,23 +3,39 @@
 
 The newest command is followed; without one, other controllers may move the robot. A motion begins
 at the robot's current reference and ends with a damped stop with obstacle avoidance.
+
+Recovery of a stuck policy, for one target: retreat to its posture once, or use a planner. Local
+minima are typically caused by joints on the wrong side of their ranges and by the wrong elbow
+configuration; starting near its posture the policy finds a path. Obstacles and limits are respected
+during the retreat, and no planner is needed. A planner may solve cases that the retreat does not,
+and is tried first if available; if it fails, the posture is tried, and the planner again later. A
+target that the planner reports as unreachable or in collision is not tried again until it moves or
+the scene changes.
+
+Also here: arrival check of a policy: at its target, or stuck short of it.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import frozen
-from motion_nodes.rmpflow.arrival import ArrivalCheck
-from motion_nodes.rmpflow.escape import EscapeAttempts
-from motion_nodes.rmpflow.follower_settings import SILENT, FollowerSettings, Phase, RobotMotion
+from motion_nodes.rmpflow.follower_settings import (
+    SILENT,
+    FollowerSettings,
+    Phase,
+    RobotMotion,
+    is_near,
+)
 from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.policy_motion import MotionStep, PolicyMotion
-from motion_nodes.rmpflow.sent_reference import AT_REST, stop_positions
-from motion_nodes.rmpflow.status import Errors
+from motion_nodes.rmpflow.policy_motion import AT_REST, MotionStep, PolicyMotion, stop_positions
+from motion_nodes.rmpflow.policy_view import finite_numbers, joint_numbers
+from motion_nodes.rmpflow.status import Errors, Standstill, error_of, errors_of
 from motion_nodes.rmpflow.targets import (
     FollowerCommand,
     JogCommand,
@@ -27,14 +43,144 @@ from motion_nodes.rmpflow.targets import (
     PostureCommand,
     TwistCommand,
 )
-from motion_nodes.rmpflow.validation import finite_numbers, joint_numbers
 from motion_nodes.scene.scene import checked_pose
 from motion_nodes.typing import Array
 
+_NEAR = 0.3  # [rad or m] tolerance of the posture for the end of a retreat
+_LONGEST = 15.0  # [s] max duration of a retreat
+_SLOW = 0.05
+"""Max joint velocity at arrival [rad/s or m/s]."""
+_BEHIND = 0.005
+"""Max lag of the controller at arrival [rad or m]."""
+_PERIOD = 0.003
+"""Period of the checks in faster loops [s]."""
+_UNKNOWN = Errors(float("nan"), float("nan"), float("nan"))
 _LONGEST_STOP = 2.0
 """Max duration of a stop [s]."""
 _NEW_TARGET = 0.05
 """Distance by which a target must move to allow another plan [m]; 1 rad counts as 0.1 m."""
+
+
+class EscapeAttempts:
+    """Recovery attempts for a target, and which may be tried next."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Reset, as for a new target."""
+        self.retreating = False
+        """Whether only the posture is active (retreat)."""
+        self._retreated = False
+        self._retreat_lasted = 0.0
+        self._no_planner_until = -math.inf
+        self._impossible = False
+        self.X_WT: Array | None = None
+        """Target of the last planner request, shape (4, 4); None before the first."""
+        self.fault = ""
+        """Why the planner failed; empty if it did not."""
+        self.brought = False
+        """Whether a planner has just moved the arm to the target."""
+
+    def retreat(self, settings: FollowerSettings) -> bool:
+        """Begin a retreat, unless already tried or disabled; return whether it begins."""
+        self.retreating = settings.retreat and not self._retreated and not self._impossible
+        self._retreated |= self.retreating
+        return self.retreating
+
+    def step(self, posture_error: float, stuck: bool, dt: float) -> bool:
+        """Return whether the retreat ends with this step.
+
+        Args:
+            posture_error: max distance of a joint from the posture [rad or m].
+            stuck: whether the posture makes no progress, either.
+            dt: length of the step [s].
+
+        Returns:
+            Whether it ends.
+        """
+        self._retreat_lasted += dt
+        self.retreating = posture_error > _NEAR and not stuck and self._retreat_lasted < _LONGEST
+        return not self.retreating
+
+    def may_ask_planner(self, settings: FollowerSettings, now: float) -> bool:
+        """Return whether a planner may be called; ``now`` is a time [s]."""
+        return settings.escape and now >= self._no_planner_until
+
+    def planned(
+        self, settings: FollowerSettings, now: float, fault: str, *, impossible: bool = False
+    ) -> None:
+        """Process the result of a planner request.
+
+        Args:
+            settings: define when it may try again.
+            now: time [s].
+            fault: why it failed; empty if it did not.
+            impossible: whether the target itself is unreachable or in collision.
+        """
+        self.fault, self.brought, self._impossible = fault, not fault, impossible
+        pause = math.inf if impossible else settings.escape_pause
+        self._no_planner_until = now + pause if fault else -math.inf
+
+    def scene_changed(self, settings: FollowerSettings, now: float) -> None:
+        """Allow another attempt for a target that was unreachable in the previous scene."""
+        if self._impossible:
+            self._impossible = False
+            self._no_planner_until = now + settings.escape_pause
+
+
+class ArrivalCheck:
+    """Compares the last state of a policy with a target."""
+
+    def __init__(self, policy: RmpflowPolicy, settings: FollowerSettings) -> None:
+        self._policy, self._settings = policy, settings
+        self._standstill = Standstill()
+        self._passed = 0.0
+        self.forget()
+
+    def forget(self) -> None:
+        """Reset the errors, as without a target."""
+        self.errors = _UNKNOWN
+        """Distance of the robot from its target."""
+        self.behind = 0.0
+        """Max lag of a joint controller behind the policy [rad or m]."""
+
+    def due(self, dt: float) -> float:
+        """Return the time since the last check if one is due after a step [s], else 0."""
+        self._passed += dt
+        passed = self._passed if self._passed > _PERIOD else 0.0
+        if passed:
+            self._passed = 0.0
+        return passed
+
+    def measure(self, target: Goal) -> None:
+        """Update the errors."""
+        seen = self._policy.seen_positions
+        self.errors = errors_of(target, self._policy.tool_pose(seen), seen, self._policy.turns)
+
+    def arrived(self, speed: float, *, before: bool) -> bool:
+        """Return whether the robot is at the target, with its controller.
+
+        Args:
+            speed: of the fastest joint [rad/s or m/s].
+            before: whether it had arrived, for hysteresis: small disturbances restart no motion.
+        """
+        slow = speed < _SLOW and self.behind < _BEHIND
+        found = slow and is_near(self.errors, self._settings, 2.0 if before else 1.0)
+        if found:
+            self._standstill.reset()
+        return found
+
+    def stuck(self, target: Goal, speed: float, dt: float) -> bool:
+        """Return whether the robot makes no progress, or rests short of the target.
+
+        Args:
+            target: the target.
+            speed: of the fastest joint [rad/s or m/s].
+            dt: time since the last check [s].
+        """
+        stood = self._standstill.update(speed, error_of(target, self.errors), dt)
+        return self._policy.stuck or stood > self._policy.stuck_settings.patience
 
 
 class Follower:

@@ -3,11 +3,15 @@
 
 Each piece is a polytope bounded by support planes of its part of the mesh, so it contains it by
 construction. Physics engines and collision libraries handle such pieces fast and robustly.
+
+Also here: convex pieces as the collision geometry of a URDF's links.
 """
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +33,8 @@ _CUTS = np.linspace(0.1, 0.9, 17)
 """Positions of cuts along an axis, as fractions of the extent."""
 _GAIN = 0.04
 """Min relative reduction of volume by a cut."""
+MESHES = "meshes"
+"""Folder of a robot's mesh files, beside its URDF."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,3 +284,49 @@ def _clipped(part: Array, normal: Array, offset: float) -> Array:
         fan = [polygon[:3]] if len(polygon) == 3 else [polygon[:3], [polygon[0], *polygon[2:]]]
         pieces.append(np.array(fan))
     return np.concatenate(pieces)
+
+
+def write_pieces(
+    folder: Path, link: str, pieces: Sequence[ConvexPiece], heading: str = ""
+) -> list[str]:
+    """Write the pieces of a link, one OBJ file each.
+
+    Args:
+        folder: folder of the robot.
+        link: prefix of the file names.
+        pieces: convex pieces in the link's frame.
+        heading: header of each file, comment lines with ``#``.
+
+    Returns:
+        The mesh file names for a URDF in that folder.
+    """
+    names = [link] if len(pieces) == 1 else [f"{link}_{k}" for k in range(len(pieces))]
+    for name, piece in zip(names, pieces, strict=True):
+        write_obj(folder / MESHES / f"{name}.obj", piece, heading)
+    return [f"{MESHES}/{name}.obj" for name in names]
+
+
+def with_collision_meshes(urdf: str, link: str, files: Sequence[str]) -> str:
+    """Return a URDF's text with the collision geometry of a link replaced by meshes.
+
+    Everything else is unchanged, including comments and whitespace.
+
+    Args:
+        urdf: the text.
+        link: link whose collision elements are replaced.
+        files: mesh file names for the URDF.
+
+    Raises:
+        InvalidDescription: there is no such link, or it is empty.
+    """
+    found = re.search(rf'<link\s+name="{re.escape(link)}"\s*>.*?</link>', urdf, re.DOTALL)
+    if found is None:
+        raise InvalidDescription(f"the URDF has no link '{link}' with elements in it.")
+    body = re.sub(r"\s*<collision\b.*?</collision>", "", found.group(), flags=re.DOTALL)
+    lines = "".join(
+        f'    <collision><geometry><mesh filename="{file}"/></geometry></collision>\n'
+        for file in files
+    )
+    head, _, _ = body.rpartition("</link>")
+    head = head.rstrip() + "\n"
+    return urdf[: found.start()] + head + lines + "  </link>" + urdf[found.end() :]

@@ -22,8 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
-from motion_nodes.kernels.cache import preferred_folder
-from motion_nodes.kernels.private_files import lock, open_private
+from motion_nodes.kernels.cache import lock, open_private, preferred_folder
 from motion_nodes.model.loader import ROBOT_FILE, load_robot
 from motion_nodes.model.robot import Robot
 from motion_nodes.robot_setup.package_search import PackageSearch

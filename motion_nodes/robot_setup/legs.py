@@ -14,11 +14,9 @@ import numpy as np
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import KinematicTree
-from motion_nodes.robot_setup.branches import is_finger
-from motion_nodes.robot_setup.groups import GroupGuess, Groups, words_of
+from motion_nodes.robot_setup.groups import GroupGuess, Groups, is_finger, words_of
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
-from motion_nodes.robot_setup.notes import Confidence, Notes, listed
-from motion_nodes.robot_setup.questions import Ask, Question, answered
+from motion_nodes.robot_setup.notes import Ask, Confidence, Notes, Question, answered, listed
 from motion_nodes.robot_setup.wheels import in_base, link_poses
 from motion_nodes.scene.robot_spheres import rigid_links
 from motion_nodes.typing import Array

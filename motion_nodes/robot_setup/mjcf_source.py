@@ -3,30 +3,39 @@
 
 MuJoCo compiles the file, so that default classes, includes and compiler settings have their exact
 semantics. Scenery (floors, lights, free objects) is omitted.
+
+Also here: shapes of an MJCF's bodies as elements of a URDF; meshes are written as STL; physics of
+an MJCF that the simulation keeps in addition to tree and drives.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import mujoco
 import numpy as np
+import trimesh
 from lxml import etree  # type: ignore[import-untyped]
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.poses import from_xyz_rpy, rotation_about
-from motion_nodes.robot_setup.mjcf_drives import MjcfDrive, joint_drives
-from motion_nodes.robot_setup.mjcf_physics import simulation_block
-from motion_nodes.robot_setup.mjcf_shapes import ShapeWriter, number, numbers, origin, pose_of
+from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, rotation_about, to_rpy
+from motion_nodes.model.robot_yaml import ContactDescription
+from motion_nodes.robot_setup.drives import MjcfDrive, joint_drives
+from motion_nodes.robot_setup.folder_files import write_stl
 from motion_nodes.robot_setup.notes import Notes, listed
+from motion_nodes.scene.shapes import triangle_mesh
 from motion_nodes.typing import Array
 
+_GEOM = mujoco.mjtGeom
+_SEEN_GROUPS = 3
+"""MuJoCo's viewer shows the geom groups below this one by default."""
+_DIGITS = 9
 _FREE_RANGE = 10.0
 """Range of a sliding joint without limits [m]."""
 _NO_NAME = "MuJoCo Model"
@@ -35,6 +44,244 @@ _PLAIN = re.compile(r"[^A-Za-z0-9_.-]+")
 _TOOL_SITE = re.compile(r"tcp|tool|grip|grasp|pinch|attach|flange|end_?eff|(^|_)ee", re.IGNORECASE)
 _JOINT = mujoco.mjtJoint
 _AXES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+
+
+class ShapeWriter:
+    """Adds the shapes of bodies to links."""
+
+    def __init__(self, model: mujoco.MjModel, folder: Path) -> None:
+        """Create a writer.
+
+        Args:
+            model: the model.
+            folder: existing folder for the meshes.
+        """
+        self._model, self._folder = model, folder
+        self._files: dict[int, Path] = {}
+
+    def add(self, link: Any, body: int, X_LB: Array) -> None:
+        """Add the shapes of a body to a link.
+
+        Shapes without collisions are visual; colliding shapes are also visual if MuJoCo's viewer
+        shows their group by default.
+
+        Args:
+            link: the element <link>.
+            body: index of the body.
+            X_LB: pose of the body's frame in the link.
+        """
+        model = self._model
+        first, count = int(model.body_geomadr[body]), int(model.body_geomnum[body])
+        for geom in range(first, first + count):
+            collides = bool(model.geom_contype[geom] or model.geom_conaffinity[geom])
+            roles = ["collision"] if collides else []
+            if not collides or model.geom_group[geom] < _SEEN_GROUPS:
+                roles.append("visual")
+            for role in roles:
+                self._add(link, geom, role, X_LB)
+
+    def _add(self, link: Any, geom: int, role: str, X_LB: Array) -> None:
+        model = self._model
+        X = X_LB @ pose_of(model.geom_pos[geom], model.geom_quat[geom])
+        for X_GS, tag, sizes in self._solids(geom):
+            shape = etree.SubElement(link, role)
+            origin(shape, X @ X_GS)
+            geometry = etree.SubElement(shape, "geometry")
+            etree.SubElement(geometry, tag, sizes)
+            if role == "visual":
+                material = etree.SubElement(shape, "material", name=f"{link.get('name')}_{geom}")
+                etree.SubElement(material, "color", rgba=numbers(self._colour(geom)))
+
+    def _colour(self, geom: int) -> Array:
+        material = int(self._model.geom_matid[geom])
+        rgba = self._model.geom_rgba[geom] if material < 0 else self._model.mat_rgba[material]
+        return np.clip(np.asarray(rgba, np.float64), 0.0, 1.0)
+
+    def _solids(self, geom: int) -> list[tuple[Array, str, dict[str, str]]]:
+        """Return the pose, tag and attributes of the URDF's solids for a geom."""
+        kind, size = self._model.geom_type[geom], self._model.geom_size[geom]
+        if kind == _GEOM.mjGEOM_SPHERE:
+            return [(np.eye(4), "sphere", {"radius": number(size[0])})]
+        if kind == _GEOM.mjGEOM_BOX:
+            return [(np.eye(4), "box", {"size": numbers(2.0 * size)})]
+        if kind == _GEOM.mjGEOM_CYLINDER:
+            return [(np.eye(4), "cylinder", _cylinder(size))]
+        if kind == _GEOM.mjGEOM_CAPSULE:
+            ends = [np.eye(4), np.eye(4)]
+            ends[0][2, 3], ends[1][2, 3] = size[1], -size[1]
+            ball = {"radius": number(size[0])}
+            return [
+                (np.eye(4), "cylinder", _cylinder(size)),
+                *((X, "sphere", dict(ball)) for X in ends),
+            ]
+        if kind == _GEOM.mjGEOM_ELLIPSOID:
+            ball = trimesh.creation.icosphere(subdivisions=3)
+            return [(np.eye(4), "mesh", self._mesh(-1 - geom, ball.vertices * size, ball.faces))]
+        if kind == _GEOM.mjGEOM_MESH:
+            mesh = int(self._model.geom_dataid[geom])
+            begin, count = self._model.mesh_vertadr[mesh], self._model.mesh_vertnum[mesh]
+            vertices = self._model.mesh_vert[begin : begin + count]
+            begin, count = self._model.mesh_faceadr[mesh], self._model.mesh_facenum[mesh]
+            faces = self._model.mesh_face[begin : begin + count]
+            return [(np.eye(4), "mesh", self._mesh(mesh, vertices, faces))]
+        return []  # planes and height fields are scenery
+
+    def _mesh(self, key: int, vertices: Array, faces: Any) -> dict[str, str]:
+        """Return the attributes of a mesh; its file is written once."""
+        if key not in self._files:
+            name = self._model.mesh(key).name if key >= 0 else "ellipsoid"
+            plain = "".join(c if c.isalnum() or c in "_-" else "_" for c in name) or "mesh"
+            file = self._folder / f"{plain}_{abs(key)}.stl"
+            write_stl(file, triangle_mesh(np.asarray(vertices, np.float64), np.asarray(faces)))
+            self._files[key] = file
+        return {"filename": str(self._files[key])}
+
+
+def _cylinder(size: Array) -> dict[str, str]:
+    return {"radius": number(size[0]), "length": number(2.0 * size[1])}
+
+
+def pose_of(position: Array, quat_wxyz: Array) -> Array:
+    """Return a pose from MuJoCo's position and quaternion."""
+    return from_xyz_quat(np.asarray(position, np.float64), np.roll(quat_wxyz, -1))
+
+
+def origin(element: Any, X: Array) -> None:
+    """Add an element <origin>."""
+    etree.SubElement(element, "origin", xyz=numbers(X[:3, 3]), rpy=numbers(to_rpy(X)))
+
+
+def numbers(values: Array) -> str:
+    """Return numbers [SI units, m] as text."""
+    return " ".join(map(number, values))
+
+
+def number(value: float) -> str:
+    """Return a number as text."""
+    return f"{float(value):.10g}"
+
+
+def simulation_block(
+    model: mujoco.MjModel,
+    bodies: Sequence[str],
+    joints: Sequence[str],
+    X_LB: Mapping[int, Array],
+    findings: Notes,
+) -> dict[str, Any]:
+    """Return the block ``simulation`` of robot.yaml: closed loops, springs, friction of contacts.
+
+    Args:
+        model: the compiled MJCF.
+        bodies: names of the links by body.
+        joints: names of the joints by joint.
+        X_LB: pose of each body's frame in the frame of its link, for the bodies that are links.
+        findings: notes about physics that are not kept are added.
+    """
+    found: dict[str, Any] = {}
+    if loops := _loops(model, bodies, X_LB):
+        found["loops"] = loops
+        names = listed("-".join(loop["links"]) for loop in loops)
+        text = f"kept in the simulation, their joints without an actuator are passive: {names}"
+        findings.add("measured", "simulation.loops", text)
+    if springs := _springs(model, joints, X_LB):
+        found["springs"] = springs
+    if contact := _contacts(model, bodies, X_LB):
+        found["contact"] = contact
+    if lost := _not_kept(model):
+        findings.add("missing", "simulation", f"not kept of the MJCF: {listed(lost)}")
+    return found
+
+
+def _loops(
+    model: mujoco.MjModel, bodies: Sequence[str], X_LB: Mapping[int, Array]
+) -> list[dict[str, Any]]:
+    found = []
+    for e in range(model.neq):
+        if model.eq_type[e] != mujoco.mjtEq.mjEQ_CONNECT or not model.eq_active0[e]:
+            continue
+        pair = (int(model.eq_obj1id[e]), int(model.eq_obj2id[e]))
+        points = model.eq_data[e, :6].reshape(2, 3).copy()
+        if model.eq_objtype[e] == mujoco.mjtObj.mjOBJ_SITE:
+            points = model.site_pos[list(pair)].copy()
+            pair = (int(model.site_bodyid[pair[0]]), int(model.site_bodyid[pair[1]]))
+        if not all(body in X_LB for body in pair):
+            continue
+        found.append(
+            {
+                "links": [bodies[body] for body in pair],
+                "points": [
+                    _rounded(X_LB[body][:3, :3] @ point + X_LB[body][:3, 3])
+                    for body, point in zip(pair, points, strict=True)
+                ],
+            }
+        )
+    return found
+
+
+def _springs(
+    model: mujoco.MjModel, joints: Sequence[str], X_LB: Mapping[int, Array]
+) -> dict[str, dict[str, float]]:
+    single = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+    return {
+        joints[j]: {
+            "stiffness": round(float(np.ravel(model.jnt_stiffness[j])[0]), _DIGITS),
+            "rest": round(float(model.qpos_spring[model.jnt_qposadr[j]]), _DIGITS),
+        }
+        for j in range(model.njnt)
+        if int(model.jnt_type[j]) in [int(kind) for kind in single]
+        and int(model.jnt_bodyid[j]) in X_LB
+        and np.ravel(model.jnt_stiffness[j])[0] > 0.0
+    }
+
+
+def _contacts(
+    model: mujoco.MjModel, bodies: Sequence[str], X_LB: Mapping[int, Array]
+) -> dict[str, dict[str, float]]:
+    """Return the friction of links whose shapes have a non-default friction."""
+    usual = ContactDescription()
+    default = (usual.friction, usual.torsional_friction, usual.rolling_friction)
+    found: dict[str, dict[str, float]] = {}
+    for body in X_LB:
+        first, count = int(model.body_geomadr[body]), int(model.body_geomnum[body])
+        touching = [
+            g
+            for g in range(first, first + count)
+            if model.geom_contype[g] or model.geom_conaffinity[g]
+        ]
+        if not touching:
+            continue
+        friction = model.geom_friction[touching].max(axis=0)
+        if not np.allclose(friction, default):
+            names = ("friction", "torsional_friction", "rolling_friction")
+            found[bodies[body]] = dict(zip(names, _rounded(friction), strict=True))
+    return found
+
+
+def _not_kept(model: mujoco.MjModel) -> list[str]:
+    """Return the physics of a model that robot.yaml cannot represent."""
+    kind, active = mujoco.mjtEq, [e for e in range(model.neq) if model.eq_active0[e]]
+    counts = {
+        "equality constraints of tendons": sum(
+            int(model.eq_type[e]) == int(kind.mjEQ_TENDON) for e in active
+        ),
+        "welded bodies": sum(int(model.eq_type[e]) == int(kind.mjEQ_WELD) for e in active),
+        "nonlinear equalities of joints": sum(
+            int(model.eq_type[e]) == int(kind.mjEQ_JOINT) and bool(model.eq_data[e, 2:5].any())
+            for e in active
+        ),
+        "springs and limits of tendons": sum(
+            bool(np.ravel(model.tendon_stiffness[t])[0] > 0.0 or model.tendon_limited[t])
+            for t in range(model.ntendon)
+        ),
+        "muscles and filtered actuators": sum(
+            int(model.actuator_dyntype[a]) != int(mujoco.mjtDyn.mjDYN_NONE) for a in range(model.nu)
+        ),
+    }
+    return [f"{count} {what}" for what, count in counts.items() if count]
+
+
+def _rounded(values: Array) -> list[float]:
+    return [float(value) + 0.0 for value in np.round(values, _DIGITS)]
 
 
 @dataclass

@@ -18,17 +18,16 @@ import numpy as np
 from lxml import etree  # type: ignore[import-untyped]
 
 from motion_nodes.errors import InvalidConfig, did_you_mean
-from motion_nodes.model.files.yaml_file import read_yaml, yaml_text
 from motion_nodes.model.loader import ROBOT_FILE, load_robot
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.robot_builder import assemble
 from motion_nodes.model.robot_yaml import RobotDescription
 from motion_nodes.model.tree import KinematicTree
-from motion_nodes.model.urdf.urdf import read_urdf
-from motion_nodes.model.yaml_schema import decode
+from motion_nodes.model.urdf import read_urdf
+from motion_nodes.model.yaml_schema import decode, read_yaml, yaml_text
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.robot_setup.folder_files import target_folder, write_folder
-from motion_nodes.robot_setup.geometry_fit import Progress, link_geometries
+from motion_nodes.robot_setup.new_robot import Progress, link_geometries
 from motion_nodes.robot_setup.notes import Notes
 from motion_nodes.robot_setup.package_search import PackageSearch
 from motion_nodes.robot_setup.robot_yaml_text import URDF_FILE, checked_name

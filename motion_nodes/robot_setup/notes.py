@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notes for the user: what was measured, changed or estimated when a robot was created."""
+"""Notes for the user: what was measured, changed or estimated when a robot was created.
+
+Also here: questions about a new robot whose answers do not follow from its file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
+
+from motion_nodes.errors import InvalidConfig
 
 FindingKind = Literal["measured", "guessed", "changed", "missing"]
 """Measured: computed from the URDF and its geometry. Guessed: an estimate to be checked. Changed:
@@ -64,3 +69,44 @@ def listed(names: Iterable[str], most: int = 6) -> str:
     if len(words) <= most:
         return ", ".join(words)
     return f"{', '.join(words[:most])} and {len(words) - most} more"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A guessed choice that the user can correct."""
+
+    topic: str
+    """Field of robot.yaml."""
+    text: str
+    choices: tuple[str, ...]
+    """Allowed answers."""
+    guess: str
+    """Default answer in non-interactive use."""
+    confidence: Confidence
+    reason: str
+    """Evidence for the guess."""
+
+
+Ask = Callable[[Question], str]
+"""Returns one of the choices of a question."""
+
+
+def take_guess(question: Question) -> str:
+    """Return the guess, for non-interactive use."""
+    return question.guess
+
+
+def answered(question: Question, ask: Ask) -> str:
+    """Return the user's answer, or the guess if it is certain or has no alternative.
+
+    Raises:
+        InvalidConfig: the answer is not among the choices.
+    """
+    if question.confidence == "high" or len(question.choices) < 2:
+        return question.guess
+    answer = ask(question)
+    if answer not in question.choices:
+        raise InvalidConfig(
+            f"{question.topic}: '{answer}' is not among the choices {', '.join(question.choices)}."
+        )
+    return answer

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.urdf.robot_xml import robot_root, xml_root
-from motion_nodes.model.urdf.urdf import read_urdf_text
+from motion_nodes.model.robot_xml import robot_root, xml_root
+from motion_nodes.model.urdf import read_urdf_text
 from motion_nodes.robot_setup.notes import Notes, listed
 from motion_nodes.robot_setup.package_search import PackageSearch
-from motion_nodes.robot_setup.xacro_expansion import declared_macros, expand
-from motion_nodes.robot_setup.xacro_leftovers import needs_xacro
+from motion_nodes.robot_setup.xacro_expansion import declared_macros, expand, needs_xacro
 
 if TYPE_CHECKING:
     from motion_nodes.robot_setup.mjcf_source import MjcfSource

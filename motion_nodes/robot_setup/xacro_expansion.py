@@ -4,23 +4,28 @@
 xacro runs in another process, because a file may loop for ever. Packages are found by
 :class:`~motion_nodes.robot_setup.package_search.PackageSearch`, so that ``$(find NAME)`` works for
 packages that are not installed.
+
+Also here: remaining xacro expressions in a URDF: environment variables are substituted, others
+reported.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from motion_nodes.errors import InvalidDescription
+from motion_nodes.robot_setup.notes import Notes, listed
 from motion_nodes.robot_setup.package_search import PackageSearch
 
 _TIMEOUT = 120.0
@@ -33,6 +38,8 @@ _DECLARED = re.compile(
 )
 _MACRO = re.compile(r"<xacro:macro\s[^>]*?name\s*=\s*[\"']([^\"']+)")
 _ATTRIBUTE = re.compile(r"(\w+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+_EXPRESSION = re.compile(r"\$\([^)]*\)|\$\{[^}]*\}")
+_VARIABLE = re.compile(r"\$\((env|optenv)\s+([^\s)]+)\s*([^)]*)\)")
 
 
 @dataclass(frozen=True)
@@ -238,6 +245,60 @@ def _words(error: BaseException) -> str:
     if match := re.search(r"[Uu]ndefined substitution argument (\w+)", text):
         return f"the argument {match[1]} has no value."
     return f"xacro cannot expand it: {text[:400]}."
+
+
+def needs_xacro(root: Any) -> bool:
+    """Return whether there are expressions that require xacro."""
+    return any(
+        not _VARIABLE.fullmatch(found)
+        for _, _, text in _texts(root)
+        for found in _EXPRESSION.findall(text)
+    )
+
+
+def put_in_variables(root: Any, file: Path, findings: Notes) -> None:
+    """Replace ``$(optenv NAME value)`` and ``$(env NAME)`` by environment variables.
+
+    Args:
+        root: the element ``<robot>``; its attributes are changed.
+        file: for errors.
+        findings: notes are added.
+
+    Raises:
+        InvalidDescription: an undefined variable, or another expression; names its line.
+    """
+    refused: list[str] = []
+    for element, key, text in list(_texts(root)):
+        if not _EXPRESSION.search(text):
+            continue
+        filled = _VARIABLE.sub(_value, text)
+        where = f"line {element.sourceline}: {key} of <{element.tag}>"
+        if left := _EXPRESSION.search(filled):
+            refused.append(f"{where} contains {left.group()}")
+            continue
+        element.set(key, filled)
+        findings.add("changed", "xacro", f"{where} was '{text}', now '{filled}'")
+    if refused:
+        raise InvalidDescription(
+            f"{file}: it contains unexpanded xacro expressions: {listed(refused, 3)}. Replace them "
+            "by values; or expand the file, with xacro installed (pip install xacro): "
+            f"xacro {file.name} > expanded.urdf"
+        )
+
+
+def _texts(root: Any) -> Iterator[tuple[Any, str, str]]:
+    """Yield element, name and text of all attributes of links and joints."""
+    for part in [*root.findall("link"), *root.findall("joint")]:
+        for element in part.iter():
+            for key, text in element.attrib.items():
+                yield element, key, text
+
+
+def _value(found: re.Match[str]) -> str:
+    word, name, default = found.groups()
+    if word == "env" and name not in os.environ:
+        return found.group()
+    return os.environ.get(name, default.strip())
 
 
 if __name__ == "__main__":

@@ -1,34 +1,222 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Endpoints of a node, polled or spun, that exist from its configuration to its cleanup."""
+"""Endpoints of a node, polled or spun, that exist from its configuration to its cleanup.
+
+The ``change_state`` service of a node, in place of rclpy's. An invalid transition fails with a
+warning instead of an exception. Before a cleanup or shutdown destroys the endpoints, the node
+responds to pending requests and goals, and waits until the responses are sent.
+
+Repetition of responses to clients that are not completely discovered yet. The first request of a
+new client may arrive before its reader of responses is discovered. The middleware then waits for at
+most 100 ms, drops the response, and rclpy only warns: the client never gets it. Such responses are
+sent again by a thread, without blocking the executor or other service threads.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import threading
 import time
 import traceback
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from lifecycle_msgs.msg import Transition
 from rcl_interfaces.msg import SetParametersResult
 from rcl_interfaces.srv import SetParameters
-from rclpy.callback_groups import CallbackGroup
+from rclpy._rclpy_pybind11 import InvalidHandle, RCLError
+from rclpy.callback_groups import CallbackGroup, ReentrantCallbackGroup
+from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSProfile
+from rclpy.task import Future
 
 from motion_nodes.model.bounds import Bound
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.late_responses import deliver_late_responses
 from motion_nodes.ros.concurrency.polled_subscription import PolledGroup, PolledSubscription
 from motion_nodes.ros.diagnostics import Warnings
 from motion_nodes.ros.messages.cdr import InvalidMessage, message_in
-from motion_nodes.ros.messages.failure_responses import fill_failure
-from motion_nodes.ros.messages.message_bounds import fault_of
+from motion_nodes.ros.messages.message_bounds import fault_of, fill_failure
 from motion_nodes.ros.node_logger import NodeLogger
 from motion_nodes.ros.ros_time import RosTime
 
+TEARDOWN_DELAY = 0.1
+"""[s] Delay between the last responses and the destruction of endpoints. Readers are notified of a
+writer's end on another channel than its messages, and drop messages that arrive later."""
+TEARDOWNS = {
+    Transition.TRANSITION_CLEANUP,
+    Transition.TRANSITION_INACTIVE_SHUTDOWN,
+    Transition.TRANSITION_ACTIVE_SHUTDOWN,
+}
+"""Transitions that destroy the endpoints."""
+DISCOVERY_TIMEOUT = 1.0
+"""[s] Timeout after which a repeated response counts as lost."""
+FIRST_PAUSE = 0.02
+"""[s] Pause before the first repetition; each one doubles it, because a send may block the GIL."""
+MAX_LATE = 16
+"""Max number of responses of a process that are repeated at the same time."""
 M = TypeVar("M")
 _POLLED_WITHIN = 1.0
 """Max time since the last take of a subscription that counts as polled [s]."""
+
+
+class ChangeStateService:
+    """Replaces rclpy's handler of the service."""
+
+    def __init__(self, node: LifecycleNode, halt_and_answer: Callable[[], None]) -> None:
+        """Install the handler.
+
+        Args:
+            node: the node.
+            halt_and_answer: halts the robot and answers pending requests and goals.
+        """
+        self._node = node
+        self._halt_and_answer = halt_and_answer
+        self._clock = Clock(clock_type=ClockType.STEADY_TIME)
+        self._change = node._service_change_state.callback
+        node._service_change_state.callback = self._answer
+
+    async def _answer(self, request: Any, response: Any) -> Any:
+        """Make the transition, or log why it is invalid."""
+        requested = request.transition
+        machine = self._node._state_machine
+        possible = {label: number for number, label, *_ in machine.available_transitions}
+        # As in rclpy, a label takes precedence over an id.
+        number = possible.get(requested.label) if requested.label else requested.id
+        if number in TEARDOWNS and number in possible.values():
+            self._halt_and_answer()
+            await self._pause(TEARDOWN_DELAY)
+        try:
+            return self._change(request, response)
+        except RCLError:
+            self._node.get_logger().warning(
+                f"transition {requested.label or requested.id} is not possible in state "
+                f"'{machine.current_state[1]}'; possible: {', '.join(possible) or 'none'}"
+            )
+            response.success = False
+            return response
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait without blocking the executor [s]."""
+        elapsed = Future()
+        # In its own callback group: that of the service is busy.
+        timer = self._node.create_timer(
+            seconds, lambda: elapsed.set_result(None), ReentrantCallbackGroup(), clock=self._clock
+        )
+        await elapsed
+        self._node.destroy_timer(timer)
+
+
+_late = threading.BoundedSemaphore(MAX_LATE)
+
+
+class _SendTimeouts(threading.local):
+    """Pattern of a warning filter: the warning by which rclpy reports an undelivered response.
+
+    It matches only in a thread that is sending a response of ours.
+    """
+
+    sending = False
+
+    def match(self, text: str) -> bool:
+        return self.sending and text.startswith("failed to send response (timeout)")
+
+
+_TIMEOUTS = _SendTimeouts()
+_FILTER: Any = ("error", _TIMEOUTS, RuntimeWarning, None, 0)
+
+
+class Undelivered(Exception):
+    """A response was not sent, because its client is not discovered yet."""
+
+
+@contextlib.contextmanager
+def undelivered_raises() -> Iterator[None]:
+    """Raise :class:`Undelivered` where rclpy would only warn, in this thread.
+
+    Raises:
+        Undelivered: the client of a response that was sent is not discovered.
+    """
+    # Code that saves and restores the filters, such as pytest, may have removed ours.
+    if _FILTER not in warnings.filters:
+        warnings.filters.insert(0, _FILTER)  # type: ignore[attr-defined]
+        warnings._filters_mutated()  # type: ignore[attr-defined]
+    before, _TIMEOUTS.sending = _TIMEOUTS.sending, True
+    try:
+        yield
+    except (RuntimeWarning, SystemError) as error:
+        # rclpy returns from C++ with the exception set, which Python turns into a SystemError.
+        if isinstance(error.__cause__ or error, RuntimeWarning):
+            raise Undelivered from error
+        raise
+    finally:
+        _TIMEOUTS.sending = before
+
+
+def deliver(send: Callable[[], None], lost: Callable[[], None]) -> None:
+    """Send a response; if its client is not discovered yet, it is repeated by a thread.
+
+    Args:
+        send: sends the response by rclpy; may be called in another thread.
+        lost: see :func:`repeat`.
+
+    Raises:
+        Exception: another error of ``send`` at the first attempt.
+    """
+    try:
+        with undelivered_raises():
+            send()
+    except Undelivered:
+        repeat(send, lost)
+
+
+def repeat(send: Callable[[], None], lost: Callable[[], None]) -> None:
+    """Repeat a response whose client was not discovered, in a thread.
+
+    Args:
+        send: sends the response by rclpy.
+        lost: called if the client is not discovered within :data:`DISCOVERY_TIMEOUT`, or if too
+            many responses are late; thread-safe.
+    """
+    if not _late.acquire(blocking=False):
+        lost()
+        return
+    threading.Thread(target=_repeat, args=(send, lost), name="late response", daemon=True).start()
+
+
+def deliver_late_responses(service: Any, lost: Callable[[], None]) -> None:
+    """Make an rclpy service send its responses by :func:`deliver`, until it is destroyed.
+
+    Args:
+        service: the service.
+        lost: see :func:`repeat`.
+    """
+    send = service.send_response
+
+    def send_response(response: Any, header: Any) -> None:
+        # A coroutine may respond after its service was destroyed.
+        with contextlib.suppress(InvalidHandle):
+            deliver(lambda: send(response, header), lost)
+
+    service.send_response = send_response
+
+
+def _repeat(send: Callable[[], None], lost: Callable[[], None]) -> None:
+    """Repeat a response until it is delivered, its service has ended, or time is up."""
+    end, pause = time.monotonic() + DISCOVERY_TIMEOUT, FIRST_PAUSE
+    try:
+        # The service or the context may be destroyed meanwhile.
+        with contextlib.suppress(InvalidHandle, RCLError):
+            while time.monotonic() < end:
+                time.sleep(pause)
+                pause *= 2
+                with contextlib.suppress(Undelivered), undelivered_raises():
+                    send()
+                    return
+            lost()
+    finally:
+        _late.release()
 
 
 class EndpointNode(LifecycleNode):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from motion_nodes.errors import MotionError
-from motion_nodes.kernels.private_files import is_private, open_private
+from motion_nodes.kernels.cache import is_private, open_private
 
 _CANNOT_BE_WRITTEN = (errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 

@@ -10,6 +10,12 @@ third thread of the process, never during a transition.
 ``configure`` loads the robot, creates the core and compiles its kernels; ``activate`` starts the
 loop; ``deactivate`` brings the robot to a safe state. With ``autostart`` (default) the node makes
 the first two transitions itself, otherwise a lifecycle manager does.
+
+Braking a robot within its limits before the loop of the node that drives it ends. Without it,
+deactivation and process exit would command zero velocity at once: a velocity step, which drives
+track with their max effort.
+
+Also here: base class of nodes for one robot: loads its description first.
 """
 
 from __future__ import annotations
@@ -27,22 +33,55 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
 from motion_nodes.control.stop_state import RestTimer
-from motion_nodes.errors import MotionError
-from motion_nodes.ros.brake import brake
-from motion_nodes.ros.clients.change_state import ChangeStateService
-from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.errors import InvalidConfig, MotionError
+from motion_nodes.model.robot import Robot
+from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros.concurrency.fault_recovery import FaultRecovery
-from motion_nodes.ros.concurrency.loop_queue import LoopQueue
-from motion_nodes.ros.concurrency.rate_loop import RateLoop
+from motion_nodes.ros.concurrency.loops import RateLoop
+from motion_nodes.ros.concurrency.queues import ExecutorQueue, LoopQueue
 from motion_nodes.ros.diagnostics import Report, report_period
-from motion_nodes.ros.endpoint_node import EndpointNode
+from motion_nodes.ros.endpoint_node import ChangeStateService, EndpointNode
 from motion_nodes.ros.instance_lock import InstanceLock
 from motion_nodes.ros.node_health import HealthReporter, report_loop
-from motion_nodes.ros.parameters import ParameterSet, declare_early, param
+from motion_nodes.ros.parameters import ParameterSet, declare_early, declared, param
 from motion_nodes.ros.ros_time import Step, StepClock
 from motion_nodes.ros.stop_latch import StopLatch
 
+BRAKE_TIMEOUT = 2.0
+"""[s] Max wall time of braking."""
+LOOP_TIMEOUT = 0.3
+"""[s] Max wall time until the loop begins to brake; a blocked loop cannot."""
+POLL_PERIOD = 0.005
+"""[s] Interval at which the motion is checked."""
+REASON = "the controller was deactivated"
+"""Reason with which goals end and commands are refused."""
 T = TypeVar("T")
+
+
+def brake(node: MotionNode[Any]) -> None:
+    """Bring a node's robot to rest, as a stop does (docs/stopping.md).
+
+    Returns when the references are at rest, or at once where braking is impossible: the loop is
+    blocked, ROS time does not advance, or the node fails to brake. It never raises: the halt that
+    follows must not be omitted.
+
+    Args:
+        node: the node; commands to it are refused from now on.
+    """
+    if not (node.active and node.in_motion()):
+        return
+    node.ending = REASON
+    try:
+        node.in_loop(lambda: node.stopped(REASON), timeout=LOOP_TIMEOUT)
+    except Exception as error:
+        node.get_logger().error(f"braking failed: {error}")
+        return
+    deadline = time.monotonic() + BRAKE_TIMEOUT
+    while node.active and node.in_motion() and not node.time_stands:
+        if time.monotonic() > deadline:
+            node.get_logger().warning(f"not at rest after {BRAKE_TIMEOUT:g} s")
+            return
+        time.sleep(POLL_PERIOD)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -531,3 +570,54 @@ class MotionNode(EndpointNode, Generic[P]):
             self._recovery.begin(failure)
         elif self.on_crash is not None:
             self.on_crash()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RobotParams(NodeParams):
+    """Parameters of a node for one robot."""
+
+    robot: str = param(
+        doc="Robot model: name of a shipped robot, or path of a robot.yaml file or its folder.",
+        read_only=True,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FramedParams(RobotParams):
+    """Parameters of a node that publishes or receives frame names."""
+
+    tf_frame_prefix: str = param(
+        "",
+        doc="Prefix of all frame names; '~' is replaced by the node's namespace.",
+        read_only=True,
+    )
+
+
+R = TypeVar("R", bound=RobotParams)
+
+
+class RobotNode(MotionNode[R]):
+    """A node with a ``robot``, whose description gives defaults of parameters."""
+
+    robot: Robot
+
+    def robot_defaults(self, robot: Robot) -> dict[str, Any]:
+        """Return defaults by field name for parameters that the robot's description gives."""
+        return {}
+
+    def prepare(self) -> dict[str, Any]:
+        """Load the robot of the parameter ``robot``."""
+        name = self.early_text("robot")
+        if not name:
+            raise InvalidConfig(
+                "parameter 'robot' must name a robot, such as -p robot:=franka", field="robot"
+            )
+        self.robot = load_description(name)
+        return self.robot_defaults(self.robot)
+
+    def early_text(self, name: str) -> str:
+        """Return a text parameter on which the defaults of others depend."""
+        if not self.has_parameter(name):
+            entry = next(e for e in declared(self.params_type) if e.name == name)
+            declare_early(self, name, "", entry.descriptor())
+        return str(self.get_parameter(name).value)

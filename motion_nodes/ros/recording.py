@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording of topics, selected by message type or name, to JSON lines or CSV."""
+"""Recording of topics, selected by message type or name, to JSON lines or CSV.
+
+Also here: messages of any type as plain data, and as named numbers.
+"""
 
 from __future__ import annotations
 
+import array
 import csv
 import fnmatch
 import importlib
 import json
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.ros.messages.generic_messages import numbers_of, plain_message
 
 TYPES = (
     *("sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry", "nav_msgs/msg/Path"),
@@ -27,9 +32,63 @@ TYPES = (
     *("control_msgs/msg/JointTrajectoryControllerState", "moveit_msgs/msg/DisplayTrajectory"),
 )
 """Types recorded by default: joints, commands, odometry and plans."""
-
 Write = Callable[[float, str, str, Any], None]
 """Writes a message: time of arrival [s], topic, type, and the message as plain data."""
+
+
+def plain_message(message: Any) -> Any:
+    """Return a message as dictionaries, lists, strings and numbers; non-finite numbers as None.
+
+    Args:
+        message: a message of any type, or the value of a field.
+    """
+    if hasattr(message, "get_fields_and_field_types"):
+        fields = message.get_fields_and_field_types()
+        return {name: plain_message(getattr(message, name)) for name in fields}
+    if isinstance(message, np.ndarray | np.generic | array.array):
+        message = message.tolist()
+    if isinstance(message, float):
+        return message if math.isfinite(message) else None
+    if isinstance(message, bytes):
+        return list(message)
+    if isinstance(message, list | tuple):
+        return [plain_message(item) for item in message]
+    return message
+
+
+def numbers_of(data: Any, path: str = "") -> Iterator[tuple[str, float]]:
+    """Yield each number in plain data with its name.
+
+    If a message has a list of names and lists of the same length, as a JointState, numbers are
+    named by joint: ``elbow.position``. Booleans are 0 and 1.
+
+    Args:
+        data: plain data, from :func:`plain_message`.
+        path: path of the data in the message.
+    """
+    if isinstance(data, dict):
+        names = _names(data)
+        for key, value in data.items():
+            inner = f"{path}.{key}" if path else key
+            if names and isinstance(value, list) and len(value) == len(names):
+                for name, item in zip(names, value, strict=True):
+                    yield from numbers_of(item, f"{path}.{name}.{key}" if path else f"{name}.{key}")
+            else:
+                yield from numbers_of(value, inner)
+    elif isinstance(data, list):
+        for index, item in enumerate(data):
+            yield from numbers_of(item, f"{path}[{index}]")
+    elif isinstance(data, int | float):
+        yield path, float(data)
+
+
+def _names(data: dict[str, Any]) -> list[str]:
+    """Return the list of names in a dictionary, empty if there is none."""
+    for key in ("name", "joint_names"):
+        names = data.get(key)
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return names
+    return []
 
 
 class RecordingFile:

@@ -12,13 +12,12 @@ from motion_nodes.errors import MotionError, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.transforms import frame_id
-from motion_nodes.scene.scene import Scene
-from motion_nodes.scene.subframes import SceneFrame, find_frame
+from motion_nodes.scene.scene import Scene, SceneFrame, find_frame
 from motion_nodes.typing import Array
 
 
 class Transforms(Protocol):
-    """Transforms between frames, as :class:`~motion_nodes.ros.transform_tree.TransformTree`."""
+    """Transforms between frames, as :class:`~motion_nodes.ros.transforms.TransformTree`."""
 
     def update(self) -> None:
         """Process received transforms."""

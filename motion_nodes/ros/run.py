@@ -30,14 +30,13 @@ from rclpy.signals import SignalHandlerOptions
 
 from motion_nodes.errors import MotionError
 from motion_nodes.ros import signals
-from motion_nodes.ros.concurrency.guarded_executor import GuardedExecutor
-from motion_nodes.ros.dds_security import check_security, explained
+from motion_nodes.ros.concurrency.lean_executor import GuardedExecutor
+from motion_nodes.ros.heartbeat import HeartbeatThread, supervised
 from motion_nodes.ros.log_folder import init_arguments
 from motion_nodes.ros.mapped_code import unmap_code
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.readiness import FAILED, report_state
-from motion_nodes.ros.supervision.heartbeat import HeartbeatThread, supervised
-from motion_nodes.ros.transports import choose_transports
+from motion_nodes.ros.transports import check_security, choose_transports, explained
 
 SWITCH_INTERVAL = 0.0005
 """[s] Interval at which threads release the GIL to waiting ones. The default of 5 ms would delay

@@ -23,13 +23,13 @@ from std_srvs.srv import Trigger
 from motion_nodes.control.stop_state import RestTimer, StopState
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.loops import PeriodicCall
 from motion_nodes.ros.concurrency.polled_subscription import (
     IDLE_PERIOD,
     PolledSubscription,
 )
-from motion_nodes.ros.concurrency.report_thread import PeriodicCall
 from motion_nodes.ros.names import STOP_STATE_TOPIC, STOP_TOPIC
-from motion_nodes.ros.supervision.records import (
+from motion_nodes.ros.records import (
     REPLACED_VARIABLE,
     StopReport,
     inherited_stop,

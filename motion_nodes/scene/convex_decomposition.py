@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.scene.mesh_cache import entry_of, stored_arrays
-from motion_nodes.scene.nearest_on_triangles import nearest_on_triangles
 from motion_nodes.scene.shapes import TriangleMesh
-from motion_nodes.scene.winding_number import WindingNumber
+from motion_nodes.scene.triangle_surfaces import WindingNumber, nearest_on_triangles
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:

@@ -24,11 +24,10 @@ from motion_nodes.kernels.collision.piece_arrays import (
     Pieces,
 )
 from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.scene.collision_leaves import filling_boxes
+from motion_nodes.scene.collision_arrays import filling_boxes
 from motion_nodes.scene.convex_decomposition import convex_parts, solid_corners
 from motion_nodes.scene.mesh_distance import surface_of
-from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
-from motion_nodes.scene.solid_types import type_of
+from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh, type_of
 from motion_nodes.scene.voxels import Voxels
 from motion_nodes.typing import Array
 

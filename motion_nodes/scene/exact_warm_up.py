@@ -68,9 +68,8 @@ def after_compilation(action: Callable[[], None]) -> threading.Event:
 def main() -> None:
     """Compile by running each kernel once on empty data."""
     from motion_nodes.kernels import jit
-    from motion_nodes.kernels.array_bridge import table_of
-    from motion_nodes.kernels.collision.convex_distance import separations
-    from motion_nodes.kernels.collision.path_sweep import sweep
+    from motion_nodes.kernels.bridges import table_of
+    from motion_nodes.kernels.collision.path_sweep import separations, sweep
     from motion_nodes.kernels.collision.piece_arrays import example
 
     for parent in sys.argv[1:]:

@@ -18,8 +18,7 @@ import numpy as np
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Box, Cylinder, Sphere, frozen
-from motion_nodes.scene.body_spheres import cover
-from motion_nodes.scene.robot_spheres import CollisionBody, bounding_sphere, link_parts
+from motion_nodes.scene.robot_spheres import CollisionBody, bounding_sphere, cover, link_parts
 from motion_nodes.scene.scene import LinkMargin, Part
 from motion_nodes.scene.shapes import Capsule, Cone, Solid, TriangleMesh
 from motion_nodes.typing import Array

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from motion_nodes.kernels import cache
-from motion_nodes.kernels.shared_work import turn
+from motion_nodes.kernels.cache import turn
 from motion_nodes.scene.shapes import TriangleMesh
 from motion_nodes.typing import Array
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triangle meshes as solids: hulls, closedness, and exact signed distances in plain NumPy."""
+"""Triangle meshes as solids: hulls, closedness, and exact signed distances in plain NumPy.
+
+Exact signed distances of points to solids, with directions, in NumPy. The formulas are those of the
+generated code (:mod:`motion_nodes.kernels.formulas.shapes`).
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,11 @@ import weakref
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.scene.nearest_on_triangles import nearest_on_triangles
-from motion_nodes.scene.shapes import TriangleMesh
-from motion_nodes.scene.winding_number import WindingNumber
+from motion_nodes.kernels.formulas import shapes
+from motion_nodes.kernels.formulas.ops import NUMPY
+from motion_nodes.scene.shapes import Solid, TriangleMesh, type_of
+from motion_nodes.scene.triangle_surfaces import WindingNumber, nearest_on_triangles
+from motion_nodes.scene.voxels import Voxels, box_distance
 from motion_nodes.typing import Array
 
 _CHUNK = 2_000_000  # max point-triangle pairs per batch: about 200 MB
@@ -202,3 +208,27 @@ def _is_closed(mesh: TriangleMesh) -> bool:
     forward, counts = np.unique(edges, axis=0, return_counts=True)
     backward = np.unique(edges[:, ::-1], axis=0)
     return bool((counts == 1).all() and np.array_equal(forward, backward))
+
+
+def signed_distance(solid: Solid, points: Array) -> tuple[Array, Array]:
+    """Return the signed distances of points to the surface of a solid, and their gradients.
+
+    Args:
+        solid: a shape.
+        points: in the shape's frame [m], shape (m, 3).
+
+    Returns:
+        Distances, negative inside [m], shape (m,); unit vectors along which they increase, shape
+        (m, 3). NaN for a point that is not finite.
+    """
+    if isinstance(solid, TriangleMesh):
+        return mesh_distance(solid, points)
+    if isinstance(solid, Voxels):
+        return box_distance(solid.boxes, points)
+    kind = type_of(solid)
+    sizes = kind.padded_sizes(solid).tolist()
+    found = shapes.signed_distance(NUMPY, kind.shape, list(points.T), sizes)
+    direction = np.empty((len(points), 3))
+    for k in range(3):
+        direction[:, k] = found.direction[k]
+    return np.asarray(found.value - kind.rounding(solid)), direction

@@ -23,10 +23,10 @@ from typing import BinaryIO
 import numpy as np
 
 from motion_nodes.kernels import cache
-from motion_nodes.kernels.shared_work import in_turns
-from motion_nodes.scene.body_spheres import cover, cover_entry
+from motion_nodes.kernels.cache import in_turns
 from motion_nodes.scene.convex_decomposition import convex_parts, parts_entry
 from motion_nodes.scene.mesh_cache import content_of
+from motion_nodes.scene.robot_spheres import cover, cover_entry
 from motion_nodes.scene.scene import Part, Scene
 from motion_nodes.scene.shapes import TriangleMesh, triangle_mesh
 

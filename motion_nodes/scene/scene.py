@@ -3,6 +3,8 @@
 
 A planner keeps its scene while :class:`motion_nodes.scene.world.World` creates the next one.
 Unchanged parts are shared between scenes, so ``is`` detects changes.
+
+Also here: frames of a scene: objects, attached bodies, and their subframes ``object/subframe``.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -244,3 +247,44 @@ def checked_pose(X: Array, where: str) -> Array:
     if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0.0:
         raise InvalidCommand(f"{where}: the rotation of its pose is not orthonormal.", field=where)
     return frozen(matrix)
+
+
+class SceneFrame(NamedTuple):
+    """A frame of a scene."""
+
+    link: str | None
+    """The link that carries it; None: it is fixed in the world."""
+    X: Array
+    """Its pose in the link or in the world, shape (4, 4)."""
+
+
+def find_frame(
+    objects: Mapping[str, WorldObject], attached: Mapping[str, AttachedBody], name: str
+) -> SceneFrame | None:
+    """Return a frame of a scene; None if there is no such frame.
+
+    Args:
+        objects: objects of the world.
+        attached: bodies attached to the robot.
+        name: name of an object or attached body, or ``object/subframe``.
+    """
+    owner, _, subframe = name.rpartition("/")
+    for whole, part in ((name, None), (owner, subframe)):
+        if whole in attached:
+            body = attached[whole]
+            found = _within(body.X_LO, body.subframes, part)
+            if found is not None:
+                return SceneFrame(body.link, found)
+        elif whole in objects:
+            item = objects[whole]
+            found = _within(item.X_WO, item.subframes, part)
+            if found is not None:
+                return SceneFrame(None, found)
+    return None
+
+
+def _within(X: Array, subframes: tuple[Subframe, ...], name: str | None) -> Array | None:
+    """Return the pose of a subframe of an object at ``X``; ``X`` for an empty name."""
+    if name is None:
+        return X
+    return next((frozen(X @ frame.X_OF) for frame in subframes if frame.name == name), None)

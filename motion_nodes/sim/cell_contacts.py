@@ -16,8 +16,8 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.free_bodies import PREFIX as FREE
-from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.scene_bodies import PREFIX, SceneBody
 from motion_nodes.typing import Array
 

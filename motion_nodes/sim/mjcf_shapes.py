@@ -2,23 +2,45 @@
 """Shapes, meshes and scenery as MuJoCo geoms.
 
 MuJoCo's half sizes and scalar-first quaternions are used only in this module.
+
+Also here: meshes of robots as MuJoCo's mesh assets; collision exclusions between links of a robot,
+and the lowest point of its shapes.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 import mujoco
 import numpy as np
 
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.kernels.cache import in_turns
 from motion_nodes.model.robot_yaml import ContactDescription
-from motion_nodes.model.tree import Box, Cylinder, Mesh, Shape, Sphere, frozen
-from motion_nodes.sim.mjcf_meshes import READABLE, MeshLibrary
-from motion_nodes.sim.placement import rigid_pose
+from motion_nodes.model.tree import (
+    Box,
+    Cylinder,
+    Geometry,
+    JointKind,
+    KinematicTree,
+    Mesh,
+    Shape,
+    Sphere,
+    frozen,
+)
+from motion_nodes.scene.mesh_file import mesh_hulls
+from motion_nodes.sim.backend import RobotPlacement, rigid_pose
 from motion_nodes.typing import Array
 
+READABLE = (".stl", ".obj")
+"""Formats of files that MuJoCo reads."""
+_PLATE = 1e-5
+"""Min thickness of hulls [m]."""
 _LOG = logging.getLogger(__name__)
 COLLISION_GROUP = 3
 """Geom group of collision shapes; hidden by default in MuJoCo's viewers."""
@@ -27,6 +49,132 @@ SURROUNDINGS, ROBOTS = 4, 3
 """contype and conaffinity of static geoms: they collide with links and rollers, not with each
 other."""
 _DEFAULT_RGBA = (0.7, 0.72, 0.75, 1.0)
+_KIND = {
+    Box: mujoco.mjtGeom.mjGEOM_BOX,
+    Sphere: mujoco.mjtGeom.mjGEOM_SPHERE,
+    Cylinder: mujoco.mjtGeom.mjGEOM_CYLINDER,
+}
+
+
+class MeshLibrary:
+    """Mesh files of one robot, each loaded once per scale."""
+
+    def __init__(self, spec: mujoco.MjSpec, prefix: str, find: Callable[[str], Path]) -> None:
+        """Start empty.
+
+        Args:
+            spec: specification to which mesh assets are added.
+            prefix: prefix of the names of mesh assets.
+            find: resolves a mesh file name of the URDF.
+        """
+        self._spec = spec
+        self._prefix = prefix
+        self._find = find
+        self._files: dict[Mesh, str] = {}
+        self._hulls: dict[tuple[Mesh, bool], list[str | None]] = {}
+        self._count = 0
+
+    def readable(self, mesh: Mesh) -> bool:
+        """Return whether MuJoCo supports the file format of a mesh."""
+        return Path(mesh.filename).suffix.lower() in READABLE
+
+    def add(self, geometry: Geometry) -> str | None:
+        """Return the asset name of a mesh file, None for a primitive.
+
+        Args:
+            geometry: a mesh of a readable format, or a primitive.
+
+        Raises:
+            InvalidDescription: the file is missing.
+        """
+        if not isinstance(geometry, Mesh):
+            return None
+        if geometry not in self._files:
+            path = self._find(geometry.filename)
+            made = self._new(path)
+            made.file, made.scale = str(path.resolve()), geometry.scale
+            self._files[geometry] = made.name
+        return self._files[geometry]
+
+    def prepare(self, geometries: Iterable[Geometry]) -> None:
+        """Compute the hulls of meshes for :meth:`add_hulls`, shared with other processes.
+
+        Raises:
+            InvalidDescription: a file is missing or cannot be read.
+        """
+        meshes = [geometry for geometry in geometries if isinstance(geometry, Mesh)]
+        in_turns(partial(mesh_hulls, self._find(mesh.filename), mesh.scale) for mesh in meshes)
+
+    def add_hulls(self, geometry: Geometry, whole: bool) -> list[str | None]:
+        """Return the asset names of the convex hulls of a mesh; [None] for a primitive.
+
+        Args:
+            geometry: the mesh or primitive.
+            whole: return one hull, also for a non-convex mesh.
+
+        Raises:
+            InvalidDescription: the file is missing or cannot be read.
+        """
+        if not isinstance(geometry, Mesh):
+            return [None]
+        key = (geometry, whole)
+        if key not in self._hulls:
+            self._hulls[key] = self._new_hulls(geometry, whole)
+        return self._hulls[key]
+
+    def _new_hulls(self, mesh: Mesh, whole: bool) -> list[str | None]:
+        """Add the hulls of a mesh; a convex mesh needs none, MuJoCo computes the hull of a file."""
+        if whole and self.readable(mesh):
+            return [self.add(mesh)]
+        path = self._find(mesh.filename)
+        hulls = mesh_hulls(path, mesh.scale, whole)
+        solid = [solid_corners(corners) for corners in hulls]
+        if len(hulls) == 1 and self.readable(mesh) and solid[0] is hulls[0]:
+            return [self.add(mesh)]
+        names: list[str | None] = []
+        for corners in solid:
+            made = self._new(path)
+            made.uservert = corners.astype(np.float32).ravel()
+            names.append(made.name)
+        return names
+
+    def _new(self, path: Path) -> mujoco.MjsMesh:
+        """Add an empty mesh asset."""
+        made = self._spec.add_mesh(name=f"{self._prefix}/{path.stem}_{self._count}")
+        self._count += 1
+        # Masses are those of the links; the volume of an open mesh may be zero.
+        made.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
+        return made
+
+
+def set_hull(spec: mujoco.MjSpec, geom: mujoco.MjsGeom, corners: Array) -> None:
+    """Set the shape of a geom to a convex hull; its mesh asset has the name of the geom.
+
+    Args:
+        spec: specification of the geom.
+        geom: the geom.
+        corners: corners of the hull [m], shape (c, 3); see :func:`solid_corners` for flat ones.
+    """
+    geom.type, geom.meshname = mujoco.mjtGeom.mjGEOM_MESH, geom.name
+    # Masses are those of the bodies; the volume of a plate may be zero.
+    shell = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
+    spec.add_mesh(name=geom.name, uservert=corners.ravel(), inertia=shell)
+
+
+def solid_corners(corners: Array) -> Array:
+    """Return the corners of a hull; a flat one gets a thickness, because MuJoCo rejects flat hulls.
+
+    Args:
+        corners: shape (c, 3) [m].
+
+    Returns:
+        The same array, or one of shape (2 c, 3) and more.
+    """
+    offsets = corners - corners.mean(axis=0)
+    for axis in np.linalg.eigh(offsets.T @ offsets)[1].T:
+        if np.ptp(corners @ axis) < _PLATE:
+            corners = np.concatenate([corners + 0.5 * _PLATE * axis, corners - 0.5 * _PLATE * axis])
+    return corners
 
 
 @dataclass(frozen=True)
@@ -76,13 +224,6 @@ def geom_size(geometry: Box | Sphere | Cylinder) -> tuple[float, ...]:
     if isinstance(geometry, Sphere):
         return (geometry.radius,)
     return (geometry.radius, geometry.length / 2)
-
-
-_KIND = {
-    Box: mujoco.mjtGeom.mjGEOM_BOX,
-    Sphere: mujoco.mjtGeom.mjGEOM_SPHERE,
-    Cylinder: mujoco.mjtGeom.mjGEOM_CYLINDER,
-}
 
 
 def add_collision(
@@ -279,3 +420,117 @@ def add_scenery(
             rgba=obstacle.rgba,
             solref=contact_reference(spec.option.timestep),
         )
+
+
+def exclude_neighbours(spec: mujoco.MjSpec, placement: RobotPlacement) -> None:
+    """Disable collisions between links that are connected by a joint.
+
+    Links connected by fixed joints count as one. MuJoCo's own filter for parent and child does not
+    apply to a parent that is fixed to the world.
+
+    Args:
+        spec: specification of the world, with the robot's bodies.
+        placement: the robot.
+    """
+    tree = placement.robot.tree
+    block = _rigid_blocks(tree)
+    solid: dict[str, list[str]] = {}
+    for name, link in tree.links.items():
+        if link.collisions:
+            solid.setdefault(block[name], []).append(name)
+    for joint in tree.joints.values():
+        if not joint.movable:
+            continue
+        above = solid.get(block[joint.parent], [])
+        below = solid.get(block[joint.child], [])
+        for a, b in itertools.product(above, below):
+            exclude(spec, f"{placement.name}/{a}", f"{placement.name}/{b}")
+    exclude_ignored(spec, placement, solid)
+
+
+def exclude_ignored(
+    spec: mujoco.MjSpec, placement: RobotPlacement, solid: dict[str, list[str]]
+) -> None:
+    """Disable collisions that robot.yaml ignores, so that planning and physics agree.
+
+    Fingers, both moved by prismatic joints, still stop each other.
+
+    Args:
+        spec: specification of the world, with the robot's bodies.
+        placement: the robot.
+        solid: links with collision shapes by their rigid block.
+    """
+    robot = placement.robot
+    links = {link for names in solid.values() for link in names}
+    sliding = {j.child for j in robot.tree.joints.values() if j.kind is JointKind.PRISMATIC}
+    for a, b in robot.description.collision.ignore:
+        if {a, b} <= links and not {a, b} <= sliding:
+            exclude(spec, f"{placement.name}/{a}", f"{placement.name}/{b}")
+
+
+def exclude_touching(spec: mujoco.MjSpec, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+    """Disable collisions between links of one robot that are in contact in the home state.
+
+    Args:
+        spec: specification of the world.
+        model: the model compiled from it.
+        data: the home state, with contacts.
+    """
+    pairs: set[tuple[str, str]] = set()
+    for contact in data.contact:
+        a, b = sorted(model.body(int(model.geom_bodyid[geom])).name for geom in contact.geom)
+        if a.partition("/")[0] == b.partition("/")[0]:
+            pairs.add((a, b))
+    for a, b in sorted(pairs):
+        exclude(spec, a, b)
+
+
+def lowest_point(model: mujoco.MjModel, data: mujoco.MjData, robot: str, default: float) -> float:
+    """Return the height of the lowest point of a robot's collision shapes [m].
+
+    Args:
+        model: the world.
+        data: its state, with current poses.
+        robot: name of the robot, the prefix of its bodies.
+        default: returned for a robot without collision shapes [m].
+    """
+    heights = [
+        float(data.geom_xpos[i, 2]) - _reach_down(model, data, i)
+        for i in range(model.ngeom)
+        if model.geom_contype[i]
+        and model.body(int(model.geom_bodyid[i])).name.startswith(f"{robot}/")
+    ]
+    return min(heights, default=default)
+
+
+def _reach_down(model: mujoco.MjModel, data: mujoco.MjData, geom: int) -> float:
+    """Return the extent of a geom below its centre [m] (support function)."""
+    size = model.geom_size[geom]
+    down = data.geom_xmat[geom].reshape(3, 3)[2]
+    kind = model.geom_type[geom]
+    if kind == mujoco.mjtGeom.mjGEOM_SPHERE:
+        return float(size[0])
+    if kind == mujoco.mjtGeom.mjGEOM_CYLINDER:
+        return float(size[0] * np.hypot(down[0], down[1]) + size[1] * abs(down[2]))
+    if kind == mujoco.mjtGeom.mjGEOM_ELLIPSOID:
+        return float(np.linalg.norm(size * down))
+    if kind == mujoco.mjtGeom.mjGEOM_BOX:
+        return float(size @ np.abs(down))
+    mesh = model.geom_dataid[geom]
+    first = model.mesh_vertadr[mesh]
+    vertices = model.mesh_vert[first : first + model.mesh_vertnum[mesh]]
+    return float(-(vertices @ down).min())
+
+
+def _rigid_blocks(tree: KinematicTree) -> dict[str, str]:
+    """Map each link to the topmost link to which it is rigidly connected."""
+    block: dict[str, str] = {}
+    for link in tree.frame_names:
+        joint = tree.parent_joint.get(link)
+        block[link] = link if joint is None or joint.movable else block[joint.parent]
+    return block
+
+
+def exclude(spec: mujoco.MjSpec, a: str, b: str) -> None:
+    """Disable collisions between two bodies, given by their names."""
+    spec.add_exclude(name=f"{a}|{b}", bodyname1=a, bodyname2=b)

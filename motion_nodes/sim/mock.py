@@ -17,9 +17,8 @@ from motion_nodes.bases.odometry import Odometry
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.mimic_joints import Followers
 from motion_nodes.model.tree import frozen
-from motion_nodes.sim.backend import MeasuredJoints, RobotBackend
+from motion_nodes.sim.backend import MeasuredJoints, RobotBackend, RobotPlacement, root_to_base
 from motion_nodes.sim.drive_targets import DriveMode, DriveTargets
-from motion_nodes.sim.placement import RobotPlacement, root_to_base
 from motion_nodes.typing import Array
 
 

@@ -1,43 +1,239 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cell of robots simulated by MuJoCo; one in which nothing moves sleeps (sleep.py).
+"""A cell of robots simulated by MuJoCo; one in which nothing moves sleeps (mujoco_world.py).
 
 On one core at 2.5 GHz a step takes about 12 us for the Franka, 8 us for a JetBot, 50 us for a Kaya
 with 30 rollers, and 18 us for Franka and JetBot in one world (reading the state 2 us, a command 17
 to 30 us): 500 steps per second use 1 to 3 % of the core.
+
+Sleep of a simulated world in which nothing moves: its steps are not computed. MuJoCo can let single
+bodies sleep, but none that a drive acts on. A cell of robots at rest is recognized here as a whole:
+once all velocities have stayed below a tolerance, a step only advances the time, until the control
+input, an applied force or the state is changed.
+
+Also here: indices of a robot's elements in the arrays of a compiled MuJoCo model; free objects of a
+running MuJoCo model: their poses and shapes, and forces on them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import mujoco
 import numpy as np
+from numpy.typing import NDArray
 
+from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.model.mimic_joints import follower_names
 from motion_nodes.model.tree import frozen
-from motion_nodes.sim.backend import MeasuredJoints, RobotBackend, SimulationDiverged, UnknownRobot
+from motion_nodes.sim.backend import (
+    MeasuredJoints,
+    RobotBackend,
+    RobotPlacement,
+    SimulationDiverged,
+    UnknownRobot,
+    rigid_pose,
+    root_to_base,
+)
 from motion_nodes.sim.cell_contacts import CellContact, ContactRules, standing_bodies
 from motion_nodes.sim.drive_targets import DriveTargets
-from motion_nodes.sim.free_bodies import FreeBody
-from motion_nodes.sim.free_objects import FreeObjects
-from motion_nodes.sim.mjcf import WorldConfig, build_model, set_home
-from motion_nodes.sim.placement import RobotPlacement
-from motion_nodes.sim.robot_addresses import RobotAddresses, addresses_of
-from motion_nodes.sim.scene_bodies import SceneBody
-from motion_nodes.sim.scene_cell import SceneCell
-from motion_nodes.sim.sleep import Sleep
+from motion_nodes.sim.free_bodies import PREFIX, FreeBody, handle_in_drawer
+from motion_nodes.sim.mjcf import WorldConfig, build_model, is_floating, set_home
+from motion_nodes.sim.mjcf_shapes import quat_wxyz
+from motion_nodes.sim.scene_bodies import SceneBody, SceneCell
 from motion_nodes.sim.stiction import EVERY, Stiction
 from motion_nodes.sim.surface_gripper import (
     GripperRun,
     GripState,
     SurfaceGripper,
     UnknownGripper,
+    UnknownObject,
 )
 from motion_nodes.typing import Array
 
+MAX_SPEED = 1e-7
+"""Norm of the generalized velocities [rad/s or m/s] of a world that may fall asleep."""
+SETTLING_TIME = 0.5
+"""[s] Time for which they must have been lower."""
+_STATE = mujoco.mjtState
+_SIGNATURE = int(
+    _STATE.mjSTATE_QPOS | _STATE.mjSTATE_QVEL | _STATE.mjSTATE_ACT | _STATE.mjSTATE_USER
+)
+"""What MuJoCo integrates, and its inputs: controls, forces, constraints, poses of fixed bodies."""
+MAX_PUSH = 1e4
+"""Max force [N] and torque [N m] on an object."""
 _MOST_SUBSTEPS = 4
 """Max number of substeps of a step."""
 _MAX_SPEED = 1e5
 """A higher generalized velocity [rad/s or m/s] means that the simulation has diverged."""
+
+
+class Sleep:
+    """Recognizes that the next steps of a world change nothing."""
+
+    def __init__(self) -> None:
+        """Create awake."""
+        self._rested = 0.0
+        self._state = b""
+        """State in which the world sleeps; empty while it is awake."""
+        self._now: NDArray[np.float64] = np.empty(0)
+
+    def wake(self) -> None:
+        """Compute the next steps: the model was changed, which the state does not show."""
+        self._rested, self._state = 0.0, b""
+
+    def note(self, model: mujoco.MjModel, data: mujoco.MjData, square: float, time: float) -> None:
+        """Note computed steps.
+
+        Args:
+            model: of the world.
+            data: after the steps.
+            square: squared norm of the generalized velocities.
+            time: duration of the steps [s].
+        """
+        self._rested = self._rested + time if square < MAX_SPEED**2 else 0.0
+        if self._rested >= SETTLING_TIME:
+            self._now = np.empty(mujoco.mj_stateSize(model, _SIGNATURE))
+            mujoco.mj_getState(model, data, self._now, _SIGNATURE)
+            self._state = self._now.tobytes()
+
+    def lasts(self, model: mujoco.MjModel, data: mujoco.MjData) -> bool:
+        """Return whether the world sleeps; a change of its state or inputs wakes it."""
+        if not self._state:
+            return False
+        mujoco.mj_getState(model, data, self._now, _SIGNATURE)
+        if self._now.tobytes() == self._state:
+            return True
+        self.wake()
+        return False
+
+
+class RobotAddresses(NamedTuple):
+    """Indices of a robot's elements in MuJoCo's arrays."""
+
+    q: slice | NDArray[np.int64]
+    """Joint positions in ``qpos``, shape (n,)."""
+    v: slice | NDArray[np.int64]
+    """Joint velocities in ``qvel``, shape (n,)."""
+    actuator: slice | NDArray[np.int64]
+    """Actuators, shape (n,)."""
+    follower_q: NDArray[np.int64]
+    """Positions of mimic joints in ``qpos``, in the order of :func:`.follower_names`."""
+    follower_v: NDArray[np.int64]
+    """Their velocities in ``qvel``."""
+    X_WR: Array
+    """Placement of the root link in the world, shape (4, 4)."""
+    X_RB: Array
+    """Base frame in the root link, shape (4, 4)."""
+    floating_q: int | None
+    """First of the seven coordinates of a floating base in ``qpos``; None: fixed base."""
+    floating_v: int | None
+    """First of the six velocities of a floating base in ``qvel``; None: fixed base."""
+
+
+def _run(indices: Sequence[int]) -> slice | NDArray[np.int64]:
+    """Return indices, as a slice if they are consecutive, which is several times faster."""
+    array = np.array(indices, dtype=np.int64)
+    if len(array) and (np.diff(array) == 1).all():
+        return slice(int(array[0]), int(array[-1]) + 1)
+    return array
+
+
+def addresses_of(model: mujoco.MjModel, placement: RobotPlacement) -> RobotAddresses:
+    """Return the indices of a robot in the compiled model."""
+    prefix, robot = placement.name, placement.robot
+    joints = [model.joint(f"{prefix}/{name}") for name in robot.joint_names]
+    followers = [model.joint(f"{prefix}/{name}") for name in follower_names(robot.tree)]
+    floating = model.joint(f"{prefix}/floating") if is_floating(robot) else None
+    return RobotAddresses(
+        q=_run([joint.qposadr[0] for joint in joints]),
+        v=_run([joint.dofadr[0] for joint in joints]),
+        actuator=_run([model.actuator(f"{prefix}/{name}").id for name in robot.joint_names]),
+        follower_q=np.array([joint.qposadr[0] for joint in followers], np.int64),
+        follower_v=np.array([joint.dofadr[0] for joint in followers], np.int64),
+        X_WR=placement.X_WR,
+        X_RB=root_to_base(robot),
+        floating_q=int(floating.qposadr[0]) if floating is not None else None,
+        floating_v=int(floating.dofadr[0]) if floating is not None else None,
+    )
+
+
+class FreeObjects:
+    """The free objects of a world; all methods raise UnknownObject for an unknown name."""
+
+    def __init__(self, bodies: Sequence[FreeBody]) -> None:
+        """Store the objects.
+
+        Args:
+            bodies: the objects of the model.
+        """
+        self.bodies = {body.name: body for body in bodies}
+        """Objects as they were configured, by name."""
+        self._handles = {
+            body.name: handle_in_drawer(body.drawer[0]) for body in bodies if body.drawer
+        }
+        self._pushes: dict[str, tuple[Array, float]] = {}
+        """Wrenches on objects, each with the time when it ends [s]."""
+
+    def body(self, name: str) -> FreeBody:
+        """Return an object as it was configured."""
+        if name not in self.bodies:
+            raise UnknownObject(name, tuple(self.bodies))
+        return self.bodies[name]
+
+    def pose(self, name: str, data: mujoco.MjData) -> Array:
+        """Return the pose of an object in the world, shape (4, 4)."""
+        self.body(name)
+        body, X = data.body(f"{PREFIX}{name}"), np.eye(4)
+        X[:3, :3], X[:3, 3] = body.xmat.reshape(3, 3), body.xpos
+        return X @ self._handles[name] if name in self._handles else X
+
+    def place(self, name: str, X_WO: Array, data: mujoco.MjData) -> None:
+        """Set the pose of an object in the world, shape (4, 4), with zero velocity.
+
+        Raises:
+            InvalidConfig: the pose is not rigid, or the object is a drawer.
+        """
+        self.body(name)
+        if name in self._handles:
+            raise InvalidConfig(f"'{name}' is a drawer; its pose cannot be set")
+        X = rigid_pose(X_WO, f"pose of object '{name}'")
+        joint = data.joint(f"{PREFIX}{name}")
+        joint.qpos[:3], joint.qpos[3:] = X[:3, 3], quat_wxyz(X[:3, :3])
+        joint.qvel[:] = 0.0
+
+    def push(self, name: str, wrench: Array, end: float) -> None:
+        """Apply a force and a torque to the centre of mass of an object.
+
+        Args:
+            name: name of the object.
+            wrench: force [N] and torque [N m], expressed in the world, shape (6,); replaces the
+                previous one.
+            end: simulated time at which it ends [s].
+
+        Raises:
+            InvalidCommand: a component is not finite, or above MAX_PUSH.
+        """
+        self.body(name)
+        values = np.asarray(wrench, np.float64)
+        if values.shape != (6,) or not np.abs(values).max() <= MAX_PUSH:
+            raise InvalidCommand(
+                f"the wrench on object '{name}' is {values.tolist()}; it must be six numbers of at "
+                f"most {MAX_PUSH:g} N or N m"
+            )
+        self._pushes[name] = values, end
+
+    def apply_pushes(self, data: mujoco.MjData) -> None:
+        """Write the wrenches to ``data`` before a step; expired ones are removed."""
+        for name, (wrench, end) in list(self._pushes.items()):
+            ended = not data.time < end
+            data.body(f"{PREFIX}{name}").xfrc_applied[:] = 0.0 if ended else wrench
+            if ended:
+                del self._pushes[name]
+
+    def reset(self) -> None:
+        """Remove all wrenches."""
+        self._pushes.clear()
 
 
 class MujocoWorld(RobotBackend):

@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.policies.command_shaper import CommandShaper
 from motion_nodes.policies.observations import PolicyInputs
 from motion_nodes.policies.policy_sequence import PolicyMode, PolicySequence
-from motion_nodes.policies.runner import PolicyRunner
+from motion_nodes.policies.runner import CommandShaper, PolicyRunner
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.typing import Array

@@ -23,11 +23,11 @@ from motion_nodes.model.tree import JointKind
 from motion_nodes.planning.pipeline import plan
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mjcf import WorldConfig, set_positions
-from motion_nodes.sim.mjcf_contacts import lowest_point
+from motion_nodes.sim.mjcf_shapes import lowest_point
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.typing import Array
 
 _STAND = 1.0

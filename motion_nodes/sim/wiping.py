@@ -15,18 +15,18 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
-from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
+from motion_nodes.control.cartesian_impedance import CartesianImpedance
+from motion_nodes.control.impedance_settings import ImpedanceSettings
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Sphere
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.free_bodies import FreeBody
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mjcf_shapes import Obstacle
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.surface_gripper import SurfaceGripper
 from motion_nodes.typing import Array
 

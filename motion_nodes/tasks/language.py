@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from motion_nodes.tasks.language_words import (
+from motion_nodes.tasks.object_descriptions import (
     BREAKS,
     ONTO,
     POINT,
@@ -21,10 +21,8 @@ from motion_nodes.tasks.language_words import (
     TAKE_TO,
     VERBS,
     WITH,
-    Verb,
-)
-from motion_nodes.tasks.object_descriptions import (
     NotUnderstood,
+    Verb,
     candidates,
     object_of,
     relations_in,
@@ -32,9 +30,8 @@ from motion_nodes.tasks.object_descriptions import (
     without_positions,
     words_of,
 )
-from motion_nodes.tasks.skills import DIRECTIONS
 from motion_nodes.tasks.task_codes import TaskCode
-from motion_nodes.tasks.task_plan import Plan, PlanStep
+from motion_nodes.tasks.task_plan import DIRECTIONS, Plan, PlanStep
 from motion_nodes.tasks.world_state import WorldState, half_extents
 
 MAX_SENTENCE = 2000

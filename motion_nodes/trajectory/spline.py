@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from motion_nodes.errors import InvalidCommand, InvalidConfig, did_you_mean
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import JointPath, checked_waypoints
+from motion_nodes.trajectory.joint_trajectory import Infeasible
 from motion_nodes.trajectory.timed_path import LimitUse, TimedPath
-from motion_nodes.trajectory.trajectory import Infeasible
 from motion_nodes.trajectory.trajectory_checks import POSITION_TOLERANCE
 from motion_nodes.typing import Array
 

@@ -13,8 +13,8 @@ from motion_nodes.kernels.timing.path_pieces import limit_use, path_states, span
 from motion_nodes.model.bounds import POINTS
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import JointPath
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.trajectory import (
+from motion_nodes.trajectory.joint_trajectory import (
+    JointTrajectory,
     Trajectory,
     TrajectorySample,
     check_samples,

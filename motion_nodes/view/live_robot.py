@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One robot of a running viewer: its received state, its scene nodes and its panel."""
+"""One robot of a running viewer: its received state, its scene nodes and its panel.
+
+Also here: button of a surface gripper on the panel of its robot; hidden for robots without one; the
+trail of a mobile base: its past positions as a line; 2D Goal Pose: a click on the floor is a goal
+for a base.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 import time
+from collections import deque
+from collections.abc import Callable
 
 import numpy as np
 import viser
@@ -13,26 +21,246 @@ import viser
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import JointKind
 from motion_nodes.typing import Array
-from motion_nodes.view.angle_unit import AngleUnit
-from motion_nodes.view.base_trail import Trail
 from motion_nodes.view.drive_panel import DrivePanel
-from motion_nodes.view.floor_goal import FloorGoal
-from motion_nodes.view.goal_state_panel import GoalStatePanel
-from motion_nodes.view.joint_history import JointHistory
-from motion_nodes.view.joint_panel import JointPanel
+from motion_nodes.view.joint_panel import GoalStatePanel, JointPanel
+from motion_nodes.view.panel_style import AngleUnit, Freshness, plain, robot_line
 from motion_nodes.view.planning_view import PlanningView
-from motion_nodes.view.plot_panel import PlotPanel
-from motion_nodes.view.robot_view import RobotView, bounding_sphere, ghost_of
-from motion_nodes.view.shape_nodes import GHOST
-from motion_nodes.view.status_text import Freshness, robot_line
-from motion_nodes.view.suction_panel import SuctionPanel
+from motion_nodes.view.plot_panel import JointHistory, PlotPanel
+from motion_nodes.view.robot_view import GHOST, RobotView, bounding_sphere, ghost_of
 from motion_nodes.view.target_gizmo import TargetGizmo
 from motion_nodes.view.task_panel import TaskPanel
 from motion_nodes.view.ui_commands import PanelEvents
 from motion_nodes.view.viewed_robot import PLANNER, ViewedRobot, checked_pose
 
+OPEN = "open"
+"""State of a gripper that the button closes; it opens it in all others."""
+SPACING = 0.02
+"""Min distance between two points [m]."""
+MAX_POINTS = 600
+"""Max number of points, 12 m at ``SPACING``; the oldest are removed."""
+JUMP = 0.5
+"""A displacement between two updates above this [m] is a teleport: the trail is cleared."""
+HEIGHT = 0.004
+"""Height of the line above the base's origin [m], so that the floor does not hide it."""
+ARM, DISARM = "2D Goal Pose", "Cancel"
+"""Labels of the button."""
+MAX_DISTANCE = 100.0
+"""Max distance of a goal from the base [m]; clicks near the horizon are further away."""
+MARKER_RADIUS, MARKER_HEIGHT = 0.05, 0.01
+"""Size of the mark on the goal [m]."""
 TRAIL_RGB = ((38, 120, 220), (220, 110, 30), (40, 160, 90), (170, 70, 190))
 """Colours of the trails, in the order of the robots."""
+
+
+class SuctionPanel:
+    """Shows the state of a surface gripper and reports presses of its button.
+
+    Args:
+        gui: viser's panel; elements are added to the active container.
+        on_change: called with whether to close the gripper.
+    """
+
+    def __init__(self, gui: viser.GuiApi, on_change: Callable[[bool], None]) -> None:
+        """Add the elements to the panel, hidden."""
+        self._state = ""
+        self.button = gui.add_button("Surface gripper", visible=False)
+        self.button.on_click(lambda _: on_change(self._state == OPEN))
+        self.text = gui.add_markdown("", visible=False)
+
+    def show(self, state: str, held: str) -> None:
+        """Show the state and the names of the held objects; on viser's event loop."""
+        text = plain(f"{state}: {held}" if held else state)
+        if text == self.text.content:
+            return
+        self._state = state
+        self.button.label = "Close the gripper" if state == OPEN else "Open the gripper"
+        self.button.visible = self.text.visible = True
+        self.text.content = text
+
+
+class TrailPoints:
+    """The points of a trail, with a min spacing and a max number."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._points: deque[Array] = deque(maxlen=MAX_POINTS)
+
+    def __len__(self) -> int:
+        """Return the number of points."""
+        return len(self._points)
+
+    def clear(self) -> None:
+        """Remove all points."""
+        self._points.clear()
+
+    def add(self, p_WB: Array) -> bool:
+        """Add a position of the base.
+
+        Args:
+            p_WB: position in the world [m], shape (3,).
+
+        Returns:
+            Whether the trail changed.
+        """
+        if self._points:
+            moved = float(np.linalg.norm(p_WB - self._points[-1]))
+            if moved < SPACING:
+                return False
+            if moved > JUMP:
+                self._points.clear()
+        self._points.append(np.array(p_WB, dtype=np.float64))
+        return True
+
+    def segments(self) -> Array:
+        """Return the line segments in the world [m], shape (k, 2, 3); k may be 0."""
+        if len(self._points) < 2:
+            return np.zeros((0, 2, 3))
+        points = np.array(self._points)
+        return np.stack([points[:-1], points[1:]], axis=1)
+
+
+class Trail:
+    """The trail of one base in the scene.
+
+    Args:
+        scene: the viser scene.
+        path: path of its node.
+        rgb: colour of the line, 0 to 255 each.
+    """
+
+    def __init__(self, scene: viser.SceneApi, path: str, rgb: tuple[int, int, int]) -> None:
+        """Start empty."""
+        self.points = TrailPoints()
+        self._scene, self._path, self.rgb = scene, path, rgb
+        self._node: viser.LineSegmentsHandle | None = None
+
+    def draw(self, segments: Array) -> None:
+        """Send the line; ``segments``: see :meth:`TrailPoints.segments`."""
+        if len(segments) == 0:
+            if self._node is not None:
+                self._node.remove()
+                self._node = None
+            return
+        raised = np.array(segments, dtype=np.float32)
+        raised[:, :, 2] += HEIGHT
+        if self._node is not None:
+            self._node.points = raised
+            return
+        self._node = self._scene.add_line_segments(
+            self._path, raised, colors=self.rgb, thickness=3.0, thickness_units="screen"
+        )
+
+
+class FloorGoal:
+    """A button after which the next click on the floor is a goal.
+
+    Args:
+        server: the viser server; elements are added to the active container.
+        path: scene node of the mark.
+        colour: of the mark.
+        base_pose: returns the pose of the base in the world, shape (4, 4).
+        turns: whether the base heads for the goal; else it keeps its heading.
+        go: called on viser's event loop with x, y [m] and yaw [rad] in the world.
+    """
+
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        path: str,
+        colour: tuple[int, int, int],
+        base_pose: Callable[[], Array],
+        turns: bool,
+        go: Callable[[float, float, float], None],
+    ) -> None:
+        """Add the button."""
+        self._scene, self._base_pose, self._turns, self._go = server.scene, base_pose, turns, go
+        self._armed_by: int | None = None
+        """Page on which the button was pressed."""
+        self._text, self._driving = "", False
+        self.button = server.gui.add_button(
+            ARM, icon=viser.Icon.MAP_PIN,
+            hint="The next click on the floor is the goal. The base arrives with the heading from "
+            "its present position to the goal; holonomic bases keep their heading.",
+        )  # fmt: skip
+        self.message = server.gui.add_markdown("", visible=False)
+        self._mark = server.scene.add_cylinder(
+            path, MARKER_RADIUS, MARKER_HEIGHT, color=colour, visible=False, cast_shadow=False
+        )
+        self.button.on_click(self._pressed)
+
+    def set_message(self, text: str, *, driving: bool) -> None:
+        """Store the status of the motion; the goal is marked while ``driving``."""
+        self._text, self._driving = text, driving
+
+    def refresh(self) -> None:
+        """Update line and mark; on viser's event loop."""
+        if self._mark.visible and not self._driving:
+            self._mark.visible = False
+        text = "Click on the floor" if self._armed_by is not None else plain(self._text)
+        if text != self.message.content:
+            self.message.content, self.message.visible = text, bool(text)
+
+    def client_left(self, client: int) -> None:
+        """Disarm if the page that armed was closed."""
+        if client == self._armed_by:
+            self._disarm()
+
+    async def _pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        if event.client_id is None:
+            return
+        if self._armed_by is not None:
+            self._disarm()
+        else:
+            self._armed_by = event.client_id
+            self.button.label = DISARM
+            self._scene.on_click()(self._clicked)
+        self.refresh()
+
+    async def _clicked(self, event: viser.SceneClickEvent) -> None:
+        if event.client_id != self._armed_by:
+            return
+        point = floor_point(event.ray_origin, event.ray_direction)
+        X_WB = self._base_pose()
+        if point is None or np.linalg.norm(point - X_WB[:2, 3]) > MAX_DISTANCE:
+            return  # not on the floor: the next click counts
+        self._disarm()
+        x, y = map(float, point)
+        self._mark.position, self._mark.visible = (x, y, 0.5 * MARKER_HEIGHT), True
+        self._driving = True
+        self._go(x, y, heading_to(point, X_WB, turns=self._turns))
+        self.refresh()
+
+    def _disarm(self) -> None:
+        self._armed_by = None
+        self.button.label = ARM
+        self._scene.remove_click_callback(self._clicked)
+
+
+def floor_point(origin: object, direction: object) -> Array | None:
+    """Return where a ray meets the floor, the plane z = 0 [m], shape (2,); None: nowhere.
+
+    Args:
+        origin: of the ray in the world [m], shape (3,).
+        direction: of the ray, shape (3,).
+    """
+    p, d = np.asarray(origin, np.float64), np.asarray(direction, np.float64)
+    if not (np.isfinite(p).all() and np.isfinite(d).all()) or p[2] * d[2] >= 0.0:
+        return None
+    return np.asarray(p[:2] - p[2] / d[2] * d[:2])
+
+
+def heading_to(point: Array, X_WB: Array, *, turns: bool) -> float:
+    """Return the heading of a base at a goal [rad].
+
+    Args:
+        point: the goal in the world [m], shape (2,).
+        X_WB: pose of the base now, shape (4, 4).
+        turns: whether it heads for the goal; else it keeps its heading.
+    """
+    if turns:
+        dx, dy = point - X_WB[:2, 3]
+        return math.atan2(float(dy), float(dx))
+    return math.atan2(float(X_WB[1, 0]), float(X_WB[0, 0]))
 
 
 class LiveRobot:

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Editing of a planning scene's objects on the page: select, drag, add, attach and remove."""
+"""Editing of a planning scene's objects on the page: select, drag, add, attach and remove.
+
+Also here: attaching the selected object to a link of the robot, and detaching it.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,16 +16,15 @@ import viser
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.tree import Box, Cylinder, Sphere, frozen
-from motion_nodes.scene.scene import Scene, WorldObject, world_object
+from motion_nodes.scene.scene import AttachedBody, Scene, WorldObject, world_object
 from motion_nodes.scene.scenery import SCENERY
-from motion_nodes.scene.shapes import Solid
+from motion_nodes.scene.shapes import HalfSpace, Solid
+from motion_nodes.scene.voxels import OCTOMAP
 from motion_nodes.typing import Array
-from motion_nodes.view.attach_panel import AttachPanel
-from motion_nodes.view.button_colours import SECONDARY
-from motion_nodes.view.drag_handles import DragHandles
 from motion_nodes.view.joint_panel import show_value
+from motion_nodes.view.panel_style import SECONDARY, plain
 from motion_nodes.view.scene_view import SceneView
-from motion_nodes.view.status_text import plain
+from motion_nodes.view.target_gizmo import DragHandles
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 NONE = "(none)"
@@ -35,8 +37,77 @@ CONFIRMATION_TIMEOUT = 5.0
 """Time within which the owner of the scene must confirm a new object [s]."""
 NEW_POSITION = (0.5, 0.0, 0.3)
 """Position of a new object in the scene frame [m]."""
-
 Report = Callable[[str, WorldObject | None], None]
+
+
+class AttachPanel:
+    """A list of links with buttons to attach and detach.
+
+    Args:
+        gui: viser's panel; elements are added to the active container, hidden.
+        links: of the robot.
+        tool: the link selected at first.
+        selected: returns the name of the selected object; empty: none.
+        report: called on viser's event loop with the name of an object, and the link to attach it
+            to; empty: detach it.
+    """
+
+    def __init__(
+        self,
+        gui: viser.GuiApi,
+        links: Sequence[str],
+        tool: str,
+        selected: Callable[[], str],
+        report: Callable[[str, str], None],
+    ) -> None:
+        """Add the elements."""
+        self._selected, self._report = selected, report
+        self.link = gui.add_dropdown(
+            "Attach to", tuple(links), initial_value=tool, visible=False,
+            hint="The link that the object is attached to, at its present pose relative to it.",
+        )  # fmt: skip
+        self.attach = gui.add_button(
+            "Attach object", color=SECONDARY, icon=viser.Icon.LINK, visible=False,
+            hint="The object moves with the link, and may touch the links of its gripper.",
+        )  # fmt: skip
+        self.detach = gui.add_button(
+            "Detach object", color=SECONDARY, icon=viser.Icon.UNLINK, visible=False,
+            hint="Puts the object back in the world, at its present pose.",
+        )  # fmt: skip
+        self.note = gui.add_markdown("", visible=False)
+        self.attach.on_click(self._attach_pressed)
+        self.detach.on_click(self._detach_pressed)
+
+    def show(self, item: WorldObject | None, body: AttachedBody | None) -> None:
+        """Show what can be done with the selected object; on viser's event loop.
+
+        Args:
+            item: the object, if it is in the world.
+            body: the object, if it is attached.
+        """
+        free = item is not None and attachable(item)
+        for element, visible in (
+            (self.link, free), (self.attach, free), (self.detach, body is not None),
+        ):  # fmt: skip
+            if element.visible != visible:
+                element.visible = visible
+        text = "" if body is None else f"Attached to `{body.link}`."
+        if text != self.note.content:
+            self.note.content, self.note.visible = text, bool(text)
+
+    async def _attach_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        if event.client is not None and self._selected():
+            self._report(self._selected(), str(self.link.value))
+
+    async def _detach_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        if event.client is not None and self._selected():
+            self._report(self._selected(), "")
+
+
+def attachable(item: WorldObject) -> bool:
+    """Return whether an object can be carried: it is not a part of the cell, voxels or a plane."""
+    fixed = item.static or item.kind == SCENERY or item.name == OCTOMAP
+    return not fixed and not any(isinstance(part.solid, HalfSpace) for part in item.parts)
 
 
 class ObjectEditor:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The access token in the page's address; checked by :mod:`motion_nodes.view.page_access`."""
+"""The access token in the page's address; checked by :mod:`motion_nodes.view.page_server`."""
 
 from __future__ import annotations
 

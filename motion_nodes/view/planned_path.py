@@ -19,8 +19,7 @@ from motion_nodes.model.joint_turns import turns_of
 from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.typing import Array
 from motion_nodes.view.joint_panel import show_value
-from motion_nodes.view.robot_view import RobotView, ghost_of
-from motion_nodes.view.shape_nodes import GHOST, Appearance
+from motion_nodes.view.robot_view import GHOST, Appearance, RobotView, ghost_of
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 PLANNED = Appearance(rgb=(240, 150, 40), opacity=0.35, shadow=False, grow=GHOST.grow)

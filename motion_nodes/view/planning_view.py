@@ -1,32 +1,314 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning of one robot on the page: scene, collision spheres, planned trajectory, search tree."""
+"""Planning of one robot on the page: scene, collision spheres, planned trajectory, search tree.
+
+Also here: visualization markers of other programs, such as a planner's search tree; goals of the
+planner on the panel: named states, joint sliders, or the target of the tool; buttons that save the
+planning scene to a file of the browser's machine, and load one; notifications in the corner of
+pages.
+"""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import viser
 
+from motion_nodes.compat.moveit_scene_file import SUFFIX, read_scene_text, scene_text
+from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.link_poses import LinkPoses
-from motion_nodes.scene.scene import Scene
+from motion_nodes.scene.scene import Scene, WorldObject
+from motion_nodes.scene.scenery import SCENERY
+from motion_nodes.scene.voxels import OCTOMAP
 from motion_nodes.typing import Array
-from motion_nodes.view.button_colours import SECONDARY
-from motion_nodes.view.goal_panel import GoalPanel
-from motion_nodes.view.goal_state_panel import GoalStatePanel
-from motion_nodes.view.marker_view import MarkerView
+from motion_nodes.view.joint_panel import GOAL, GoalStatePanel, show_value
 from motion_nodes.view.object_editor import ObjectEditor
+from motion_nodes.view.panel_style import SECONDARY, plain, shortened
 from motion_nodes.view.planned_path import PlannedPath
-from motion_nodes.view.robot_spheres_view import RobotSpheresView
 from motion_nodes.view.robot_view import RobotView
-from motion_nodes.view.scene_files_panel import SceneFilesPanel
+from motion_nodes.view.scaling_panel import MotionScaling
 from motion_nodes.view.scene_view import MAX_OBJECTS, SceneView
-from motion_nodes.view.status_text import plain
+from motion_nodes.view.sphere_nodes import RobotSpheresView
 from motion_nodes.view.target_gizmo import TargetGizmo
-from motion_nodes.view.ui_commands import PanelEvents
+from motion_nodes.view.ui_commands import PLAN_VERBS, PanelEvents, PlanCommand
 from motion_nodes.view.viewed_robot import PLANNER, ViewedRobot
 
+MAX_POINTS = 20_000
+"""Max number of points of one drawing; further ones are not drawn."""
+SLIDERS, TARGET = "joint sliders", "target"
+"""Goals that are not named states."""
+NO_GOAL = f"The sliders set the robot. Choose '{GOAL}' in 'Sliders set' on the tab Joints."
+DURATION = 8.0
+"""Time for which a notification is shown [s]."""
 HANDLE_SIZE = 0.15
 """Size of the handles of an object [m]."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Lines or points of one colour, in the robot's scene frame.
+
+    Raises:
+        InvalidCommand: wrong shape of the points, or points that are not finite.
+    """
+
+    points: Array
+    """Both ends of each line [m], shape (2 m, 3), or the points [m], shape (m, 3)."""
+    rgb: tuple[int, int, int]
+    """Colour, 0 to 255 each."""
+    lines: bool = True
+    """Whether to draw lines or points."""
+    size: float = 2.0
+    """Width of lines [pixels], or diameter of points [m]."""
+
+    def __post_init__(self) -> None:
+        """Check the points."""
+        points = np.asarray(self.points)
+        if points.ndim != 2 or points.shape[1] != 3 or (self.lines and len(points) % 2):
+            rows = "(2 m, 3), two rows per line" if self.lines else "(m, 3)"
+            raise InvalidCommand(
+                f"the points of a drawing have shape {points.shape}; expected {rows}.",
+                field="points",
+            )
+        if not np.isfinite(points).all():
+            raise InvalidCommand("the points of a drawing are not finite.", field="points")
+
+
+class MarkerView:
+    """Accepts drawings from any thread and draws them on the drawing thread.
+
+    Args:
+        scene: the viser scene.
+        path: name of the parent node.
+    """
+
+    def __init__(self, scene: viser.SceneApi, path: str) -> None:
+        """Start empty."""
+        self._scene, self._path = scene, path
+        self._lock = threading.Lock()
+        self._newest: tuple[Drawing, ...] | None = None
+        self.nodes: list[viser.SceneNodeHandle] = []
+        self._shown = True
+
+    def set_drawings(self, drawings: Sequence[Drawing]) -> None:
+        """Replace all drawings."""
+        with self._lock:
+            self._newest = tuple(drawings)
+
+    def draw(self, shown: bool) -> None:
+        """Send changes; while hidden, sending is deferred until shown."""
+        if shown:
+            with self._lock:
+                drawings, self._newest = self._newest, None
+            if drawings is not None:
+                self._replace(drawings)
+        if shown != self._shown:
+            self._shown = shown
+            for node in self.nodes:
+                node.visible = shown
+
+    def _replace(self, drawings: tuple[Drawing, ...]) -> None:
+        for node in self.nodes:
+            node.remove()
+        self.nodes = []
+        for number, drawing in enumerate(drawings):
+            points = np.asarray(drawing.points, dtype=np.float32)[:MAX_POINTS]
+            path = f"{self._path}/{number}"
+            if not len(points):
+                continue
+            if drawing.lines:
+                self.nodes.append(
+                    self._scene.add_line_segments(
+                        path, points.reshape(-1, 2, 3), colors=drawing.rgb,
+                        thickness=drawing.size, thickness_units="screen",
+                    )
+                )  # fmt: skip
+            else:
+                self.nodes.append(
+                    self._scene.add_point_cloud(
+                        path, points, drawing.rgb, point_size=drawing.size, point_shape="circle"
+                    )
+                )
+
+
+class GoalPanel:
+    """Plans and executes motions to goals of the panel.
+
+    Args:
+        gui: viser's panel; elements are added to the active container.
+        states: names of the named states.
+        joints: the goal state of the joint sliders; None: none.
+        target: returns the pose of the target in the scene frame, shape (4, 4); None: no target.
+        scaling: returns the scaling factors for plans.
+        commanded: called on viser's event loop.
+    """
+
+    def __init__(
+        self,
+        gui: viser.GuiApi,
+        states: tuple[str, ...],
+        joints: GoalStatePanel | None,
+        target: Callable[[], Array] | None,
+        scaling: Callable[[], MotionScaling],
+        commanded: Callable[[PlanCommand], None],
+    ) -> None:
+        """Add the elements."""
+        self._joints, self._target, self._commanded = joints, target, commanded
+        self._scaling = scaling
+        self._text = self._note = ""
+        others = {SLIDERS: joints, TARGET: target}
+        self.goal = gui.add_dropdown(
+            "Goal", (*states, *(name for name, given in others.items() if given is not None)),
+            hint="A named state, the goal state of the joint sliders, or the target of the tool.",
+        )  # fmt: skip
+        self.verbs = gui.add_button_group(
+            "Motion", tuple(PLAN_VERBS),
+            hint="With the velocity and acceleration scaling at the top of the panel.",
+        )  # fmt: skip
+        self._message = gui.add_markdown("", visible=False)
+        self.goal.on_update(self._chosen)
+        self.verbs.on_click(self._pressed)
+        if joints is not None:
+            joints.on_change.append(self._mode_changed)
+
+    def set_message(self, text: str) -> None:
+        """Store the status of the planner, shown below the buttons."""
+        self._text = text
+
+    def refresh(self) -> None:
+        """Update the panel; on viser's event loop."""
+        text = plain(self._note or self._text)
+        if text != self._message.content:
+            self._message.content, self._message.visible = text, bool(text)
+
+    def _mode_changed(self) -> None:
+        """Select the goal state that the sliders set from now on."""
+        assert self._joints is not None
+        self._note = ""
+        if self._joints.active:
+            show_value(self.goal, SLIDERS)
+
+    async def _chosen(self, event: viser.GuiEvent[viser.GuiDropdownHandle[str]]) -> None:
+        if event.client is None:
+            return
+        self._note = ""
+        if self.goal.value == SLIDERS and self._joints is not None:
+            self._joints.set_active(True)
+
+    async def _pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
+        if event.client is None:
+            return
+        verb, goal = PLAN_VERBS[str(event.target.value)], str(self.goal.value)
+        self._note = ""
+        if goal == SLIDERS and self._joints is not None:
+            if self._joints.active or verb == "stop":
+                self._commanded(self._joints.command(verb))
+            else:
+                self._note = NO_GOAL
+            return
+        scaling = self._scaling()
+        self._commanded(
+            PlanCommand(
+                verb,
+                state="" if goal == TARGET else goal,
+                X_BT=self._target() if goal == TARGET and self._target is not None else None,
+                velocity_scaling=scaling.velocity,
+                acceleration_scaling=scaling.acceleration,
+            )
+        )
+
+
+def notify(clients: Iterable[viser.ClientHandle], title: str, text: str) -> None:
+    """Show a notification on pages for some seconds; on viser's event loop.
+
+    Args:
+        clients: the pages.
+        title: of the notification.
+        text: one or several lines of plain text.
+    """
+    for client in clients:
+        # Not Markdown: escapes would be shown.
+        client.add_notification(title, shortened(text), auto_close_seconds=DURATION, color="red")
+
+
+class SceneFilesPanel:
+    """Saves and loads MoveIt's ``.scene`` files.
+
+    Args:
+        gui: viser's panel; elements are added to the active container.
+        name: of the robot, and of the file.
+        scene: returns the planning scene.
+        load: called on viser's event loop with the objects of a file.
+    """
+
+    def __init__(
+        self,
+        gui: viser.GuiApi,
+        name: str,
+        scene: Callable[[], Scene],
+        load: Callable[[tuple[WorldObject, ...]], None],
+    ) -> None:
+        """Add the buttons."""
+        self._name, self._scene, self._load = name, scene, load
+        self.save = gui.add_button(
+            "Save scene", color=SECONDARY, icon=viser.Icon.DOWNLOAD,
+            hint="Downloads the objects as a .scene file, as RViz's Export does.",
+        )  # fmt: skip
+        self.upload = gui.add_upload_button(
+            "Load scene", color=SECONDARY, icon=viser.Icon.UPLOAD, mime_type=SUFFIX,
+            hint="Adds the objects of a .scene file; objects of the same names are replaced.",
+        )  # fmt: skip
+        self.save.on_click(self._save_pressed)
+        self.upload.on_upload(self._uploaded)
+
+    async def _save_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        if event.client is None:
+            return
+        items = saved_objects(self._scene())
+        try:
+            text = scene_text(items, self._name)
+        except MotionError as error:
+            notify((event.client,), f"{self._name}: the scene cannot be saved", str(error))
+            return
+        if not items:
+            notify((event.client,), f"{self._name}: the saved scene has no objects", "")
+        event.client.send_file_download(
+            f"{self._name.replace('/', '_')}{SUFFIX}", text.encode(), save_immediately=True
+        )
+
+    async def _uploaded(self, event: viser.GuiEvent[viser.GuiUploadButtonHandle]) -> None:
+        file = event.target.value
+        try:
+            items = loaded_objects(file.content, file.name, self._scene())
+        except MotionError as error:
+            if event.client is not None:
+                notify((event.client,), f"{self._name}: no scene was loaded", str(error))
+            return
+        self._load(items)
+
+
+def saved_objects(scene: Scene) -> tuple[WorldObject, ...]:
+    """Return the objects of a scene to be saved: all but scenery and octomap."""
+    items = scene.objects.values()
+    return tuple(item for item in items if item.kind != SCENERY and item.name != OCTOMAP)
+
+
+def loaded_objects(content: bytes, name: str, scene: Scene) -> tuple[WorldObject, ...]:
+    """Return the objects of a file that are not attached to the robot.
+
+    Args:
+        content: content of the file.
+        name: name of the file, for errors.
+        scene: the planning scene.
+
+    Raises:
+        InvalidDescription: not a scene file.
+    """
+    # Invalid UTF-8 is rejected by the parser, with its line.
+    items = read_scene_text(content.decode(errors="replace"), name)
+    return tuple(item for item in items if item.name not in scene.attached)
 
 
 class PlanningView:

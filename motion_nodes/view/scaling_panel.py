@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import viser
 
-from motion_nodes.view.page_layout import row_style
+from motion_nodes.view.panel_style import row_style
 
 MIN_PERCENT, STEP_PERCENT = 1.0, 5.0
 """Smallest scaling factor, and the step of the arrows of its field [%]."""

@@ -16,8 +16,7 @@ from motion_nodes.scene.scenery import SCENERY
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh
 from motion_nodes.scene.voxels import OCTOMAP, Voxels, box_surface
 from motion_nodes.typing import Array
-from motion_nodes.view.mesh_files import MeshFiles
-from motion_nodes.view.shape_nodes import SOLID, Appearance, add_shape
+from motion_nodes.view.robot_view import SOLID, Appearance, MeshFiles, add_shape
 
 Rgba = tuple[float, float, float, float]
 Surface = tuple[Array, NDArray[np.uint32]]

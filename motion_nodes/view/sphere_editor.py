@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sphere editor: a page on which a robot's collision spheres are displayed and edited."""
+"""The sphere editor: a page on which a robot's collision spheres are displayed and edited.
+
+Also here: the scene of the sphere editor: the robot, its spheres, handles at the selected one; an
+editing session of a robot's collision spheres: selection, edits, undo, redo and saving.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +11,333 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import viser
+from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import MotionError
+from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
+from motion_nodes.model.robot import Robot
+from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.robot_setup.sphere_set import Coverage, SphereSet
 from motion_nodes.typing import Array
-from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.page_server import address_of, start_server, stop_server
 from motion_nodes.view.page_token import page_token
-from motion_nodes.view.robot_view import bounding_sphere
+from motion_nodes.view.panel_style import SECONDARY, plain
+from motion_nodes.view.robot_view import Appearance, RobotView, bounding_sphere
 from motion_nodes.view.scene_setup import SceneSetup
-from motion_nodes.view.sphere_picture import SpherePicture
-from motion_nodes.view.sphere_session import SphereSession
-from motion_nodes.view.status_text import plain
-from motion_nodes.view.ui_queue import CallbackQueue
+from motion_nodes.view.sphere_nodes import add_spheres
+from motion_nodes.view.target_gizmo import DragHandles
+from motion_nodes.view.ui_commands import CallbackQueue
 from motion_nodes.view.viewed_robot import ViewedRobot
 
+MAX_UNDO = 500
+"""Max number of undo steps."""
+NEW_RADIUS = 0.04
+"""Radius of a sphere added to a link without geometry [m]."""
+OTHER_RGB, LINK_RGB, CHOSEN_RGB = (95, 145, 215), (240, 190, 40), (225, 45, 45)
+"""Colours of spheres of other links, of the selected link, and of the selected sphere."""
+GEOMETRY = Appearance(opacity=0.6, shadow=False)
+HANDLE_SIZE = 0.12
+"""Size of the handles [m]."""
 NO_SPHERE = "(none)"
 MIN_RADIUS, MAX_RADIUS = 0.001, 0.5
 """Range of the radius slider [m]."""
 MERGE_TIME = 1.0
 """Changes of a radius within this time [s] are merged into one undo step."""
+
+
+class SphereSession:
+    """A sphere set with its undo history.
+
+    Args:
+        robot: the robot whose spheres are edited.
+        file: file to save to.
+    """
+
+    def __init__(self, robot: Robot, file: Path) -> None:
+        """Start with the loaded spheres of the robot and select the first link with spheres."""
+        self.robot, self.file = robot, file
+        self.spheres = self._saved = SphereSet.of_robot(robot)
+        self._undo: list[SphereSet] = []
+        self._redo: list[SphereSet] = []
+        self._geometry: dict[str, LinkGeometry | None] = {}
+        self.links = tuple(
+            name
+            for name, link in robot.tree.links.items()
+            if link.collisions or link.visuals or name in self.spheres.links
+        )
+        """Links that can have spheres."""
+        self.link = next((name for name in self.links if name in self.spheres.links), "")
+        self.link = self.link or next(iter(self.links), "")
+        self.index = 0
+
+    @property
+    def chosen(self) -> np.ndarray | None:
+        """Selected sphere: centre in the link and radius [m], shape (4,); None without spheres."""
+        spheres = self.spheres.of(self.link)
+        return np.array(spheres[self.index]) if self.index < len(spheres) else None
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether there are unsaved changes."""
+        return self.spheres is not self._saved
+
+    def choose(self, link: str, index: int = 0) -> None:
+        """Select a link and one of its spheres.
+
+        Args:
+            link: one of ``links``.
+            index: index of the sphere, clamped to the existing ones.
+
+        Raises:
+            UnknownFrame: the link is not one of ``links``.
+        """
+        if link not in self.links:
+            raise UnknownFrame(link, self.links, self.robot.name)
+        self.link = link
+        self.index = min(max(index, 0), max(len(self.spheres.of(link)) - 1, 0))
+
+    def add(self) -> None:
+        """Add a sphere at the centre of the selected link's geometry, and select it."""
+        geometry = self.geometry(self.link)
+        centre, radius = np.zeros(3), NEW_RADIUS
+        if geometry is not None:
+            centre = geometry.bounds.mean(axis=0)
+            radius = max(0.25 * float(np.ptp(geometry.bounds, axis=0).max()), 1e-3)
+        self._apply(self.spheres.add(self.link, centre, radius))
+        self.index = len(self.spheres.of(self.link)) - 1
+
+    def move(self, centre: ArrayLike) -> None:
+        """Move the selected sphere.
+
+        Args:
+            centre: new centre in its link [m], shape (3,).
+
+        Raises:
+            InvalidCommand: not three finite numbers, or no sphere is selected.
+        """
+        self._apply(self.spheres.move(self.link, self.index, centre))
+
+    def resize(self, radius: float, merge: bool = False) -> None:
+        """Change the radius of the selected sphere.
+
+        Args:
+            radius: new radius [m].
+            merge: whether to merge this change with the previous one into one undo step.
+
+        Raises:
+            InvalidCommand: the radius is not positive and finite, or no sphere is selected.
+        """
+        spheres = self.spheres.resize(self.link, self.index, radius)
+        if merge and self._undo:
+            self.spheres, self._redo = spheres, []
+        else:
+            self._apply(spheres)
+
+    def remove(self) -> None:
+        """Delete the selected sphere, and select the previous one.
+
+        Raises:
+            InvalidCommand: no sphere is selected.
+        """
+        self._apply(self.spheres.remove(self.link, self.index))
+        self.choose(self.link, self.index - 1)
+
+    def connect(self, other: int, count: int) -> None:
+        """Interpolate spheres between the selected one and another of its link.
+
+        Args:
+            other: index of the other sphere.
+            count: number of spheres to add.
+
+        Raises:
+            InvalidCommand: no such spheres, or ``count`` is out of range.
+        """
+        self._apply(self.spheres.connect(self.link, self.index, other, count))
+
+    def scale(self, factor: float) -> None:
+        """Scale the radii of the selected link's spheres.
+
+        Args:
+            factor: above 0.
+
+        Raises:
+            InvalidCommand: the factor is not positive and finite.
+            UnknownFrame: the selected link has no spheres.
+        """
+        self._apply(self.spheres.scale(factor, self.link))
+
+    def generate(self, accuracy: float) -> None:
+        """Replace the selected link's spheres by ones fitted to its geometry.
+
+        Args:
+            accuracy: max protrusion beyond the geometry [m].
+
+        Raises:
+            InvalidCommand: the link has no geometry.
+            InvalidConfig: ``accuracy`` is not positive.
+        """
+        geometry = self.geometry(self.link)
+        if geometry is None:
+            raise InvalidCommand(f"{self.link} has no collision geometry to fit spheres to.")
+        self._apply(self.spheres.generate(self.link, geometry, accuracy=accuracy))
+        self.choose(self.link)
+
+    def undo(self) -> bool:
+        """Undo the last change; return whether there was one."""
+        return self._step(self._undo, self._redo)
+
+    def redo(self) -> bool:
+        """Redo the last undone change; return whether there was one."""
+        return self._step(self._redo, self._undo)
+
+    def save(self) -> Path | None:
+        """Write the file; an existing file is kept as a backup.
+
+        Returns:
+            Path of the backup, or None.
+
+        Raises:
+            InvalidDescription: the file cannot be written.
+        """
+        backup = self.spheres.write(self.file)
+        self._saved = self.spheres
+        return backup
+
+    def geometry(self, link: str) -> LinkGeometry | None:
+        """Return the collision geometry of a link, cached; None if it has none."""
+        if link not in self._geometry:
+            self._geometry[link] = LinkGeometry.of_link(self.robot, link)
+        return self._geometry[link]
+
+    def coverage(self) -> Coverage | None:
+        """Return the coverage of the selected link's geometry; None without geometry."""
+        geometry = self.geometry(self.link)
+        return None if geometry is None else self.spheres.coverage(self.link, geometry)
+
+    def _apply(self, spheres: SphereSet) -> None:
+        self._undo = [*self._undo, self.spheres][-MAX_UNDO:]
+        self._redo = []
+        self.spheres = spheres
+
+    def _step(self, back: list[SphereSet], forth: list[SphereSet]) -> bool:
+        if not back:
+            return False
+        forth.append(self.spheres)
+        self.spheres = back.pop()
+        self.choose(self.link, self.index)
+        return True
+
+
+class SpherePicture:
+    """Draws an editing session; not thread-safe.
+
+    Args:
+        scene: the viser scene.
+        session: the session.
+        picked: called on viser's event loop with link and index of a clicked sphere.
+        dragged: called on viser's event loop with the dragged centre in the selected link [m],
+            shape (3,), and whether the drag has ended.
+    """
+
+    def __init__(
+        self,
+        scene: viser.SceneApi,
+        session: SphereSession,
+        picked: Callable[[str, int], None],
+        dragged: Callable[[Array, bool], None],
+    ) -> None:
+        """Add the robot."""
+        self._scene, self._session = scene, session
+        self._picked, self._dragged = picked, dragged
+        viewed = ViewedRobot.of(session.robot)
+        self.robot = RobotView(scene, viewed, f"/robots/{viewed.name}", GEOMETRY)
+        names = session.robot.tree.frame_names
+        self._link_nodes = {n: node.name for n, node in zip(names, self.robot.links, strict=True)}
+        self.nodes: dict[str, viser.BatchedMeshHandle] = {}
+        """Spheres of each link."""
+        self._drawn: dict[str, Array] = {}
+        self._handles: dict[str, DragHandles] = {}
+
+    @property
+    def handles(self) -> DragHandles:
+        """Handles of the selected link."""
+        link = self._session.link
+        if link not in self._handles:
+            path = f"{self._link_nodes[link]}/sphere_handles"
+            self._handles[link] = DragHandles(
+                self._scene, path, HANDLE_SIZE, lambda X, end: self._dragged(X[:3, 3], end)
+            )
+        return self._handles[link]
+
+    def draw(self) -> None:
+        """Update spheres and handles from the session."""
+        session = self._session
+        for link in {*self._drawn, *session.spheres.links}:
+            self._draw_link(link, session.spheres.of(link))
+        chosen = session.chosen
+        for link, handles in self._handles.items():
+            if link != session.link:
+                handles.show(False)
+        if chosen is not None:
+            X = np.eye(4)
+            X[:3, 3] = chosen[:3]
+            self.handles.place(X)
+        self.handles.show(chosen is not None, turning=False)
+
+    def draw_moved(self, centre: Array) -> None:
+        """Draw the selected sphere at a centre in its link [m], shape (3,), while dragged."""
+        link, index = self._session.link, self._session.index
+        node = self.nodes.get(link)
+        if node is not None and index < len(node.batched_positions):
+            positions = node.batched_positions.copy()
+            positions[index] = centre
+            node.batched_positions = positions
+            self._drawn.pop(link, None)
+
+    def _draw_link(self, link: str, spheres: Array) -> None:
+        node = self.nodes.get(link)
+        if node is not None and len(node.batched_positions) != len(spheres):
+            node.remove()
+            node = self.nodes.pop(link, None) and None
+        if not len(spheres):
+            self._drawn.pop(link, None)
+            return
+        if node is None:
+            node = self._add(link, spheres)
+        elif self._drawn.get(link) is not spheres:
+            node.batched_positions = spheres[:, :3].astype(np.float32)
+            node.batched_scales = spheres[:, 3].astype(np.float32)
+        self._drawn[link] = spheres
+        colours = self._colours(link, len(spheres))
+        if not np.array_equal(node.batched_colors, colours):
+            node.batched_colors = colours
+
+    def _add(self, link: str, spheres: Array) -> viser.BatchedMeshHandle:
+        path = f"{self._link_nodes[link]}/spheres"
+        node = add_spheres(
+            self._scene, path, spheres, self._colours(link, len(spheres)), opacity=0.5
+        )
+        self.nodes[link] = node
+
+        async def clicked(event: viser.SceneNodePointerEvent[viser.BatchedMeshHandle]) -> None:
+            if event.instance_index is not None:
+                self._picked(link, int(event.instance_index))
+
+        node.on_click(clicked)
+        return node
+
+    def _colours(self, link: str, count: int) -> NDArray[np.uint8]:
+        session = self._session
+        plain = LINK_RGB if link == session.link else OTHER_RGB
+        colours = np.tile(np.array(plain, dtype=np.uint8), (count, 1))
+        if link == session.link and session.index < count:
+            colours[session.index] = CHOSEN_RGB
+        return colours
 
 
 class SphereEditor:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import viser
 
-from motion_nodes.tasks.skills import DIRECTIONS, SKILLS
+from motion_nodes.tasks.task_plan import DIRECTIONS, SKILLS
 from motion_nodes.tasks.task_progress import RUNNING, TaskProgress, steps_for
 from motion_nodes.view.joint_panel import show_value
-from motion_nodes.view.status_text import plain
+from motion_nodes.view.panel_style import plain
 from motion_nodes.view.ui_commands import TASK_VERBS, TaskCommand
 
 SENTENCE = "sentence"

@@ -13,11 +13,18 @@ import pytest
 from raised_errors import about
 
 import motion_nodes as mn
-from motion_nodes.agent_tools.agent_functions import AgentConfig, AgentFunctions
-from motion_nodes.agent_tools.arguments import checked_arguments, object_schema
-from motion_nodes.agent_tools.dry_runs import LIFETIME, MAX_WAITING, DryRuns
-from motion_nodes.agent_tools.function_table import FUNCTIONS
-from motion_nodes.agent_tools.robot_link import NotDone, PlannedJointMotion, SceneItem, TipTarget
+from motion_nodes.agent_tools.agent_functions import (
+    LIFETIME,
+    MAX_WAITING,
+    AgentConfig,
+    AgentFunctions,
+    DryRuns,
+    NotDone,
+    PlannedJointMotion,
+    SceneItem,
+    TipTarget,
+)
+from motion_nodes.agent_tools.function_table import FUNCTIONS, checked_arguments, object_schema
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box

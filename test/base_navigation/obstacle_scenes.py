@@ -11,8 +11,7 @@ import numpy as np
 from base_navigation.rolling_base import DT, LIMITS, RollingBase
 
 from motion_nodes.base_navigation.base_motion import BaseMotion
-from motion_nodes.base_navigation.footprint import Footprint, footprint_from
-from motion_nodes.base_navigation.free_motion import into_base
+from motion_nodes.base_navigation.footprint import Footprint, footprint_from, into_base
 from motion_nodes.base_navigation.motion_limits import MotionLimits
 from motion_nodes.base_navigation.navigator import NavigationTask, Navigator
 from motion_nodes.base_navigation.obstacle_avoidance import (
@@ -20,9 +19,8 @@ from motion_nodes.base_navigation.obstacle_avoidance import (
     ObstacleAvoidance,
     SeenObstacles,
 )
-from motion_nodes.base_navigation.obstacle_memory import ObstacleMemory
-from motion_nodes.base_navigation.obstacle_points import LaserReadings, view_of_scan
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.obstacle_memory import LaserReadings, ObstacleMemory, view_of_scan
+from motion_nodes.base_navigation.planar_geometry import Pose2
 from motion_nodes.bases.base import Twist2
 
 Array = np.ndarray

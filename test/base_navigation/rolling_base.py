@@ -11,8 +11,7 @@ import numpy as np
 from motion_nodes.base_navigation.base_motion import BaseMotion
 from motion_nodes.base_navigation.motion_limits import MotionLimits
 from motion_nodes.base_navigation.navigator import NavigationTask, Navigator
-from motion_nodes.base_navigation.planar_path import PlanarPath
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import Odometry
 

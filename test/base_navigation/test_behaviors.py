@@ -16,12 +16,12 @@ from motion_nodes.base_navigation.approaches import (
     motion_along_heading,
     motion_through,
 )
+from motion_nodes.base_navigation.base_motion import GoalTolerance
 from motion_nodes.base_navigation.follow_path import FollowConfig
-from motion_nodes.base_navigation.goal_check import GoalTolerance
 from motion_nodes.base_navigation.navigator import MotionResult, Navigator
-from motion_nodes.base_navigation.planar_pose import Pose2
-from motion_nodes.base_navigation.spin import MAX_TOLERANCE, Spin
-from motion_nodes.base_navigation.stanley import SteeringConfig
+from motion_nodes.base_navigation.path_tracking import SteeringConfig
+from motion_nodes.base_navigation.planar_geometry import Pose2
+from motion_nodes.base_navigation.pose_motions import MAX_TOLERANCE, Spin
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand
 

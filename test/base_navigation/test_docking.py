@@ -8,14 +8,14 @@ import math
 import numpy as np
 import pytest
 
-from motion_nodes.base_navigation.docking import (
+from motion_nodes.base_navigation.footprint import footprint_from
+from motion_nodes.base_navigation.planar_geometry import Pose2
+from motion_nodes.base_navigation.pose_motions import (
     CLEARANCE,
     OutlineLayer,
     legs_to,
     outline_points,
 )
-from motion_nodes.base_navigation.footprint import footprint_from
-from motion_nodes.base_navigation.planar_pose import Pose2
 
 BODY = footprint_from([(0.1, 0.2), (0.1, -0.2), (-0.6, 0.2), (-0.6, -0.2)])
 

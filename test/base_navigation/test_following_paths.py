@@ -19,13 +19,11 @@ from base_navigation.rolling_base import (
 )
 from raised_errors import about
 
+from motion_nodes.base_navigation.base_motion import GoalTolerance
 from motion_nodes.base_navigation.follow_path import FollowConfig, FollowPath
-from motion_nodes.base_navigation.goal_check import GoalTolerance
 from motion_nodes.base_navigation.navigator import MotionResult
-from motion_nodes.base_navigation.path_position import PathPosition
-from motion_nodes.base_navigation.planar_path import PlanarPath
-from motion_nodes.base_navigation.planar_pose import Pose2
-from motion_nodes.base_navigation.stanley import (
+from motion_nodes.base_navigation.path_tracking import (
+    PathPosition,
     SteeringConfig,
     front_axle,
     front_axle_path,
@@ -33,6 +31,7 @@ from motion_nodes.base_navigation.stanley import (
     stanley_angle,
     stanley_curvature,
 )
+from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 

@@ -11,8 +11,7 @@ import pytest
 from raised_errors import about
 from scipy.spatial import ConvexHull
 
-from motion_nodes.base_navigation.footprint import convex_hull, footprint_from
-from motion_nodes.base_navigation.robot_footprint import footprint_of
+from motion_nodes.base_navigation.footprint import convex_hull, footprint_from, footprint_of
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.loader import load_robot
 

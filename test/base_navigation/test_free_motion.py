@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from base_navigation.obstacle_scenes import BODY
 
-from motion_nodes.base_navigation.footprint import footprint_from
-from motion_nodes.base_navigation.free_motion import (
+from motion_nodes.base_navigation.footprint import (
     contact_times,
+    footprint_from,
     into_base,
     keeps_clear,
     out_of_base,
 )
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.planar_geometry import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import arc_displacement
 

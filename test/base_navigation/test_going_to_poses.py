@@ -14,15 +14,13 @@ from motion_nodes.base_navigation.approaches import (
     QuinticConfig,
     motion_to_pose,
 )
-from motion_nodes.base_navigation.base_motion import MotionOutcome
+from motion_nodes.base_navigation.base_motion import GoalTolerance, MotionOutcome
 from motion_nodes.base_navigation.follow_path import FollowConfig
-from motion_nodes.base_navigation.go_to_pose import GoToPose
-from motion_nodes.base_navigation.goal_check import GoalTolerance
 from motion_nodes.base_navigation.navigator import MotionResult
-from motion_nodes.base_navigation.planar_path import MOST_POINTS
-from motion_nodes.base_navigation.planar_pose import Pose2
-from motion_nodes.base_navigation.stanley import SteeringConfig
-from motion_nodes.base_navigation.turn_then_drive import (
+from motion_nodes.base_navigation.path_tracking import SteeringConfig
+from motion_nodes.base_navigation.planar_geometry import MOST_POINTS, Pose2
+from motion_nodes.base_navigation.pose_motions import (
+    GoToPose,
     TurnThenDrive,
     TurnThenDriveConfig,
     turn_then_drive,

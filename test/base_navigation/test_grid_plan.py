@@ -16,7 +16,7 @@ from motion_nodes.base_navigation.grid_plan import (
     grid_from_file,
     smoothed,
 )
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.planar_geometry import Pose2
 from motion_nodes.errors import InvalidDescription
 
 PLAIN = GridPlanConfig(inflation_radius=0.0)

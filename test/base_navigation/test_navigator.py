@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from base_navigation.rolling_base import DT, LIMITS, RollingBase
 
-from motion_nodes.base_navigation.base_motion import MotionOutcome
-from motion_nodes.base_navigation.go_to_pose import GoToPose
-from motion_nodes.base_navigation.goal_check import ProgressCheck
+from motion_nodes.base_navigation.base_motion import MotionOutcome, ProgressCheck
 from motion_nodes.base_navigation.navigator import MotionResult, Navigator
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.planar_geometry import Pose2
+from motion_nodes.base_navigation.pose_motions import GoToPose
 from motion_nodes.bases.base import Twist2
 
 FAR = Pose2(5.0, 0.0, 0.0)

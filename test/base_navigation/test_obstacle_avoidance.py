@@ -14,21 +14,20 @@ from long_params import shortened
 from raised_errors import about
 
 from motion_nodes.base_navigation.base_motion import MotionOutcome
-from motion_nodes.base_navigation.clearance_guard import ClearanceGuard, GuardConfig
-from motion_nodes.base_navigation.detour_planner import at_once
 from motion_nodes.base_navigation.detour_search import DetourConfig, NoDetour
+from motion_nodes.base_navigation.detours import at_once
 from motion_nodes.base_navigation.follow_path import FollowConfig, FollowPath
-from motion_nodes.base_navigation.go_to_pose import GoToPose
 from motion_nodes.base_navigation.navigator import MotionResult, Navigator
 from motion_nodes.base_navigation.obstacle_avoidance import (
     AvoidanceConfig,
+    ClearanceGuard,
+    GuardConfig,
     ObstacleAvoidance,
     SeenObstacles,
 )
-from motion_nodes.base_navigation.planar_path import PlanarPath
-from motion_nodes.base_navigation.planar_pose import Pose2
-from motion_nodes.base_navigation.stanley import SteeringConfig
-from motion_nodes.base_navigation.turn_then_drive import TurnThenDrive
+from motion_nodes.base_navigation.path_tracking import SteeringConfig
+from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
+from motion_nodes.base_navigation.pose_motions import GoToPose, TurnThenDrive
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidConfig
 

@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 from base_navigation.obstacle_scenes import BODY, Scene
 
-from motion_nodes.base_navigation.free_motion import out_of_base
-from motion_nodes.base_navigation.obstacle_memory import MemoryConfig, ObstacleMemory, PoseHistory
-from motion_nodes.base_navigation.obstacle_points import (
+from motion_nodes.base_navigation.footprint import out_of_base
+from motion_nodes.base_navigation.obstacle_memory import (
     LaserReadings,
+    MemoryConfig,
+    ObstacleMemory,
+    PoseHistory,
     view_of_cloud,
     view_of_scan,
 )
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.planar_geometry import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.poses import from_xyz_rpy

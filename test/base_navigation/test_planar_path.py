@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.base_navigation.path_position import PathPosition
-from motion_nodes.base_navigation.planar_path import PlanarPath
-from motion_nodes.base_navigation.planar_pose import Pose2
-from motion_nodes.base_navigation.sections import facing, sections_of
-from motion_nodes.base_navigation.speed_profile import SpeedLimit, braking_speeds
+from motion_nodes.base_navigation.follow_path import SpeedLimit, braking_speeds, facing, sections_of
+from motion_nodes.base_navigation.path_tracking import PathPosition
+from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.errors import InvalidCommand
 
 numbers = st.floats(-10.0, 10.0)

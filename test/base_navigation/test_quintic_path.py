@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motion_nodes.base_navigation import quintic_path
-from motion_nodes.base_navigation.planar_pose import Pose2
-from motion_nodes.base_navigation.quintic_path import (
+from motion_nodes.base_navigation import pose_curves
+from motion_nodes.base_navigation.planar_geometry import Pose2
+from motion_nodes.base_navigation.pose_curves import (
     SOURCE_DURATIONS,
     PathEnd,
     QuinticPath,
@@ -157,7 +157,7 @@ def test_a_straight_path_at_constant_speed_has_no_acceleration():
 
 
 def test_an_end_beyond_the_limit_of_acceleration_is_refused_without_a_search(monkeypatch):
-    monkeypatch.setattr(quintic_path._DurationSearch, "_steepness", None)
+    monkeypatch.setattr(pose_curves._DurationSearch, "_steepness", None)
     with pytest.raises(InvalidCommand, match="at the start"):
         plan_quintic(
             end(0.0, 0.0, 0.0, 0.5, 1.000001), end(3.0, 0.0, 0.0, 0.5, 0.0),

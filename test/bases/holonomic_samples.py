@@ -7,9 +7,8 @@ import math
 
 import numpy as np
 
-from motion_nodes.bases.holonomic import HolonomicConfig
+from motion_nodes.bases.holonomic import HolonomicConfig, HolonomicWheel
 from motion_nodes.bases.holonomic_drive import wheels_from_arrays
-from motion_nodes.bases.holonomic_layout import HolonomicWheel
 
 KAYA_RADIUS = 0.04
 KAYA_POSITIONS = (

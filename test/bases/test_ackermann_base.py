@@ -24,8 +24,7 @@ from sample_car import (
     write_tricycle,
 )
 
-from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig
-from motion_nodes.bases.ackermann_geometry import AckermannGeometry
+from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig, AckermannGeometry
 from motion_nodes.bases.ackermann_robot import left_first
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.from_robot import base_of

@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motion_nodes.bases.ackermann import FREE_ERROR, AckermannBase, AckermannConfig
-from motion_nodes.bases.ackermann_command import CarCommand
-from motion_nodes.bases.ackermann_drive import DriveCommand
-from motion_nodes.bases.ackermann_geometry import AckermannGeometry
-from motion_nodes.bases.base import BaseCommand, Twist2
-from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
+from motion_nodes.bases.ackermann import (
+    FREE_ERROR,
+    AckermannBase,
+    AckermannConfig,
+    AckermannGeometry,
+)
+from motion_nodes.bases.ackermann_drive import CarCommand, DriveCommand
+from motion_nodes.bases.base import BaseCommand, BaseLimits, BodyAxisLimits, Twist2
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
 from motion_nodes.errors import InvalidCommand
 

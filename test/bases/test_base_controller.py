@@ -12,11 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
-from motion_nodes.bases.controller import BaseController, BaseControllerConfig
+from motion_nodes.bases.base import BaseLimits, BodyAxisLimits, Twist2
+from motion_nodes.bases.controller import BaseController, BaseControllerConfig, max_wheel_velocity
 from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
-from motion_nodes.bases.wheel_odometry_input import max_wheel_velocity
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 nan, inf = math.nan, math.inf

@@ -18,15 +18,14 @@ from hypothesis import strategies as st
 from raised_errors import about
 
 from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.command_scaling import CommandShape
-from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig
+from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig, HolonomicWheel
 from motion_nodes.bases.holonomic_drive import (
     HolonomicDrive,
+    HolonomicQpBase,
     holonomic_base,
     wheels_from_arrays,
 )
-from motion_nodes.bases.holonomic_layout import HolonomicWheel
-from motion_nodes.bases.holonomic_qp import HolonomicQpBase
+from motion_nodes.bases.twist_limiter import CommandShape
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 fast = settings(derandomize=True, deadline=None, max_examples=60)

@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 from raised_errors import about
 
 from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig, moved
-from motion_nodes.bases.holonomic_layout import HolonomicWheel, axis_yaw_of
+from motion_nodes.bases.holonomic import (
+    HolonomicBase,
+    HolonomicConfig,
+    HolonomicWheel,
+    axis_yaw_of,
+    moved,
+)
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 fast = settings(derandomize=True, deadline=None, max_examples=60)

@@ -13,10 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig
-from motion_nodes.bases.ackermann_geometry import AckermannGeometry
-from motion_nodes.bases.base import Twist2, WheeledBase
-from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
+from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig, AckermannGeometry
+from motion_nodes.bases.base import BaseLimits, BodyAxisLimits, Twist2, WheeledBase
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
 from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
 from motion_nodes.bases.holonomic import HolonomicBase

@@ -12,15 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig
-from motion_nodes.bases.ackermann_geometry import AckermannGeometry
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
-from motion_nodes.bases.controller import BaseController, BaseControllerConfig
+from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig, AckermannGeometry
+from motion_nodes.bases.base import BaseLimits, BodyAxisLimits, Twist2
+from motion_nodes.bases.controller import BaseController, BaseControllerConfig, SlipWatch
 from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
 from motion_nodes.bases.holonomic import HolonomicBase
 from motion_nodes.bases.odometry import Odometry, OdometryConfig
-from motion_nodes.bases.slip_detector import SlipWatch
 from motion_nodes.errors import InvalidConfig
 
 nan, inf = math.nan, math.inf

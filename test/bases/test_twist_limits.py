@@ -13,8 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
+from motion_nodes.bases.base import BaseLimits, BodyAxisLimits, Twist2
 from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
 from motion_nodes.bases.twist_limiter import TwistLimiter
 from motion_nodes.errors import InvalidConfig

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from raised_errors import about
 
-from motion_nodes.bringup.arguments import ARGUMENTS, config_from
+from motion_nodes.bringup.bringup_config import ARGUMENTS, config_from
 from motion_nodes.errors import InvalidConfig
 
 LAUNCH_FILE = Path(__file__).parents[2] / "launch" / "bringup.launch.py"

@@ -9,8 +9,7 @@ import time
 
 import pytest
 
-from motion_nodes.bringup.process_activity import read_activity
-from motion_nodes.bringup.process_health import Activity
+from motion_nodes.bringup.process_health import Activity, read_activity
 
 
 @pytest.fixture

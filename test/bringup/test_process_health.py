@@ -11,9 +11,9 @@ from motion_nodes.bringup.process_health import (
     Condition,
     HealthLimits,
     Heartbeat,
+    MissedStream,
     ProcessHealth,
 )
-from motion_nodes.bringup.stream_comparison import MissedStream
 from motion_nodes.errors import InvalidConfig
 
 LIMITS = HealthLimits()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.bringup.restart_budget import RestartBudget, RestartLimits
+from motion_nodes.bringup.process_health import RestartBudget, RestartLimits
 from motion_nodes.errors import InvalidConfig
 
 

@@ -8,12 +8,11 @@ import time
 import pytest
 from sample_car import write_car
 
-from motion_nodes.bringup import startup as module
 from motion_nodes.bringup import suite
+from motion_nodes.bringup import suite as module
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.processes import ProcessGroup
-from motion_nodes.bringup.startup import Startup
-from motion_nodes.bringup.suite import SuiteOptions, run_suite
+from motion_nodes.bringup.suite import Startup, SuiteOptions, run_suite
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.ros.readiness import (

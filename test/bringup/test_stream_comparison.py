@@ -3,7 +3,7 @@
 
 import pytest
 
-from motion_nodes.bringup.stream_comparison import FRESH, StreamComparison
+from motion_nodes.bringup.process_health import FRESH, StreamComparison
 
 STATES = "/arm/joint_states"
 

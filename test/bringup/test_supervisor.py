@@ -11,11 +11,10 @@ import time
 import pytest
 
 from motion_nodes.bringup.node_specs import NodeSpec
-from motion_nodes.bringup.process_health import HealthLimits
-from motion_nodes.bringup.restart_budget import RestartLimits
+from motion_nodes.bringup.process_health import HealthLimits, RestartLimits
 from motion_nodes.bringup.supervisor import PROBE, Supervisor
 from motion_nodes.control.stop_state import StopState
-from motion_nodes.ros.supervision.records import (
+from motion_nodes.ros.records import (
     STOP_VARIABLE,
     Beat,
     Echo,
@@ -31,7 +30,7 @@ BUDGET = RestartLimits(burst=2, window=60.0, delays=(0.05,))
 PROCESS = """
 import json, os, sys, threading, time
 from motion_nodes.ros.readiness import READY, report_state
-from motion_nodes.ros.supervision.records import Beat, StopReport, report
+from motion_nodes.ros.records import Beat, StopReport, report
 
 node, ends, stall, out = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
 hears = float(sys.argv[5])
@@ -265,7 +264,7 @@ def test_a_probe_that_reaches_nobody_is_replaced_first_and_then_the_network_is_n
     # If one is reached again, the others are at fault.
     pid = group.pid("planner")
     silent(0.1, "controller")
-    monkeypatch.setattr("motion_nodes.bringup.process_activity.cpu_pressure", lambda _: 0.0)
+    monkeypatch.setattr("motion_nodes.bringup.process_health.cpu_pressure", lambda _: 0.0)
     suite.until(lambda: suite.said_of("planner", "is back"))
     assert group.pid("planner") != pid
 
@@ -276,7 +275,7 @@ def test_a_probe_that_reaches_nobody_is_replaced_first_and_then_the_network_is_n
 )
 def test_records_come_back_from_their_lines(record, monkeypatch):
     from motion_nodes.ros.readiness import VARIABLE, read_news
-    from motion_nodes.ros.supervision.records import report
+    from motion_nodes.ros.records import report
 
     reader, writer = os.pipe()
     monkeypatch.setenv(VARIABLE, str(writer))

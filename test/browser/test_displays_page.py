@@ -18,8 +18,7 @@ from motion_nodes.model.tree import Box
 from motion_nodes.scene.scene import WorldObject, world_object
 from motion_nodes.scene.world import World
 from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.cloud_view import thinned_cloud
-from motion_nodes.view.frame_tree import FrameTree
+from motion_nodes.view.displays import FrameTree, thinned_cloud
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]

@@ -13,7 +13,7 @@ from browser.chromium import Page, wait_for
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.drive_state import HOLD_TIMEOUT
+from motion_nodes.view.drive_panel import HOLD_TIMEOUT
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 pytestmark = pytest.mark.timeout(900)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from browser.franka_cell import FRANKA, Cell
 
-from motion_nodes.view import debounced_inputs
-from motion_nodes.view.health_panel import Health
+from motion_nodes.view import ui_commands
+from motion_nodes.view.suite_panels import Health
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 def test_a_slider_acts_while_it_is_dragged_however_fast(
     cell: Cell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(debounced_inputs, "SETTLING_TIME", 1000.0)  # numbers that are typed
+    monkeypatch.setattr(ui_commands, "SETTLING_TIME", 1000.0)  # numbers that are typed
     cell.page.tab("Joints")
     cell.joints.clear()
     with cell.page.held_slider("joint1") as move:

@@ -16,8 +16,7 @@ from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.loader import load_robot
 from motion_nodes.robot_setup.sphere_set import SphereSet
 from motion_nodes.typing import Array
-from motion_nodes.view.sphere_editor import SphereEditor
-from motion_nodes.view.sphere_session import SphereSession
+from motion_nodes.view.sphere_editor import SphereEditor, SphereSession
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 FRANKA = load_robot("franka")

@@ -11,7 +11,7 @@ from browser.chromium import PAGE_LIMIT, Page, chromium_page, wait_for
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.health_panel import Health
+from motion_nodes.view.suite_panels import Health
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]

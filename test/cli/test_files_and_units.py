@@ -12,9 +12,9 @@ import pytest
 from rich.console import Console
 
 from motion_nodes.cli import tune
-from motion_nodes.cli.output_files import write_output
-from motion_nodes.cli.policy import _replayed
-from motion_nodes.cli.trajectory_in import read_motion
+from motion_nodes.cli.learning_commands import _replayed
+from motion_nodes.cli.output import write_output
+from motion_nodes.cli.trajectory_files import read_motion
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
 from motion_nodes.model.loader import load_robot
 from motion_nodes.rmpflow.tuning import Summary
@@ -143,7 +143,7 @@ def test_a_urdf_is_enough_to_recover(motion, tmp_path, monkeypatch):
         called.append(call)
         return True, "done"
 
-    client = pytest.importorskip("motion_nodes.nodes.clients.recover", reason="no ROS")
+    client = pytest.importorskip("motion_nodes.nodes.clients.commands", reason="no ROS")
     monkeypatch.setattr(client, "recover", recover)
     monkeypatch.setattr("motion_nodes.cli.ros_setup.ensure_ros", lambda: None)
     assert motion(f"recover {file}").code == 0

@@ -5,11 +5,11 @@ import math
 
 import pytest
 
-from motion_nodes.base_navigation.planar_pose import Pose2
-from motion_nodes.cli.go import _for_its_arm
+from motion_nodes.base_navigation.planar_geometry import Pose2
+from motion_nodes.cli.suite_commands import _for_its_arm
 from motion_nodes.cli.values import PoseWords
 from motion_nodes.model.loader import load_robot
-from motion_nodes.nodes.clients import go, recover, task, wait
+from motion_nodes.nodes.clients import commands, wait
 
 
 @pytest.mark.parametrize(
@@ -47,10 +47,10 @@ def test_wrong_words_are_told_before_ros_is_asked(motion, monkeypatch, command, 
     def never(*_args, **_more):
         raise AssertionError("ROS was asked")
 
-    monkeypatch.setattr(go, "execute", never)
+    monkeypatch.setattr(commands, "execute", never)
     monkeypatch.setattr(wait, "wait_for_nodes", never)
-    monkeypatch.setattr(recover, "recover", never)
-    monkeypatch.setattr(task, "run_task", never)
+    monkeypatch.setattr(commands, "recover", never)
+    monkeypatch.setattr(commands, "run_task", never)
     done = motion(command)
     assert done.code == 2
     assert said in done.text
@@ -79,7 +79,7 @@ def ordered(motion, monkeypatch):
         return end
 
     def run(command, end=""):
-        monkeypatch.setattr(go, "execute", lambda *given: carry_out(*given, end))
+        monkeypatch.setattr(commands, "execute", lambda *given: carry_out(*given, end))
         done = motion(command)
         return orders[-1][0], done
 
@@ -120,4 +120,4 @@ def test_a_base_is_sent_to_a_pose_of_its_odometry(ordered):
     assert pose.pose.orientation.z == pytest.approx(math.sin(math.pi / 4))
     assert done.code == 1
     assert "target not reached: the wheels are stuck." in done.text
-    assert go.base_to_pose("", "odom", Pose2()).action == "/navigate_to_pose"
+    assert commands.base_to_pose("", "odom", Pose2()).action == "/navigate_to_pose"

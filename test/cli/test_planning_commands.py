@@ -12,7 +12,7 @@ import pytest
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene_from_file import load_scene
+from motion_nodes.scene.world import load_scene
 
 FRANKA = load_robot("franka")
 ARM = FRANKA.group("arm")

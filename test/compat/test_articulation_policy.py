@@ -13,7 +13,7 @@ from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Sphere
-from motion_nodes.rmpflow.obstacle_motion import ObstacleMotion
+from motion_nodes.rmpflow.obstacle_scene import ObstacleMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.scene.scene import Scene, world_object
 

@@ -6,7 +6,7 @@ import pytest
 from raised_errors import about
 from trajectory.retime_limits import limits_of
 
-from motion_nodes.compat.articulation_trajectory import ArticulationTrajectory
+from motion_nodes.compat.path_planner import ArticulationTrajectory
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.time_parameterization import retime

@@ -9,7 +9,7 @@ from kernels.random_trees import Oracle
 from raised_errors import about
 
 from motion_nodes.compat.dh import DhRow, dh_transform, tree_from_dh
-from motion_nodes.compat.numeric_jacobian import numeric_jacobian
+from motion_nodes.compat.dual_quaternion import numeric_jacobian
 from motion_nodes.errors import InvalidCommand, InvalidDescription
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot

@@ -27,8 +27,8 @@ from motion_nodes.compat.path_planner import PathPlanner, PathPlannerVisualizer
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
-from motion_nodes.planning.classic.rrt_config import RrtConfig
 from motion_nodes.planning.planning_problem import PlanStatus
+from motion_nodes.planning.task_space_rrt import RrtConfig
 from motion_nodes.typing import Array
 
 CONFIG = RrtConfig(

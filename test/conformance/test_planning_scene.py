@@ -20,8 +20,8 @@ from conformance.behaviours import behaviour
 from motion_nodes.errors import UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
+from motion_nodes.ros.scene.scene_update import SceneFrames
 from motion_nodes.scene.scene import Scene
 
 KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)

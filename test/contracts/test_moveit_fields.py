@@ -18,14 +18,13 @@ from motion_nodes.errors import UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.planning.planners import planner_names
-from motion_nodes.ros.messages.goal_constraints import goals_of
-from motion_nodes.ros.messages.goal_context import GoalContext
+from motion_nodes.ros.messages.goal_constraints import GoalContext, goals_of
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.path_constraints import path_constraints_of
 from motion_nodes.ros.messages.request_fields import not_used, options_not_used, reference_path
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
+from motion_nodes.ros.scene.scene_update import SceneFrames
 from motion_nodes.scene.scene import Scene
 
 PAGE = (Path(__file__).parents[2] / "docs" / "moveit_messages.md").read_text("utf-8")

@@ -10,29 +10,30 @@ import mujoco
 import numpy as np
 
 import motion_nodes as mn
-from motion_nodes.control.contact_wrench import ContactWrench
-from motion_nodes.control.effort_limiter import EffortLimiter
-from motion_nodes.control.effort_residual import EffortResidual, Ripple
-from motion_nodes.control.grasp_force import GraspForce, GraspSettings
-from motion_nodes.control.gripper import GripperConfig, GripperMove, GripStatus
+from motion_nodes.control.contact_wrench import ContactWrench, EffortResidual, Ripple
+from motion_nodes.control.gripper import (
+    GraspForce,
+    GraspSettings,
+    GripperConfig,
+    GripperMove,
+    GripStatus,
+)
 from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_command import JointCommand
 from motion_nodes.control.joint_controller import ArticulationController
-from motion_nodes.control.joint_drive import motion_load
-from motion_nodes.control.tolerances import Tolerances
-from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus
+from motion_nodes.control.joint_drive import EffortLimiter, motion_load
+from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.payload import PayloadDynamics
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Cylinder
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.free_bodies import FreeBody
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mjcf_shapes import Obstacle
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.trajectory import Trajectory
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory, Trajectory
 
 PERIOD = 0.002
 PLACE = (0.5, 0.0, 0.3)

@@ -13,11 +13,9 @@ import numpy as np
 import pytest
 
 from motion_nodes.control.joint_arbiter import JointArbiter
-from motion_nodes.control.joint_command import JointCommand
+from motion_nodes.control.joint_command import STREAM_PAUSE, JointCommand, StreamSenders
 from motion_nodes.control.joint_controller import ArticulationController
-from motion_nodes.control.joint_streams import STREAM_PAUSE, StreamSenders
-from motion_nodes.control.tolerances import Tolerances
-from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus
+from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory

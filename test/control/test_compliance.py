@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from control.guarded_arm import PERIOD, GuardedArm
 
-from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
-from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.joint_reference import ControlMode
+from motion_nodes.control.cartesian_impedance import CartesianImpedance
+from motion_nodes.control.joint_command import ControlMode, JointCommand
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.sim.drive_targets import JointTargets
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motion_nodes.control.deadlines import MAX_CATCH_UP, Deadlines
+from motion_nodes.ros.ros_time import MAX_CATCH_UP, Deadlines
 
 PERIODS = st.sampled_from([1 / 250, 1 / 300, 1 / 1000, 1 / 30, 0.01])
 STARTS = st.integers(0, 4_000_000_000_000_000_000)

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from motion_nodes.control.effort_limiter import EffortLimiter
-from motion_nodes.control.joint_reference import JointReference
+from motion_nodes.control.joint_command import JointReference
+from motion_nodes.control.joint_drive import EffortLimiter
 from motion_nodes.model.limits import JointLimits
 
 NAN, INF = np.nan, np.inf

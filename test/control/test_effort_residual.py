@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from control.guarded_arm import PERIOD, GuardedArm
 
-from motion_nodes.control.effort_residual import EffortResidual
+from motion_nodes.control.contact_wrench import EffortResidual
 from motion_nodes.control.joint_guard import CONFIRMED, NOT_DRIVEN, GuardSettings, JointGuard
 
 

@@ -12,13 +12,12 @@ import pytest
 from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.control.joint_drive import DriveGains, DriveLaw, motion_load, one_step_back
-from motion_nodes.control.tolerances import Tolerances
-from motion_nodes.control.trajectory_follower import FollowGoal
+from motion_nodes.control.trajectory_follower import FollowGoal, Tolerances
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.loader import load_robot
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 FRANKA = load_robot("franka")

@@ -7,12 +7,13 @@ import numpy as np
 import pinocchio
 import pytest
 
-from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
-from motion_nodes.control.impedance.external_wrench import MomentumObserver
-from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
-from motion_nodes.control.impedance.operational_space import OperationalSpace
-from motion_nodes.control.impedance.pose_filter import PoseFilter
-from motion_nodes.control.impedance.pose_trajectory import PoseTrajectory
+from motion_nodes.control.cartesian_impedance import (
+    CartesianImpedance,
+    MomentumObserver,
+    OperationalSpace,
+)
+from motion_nodes.control.impedance_settings import ImpedanceSettings
+from motion_nodes.control.pose_targets import PoseFilter, PoseTrajectory
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownGroup
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy

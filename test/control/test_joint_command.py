@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 from raised_errors import about
 
-from motion_nodes.control.joint_command import JointCommand, check_command, select_joints
+from motion_nodes.control.joint_command import (
+    ControlMode,
+    JointCommand,
+    check_command,
+    select_joints,
+)
 from motion_nodes.control.joint_controller import ArticulationController
-from motion_nodes.control.joint_reference import ControlMode
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.loader import load_robot

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from long_params import shortened
 
-from motion_nodes.control.joint_command import JointCommand
+from motion_nodes.control.joint_command import ControlMode, JointCommand
 from motion_nodes.control.joint_controller import STREAM_GAP, ArticulationController
-from motion_nodes.control.joint_reference import ControlMode
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.loader import load_robot

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from raised_errors import about
 
+from motion_nodes.control.joint_command import ControlMode, JointReference
 from motion_nodes.control.joint_drive import (
     EFFORT_MODES,
     DriveGains,
@@ -14,7 +15,6 @@ from motion_nodes.control.joint_drive import (
     per_degree,
     per_radian,
 )
-from motion_nodes.control.joint_reference import ControlMode, JointReference
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 
 DT = 0.001

@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 from control.sine_stream import NAN, A, T, message, ns
 
-from motion_nodes.control.stream_pieces import StreamSample
-from motion_nodes.control.stream_resampler import SLOWER, ResamplerSettings, StreamResampler
+from motion_nodes.control.stream_resampler import (
+    SLOWER,
+    ResamplerSettings,
+    StreamResampler,
+    StreamSample,
+)
 
 
 @pytest.mark.long

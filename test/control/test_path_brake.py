@@ -8,12 +8,11 @@ import pytest
 from long_params import shortened
 from trajectory.retime_limits import JERK, arm_limits, limits_of
 
+from motion_nodes.control.active_commands import PathBrake
 from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_controller import ArticulationController
-from motion_nodes.control.path_brake import PathBrake
-from motion_nodes.control.tolerances import Tolerances
-from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus
-from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
+from motion_nodes.trajectory.joint_path import CornerBlending
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.time_parameterization import retime
 

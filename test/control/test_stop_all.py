@@ -16,7 +16,7 @@ from control.test_arbitration import (
     limits,
 )
 
-from motion_nodes.control.joint_streams import STREAM_PAUSE
+from motion_nodes.control.joint_command import STREAM_PAUSE
 from motion_nodes.control.trajectory_follower import FollowStatus
 
 WHY = "stopped by /stop"

@@ -13,9 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.control.playback_clock import CATCH_UP
-from motion_nodes.control.stream_pieces import StreamSample
-from motion_nodes.control.stream_resampler import ResamplerSettings, StreamResampler
+from motion_nodes.control.stream_resampler import (
+    CATCH_UP,
+    ResamplerSettings,
+    StreamResampler,
+    StreamSample,
+)
 from motion_nodes.errors import InvalidConfig
 
 

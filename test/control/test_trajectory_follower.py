@@ -4,8 +4,13 @@
 import numpy as np
 import pytest
 
-from motion_nodes.control.tolerances import ToleranceRequest, Tolerances
-from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, TrajectoryFollower
+from motion_nodes.control.trajectory_follower import (
+    FollowGoal,
+    FollowStatus,
+    ToleranceRequest,
+    Tolerances,
+    TrajectoryFollower,
+)
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 

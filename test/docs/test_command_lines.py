@@ -19,7 +19,7 @@ from command_lines import ROOT, all_lines
 from patience import wait_until
 from ros_processes import rates
 
-from motion_nodes.bringup.arguments import config_from
+from motion_nodes.bringup.bringup_config import config_from
 from motion_nodes.cli.app import app
 from motion_nodes.cli.main import main
 from motion_nodes.cli.ros2 import parser_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.control.stream_pieces import StreamSample
+from motion_nodes.control.stream_resampler import StreamSample
 from motion_nodes.hardware.robot_driver import (
     DriverFault,
     DriverOptions,

@@ -6,9 +6,8 @@ from __future__ import annotations
 import numpy as np
 from hardware.scripted_driver import ScriptedDriver
 
-from motion_nodes.control.stream_pieces import StreamSample
-from motion_nodes.hardware.driver_session import DriverSession
-from motion_nodes.hardware.session_config import SessionConfig
+from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.hardware.driver_session import DriverSession, SessionConfig
 from motion_nodes.model.loader import load_robot
 
 ROBOT = load_robot("so101")

@@ -13,15 +13,19 @@ from hardware.fake_dynamixel import FakeDynamixel, FakeDynamixelBus, closed, crc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motion_nodes.control.stream_pieces import StreamSample
+from motion_nodes.control.stream_resampler import StreamSample
 from motion_nodes.errors import InvalidDescription, UnknownJoint
-from motion_nodes.hardware.driver_session import DriverSession, SessionState
-from motion_nodes.hardware.drivers import available_drivers, make_driver
-from motion_nodes.hardware.dynamixel import packets
-from motion_nodes.hardware.dynamixel.driver import DynamixelDriver
-from motion_nodes.hardware.hardware_check import check_robot
-from motion_nodes.hardware.robot_driver import DriverFault, DriverOptions, LinkLost
-from motion_nodes.hardware.session_config import SessionConfig
+from motion_nodes.hardware import dynamixel_packets
+from motion_nodes.hardware.driver_session import DriverSession, SessionConfig, SessionState
+from motion_nodes.hardware.dynamixel import DynamixelDriver
+from motion_nodes.hardware.robot_driver import (
+    DriverFault,
+    DriverOptions,
+    LinkLost,
+    available_drivers,
+    check_robot,
+    make_driver,
+)
 from motion_nodes.model.loader import load_robot
 
 ROBOT = load_robot("so101")
@@ -64,16 +68,16 @@ def positions(value: float) -> StreamSample:
 
 def test_packets_of_the_manual() -> None:
     # A ping of servo 1, its answer, and a read of its position, as printed in the e-Manual.
-    assert packets.ping(1) == bytes.fromhex("fffffd0001030001194e")
+    assert dynamixel_packets.ping(1) == bytes.fromhex("fffffd0001030001194e")
     buffer = bytearray(bytes.fromhex("fffffd000107005500060426655d"))
-    assert packets.take_status(buffer) == (1, 0, b"\x06\x04\x26")
-    assert packets.read(1, 132, 4) == bytes.fromhex("fffffd000107000284000400 1d15")
+    assert dynamixel_packets.take_status(buffer) == (1, 0, b"\x06\x04\x26")
+    assert dynamixel_packets.read(1, 132, 4) == bytes.fromhex("fffffd000107000284000400 1d15")
 
 
 @pytest.mark.long
 @given(st.binary(max_size=60))
 def test_crc_is_that_of_its_definition(data: bytes) -> None:
-    assert packets.crc16(data) == crc(data)
+    assert dynamixel_packets.crc16(data) == crc(data)
 
 
 @given(
@@ -86,9 +90,9 @@ def test_answers_are_found_behind_garbage_whatever_they_contain(
 ) -> None:
     clean = garbage.replace(b"\xff", b"\xfe")
     buffer = bytearray(clean + closed(servo, b"\x55\x00" + bytes(data)))
-    assert packets.take_status(buffer) == (servo, 0, bytes(data))
+    assert dynamixel_packets.take_status(buffer) == (servo, 0, bytes(data))
     assert not buffer
-    assert packets.packet(servo, 0x55, b"\x00" + bytes(data)) == closed(
+    assert dynamixel_packets.packet(servo, 0x55, b"\x00" + bytes(data)) == closed(
         servo, b"\x55\x00" + bytes(data)
     )
 
@@ -98,11 +102,11 @@ def test_no_bytes_break_the_reader(data: list[int]) -> None:
     buffer = bytearray(data)
     for _ in range(len(data) + 1):
         try:
-            if packets.take_status(buffer) is None:
+            if dynamixel_packets.take_status(buffer) is None:
                 break
         except DriverFault:
             continue
-    assert len(buffer) <= packets.MAX_LENGTH + 7
+    assert len(buffer) <= dynamixel_packets.MAX_LENGTH + 7
 
 
 def test_reads_what_servos_have(bus: FakeDynamixelBus, driver: DynamixelDriver) -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from motion_nodes.control.stream_pieces import StreamSample
+from motion_nodes.control.stream_resampler import StreamSample
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.hardware.driver_session import DriverSession, SessionState
-from motion_nodes.hardware.drivers import available_drivers, make_driver
+from motion_nodes.hardware.robot_driver import available_drivers, make_driver
 from motion_nodes.model.loader import load_robot
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"

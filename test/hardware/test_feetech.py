@@ -14,13 +14,18 @@ from hardware.fake_feetech import FakeFeetechBus, counts, so101_bus
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motion_nodes.control.stream_pieces import StreamSample
+from motion_nodes.control.stream_resampler import StreamSample
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
-from motion_nodes.hardware.drivers import available_drivers, make_driver
-from motion_nodes.hardware.feetech import packets
-from motion_nodes.hardware.feetech.calibration import ServoCalibration, read_calibration
-from motion_nodes.hardware.feetech.driver import FeetechDriver
-from motion_nodes.hardware.robot_driver import DriverFault, DriverOptions, LinkLost, RobotDriver
+from motion_nodes.hardware import feetech_packets
+from motion_nodes.hardware.feetech import FeetechDriver, ServoCalibration, read_calibration
+from motion_nodes.hardware.robot_driver import (
+    DriverFault,
+    DriverOptions,
+    LinkLost,
+    RobotDriver,
+    available_drivers,
+    make_driver,
+)
 from motion_nodes.model.loader import load_robot
 
 ROBOT = load_robot("so101")
@@ -49,18 +54,18 @@ def driver(bus: FakeFeetechBus) -> Iterator[RobotDriver]:
 
 def test_packet_of_the_manual() -> None:
     # A ping of servo 1, and its answer, as printed in the protocol manual.
-    assert packets.packet(1, packets.PING) == bytes.fromhex("ffff010201fb")
+    assert feetech_packets.packet(1, feetech_packets.PING) == bytes.fromhex("ffff010201fb")
     buffer = bytearray(bytes.fromhex("ffff010200fc"))
-    assert packets.take_status(buffer) == (1, 0, b"")
+    assert feetech_packets.take_status(buffer) == (1, 0, b"")
     assert not buffer
 
 
 @given(st.binary(max_size=30), st.integers(0, 252), st.binary(max_size=20))
 def test_answers_are_found_behind_garbage(garbage: bytes, servo: int, data: bytes) -> None:
     body = bytes([servo, len(data) + 2, 0]) + data
-    answer = packets.HEADER + body + bytes([packets.checksum(body)])
+    answer = feetech_packets.HEADER + body + bytes([feetech_packets.checksum(body)])
     clean = garbage.replace(b"\xff", b"\xfe")
-    found = packets.take_status(buffer := bytearray(clean + answer))
+    found = feetech_packets.take_status(buffer := bytearray(clean + answer))
     assert found == (servo, 0, data)
     assert not buffer
 
@@ -70,7 +75,7 @@ def test_no_bytes_break_the_reader(data: bytes) -> None:
     buffer = bytearray(data)
     for _ in range(len(data) + 1):
         try:
-            if packets.take_status(buffer) is None:
+            if feetech_packets.take_status(buffer) is None:
                 break
         except DriverFault:
             continue
@@ -79,7 +84,7 @@ def test_no_bytes_break_the_reader(data: bytes) -> None:
 
 @given(st.integers(-2047, 2047))
 def test_numbers_are_encoded_as_magnitude_and_sign(value: int) -> None:
-    assert packets.signed(abs(value) + 2048 * (value < 0), 11) == value
+    assert feetech_packets.signed(abs(value) + 2048 * (value < 0), 11) == value
 
 
 @given(st.floats(-1.6, 1.6), st.booleans(), st.booleans())

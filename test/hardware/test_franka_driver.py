@@ -22,19 +22,19 @@ from hardware.fake_franky import (
 from patience import wait_until
 from raised_errors import about
 
-from motion_nodes.control.stream_pieces import StreamSample
+from motion_nodes.control.stream_resampler import StreamSample
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
-from motion_nodes.hardware.driver_session import DriverSession, SessionState
-from motion_nodes.hardware.drivers import available_drivers, make_driver
-from motion_nodes.hardware.franka import arm as arm_module
-from motion_nodes.hardware.franka.arm_reader import ArmReader
-from motion_nodes.hardware.franka.driver import FrankaDriver
-from motion_nodes.hardware.franka.driver_settings import FrankaSettings
-from motion_nodes.hardware.franka.hand import FrankaHand
-from motion_nodes.hardware.franka.robot_faults import control_fault, errors_in
-from motion_nodes.hardware.hardware_check import check_robot
-from motion_nodes.hardware.robot_driver import DriverFault, LinkLost
-from motion_nodes.hardware.session_config import SessionConfig
+from motion_nodes.hardware import franka_arm as arm_module
+from motion_nodes.hardware.driver_session import DriverSession, SessionConfig, SessionState
+from motion_nodes.hardware.franka import FrankaDriver, FrankaHand
+from motion_nodes.hardware.franka_arm import ArmReader, FrankaSettings, control_fault, errors_in
+from motion_nodes.hardware.robot_driver import (
+    DriverFault,
+    LinkLost,
+    available_drivers,
+    check_robot,
+    make_driver,
+)
 from motion_nodes.model.loader import load_robot
 
 ROBOT = load_robot("fr3")
@@ -408,7 +408,7 @@ def test_a_hand_that_does_not_answer_is_a_fault(
     rig = Rig(driver)
     rig.enable()
     franky.hand_dead = True
-    monkeypatch.setattr("motion_nodes.hardware.franka.hand.READ_TIMEOUT", 0.1)
+    monkeypatch.setattr("motion_nodes.hardware.franka.READ_TIMEOUT", 0.1)
     rig.until(lambda: "UDP receive: Timeout" in rig.session.fault, "the fault")
     assert rig.session.state is SessionState.HOLDING
 
@@ -418,7 +418,7 @@ def test_a_reset_connects_a_lost_hand_again(
 ) -> None:
     rig = Rig(driver)
     rig.enable()
-    monkeypatch.setattr("motion_nodes.hardware.franka.hand.READ_TIMEOUT", 0.2)
+    monkeypatch.setattr("motion_nodes.hardware.franka.READ_TIMEOUT", 0.2)
     franky.hand_dead = True
     rig.until(lambda: bool(rig.session.fault), "the fault")
     with pytest.raises(DriverFault, match="Hand"):

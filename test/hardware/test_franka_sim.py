@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 from patience import LIMIT, Patience
 
-from motion_nodes.control.stream_pieces import StreamSample
-from motion_nodes.hardware.driver_session import DriverSession, SessionState
-from motion_nodes.hardware.franka import driver_settings
-from motion_nodes.hardware.franka.driver import FrankaDriver
-from motion_nodes.hardware.hardware_check import check_robot
-from motion_nodes.hardware.session_config import SessionConfig
+from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.hardware import franka_arm
+from motion_nodes.hardware.driver_session import DriverSession, SessionConfig, SessionState
+from motion_nodes.hardware.franka import FrankaDriver
+from motion_nodes.hardware.robot_driver import check_robot
 from motion_nodes.model.loader import load_robot
 
 pytest.importorskip("franky_sim")
@@ -132,7 +131,7 @@ def disturb(rig: Rig) -> None:
 
 @pytest.fixture
 def rig(simulator: Simulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
-    settings = driver_settings.FrankaSettings(link_timeout=1.0)
+    settings = franka_arm.FrankaSettings(link_timeout=1.0)
     driver = FrankaDriver(ROBOT, simulator.host, settings, franky)
     made = Rig(driver)
     yield made
@@ -160,7 +159,7 @@ def test_nothing_that_is_streamed_steps_the_torques(rig: Rig, simulator: Simulat
 
 
 def test_check_finds_arm_and_hand(simulator: Simulator) -> None:
-    settings = driver_settings.FrankaSettings(link_timeout=5.0)
+    settings = franka_arm.FrankaSettings(link_timeout=5.0)
     driver = FrankaDriver(ROBOT, simulator.host, settings, franky)
     results = {result.what: result for result in check_robot(driver, ROBOT.limits)}
     driver.close()

@@ -9,12 +9,11 @@ import time
 import pytest
 from hardware.fake_wheel_board import FakeWheelBoard
 
-from motion_nodes.hardware.feetech import packets
+from motion_nodes.hardware import feetech_packets
+from motion_nodes.hardware.connections import WRITE_TIMEOUT, SerialPort
 from motion_nodes.hardware.robot_driver import DriverFault, DriverOptions, LinkLost
-from motion_nodes.hardware.serial_port import WRITE_TIMEOUT, SerialPort
 from motion_nodes.hardware.servo_bus import ServoBus
-from motion_nodes.hardware.two_wheels.driver import TwoWheelsDriver
-from motion_nodes.hardware.two_wheels.line_protocol import line
+from motion_nodes.hardware.two_wheels import TwoWheelsDriver, line
 from motion_nodes.model.loader import load_robot
 
 WHEELS = {"left": "left_wheel_joint", "right": "right_wheel_joint", "counts_per_turn": 1440.0}
@@ -47,8 +46,8 @@ def test_an_answer_that_is_read_late_counts():
 
 
 def test_servos_that_are_read_late_have_answered():
-    answers = b"".join(packets.packet(servo, 0, bytes([servo, 0])) for servo in (1, 2))
-    bus = ServoBus(LatePort(answers), packets, reply_timeout=0.01)
+    answers = b"".join(feetech_packets.packet(servo, 0, bytes([servo, 0])) for servo in (1, 2))
+    bus = ServoBus(LatePort(answers), feetech_packets, reply_timeout=0.01)
     found = bus.read_all((1, 2), 56, 2)
     assert {servo: answer.number(0) for servo, answer in found.items()} == {1: 1, 2: 2}
     with pytest.raises(DriverFault):

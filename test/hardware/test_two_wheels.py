@@ -13,13 +13,12 @@ from hardware.fake_wheel_board import FakeWheelBoard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motion_nodes.control.stream_pieces import StreamSample
+from motion_nodes.control.stream_resampler import StreamSample
 from motion_nodes.errors import InvalidDescription, UnknownJoint
+from motion_nodes.hardware.connections import SerialPort
 from motion_nodes.hardware.driver_session import DriverSession, SessionState
 from motion_nodes.hardware.robot_driver import DriverFault, DriverOptions, LinkLost
-from motion_nodes.hardware.serial_port import SerialPort
-from motion_nodes.hardware.two_wheels.driver import TwoWheelsDriver
-from motion_nodes.hardware.two_wheels.line_protocol import line, state_in, take_line
+from motion_nodes.hardware.two_wheels import TwoWheelsDriver, line, state_in, take_line
 from motion_nodes.model.loader import load_robot
 
 COUNTS = 1440.0

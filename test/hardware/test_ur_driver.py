@@ -14,16 +14,19 @@ from hardware.fake_ur_controller import FakeUrController
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motion_nodes.control.stream_pieces import StreamSample
+from motion_nodes.control.stream_resampler import StreamSample
 from motion_nodes.errors import InvalidDescription, MotionError, UnknownJoint
-from motion_nodes.hardware.driver_session import DriverSession, SessionState
-from motion_nodes.hardware.drivers import available_drivers
-from motion_nodes.hardware.hardware_check import check_robot
-from motion_nodes.hardware.robot_driver import DriverFault, DriverOptions, LinkLost
-from motion_nodes.hardware.session_config import SessionConfig
-from motion_nodes.hardware.universal_robots import rtde_packages as rtde
-from motion_nodes.hardware.universal_robots.driver import UniversalRobotsDriver
-from motion_nodes.hardware.universal_robots.rtde_packages import Recipe
+from motion_nodes.hardware import universal_robots_controller as rtde
+from motion_nodes.hardware.driver_session import DriverSession, SessionConfig, SessionState
+from motion_nodes.hardware.robot_driver import (
+    DriverFault,
+    DriverOptions,
+    LinkLost,
+    available_drivers,
+    check_robot,
+)
+from motion_nodes.hardware.universal_robots import UniversalRobotsDriver
+from motion_nodes.hardware.universal_robots_controller import Recipe
 from motion_nodes.model.loader import load_robot
 
 ROBOT = load_robot("ur5e")

@@ -14,15 +14,18 @@ from hardware.fake_xarm import CLEAN_ERR, MOTION_EN, MOVE_SERVOJ, SET_MODE, SET_
 from patience import wait_until
 from raised_errors import about
 
-from motion_nodes.control.stream_pieces import StreamSample
+from motion_nodes.control.stream_resampler import StreamSample
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
-from motion_nodes.hardware.driver_session import DriverSession, SessionState
-from motion_nodes.hardware.drivers import available_drivers, make_driver
-from motion_nodes.hardware.hardware_check import check_robot
-from motion_nodes.hardware.robot_driver import DriverFault, DriverOptions, LinkLost
-from motion_nodes.hardware.session_config import SessionConfig
-from motion_nodes.hardware.xarm.driver import XArmDriver
-from motion_nodes.hardware.xarm.vendor_sdk import load_sdk, state_text
+from motion_nodes.hardware.driver_session import DriverSession, SessionConfig, SessionState
+from motion_nodes.hardware.robot_driver import (
+    DriverFault,
+    DriverOptions,
+    LinkLost,
+    available_drivers,
+    check_robot,
+    make_driver,
+)
+from motion_nodes.hardware.xarm import XArmDriver, load_sdk, state_text
 from motion_nodes.model.loader import load_robot
 
 ROBOT = load_robot("xarm6")

@@ -8,7 +8,7 @@ import functools
 import numpy as np
 from ik.analytic_samples import SEVEN, SIX
 
-from motion_nodes.ik.analytic.solver import AnalyticIk
+from motion_nodes.ik.analytic_solver import AnalyticIk
 from motion_nodes.ik.chain import IkChain
 
 

@@ -13,7 +13,7 @@ from ik.analytic_samples import anyhow, line_tree, wrist_arm
 from kernels.random_trees import Oracle
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.ik.analytic.solver import AnalyticIk
+from motion_nodes.ik.analytic_solver import AnalyticIk
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.joint_sampling import distance
 from motion_nodes.model.loader import load_robot

@@ -13,7 +13,7 @@ from kernels.random_trees import random_tree
 from raised_errors import about
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
-from motion_nodes.ik.analytic.solver import AnalyticIk
+from motion_nodes.ik.analytic_solver import AnalyticIk
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkStatus
 from motion_nodes.ik.solvers import make_solver, solver_names

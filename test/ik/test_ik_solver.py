@@ -13,8 +13,7 @@ from ik.ik_samples import TIGHT, RandomChain, draw, pose_of, solver_of
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.pose_error import pose_error
-from motion_nodes.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance
+from motion_nodes.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance, pose_error
 from motion_nodes.ik.solver import LeastSquaresIk
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy, inverse

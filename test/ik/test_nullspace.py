@@ -11,12 +11,16 @@ from ik.ik_samples import RandomChain, draw, pose_of, solver_of
 from raised_errors import about
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.ik.nullspace import LimitCentring, Manipulability, Posture, TipKeeper
-from motion_nodes.ik.pose_error import pose_error
-from motion_nodes.ik.problem import IkRequest, IkTolerance
-from motion_nodes.ik.redundancy import motion_to_posture, self_motion
-from motion_nodes.model.poses import rotation_about
-from motion_nodes.model.rotation_vectors import rate_of_rotation_vector, rotation_vector
+from motion_nodes.ik.problem import IkRequest, IkTolerance, pose_error
+from motion_nodes.ik.redundancy import (
+    LimitCentring,
+    Manipulability,
+    Posture,
+    TipKeeper,
+    motion_to_posture,
+    self_motion,
+)
+from motion_nodes.model.poses import rate_of_rotation_vector, rotation_about, rotation_vector
 
 
 def objectives(chain, reference):

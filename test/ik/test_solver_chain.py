@@ -13,10 +13,8 @@ from raised_errors import about
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
 from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.pose_error import pose_error
-from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance
-from motion_nodes.ik.solver_chain import FallbackIk, SubChainIk
-from motion_nodes.ik.solvers import make_solver
+from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, pose_error
+from motion_nodes.ik.solvers import FallbackIk, SubChainIk, make_solver
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 

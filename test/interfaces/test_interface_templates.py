@@ -31,7 +31,7 @@ never
 def test_templates_that_are_kept_are_expanded_as_empy_does_it():
     script = f"""
 import io, em
-from motion_nodes.interface_build.templates import cache_templates
+from motion_nodes.interface_build.generation import cache_templates
 
 def expanded(given):
     output = io.StringIO()

@@ -17,7 +17,7 @@ from ros_processes import SuiteProcess
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
-from motion_nodes.nodes.demo.tour import SquareDrive
+from motion_nodes.nodes.demo.base import SquareDrive
 
 TIMEOUT = 0.5
 """[s] The default of cmd_vel_timeout."""

@@ -29,8 +29,7 @@ from ros_client import Heard, RosClient, values_of
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import MarkerArray
 
-from motion_nodes.base_navigation.planar_path import PlanarPath
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.model.loader import load_robot
 
 pytestmark = pytest.mark.timeout(900)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.kernels import numpy_kinematics
 from motion_nodes.kernels.ik import ik_step
-from motion_nodes.kernels.ik.ik_memory import (
+from motion_nodes.kernels.ik.ik_step import (
     BLOCK,
     EXHAUSTED,
     FEATURES,
@@ -38,7 +38,7 @@ class NumpyIk:
         self._rows = np.array([row], np.int32)
 
     def solve(self, work: IkWorkspace) -> int:
-        """Begin a solve and return its outcome; see :mod:`motion_nodes.kernels.ik.ik_memory`."""
+        """Begin a solve and return its outcome; see :mod:`motion_nodes.kernels.ik.ik_step`."""
         if not _restate(work):
             return NO_POSE
         work.set(next=0, live=0, iterations=0, wait=work.get("prefer"))

@@ -51,7 +51,7 @@ def _stand_ins() -> dict[str, types.ModuleType]:
             **dict.fromkeys(("bare_part", "fused_part"), _same),
         },
         "array_bridge": {"reader": lambda example: _same},
-        "collision.checker_bridge": {
+        "bridges": {
             "Checker": collections.namedtuple("Checker", "state edge memory"),
             "address": _same,
             "state_free": lambda checker, Q, row: checker.state(Q[row]),

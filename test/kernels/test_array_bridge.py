@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from motion_nodes.kernels.array_bridge import reader, table_of
-from motion_nodes.kernels.collision.checker_bridge import address
+from motion_nodes.kernels.bridges import address, reader, table_of
 from motion_nodes.kernels.jit import bare_kernel
 
 

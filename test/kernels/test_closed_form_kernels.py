@@ -12,15 +12,10 @@ from kernels.plain_kernels import plain
 from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
 
-from motion_nodes.kernels.ik import (
-    closed_form,
-    closed_form_check,
-    closed_form_search,
-    spherical_wrist,
-)
+from motion_nodes.kernels.ik import closed_form, closed_form_search
 
-FORMS, WRISTS = plain(closed_form), plain(spherical_wrist)
-CHECK, SEARCH = plain(closed_form_check), plain(closed_form_search)
+FORMS, WRISTS = plain(closed_form), plain(closed_form)
+CHECK, SEARCH = plain(closed_form_search), plain(closed_form_search)
 X, Y, Z = np.eye(3)
 WRIST = (0.5, 0.05, 0.7)
 SKEW = np.array([0.6, 0.0, 0.8])

@@ -15,13 +15,12 @@ from scene.random_scenes import coal_shape, random_pose
 
 from motion_nodes.kernels import native
 from motion_nodes.kernels.collision import collision_memory as memory
+from motion_nodes.kernels.collision.collision_binding import groups_program
+from motion_nodes.kernels.collision.collision_codegen import entry_functions, nearest_text
+from motion_nodes.kernels.collision.collision_memory import KINDS
 from motion_nodes.kernels.collision.collision_shapes import TEST, collision_tests
-from motion_nodes.kernels.collision.entry_points import entry_functions
-from motion_nodes.kernels.collision.group_frames import groups_program
-from motion_nodes.kernels.collision.shape_kinds import KINDS
-from motion_nodes.kernels.collision.sphere_distances import nearest_text
-from motion_nodes.kernels.control_flow import FunctionBuilder
 from motion_nodes.kernels.kinematic_arrays import pack
+from motion_nodes.kernels.llvm_builder import FunctionBuilder
 from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.simd import Lanes
 from motion_nodes.model.poses import from_xyz_rpy, inverse

@@ -7,7 +7,7 @@ import coal
 import numpy as np
 from scene.random_scenes import coal_shape, random_pose, random_solid
 
-from motion_nodes.kernels.collision.convex_distance import separations
+from motion_nodes.kernels.collision.path_sweep import separations
 from motion_nodes.model.tree import Box, Cylinder
 from motion_nodes.scene.convex_pieces import pieces_of, placed
 from motion_nodes.scene.shapes import HalfSpace, Solid

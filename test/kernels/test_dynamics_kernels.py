@@ -10,9 +10,14 @@ import pinocchio as pin
 import pytest
 from kernels.random_trees import Oracle, random_tree
 
-from motion_nodes.kernels.dynamics_codegen import dynamics_calls, inverse_dynamics_program
+from motion_nodes.kernels.dynamics_codegen import (
+    LinkMasses,
+    bodies_of,
+    dynamics_calls,
+    inverse_dynamics,
+    inverse_dynamics_program,
+)
 from motion_nodes.kernels.kinematic_arrays import FIXED, pack
-from motion_nodes.kernels.rigid_bodies import LinkMasses, bodies_of, inverse_dynamics
 
 
 class Case:

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Symbol
-from motion_nodes.kernels.formulas.linear_algebra import cross, dot, times_matrix
+from motion_nodes.kernels.formulas.ops import cross, dot, times_matrix
 
 
 def run(program: Program, q: list[float]) -> list[list[float]]:

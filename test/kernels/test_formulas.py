@@ -8,12 +8,10 @@ import pytest
 from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.kernels.collision import shape_kinds
+from motion_nodes.kernels.collision import collision_memory
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Symbol
 from motion_nodes.kernels.formulas import rmps, shapes
-from motion_nodes.kernels.formulas.linear_algebra import factorized, solved
-from motion_nodes.kernels.formulas.motion import MotionOps, Moving
-from motion_nodes.kernels.formulas.ops import NUMPY
+from motion_nodes.kernels.formulas.ops import NUMPY, MotionOps, Moving, factorized, solved
 from motion_nodes.kernels.rmp.rmp_leaves import LEAVES, coefficients, remove_leaf
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 
@@ -28,7 +26,7 @@ SIZES = {
     "half_space": (0.0, 0.0, 0.0),
     "triangle": (0.2, 0.05, 0.15),
 }
-SHAPES = [shape for shape in shape_kinds.KINDS.values() if shape.name in SIZES]
+SHAPES = [shape for shape in collision_memory.KINDS.values() if shape.name in SIZES]
 
 
 def evaluated(tape: ExpressionGraph, inputs: np.ndarray) -> list:

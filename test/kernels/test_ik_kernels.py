@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from motion_nodes.kernels import native
 from motion_nodes.kernels.ik.ik_codegen import GeneratedIk, solve_text
-from motion_nodes.kernels.ik.ik_memory import (
+from motion_nodes.kernels.ik.ik_step import (
     BLOCK,
     EXHAUSTED,
     FEATURES,

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from motion_nodes.kernels import native
-from motion_nodes.kernels.control_flow import FunctionBuilder
-from motion_nodes.kernels.ik.ik_loop import loop_text
-from motion_nodes.kernels.ik.ik_memory import (
+from motion_nodes.kernels.ik.ik_codegen import copy, loop_text
+from motion_nodes.kernels.ik.ik_step import (
     BLOCK,
     EXHAUSTED,
     FEATURES,
@@ -23,7 +22,7 @@ from motion_nodes.kernels.ik.ik_memory import (
     IkWorkspace,
     work_layout,
 )
-from motion_nodes.kernels.ik.ik_seeds import copy
+from motion_nodes.kernels.llvm_builder import FunctionBuilder
 from motion_nodes.kernels.memory_layout import Fields
 from motion_nodes.kernels.simd import Lanes
 

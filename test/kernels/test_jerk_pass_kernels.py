@@ -8,9 +8,9 @@ import pytest
 from kernels.plain_kernels import plain
 from kernels.test_timing_kernels import LANES, PLACES, TABLES, random_spline
 
-from motion_nodes.kernels.timing import jerk_lanes, jerk_passes, jerk_steps
+from motion_nodes.kernels.timing import jerk_barriers, jerk_passes
 
-PASSES, STEPS = plain(jerk_passes), plain(jerk_steps)
+PASSES, STEPS = plain(jerk_passes), plain(jerk_passes)
 N = 2 * LANES
 """Intervals of the problems of the interior-point method."""
 
@@ -22,9 +22,9 @@ class Problem:
         rng = np.random.default_rng(4)
         self.spans, b = random_spline(5, N)
         self.order = rng.permutation(N).astype(np.int32)
-        self.rows = np.zeros((2, PLACES, jerk_lanes.SPLINE_ROWS * LANES))
+        self.rows = np.zeros((2, PLACES, jerk_barriers.SPLINE_ROWS * LANES))
         TABLES.fill_rows(self.spans, self.order, self.rows)
-        groups = np.ones(jerk_lanes.GROUPS, np.int32)
+        groups = np.ones(jerk_barriers.GROUPS, np.int32)
         groups[2:] = jerks
         self.slots = np.zeros((2, len(groups) + 1), np.int32)
         self.slots[:, 1:] = np.cumsum(np.tile(groups, 2)).reshape(2, -1)
@@ -39,7 +39,7 @@ class Problem:
         self.m, self.dm = (np.zeros((count, 2 * LANES)) for _ in range(2))
         self.mv, self.dmv = np.zeros_like(self.caps), np.zeros_like(self.caps)
         self.mb, self.dmb = np.zeros(self.length), np.zeros(self.length)
-        self.W, self.D = (np.zeros(jerk_lanes.WORK_ROWS * LANES) for _ in range(2))
+        self.W, self.D = (np.zeros(jerk_barriers.WORK_ROWS * LANES) for _ in range(2))
         self.slope, self.pull, self.errors = (np.zeros(len(self.b)) for _ in range(3))
         self.band = np.zeros((3, len(self.b)))
 
@@ -208,14 +208,14 @@ def test_steps_satisfy_the_linearized_conditions():
 
 def test_the_step_of_a_single_limit():
     """X = 0.5 with cap 1: the slack 0.5 decreases by 0.2 while the multiplier 3 changes."""
-    W, D = (np.zeros(jerk_lanes.WORK_ROWS * LANES) for _ in range(2))
-    W[jerk_lanes.AT_X :][:LANES], D[jerk_lanes.AT_X :][:LANES] = 0.5, 0.2
+    W, D = (np.zeros(jerk_barriers.WORK_ROWS * LANES) for _ in range(2))
+    W[jerk_barriers.AT_X :][:LANES], D[jerk_barriers.AT_X :][:LANES] = 0.5, 0.2
     caps, m, dm = np.ones(LANES), np.full(LANES, 3.0), np.empty(LANES)
     STEPS.velocity_predict(caps, m, dm, W, D)
     # To a product of 0 without the second order: 0.5 * 3 + 0.5 dm - 0.2 * 3 = 0, dm = -1.8.
     assert dm == pytest.approx(-0.2 * -1.8)
-    assert W[jerk_lanes.LESS_ROOM :][:LANES] == pytest.approx(0.2 / 0.5)
-    assert W[jerk_lanes.LESS_MULTIPLIER :][:LANES] == pytest.approx(1.8 / 3.0)
+    assert W[jerk_barriers.LESS_ROOM :][:LANES] == pytest.approx(0.2 / 0.5)
+    assert W[jerk_barriers.LESS_MULTIPLIER :][:LANES] == pytest.approx(1.8 / 3.0)
     STEPS.velocity_step(caps, m, dm, 0.1, 1.0, W, D)
     assert 1.5 + 0.5 * dm - 0.6 == pytest.approx(0.1 - 0.36)
 

@@ -12,12 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from motion_nodes.kernels import native, sources
-from motion_nodes.kernels.control_flow import FunctionBuilder
-from motion_nodes.kernels.ir_value import IrValue, Pointer
+from motion_nodes.kernels import cache, native
+from motion_nodes.kernels.cache import is_private, lock, open_private
+from motion_nodes.kernels.llvm_builder import FunctionBuilder, IrValue, Pointer
 from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.memory_layout import FieldLayout, Fields
-from motion_nodes.kernels.private_files import is_private, lock, open_private
 from motion_nodes.kernels.simd import Lanes
 
 INTEGERS = """declare i64 @llvm.cttz.i64(i64, i1)
@@ -113,12 +112,12 @@ def test_fields_are_where_numpy_sees_them():
 
 
 def test_the_digest_of_sources_is_that_of_their_bytes():
-    names = ("sources", "ik.ik_loop")
-    paths = [sources.ROOM / "sources.py", sources.ROOM / "ik" / "ik_loop.py"]
+    names = ("sources", "ik.ik_codegen")
+    paths = [cache.ROOM / "cache.py", cache.ROOM / "ik" / "ik_codegen.py"]
     data = b"".join(path.read_bytes() for path in paths)
-    assert sources.source_digest(names) == hashlib.sha256(data).hexdigest()
+    assert cache.source_digest(names) == hashlib.sha256(data).hexdigest()
     with pytest.raises(FileNotFoundError):
-        sources.source_digest(("no_such_module",))
+        cache.source_digest(("no_such_module",))
 
 
 def test_only_folders_that_others_cannot_write_to_are_private(tmp_path: Path):

@@ -12,7 +12,7 @@ import numba
 import pytest
 
 from motion_nodes.kernels import jit
-from motion_nodes.kernels.kernel_library import KernelLibrary
+from motion_nodes.kernels.jit import KernelLibrary
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="needs Numba's compiler")
 

@@ -13,12 +13,17 @@ import math
 import numpy as np
 import pytest
 
-from motion_nodes.kernels import native
+from motion_nodes.kernels import mpc, native
 from motion_nodes.kernels.formulas.ops import NUMPY
-from motion_nodes.kernels.mpc import tracking_law
-from motion_nodes.kernels.mpc.mpc_collisions import links_function
-from motion_nodes.kernels.mpc.mpc_memory import FIELDS, JOINT_FIELDS, OUTPUTS, ROW, WEIGHTS
-from motion_nodes.kernels.mpc.mpc_rollout import rollout_text
+from motion_nodes.kernels.mpc import (
+    FIELDS,
+    JOINT_FIELDS,
+    OUTPUTS,
+    ROW,
+    WEIGHTS,
+    links_function,
+    rollout_text,
+)
 from motion_nodes.kernels.rmp.rmp_memory import obstacle_shapes
 from motion_nodes.kernels.simd import Lanes
 from motion_nodes.model.poses import from_xyz_rpy, inverse
@@ -27,7 +32,7 @@ N, STEPS, KNOTS, TAIL = 4, 6, 2, 5
 LANES = Lanes("float", N)
 W = dict(zip(WEIGHTS, np.linspace(0.3, 1.9, len(WEIGHTS)), strict=True)) | {
     "margin": 0.25, "self_margin": 0.2, "dt": 0.05, "discount": 0.9, "clearance": 0.05,
-    "tail_limit": 2.0, "response": tracking_law.response(0.05),
+    "tail_limit": 2.0, "response": mpc.response(0.05),
 }  # fmt: skip
 CENTRES, RADII = np.array([[0.4, 0.0, 0.0], [0.6, 0.0, 0.1]]), np.array([0.08, 0.05])
 BALL_AT = np.array([[0.7 - 0.05 * k, 0.1, 0.0] for k in range(STEPS)])
@@ -194,8 +199,8 @@ class Expected:
         v, last, cost, share, least = j["qd"], j["qdd"], 0.0, 1.0, W["margin"]
         for step in range(STEPS):
             offset = basis[step] @ knots - q
-            rate = tracking_law.rate(NUMPY, offset, j["speed"], j["acceleration"]).min()
-            a = tracking_law.acceleration(rate, offset, v, W["response"])
+            rate = mpc.tracking_rate(NUMPY, offset, j["speed"], j["acceleration"]).min()
+            a = mpc.acceleration(rate, offset, v, W["response"])
             a = a / max(1.0, np.abs(a / j["acceleration"]).max())
             a = np.clip(a, last - j["jerk"] * dt, last + j["jerk"] * dt)
             q, v, last = q + dt * (v + 0.5 * dt * a), v + dt * a, a

@@ -12,7 +12,7 @@ import textwrap
 
 import pytest
 
-from motion_nodes.kernels import cache, jit, numba_cache
+from motion_nodes.kernels import cache, jit
 
 
 def double(x):
@@ -123,7 +123,7 @@ def test_processes_at_the_same_time_compile_a_kernel_once(tmp_path):
 
 
 def test_a_process_that_compiles_for_too_long_is_not_waited_for(folder, monkeypatch):
-    monkeypatch.setattr(numba_cache, "_TURN_TIMEOUT", 0.1)
+    monkeypatch.setattr(jit, "_TURN_TIMEOUT", 0.1)
     for file in files(folder, ".nbi"):
         file.unlink()
         with file.with_suffix(".lock").open("w") as lock:

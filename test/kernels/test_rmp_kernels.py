@@ -22,15 +22,8 @@ from motion_nodes.kernels.formulas.shapes import BALL, BOX, CONE, CYLINDER
 from motion_nodes.kernels.kinematic_arrays import pack
 from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.memory_layout import FieldLayout
-from motion_nodes.kernels.rmp import rmp_distance
-from motion_nodes.kernels.rmp.rmp_ball_pairs import BallLoop
-from motion_nodes.kernels.rmp.rmp_link_motion import (
-    UPPER,
-    bodies_text,
-    moved_point,
-    rigid_terms,
-    symmetric,
-)
+from motion_nodes.kernels.rmp import rmp_pairs
+from motion_nodes.kernels.rmp.rmp_codegen import links_text
 from motion_nodes.kernels.rmp.rmp_memory import (
     FAR,
     RmpModel,
@@ -39,10 +32,15 @@ from motion_nodes.kernels.rmp.rmp_memory import (
     rmp_layout,
     sphere_places,
 )
-from motion_nodes.kernels.rmp.rmp_pair_loop import PairLoop, picks_text
-from motion_nodes.kernels.rmp.rmp_pairs import pair_declarations
-from motion_nodes.kernels.rmp.rmp_robot import RmpTracer
-from motion_nodes.kernels.rmp.rmp_self_collision import links_text
+from motion_nodes.kernels.rmp.rmp_pairs import BallLoop, PairLoop, pair_declarations, picks_text
+from motion_nodes.kernels.rmp.rmp_robot import (
+    UPPER,
+    RmpTracer,
+    bodies_text,
+    moved_point,
+    rigid_terms,
+    symmetric,
+)
 from motion_nodes.kernels.simd import Lanes
 
 N = 4
@@ -94,7 +92,7 @@ def test_distance_rate_and_curvature_are_those_of_differences(shape):
         value, away, rate, curvature = rmp_cases._one(
             row, p, v, rmp_cases._SOLIDS[shape.name](*row[12:15]), row[16:22], row[15]
         )
-        found = rmp_distance.distance(NUMPY, shape, p, v, row)
+        found = rmp_pairs.distance(NUMPY, shape, p, v, row)
         assert found.value == pytest.approx(value, abs=1e-9)
         assert found.n == pytest.approx(away, abs=1e-7)
         assert found.rate == pytest.approx(rate, abs=1e-7)

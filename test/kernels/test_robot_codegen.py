@@ -12,9 +12,9 @@ from kernels.random_trees import random_tree
 
 from motion_nodes.errors import MotionError
 from motion_nodes.kernels import cache, native, robot_codegen
+from motion_nodes.kernels.bridges import call_both, call_one
 from motion_nodes.kernels.kinematic_arrays import pack
 from motion_nodes.kernels.robot_binding import robot_calls
-from motion_nodes.kernels.robot_bridge import call_both, call_one
 
 
 def arrays_of(seed: int, joints: int = 3):

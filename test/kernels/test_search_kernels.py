@@ -16,16 +16,14 @@ from kernels.plain_kernels import plain
 from motion_nodes.kernels.search import (
     classic_trees,
     path_shorten,
-    random_numbers,
     rrt,
     rrt_bounded,
     rrt_connect,
-    rrt_samples,
     rrt_trees,
 )
 
-CLASSIC, SHORTEN, SAMPLES = plain(classic_trees), plain(path_shorten), plain(rrt_samples)
-RANDOM = plain(random_numbers)
+CLASSIC, SHORTEN, SAMPLES = plain(classic_trees), plain(path_shorten), plain(rrt_connect)
+RANDOM = plain(classic_trees)
 RRT, BOUNDED, CONNECT, TREES = plain(rrt), plain(rrt_bounded), plain(rrt_connect), plain(rrt_trees)
 START, GOAL, RADIUS = np.array([-2.0, 0.0]), np.array([2.0, 0.0]), 0.8
 SHORTEST = 2.0 * math.sqrt(4.0 - RADIUS**2) + RADIUS * (math.pi - 2.0 * math.acos(RADIUS / 2.0))

@@ -12,11 +12,10 @@ import pytest
 from kernels.compile_program import Compiled
 
 from motion_nodes.kernels import native
-from motion_nodes.kernels.control_flow import FunctionBuilder
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Program
-from motion_nodes.kernels.llvm_text import declarations
+from motion_nodes.kernels.llvm_builder import FunctionBuilder
+from motion_nodes.kernels.llvm_text import declarations, write_sincos
 from motion_nodes.kernels.simd import Lanes
-from motion_nodes.kernels.sincos import write_sincos
 
 KINDS = [Lanes("double", 4), Lanes("double", 8), Lanes("float", 8), Lanes("float", 16)]
 TOLERANCE = {"double": 2.3e-16, "float": 1.2e-7}

@@ -15,9 +15,9 @@ import pytest
 from kernels.plain_kernels import plain
 from scipy.spatial.transform import Rotation
 
-from motion_nodes.kernels.search import constrained_rrt, task_components, task_space_rrt
+from motion_nodes.kernels.search import constrained_rrt, manifold, task_space_rrt
 
-PARTS, SPHERE, TASK = plain(task_components), plain(constrained_rrt), plain(task_space_rrt)
+PARTS, SPHERE, TASK = plain(manifold), plain(constrained_rrt), plain(task_space_rrt)
 
 
 @pytest.fixture(autouse=True)

@@ -14,17 +14,10 @@ from scipy.integrate import quad
 from scipy.interpolate import BSpline
 from scipy.optimize import linprog
 
-from motion_nodes.kernels.timing import (
-    jerk_clock,
-    jerk_lanes,
-    jerk_limited,
-    jerk_tables,
-    path_pieces,
-    time_optimal,
-)
+from motion_nodes.kernels.timing import jerk_barriers, jerk_limited, path_pieces, time_optimal
 
-LANES, PLACES = jerk_lanes.LANES, jerk_lanes.PLACES
-CLOCK, TABLES = plain(jerk_clock), plain(jerk_tables)
+LANES, PLACES = jerk_barriers.LANES, jerk_barriers.PLACES
+CLOCK, TABLES = plain(jerk_limited), plain(jerk_limited)
 MOTION, PIECES, TOPP = plain(jerk_limited), plain(path_pieces), plain(time_optimal)
 
 
@@ -45,7 +38,7 @@ def test_tables_are_quadratic_splines():
     spans, b = random_spline(1, 20)
     X, grid = spline(spans, b)
     order = np.array([*range(20), *[22] * 12], np.int32)
-    rows = np.zeros((2, PLACES, jerk_lanes.SPLINE_ROWS * LANES))
+    rows = np.zeros((2, PLACES, jerk_barriers.SPLINE_ROWS * LANES))
     TABLES.fill_rows(spans, order, rows)
     weights = rows.reshape(2, PLACES, 3, 3, LANES)
     for i in range(20):

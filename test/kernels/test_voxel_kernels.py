@@ -9,10 +9,10 @@ from kernels.plain_kernels import plain
 from scipy.interpolate import RegularGridInterpolator
 from scipy.ndimage import distance_transform_edt
 
-from motion_nodes.kernels.voxels import distance_field, occupancy
+from motion_nodes.kernels import voxels
 from motion_nodes.model.poses import from_xyz_rpy
 
-FIELD, VOXELS = plain(distance_field), plain(occupancy)
+FIELD, VOXELS = plain(voxels), plain(voxels)
 EDGE = 0.1
 
 

@@ -10,7 +10,6 @@ import pytest
 from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.learning.environment import check_step
 from motion_nodes.learning.mujoco_env import MujocoEnv
 from motion_nodes.learning.tasks.registry import (
     TASKS,
@@ -19,7 +18,7 @@ from motion_nodes.learning.tasks.registry import (
     task_config,
     task_entry,
 )
-from motion_nodes.learning.trainer import Trainer
+from motion_nodes.learning.trainer import Trainer, check_step
 from motion_nodes.learning.training_run import single_threaded_blas
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot

@@ -5,13 +5,11 @@ import numpy as np
 import pytest
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
-from motion_nodes.learning.actor_critic import ActorCritic
 from motion_nodes.learning.export import DESCRIPTOR, export_policy, load_exported
 from motion_nodes.learning.mujoco_env import MujocoEnv
-from motion_nodes.learning.policy import Policy
-from motion_nodes.learning.running_norm import RunningNorm
+from motion_nodes.learning.networks import ActorCritic, Policy, RunningNorm
 from motion_nodes.learning.tasks.registry import make_task
-from motion_nodes.policies.descriptor_file import read_descriptor
+from motion_nodes.policies.isaac_lab_files import read_descriptor
 from motion_nodes.policies.network import load_network
 from motion_nodes.policies.observations import PolicyInputs
 from motion_nodes.policies.policy_spec import ActionKind

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.learning.actor_critic import ActorCritic
-from motion_nodes.learning.mlp import Mlp
-from motion_nodes.learning.ppo_loss import TrainingBatch, ppo_loss
+from motion_nodes.learning.networks import ActorCritic, Mlp
+from motion_nodes.learning.ppo import TrainingBatch, ppo_loss
 
 
 def finite_differences(function, x, h=1e-6):

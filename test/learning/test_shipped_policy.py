@@ -11,13 +11,12 @@ from motion_nodes.learning.trainer import evaluate
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.nodes.demo.drawer import HANDLE, OPEN, ROBOTS
+from motion_nodes.nodes.demo.learned_policies import DRAWER_ROBOTS, HANDLE, OPEN
 from motion_nodes.policies.observations import PolicyInputs
-from motion_nodes.policies.policy_files import load_policy
-from motion_nodes.policies.published import SHIPPED, shipped_network
+from motion_nodes.policies.policy_files import SHIPPED, load_policy, shipped_network
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 
 
 def test_drawer_is_opened():
@@ -30,7 +29,7 @@ def test_drawer_is_opened():
 
 def test_drawer_is_opened_through_the_player():
     """In the suite's simulation, with the cabinet of the demo."""
-    robot, place = load_robot("franka"), parse_placements((ROBOTS[1],))[0]
+    robot, place = load_robot("franka"), parse_placements((DRAWER_ROBOTS[1],))[0]
     X_WR = from_xyz_rpy((place.x, place.y, 0.0), (0.0, 0.0, place.yaw))
     cabinet = RobotPlacement(load_robot(place.robot), "cabinet", X_WR)
     world = MujocoWorld([RobotPlacement(robot, "franka"), cabinet])

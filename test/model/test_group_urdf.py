@@ -8,8 +8,8 @@ import pytest
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.urdf.group_urdf import group_urdf
-from motion_nodes.model.urdf.urdf import read_urdf
+from motion_nodes.model.robot_xml import group_urdf
+from motion_nodes.model.urdf import read_urdf
 
 
 def part(robot, name):

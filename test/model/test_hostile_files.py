@@ -7,10 +7,10 @@ import pytest
 
 from motion_nodes.compat.kinematic_file import read_kinematic_text
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.files import yaml_file
+from motion_nodes.model import yaml_schema
 from motion_nodes.model.files.path_spec_yaml import parse_path_spec
-from motion_nodes.model.files.yaml_file import parse_yaml
-from motion_nodes.model.urdf.urdf import read_urdf
+from motion_nodes.model.urdf import read_urdf
+from motion_nodes.model.yaml_schema import parse_yaml
 
 LAUGHS = "a0: &a0 [x, x, x]\n" + "\n".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)
@@ -55,7 +55,7 @@ def test_yaml_within_the_bounds_is_read():
 
 
 def test_yaml_that_is_too_long(monkeypatch):
-    monkeypatch.setattr(yaml_file, "MAX_CHARACTERS", 100)
+    monkeypatch.setattr(yaml_schema, "MAX_CHARACTERS", 100)
     with pytest.raises(InvalidDescription):
         parse_yaml("a: " + "x" * 100, "x.yaml")
 

@@ -20,7 +20,7 @@ from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Box, Mesh
 from motion_nodes.robot_setup.link_geometry import dense_points, triangles_of
-from motion_nodes.scene.exact_pieces import ROUNDING
+from motion_nodes.scene.exact_checks import ROUNDING
 from motion_nodes.scene.mesh_file import read_mesh
 from motion_nodes.typing import Array
 

@@ -19,12 +19,12 @@ from raised_errors import about
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.from_robot import base_of
 from motion_nodes.bases.holonomic import HolonomicBase
-from motion_nodes.bases.holonomic_qp import HolonomicQpBase
+from motion_nodes.bases.holonomic_drive import HolonomicQpBase
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownFrame, UnknownJoint
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.roller_wheels import wheel_place
+from motion_nodes.model.robot_builder import wheel_place
 from motion_nodes.model.tree import Rollers
-from motion_nodes.model.urdf.urdf import read_urdf
+from motion_nodes.model.urdf import read_urdf
 
 
 def by_yaml(**wheel: float) -> dict[str, Any]:

@@ -9,10 +9,9 @@ import pytest
 from model import xrdf_samples
 
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.files.srdf_file import SrdfPair, parse_srdf, srdf_text
-from motion_nodes.model.files.srdf_from_robot import srdf_of
+from motion_nodes.model.files.srdf_file import SrdfPair, parse_srdf, srdf_of, srdf_text
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.urdf.urdf import read_urdf
+from motion_nodes.model.urdf import read_urdf
 
 TREE = read_urdf(xrdf_samples.URDF)
 

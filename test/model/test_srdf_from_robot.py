@@ -7,7 +7,7 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from motion_nodes.model.files.srdf_from_robot import srdf
+from motion_nodes.model.files.srdf_file import srdf
 from motion_nodes.model.loader import load_robot
 from motion_nodes.scene.allowed_collisions import AllowedCollisions, pair_of
 from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies

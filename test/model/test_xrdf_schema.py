@@ -12,18 +12,19 @@ from hypothesis import strategies as st
 from model import xrdf_samples
 
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.files.xrdf_file import parse_xrdf, xrdf_text
-from motion_nodes.model.files.xrdf_schema import (
+from motion_nodes.model.files.xrdf_file import (
     CSpace,
     GeometryGroup,
     SphereEntry,
     WorldCollision,
     Xrdf,
+    parse_xrdf,
+    xrdf_text,
 )
-from motion_nodes.model.files.yaml_file import parse_yaml
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat, inverse
+from motion_nodes.model.yaml_schema import parse_yaml
 
 
 def read(text):

@@ -4,13 +4,13 @@
 import numpy as np
 import pytest
 
+from motion_nodes.kernels import mpc
 from motion_nodes.kernels.formulas.ops import NUMPY
-from motion_nodes.kernels.mpc import tracking_law
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.mpc.attractor_sampling import sampling_range
 from motion_nodes.mpc.mpc_settings import MpcSettings
+from motion_nodes.mpc.policy import sampling_range
 from motion_nodes.mpc.rollouts import TAIL, Rollouts
 from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.rmpflow.policy import RmpflowPolicy
@@ -62,8 +62,8 @@ class Case:
         dt, q, v, last, path = self.rollouts.dt, self.q.copy(), self.rest, self.rest, []
         for t in dt * np.arange(self.rollouts.settings.steps):
             offset = self.rollouts.basis(np.array([t]))[0] @ knots - q
-            rate = tracking_law.rate(NUMPY, offset, self.speed, self.acceleration).min()
-            a = tracking_law.acceleration(rate, offset, v, tracking_law.response(dt))
+            rate = mpc.tracking_rate(NUMPY, offset, self.speed, self.acceleration).min()
+            a = mpc.acceleration(rate, offset, v, mpc.response(dt))
             a = a / max(1.0, np.abs(a / self.acceleration).max())
             a = np.clip(a, last - self.jerk * dt, last + self.jerk * dt)
             q, v, last = q + dt * (v + 0.5 * dt * a), v + dt * a, a

@@ -20,8 +20,8 @@ from motion_nodes.nodes.task.arm_motions import SLOW
 from motion_nodes.nodes.task.contact_skills import WIPE_FORCE
 from motion_nodes.nodes.task.reachability import raised
 from motion_nodes.nodes.task.skill_robot import WorkExecution
+from motion_nodes.tasks.served_task import RulePlanner
 from motion_nodes.tasks.task_plan import PlanStep
-from motion_nodes.tasks.task_planners import RulePlanner
 from motion_nodes.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
 from motion_nodes.tasks.world_state import WorldState
 

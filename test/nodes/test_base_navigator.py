@@ -29,9 +29,9 @@ from ros_client import LATCHED, RosClient
 from scripted_base import ScriptedBase
 from scripted_scanner import BAD_SCANS, Scanner
 
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.planar_geometry import Pose2
 from motion_nodes.bases.base import Twist2
-from motion_nodes.nodes.navigation.frame_waits import TRANSFORM_WAIT
+from motion_nodes.nodes.navigation.navigation_requests import TRANSFORM_WAIT
 
 pytestmark = pytest.mark.timeout(900)
 NODE = "/base_navigator"

@@ -13,7 +13,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ros_client import RosClient
 from sensor_msgs.msg import JointState
 
-from motion_nodes.nodes.articulation.rest_cycles import REST_TIME
+from motion_nodes.nodes.articulation.joint_outputs import REST_TIME
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.joint_topics import stamp_ns
 

@@ -16,7 +16,7 @@ from motion_nodes.nodes.task.contact_skills import PULL
 from motion_nodes.nodes.task.reachability import APPROACH, RETREAT, Reachability
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.scene.world import World
-from motion_nodes.tasks.contact_poses import backed, handle_grasps, strokes_over
+from motion_nodes.tasks.skill_poses import backed, handle_grasps, strokes_over
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState
 

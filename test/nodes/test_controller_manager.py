@@ -34,7 +34,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.bringup.node_specs import ALONE
 from motion_nodes.model.loader import load_robot
-from motion_nodes.ros.controller_interfaces import controllers_of, impedance_joints
+from motion_nodes.nodes.controller_manager import controllers_of, impedance_joints
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]

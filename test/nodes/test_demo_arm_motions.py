@@ -11,8 +11,7 @@ import pytest
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.ik.tool_goal import ArticulationIk
 from motion_nodes.model.loader import load_robot
-from motion_nodes.nodes.demo.arm import deviation
-from motion_nodes.nodes.demo.arm_motions import eased, elbow_round, retraction
+from motion_nodes.nodes.demo.arm import deviation, eased, elbow_round, retraction
 from motion_nodes.nodes.demo.shows import SHOWS, show_of
 
 FRANKA = load_robot("franka")

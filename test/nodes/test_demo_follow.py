@@ -10,17 +10,19 @@ from motion_nodes.errors import MotionError
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.demo.client import DemoFindings
-from motion_nodes.nodes.demo.follow_checks import (
+from motion_nodes.nodes.demo.follow import (
     LAG,
     NEAR,
     SETTLING_TIME,
+    Eight,
+    Pace,
+    Pass,
     Round,
     Seen,
     came_late,
     check_round,
     free_to_follow,
 )
-from motion_nodes.nodes.demo.paths import Eight, Pace, Pass
 from motion_nodes.nodes.demo.shows import show_of
 
 STEP = 0.01

@@ -10,14 +10,14 @@ import pytest
 from action_msgs.msg import GoalStatus
 
 from motion_nodes.api.robot_model import RobotModel
-from motion_nodes.base_navigation.planar_path import PlanarPath
+from motion_nodes.base_navigation.planar_geometry import PlanarPath
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.nodes.demo import factory, party
-from motion_nodes.nodes.demo.factory_cell import ARMS, CUBE, LEFT, MIDDLE, RIGHT, fence
+from motion_nodes.nodes.demo import party, task_shows
 from motion_nodes.nodes.demo.routines import Travel, together
+from motion_nodes.nodes.demo.task_shows import ARMS, CUBE, LEFT, MIDDLE, RIGHT, fence
 from motion_nodes.scene.robot_spheres import link_bodies
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.world import World
@@ -186,10 +186,15 @@ def test_arms_within_their_fences_do_not_touch(arm):
 
 
 def test_the_turns_are_each_of_one_arm_and_the_cubes_are_where_they_are_picked():
-    turns = [step.turn for steps in factory.STEPS.values() for step in steps]
+    turns = [step.turn for steps in task_shows.STEPS.values() for step in steps]
     given = sorted(turn for turn in turns if turn is not None)
     assert given == list(range(len(given)))
-    assert len(factory.objects()) == len(factory.CUBES) == len(set(factory.STACK)) == 4
+    assert (
+        len(task_shows.factory_objects())
+        == len(task_shows.CUBES)
+        == len(set(task_shows.STACK))
+        == 4
+    )
     spots = [arm.cube_at(place)[:2, 3] for arm in ARMS for place in (LEFT, RIGHT, MIDDLE)]
     apart = [np.linalg.norm(a - b) for i, a in enumerate(spots) for b in spots[:i]]
     assert sorted(apart)[6] > 2.0 * CUBE, "only the four views of the middle are one place"
@@ -197,7 +202,7 @@ def test_the_turns_are_each_of_one_arm_and_the_cubes_are_where_they_are_picked()
 
 
 def test_the_stack_is_checked():
-    good = {name: np.array((0.0, 0.0, (k + 0.5) * CUBE)) for k, name in enumerate(factory.STACK)}
-    assert all(ok for _, ok in factory.stack_checks(good))
+    good = {name: np.array((0.0, 0.0, (k + 0.5) * CUBE)) for k, name in enumerate(task_shows.STACK)}
+    assert all(ok for _, ok in task_shows.stack_checks(good))
     fallen = good | {"red_cube": np.array((0.1, 0.0, 0.5 * CUBE))}
-    assert [ok for _, ok in factory.stack_checks(fallen)] == [True, True, True, False]
+    assert [ok for _, ok in task_shows.stack_checks(fallen)] == [True, True, True, False]

@@ -9,7 +9,7 @@ import pytest
 
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import Odometry, wrap_angle
-from motion_nodes.nodes.demo.tour import SquareDrive, arrived
+from motion_nodes.nodes.demo.base import SquareDrive, arrived
 
 
 @pytest.mark.parametrize("start", [(0.0, 0.0, 0.0), (3.0, -2.0, 3.0), (0.5, 0.5, math.pi)])

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from motion_nodes.nodes.demo.client import DemoFindings
-from motion_nodes.nodes.demo.drawer import show_drawer
-from motion_nodes.nodes.demo.walk import SEGMENTS, show_walking
+from motion_nodes.nodes.demo.learned_policies import SEGMENTS, show_drawer, show_walking
 
 
 class Walker:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from motion_nodes.nodes.navigation import frame_waits
+from motion_nodes.nodes.navigation import navigation_requests
 from motion_nodes.nodes.navigation.navigation_requests import (
     Codes,
     FrameNotKnown,
@@ -38,17 +38,17 @@ class Goal:
 @pytest.fixture
 def waits(monkeypatch):
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(frame_waits.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(navigation_requests.time, "monotonic", lambda: clock.now)
     timer = SimpleNamespace(running=True)
     timer.cancel = lambda: setattr(timer, "running", False)
     timer.reset = lambda: setattr(timer, "running", True)
     node = SimpleNamespace(create_timer=lambda *_, **__: timer, destroy_timer=lambda _: None)
-    return SimpleNamespace(queue=frame_waits.FrameWaits(node), clock=clock, timer=timer)
+    return SimpleNamespace(queue=navigation_requests.FrameWaits(node), clock=clock, timer=timer)
 
 
 def retry(waits, times=1):
     for _ in range(times):
-        waits.clock.now += frame_waits.RETRY_PERIOD
+        waits.clock.now += navigation_requests.RETRY_PERIOD
         waits.queue._retry()
 
 
@@ -74,8 +74,10 @@ def test_a_frame_that_does_not_appear_is_refused_once(waits):
     waits.queue.begin(goal)
     retry(waits, 30)
     assert isinstance(goal.refusal, FrameNotKnown)
-    assert waits.clock.now > frame_waits.TRANSFORM_WAIT
-    assert goal.attempts <= 2 + frame_waits.TRANSFORM_WAIT / frame_waits.RETRY_PERIOD
+    assert waits.clock.now > navigation_requests.TRANSFORM_WAIT
+    assert (
+        goal.attempts <= 2 + navigation_requests.TRANSFORM_WAIT / navigation_requests.RETRY_PERIOD
+    )
 
 
 @pytest.mark.parametrize("fault", [NavigationRejected(3, "tight"), TimeoutError("loop")])

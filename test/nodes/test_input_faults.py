@@ -13,10 +13,10 @@ from std_srvs.srv import Trigger
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.loader import load_robot
-from motion_nodes.nodes.articulation.trajectory_requests import OldTrajectory, start
+from motion_nodes.nodes.articulation.follow_trajectory import OldTrajectory, start
 from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 from motion_nodes.nodes.base_navigator import BaseNavigatorNode
-from motion_nodes.nodes.planner.planner_scenery import scenery_for
+from motion_nodes.nodes.planner.planner_params import scenery_for
 from motion_nodes.ros.joint_topics import set_stamp
 
 SECOND = 1_000_000_000

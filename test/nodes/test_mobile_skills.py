@@ -17,12 +17,11 @@ from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.tree import Box
 from motion_nodes.nodes.task import navigated_base
-from motion_nodes.nodes.task.drive_outlines import DriveOutlines
-from motion_nodes.nodes.task.navigated_base import NavigatedBase
+from motion_nodes.nodes.task.navigated_base import DriveOutlines, NavigatedBase
 from motion_nodes.nodes.task.skill_parts import SkillParts
 from motion_nodes.nodes.task.skill_robot import RobotSkills
 from motion_nodes.ros.messages.moveit_messages import pose_of
-from motion_nodes.tasks.base_poses import parse_places, stand_pose, stand_poses
+from motion_nodes.tasks.skill_poses import parse_places, stand_pose, stand_poses
 from motion_nodes.tasks.task_plan import PlanStep
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState, WorldState

@@ -9,7 +9,7 @@ from nodes.lockstep_mobile import LockstepMobile
 
 import motion_nodes as mn
 from motion_nodes.robot_setup.derived_robot import mounted_folder
-from motion_nodes.tasks.task_planners import RulePlanner
+from motion_nodes.tasks.served_task import RulePlanner
 from motion_nodes.tasks.task_runner import TaskRunner, TaskStatus
 
 SHELF, TABLE, HEIGHT = (1.3, 0.4), (-0.2, -1.4), 0.5

@@ -18,15 +18,19 @@ from ros_client import RosClient
 from scripted_base import ScriptedBase
 from scripted_scanner import Scanner
 
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.planar_geometry import Pose2
 from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.navigation.navigation_requests import (
     NavigationRejected,
     plan_behavior,
     plan_through,
 )
-from motion_nodes.nodes.navigation.navigator_config import config_of, kind_of, navigator_defaults
-from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
+from motion_nodes.nodes.navigation.navigator_params import (
+    NavigatorParams,
+    config_of,
+    kind_of,
+    navigator_defaults,
+)
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 NODE = "/base_navigator"

@@ -16,9 +16,9 @@ from std_msgs.msg import String
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.tree import Box
-from motion_nodes.nodes.cell.camera_topics import CameraTopics
-from motion_nodes.nodes.clients import go
-from motion_nodes.nodes.clients.ros2 import action, graph, topic
+from motion_nodes.nodes.cell.sensor_topics import CameraTopics
+from motion_nodes.nodes.clients import commands
+from motion_nodes.nodes.clients.ros2 import calls, graph, topic
 from motion_nodes.nodes.object_detector import ObjectDetectorNode
 from motion_nodes.nodes.occupancy_mapper import OccupancyMapperNode
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
@@ -127,7 +127,7 @@ def test_a_goal_that_is_accepted_after_ctrl_c_is_canceled(
     monkeypatch: pytest.MonkeyPatch, accepted: bool
 ) -> None:
     stop = threading.Event()
-    monkeypatch.setattr(go.signals, "STOP", stop)
+    monkeypatch.setattr(commands.signals, "STOP", stop)
     canceled: list[bool] = []
     answer: Future[Any] = Future()
     confirmed: Future[Any] = Future()
@@ -142,15 +142,15 @@ def test_a_goal_that_is_accepted_after_ctrl_c_is_canceled(
             answer.set_result(handle)
         stop.set()
 
-    monkeypatch.setattr(go.rclpy, "spin_once", spin)
-    client = go._Client.__new__(go._Client)
+    monkeypatch.setattr(commands.rclpy, "spin_once", spin)
+    client = commands._Client.__new__(commands._Client)
     client._node, client._action = None, "/move_action"
     client._request = SimpleNamespace(goal=None)
     client._client = SimpleNamespace(
         server_is_ready=lambda: True, send_goal_async=lambda *_: answer
     )
     client._on_feedback = lambda _: None
-    assert client.accepted_goal(go.time.monotonic() + 60.0) == "stopped"
+    assert client.accepted_goal(commands.time.monotonic() + 60.0) == "stopped"
     assert canceled == [True] * accepted
 
 
@@ -171,5 +171,5 @@ def test_ros2_action_send_goal_cancels_a_goal_that_is_accepted_after_ctrl_c(
     monkeypatch.setattr(graph.rclpy, "spin_once", lambda *_, **__: answer.set_result(handle))
     sent: Any = answer
     node: Any = None
-    action.cancel_late(node, sent)
+    calls.cancel_late(node, sent)
     assert canceled == [True] * accepted

@@ -20,7 +20,7 @@ from tf2_msgs.msg import TFMessage
 from motion_nodes.model.loader import load_robot
 from motion_nodes.perception.depth_camera import DepthProjection
 from motion_nodes.ros.joint_topics import set_stamp
-from motion_nodes.ros.messages.depth_messages import (
+from motion_nodes.ros.messages.camera_messages import (
     cloud_message,
     color_message,
     depth_message,

@@ -29,7 +29,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.urdf.urdf import read_urdf
+from motion_nodes.model.urdf import read_urdf
 
 Codes = MoveItErrorCodes
 HELD = "panda_hand_tcp"

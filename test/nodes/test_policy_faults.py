@@ -19,8 +19,8 @@ from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import Float64MultiArray
 
 from motion_nodes.model.loader import load_robot
-from motion_nodes.nodes.learned_policy.measurements import Measurements
 from motion_nodes.nodes.policy_controller import PolicyControllerNode
+from motion_nodes.nodes.policy_signals import Measurements
 from motion_nodes.policies.onnx_writer import OnnxGraph, write_mlp
 from motion_nodes.policies.policy_files import load_policy
 from motion_nodes.ros.diagnostics import Report

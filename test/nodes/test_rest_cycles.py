@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from motion_nodes.nodes.articulation.rest_cycles import COMPLETE_PERIOD, REST_TIME, RestCycles
+from motion_nodes.nodes.articulation.joint_outputs import COMPLETE_PERIOD, REST_TIME, RestCycles
 
 PERIOD = 0.004
 

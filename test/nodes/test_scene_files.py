@@ -9,7 +9,7 @@ import pytest
 
 from motion_nodes.errors import InvalidCommand, InvalidDescription
 from motion_nodes.model.tree import Sphere
-from motion_nodes.nodes.planner.scene_files import load_scene_file, save_scene
+from motion_nodes.nodes.planner.planning_scene import load_scene_file, save_scene
 from motion_nodes.scene.scene import world_object
 
 BALL = world_object("ball", Sphere(0.1))

@@ -11,7 +11,7 @@ from ros_client import BEST_EFFORT, RosClient
 from sensor_msgs.msg import JointState
 
 from motion_nodes.model.loader import load_robot
-from motion_nodes.nodes.kinematics.state_checks import StateChecks
+from motion_nodes.nodes.kinematics.solution_checks import StateChecks
 from motion_nodes.nodes.rmpflow_policy import RmpflowPolicyNode
 from motion_nodes.scene import exact_warm_up
 from motion_nodes.scene.scene import Scene

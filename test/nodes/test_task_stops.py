@@ -28,9 +28,8 @@ from motion_nodes.ros.scene.collision_objects import change_attached, change_obj
 from motion_nodes.ros.scene.scene_update import SceneDraft
 from motion_nodes.scene.world import World
 from motion_nodes.tasks.grasps import grasps_of
-from motion_nodes.tasks.served_task import CANCELED
+from motion_nodes.tasks.served_task import CANCELED, RulePlanner
 from motion_nodes.tasks.task_codes import TaskCode
-from motion_nodes.tasks.task_planners import RulePlanner
 from motion_nodes.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
 
 TASK = "put the red cube on the shelf"

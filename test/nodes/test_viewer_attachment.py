@@ -17,9 +17,9 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.nodes.viewer import viewer_attachment
-from motion_nodes.nodes.viewer.viewer_attachment import attachment_diff
-from motion_nodes.nodes.viewer.viewer_states import scaled_motion
+from motion_nodes.nodes.viewer import viewer_planning
+from motion_nodes.nodes.viewer.viewer_planning import attachment_diff
+from motion_nodes.nodes.viewer.viewer_robot import scaled_motion
 from motion_nodes.view.scaling_panel import MotionScaling
 
 pytestmark = pytest.mark.timeout(900)
@@ -149,7 +149,7 @@ def test_what_cannot_be_attached_is_named_and_not_sent(
 
 
 def test_an_owner_that_does_not_attach_is_reported(cell, notes, standing, part, monkeypatch):
-    monkeypatch.setattr(viewer_attachment, "CONFIRMATION_TIMEOUT", 0.3)
+    monkeypatch.setattr(viewer_planning, "CONFIRMATION_TIMEOUT", 0.3)
     heard = cell.client.listen(PlanningScene, "/left/planning_scene")
     planning = cell.node._watched["left"].planning
     cell.client.wait(planning._changes.get_subscription_count, "the owner")

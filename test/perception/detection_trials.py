@@ -15,15 +15,14 @@ import numpy as np
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.perception.depth_camera import DepthProjection
-from motion_nodes.perception.detector_settings import DetectorSettings
-from motion_nodes.perception.object_detection import ObjectDetector
-from motion_nodes.perception.shape_fits import extents
+from motion_nodes.perception.object_detection import ObjectDetector, extents
+from motion_nodes.perception.settings import DetectorSettings
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.sim.depth_camera import CameraSettings, SimulatedCamera, parse_camera, snapshot
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.free_bodies import parse_free_body
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
+from motion_nodes.sim.sensors import CameraSettings, SimulatedCamera, parse_camera, snapshot
 
 CAMERA = "camera:=panda_link0@1.2,0.3,0.9,0,0.8,-2.8"
 FOUND = 0.03

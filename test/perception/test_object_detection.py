@@ -11,13 +11,17 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.perception.depth_camera import DepthProjection
-from motion_nodes.perception.detector_settings import DetectorSettings
-from motion_nodes.perception.hidden_objects import hidden
-from motion_nodes.perception.object_detection import Detection, ObjectDetector
+from motion_nodes.perception.object_detection import (
+    Detection,
+    ObjectDetector,
+    Shape,
+    clusters,
+    extents,
+    hidden,
+    support_plane,
+)
 from motion_nodes.perception.object_names import ObjectNames, parse_models
-from motion_nodes.perception.point_clusters import clusters
-from motion_nodes.perception.shape_fits import Shape, extents
-from motion_nodes.perception.support_plane import support_plane
+from motion_nodes.perception.settings import DetectorSettings
 
 PINHOLE = camera(320, 240)
 EYE = looking((1.1, 0.3, 0.8), (0.45, 0.0, 0.0))

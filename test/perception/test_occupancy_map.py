@@ -26,8 +26,8 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
 from motion_nodes.perception.depth_camera import DepthProjection, Pinhole
-from motion_nodes.perception.map_settings import MapSettings
 from motion_nodes.perception.occupancy_map import OccupancyMap
+from motion_nodes.perception.settings import MapSettings
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.shapes import HalfSpace, triangle_mesh
 

@@ -11,7 +11,7 @@ from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.planning.anytime_planner import AnytimeRrtConnect
-from motion_nodes.planning.classic.planar_world import PlanarWorld, Wall, maze
+from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
 from motion_nodes.planning.planning_problem import PlanStatus
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.search_settings import AnytimeSettings, RrtConnectSettings

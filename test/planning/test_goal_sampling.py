@@ -11,8 +11,7 @@ from barrier_scene import GOAL, START, TARGET, at, barrier_checker, franka
 from raised_errors import about
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
-from motion_nodes.ik.pose_error import pose_error
-from motion_nodes.ik.problem import IkTolerance
+from motion_nodes.ik.problem import IkTolerance, pose_error
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.planning.goal_sampling import GoalConfigurations, GoalOptions, goal_configurations

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import motion_nodes as mn
-from motion_nodes.planning.industrial.motion_sequence import SequenceItem, plan_sequence
-from motion_nodes.planning.industrial.tool_motion import ToolMotion
+from motion_nodes.planning.industrial import SequenceItem, ToolMotion, plan_sequence
 from motion_nodes.planning.pipeline import plan
 from motion_nodes.planning.planning_problem import PlanRequest
 from motion_nodes.scene.checker import CollisionChecker

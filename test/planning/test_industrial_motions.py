@@ -8,8 +8,7 @@ import pytest
 
 import motion_nodes as mn
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.planning.industrial.motion_sequence import SequenceItem, plan_sequence
-from motion_nodes.planning.industrial.tool_motion import ArcPoint, ToolMotion
+from motion_nodes.planning.industrial import ArcPoint, SequenceItem, ToolMotion, plan_sequence
 from motion_nodes.planning.planning_problem import PlanRequest, PlanStatus
 from motion_nodes.scene.checker import CollisionChecker
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from barrier_scene import GOAL, START, TARGET, barrier_checker, franka
 
-from motion_nodes.ik.pose_error import pose_error
-from motion_nodes.ik.problem import IkTolerance
+from motion_nodes.ik.problem import IkTolerance, pose_error
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.planning.goal_sampling import GoalConfigurations, GoalOptions, goal_configurations
 from motion_nodes.planning.pipeline import plan

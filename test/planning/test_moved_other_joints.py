@@ -9,8 +9,7 @@ import pytest
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.ik.problem import IkRequest
 from motion_nodes.kernels import robot_codegen
-from motion_nodes.model.group_kinematics import GroupKinematics
-from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.kinematics import GroupKinematics, Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.planning.cartesian import CartesianOptions, cartesian_path, checker_kinematics
 from motion_nodes.planning.pose_solvers import pose_solver

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from barrier_scene import GOAL, START, barrier_checker, fine_path
 
-from motion_nodes.planning.classic.planar_world import PlanarWorld, Wall
 from motion_nodes.planning.path_verification import PathVerifier
+from motion_nodes.planning.planar_world import PlanarWorld, Wall
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.planning.rrt_connect import RrtConnect
 

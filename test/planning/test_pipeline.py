@@ -18,7 +18,6 @@ from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Box
 from motion_nodes.planning import plan_run
-from motion_nodes.planning.classic.rrt import RrtSettings
 from motion_nodes.planning.path_verification import Verification
 from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
 from motion_nodes.planning.planners import (
@@ -34,6 +33,7 @@ from motion_nodes.planning.planning_problem import (
     PlanStatus,
     PoseGoal,
 )
+from motion_nodes.planning.rrt import RrtSettings
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.warm_up import warm_up
 from motion_nodes.scene.checker import CollisionChecker

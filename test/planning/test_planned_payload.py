@@ -14,9 +14,9 @@ from motion_nodes.planning import pipeline
 from motion_nodes.planning.cartesian import cartesian_motion
 from motion_nodes.planning.planning_problem import PlanRequest, PlanStatus
 from motion_nodes.planning.recovery import RecoverySettings
+from motion_nodes.trajectory.joint_trajectory import Infeasible
 from motion_nodes.trajectory.path_efforts import PathEfforts
 from motion_nodes.trajectory.timed_path import TimedPath
-from motion_nodes.trajectory.trajectory import Infeasible
 
 FRANKA = mn.load_robot("franka")
 ARM, ROBOT = FRANKA["arm"], FRANKA.description

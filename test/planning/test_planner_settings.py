@@ -10,8 +10,7 @@ import pytest
 from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.planning.planner_settings import PlannerSettings
-from motion_nodes.planning.planners import default_settings
+from motion_nodes.planning.planners import PlannerSettings, default_settings
 from motion_nodes.planning.tree_search import MAX_COUNT, MAX_NODES, new_tree
 
 

@@ -15,8 +15,8 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.planning.pipeline import plan
+from motion_nodes.planning.plan_adapters import RECOVERABLE
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
-from motion_nodes.planning.recovered_plan import RECOVERABLE
 from motion_nodes.planning.recovery import RecoverySettings, check_recovery, recover
 from motion_nodes.planning.warm_up import warm_up
 from motion_nodes.scene.checker import CollisionChecker

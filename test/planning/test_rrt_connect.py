@@ -12,11 +12,10 @@ from raised_errors import about
 import motion_nodes as mn
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.planning.anytime_planner import AnytimeRrtConnect
-from motion_nodes.planning.bidirectional_search import longest_edge
-from motion_nodes.planning.classic.planar_world import PlanarWorld, Wall, maze
 from motion_nodes.planning.joint_space import JointSpace
+from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
-from motion_nodes.planning.rrt_connect import RrtConnect
+from motion_nodes.planning.rrt_connect import RrtConnect, longest_edge
 from motion_nodes.planning.search_settings import RrtConnectSettings
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.world import World

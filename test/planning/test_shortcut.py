@@ -9,7 +9,7 @@ import pytest
 from raised_errors import about
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.planning.classic.planar_world import PlanarWorld, Wall, maze
+from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.search_settings import ShorteningSettings
 from motion_nodes.planning.shortcut import shorten_path

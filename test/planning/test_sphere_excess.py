@@ -15,8 +15,7 @@ from scene.slider_robot import slider_robot, sliding_robot
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import Box
 from motion_nodes.planning.cartesian import CartesianStop, cartesian_path
-from motion_nodes.planning.path_verification import PathVerifier
-from motion_nodes.planning.path_watch import PathWatch
+from motion_nodes.planning.path_verification import PathVerifier, PathWatch
 from motion_nodes.planning.pipeline import PlanOptions, plan
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
 from motion_nodes.planning.sphere_excess import searchable

@@ -17,9 +17,8 @@ from motion_nodes.planning.composite_path import (
     CSpacePathSpec,
     TransitionMode,
 )
-from motion_nodes.planning.path_spec_file import load_path_spec
-from motion_nodes.planning.task_space_path_spec import TaskSpacePathSpec
-from motion_nodes.planning.task_space_segments import Arc
+from motion_nodes.planning.task_space_generator import load_path_spec
+from motion_nodes.planning.task_space_path_spec import Arc, TaskSpacePathSpec
 
 
 def beside(point, x, y, z):

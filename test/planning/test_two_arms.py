@@ -20,7 +20,7 @@ from motion_nodes.errors import (
     UnknownJoint,
 )
 from motion_nodes.ik.problem import IkStatus
-from motion_nodes.planning.industrial.tool_motion import ToolMotion, tool_path
+from motion_nodes.planning.industrial import ToolMotion, tool_path
 from motion_nodes.planning.planning_problem import PlanRequest, PlanStatus
 from motion_nodes.planning.several_poses import solve_poses
 

@@ -10,7 +10,7 @@ import pytest
 from policies.descriptors import descriptor, write_descriptor
 
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.policies.descriptor_file import read_descriptor
+from motion_nodes.policies.isaac_lab_files import read_descriptor
 from motion_nodes.policies.policy_spec import ActionKind
 
 JOINTS = ["hip", "thigh", "calf"]

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from motion_nodes.cli.app import app
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.loader import load_robot
-from motion_nodes.policies.env_file import breadth_first_joints
+from motion_nodes.policies.isaac_lab_files import breadth_first_joints
 from motion_nodes.policies.onnx_writer import write_mlp
 from motion_nodes.policies.policy_check import check_policy, replay_divergence
 from motion_nodes.policies.policy_files import load_policy

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from std_msgs.msg import Float64MultiArray
 
-from motion_nodes.nodes.learned_policy.policy_commands import PolicyCommands
+from motion_nodes.nodes.policy_controller import PolicyCommands
 
 TIMEOUT = 0.5
 

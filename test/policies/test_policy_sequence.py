@@ -11,13 +11,11 @@ from policies.descriptors import descriptor, write_descriptor
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.policies.actuator_network import PdActuators
-from motion_nodes.policies.command_shaper import CommandShaper
-from motion_nodes.policies.descriptor_file import read_descriptor
-from motion_nodes.policies.network import NetworkFault
+from motion_nodes.policies.isaac_lab_files import read_descriptor
+from motion_nodes.policies.network import NetworkFault, PdActuators
 from motion_nodes.policies.observations import PolicyInputs
 from motion_nodes.policies.policy_sequence import PolicyMode, PolicySequence, SequenceSettings
-from motion_nodes.policies.runner import PolicyRunner
+from motion_nodes.policies.runner import CommandShaper, PolicyRunner
 
 JOINTS = ["hip", "knee"]
 Q0 = np.array([0.2, -0.6])

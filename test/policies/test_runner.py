@@ -12,7 +12,7 @@ from raised_errors import about
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
-from motion_nodes.policies.descriptor_file import read_descriptor
+from motion_nodes.policies.isaac_lab_files import read_descriptor
 from motion_nodes.policies.network import NetworkFault, load_network
 from motion_nodes.policies.observations import PolicyInputs, register_term
 from motion_nodes.policies.onnx_writer import OnnxGraph, write_mlp

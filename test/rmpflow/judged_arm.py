@@ -22,10 +22,10 @@ from motion_nodes.rmpflow.follower_settings import RobotMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.scene import Scene
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.cell_contacts import ContactLog
 from motion_nodes.sim.mjcf_shapes import quat_wxyz
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.scene_bodies import PREFIX, bodies_of
 from motion_nodes.typing import Array
 

@@ -12,11 +12,11 @@ from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.rmpflow_settings import BodyCapsule, BodyController, RmpflowSettings
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.rmpflow import numpy_policy, rmp_inputs
-from motion_nodes.rmpflow.obstacle_distance import Distances
-from motion_nodes.rmpflow.obstacles import ObstaclePacker
+from motion_nodes.rmpflow.numpy_policy import Distances
+from motion_nodes.rmpflow.obstacle_scene import ObstaclePacker
+from motion_nodes.scene.mesh_distance import signed_distance
 from motion_nodes.scene.scene import Scene, WorldObject, world_object
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace
-from motion_nodes.scene.signed_distance import signed_distance
 
 SOLIDS = (
     *(Sphere(0.05), Box((0.1, 0.2, 0.05)), Cylinder(0.05, 0.2), Cone(0.08, 0.2)),

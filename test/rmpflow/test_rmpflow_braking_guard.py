@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from motion_nodes.model.loader import load_robot
-from motion_nodes.rmpflow.braking_guard import BrakingGuard
 from motion_nodes.rmpflow.follower_settings import Phase, RobotMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.rmpflow.policy_motion import BrakingGuard
 from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.checker import CollisionChecker
 

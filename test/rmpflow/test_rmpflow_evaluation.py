@@ -19,9 +19,8 @@ from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.rmpflow import rmp_inputs
 from motion_nodes.rmpflow.compiled_policy import Evaluator
-from motion_nodes.rmpflow.numpy_policy import Goal, PointMotion
-from motion_nodes.rmpflow.obstacle_distance import distances
-from motion_nodes.scene.body_spheres import cover
+from motion_nodes.rmpflow.numpy_policy import Goal, PointMotion, distances
+from motion_nodes.scene.robot_spheres import cover
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.shapes import Capsule
 

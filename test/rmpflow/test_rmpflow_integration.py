@@ -9,10 +9,15 @@ from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.formulas.ops import NUMPY
-from motion_nodes.kernels.rmp.rmp_joint_limits import INPUTS, affordable
+from motion_nodes.kernels.rmp.rmp_integration import INPUTS, affordable
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.rmpflow.integration import Integrator, JointMotion, substeps
-from motion_nodes.rmpflow.time_scaling import Smoothing, SmoothingSettings
+from motion_nodes.rmpflow.integration import (
+    Integrator,
+    JointMotion,
+    Smoothing,
+    SmoothingSettings,
+    substeps,
+)
 
 NAMES = ("a", "b", "c")
 

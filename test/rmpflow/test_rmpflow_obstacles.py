@@ -10,11 +10,9 @@ import pytest
 from rmpflow import rmp_cases
 
 from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
-from motion_nodes.model.poses import from_xyz_rpy, inverse
-from motion_nodes.model.rotation_vectors import turned
+from motion_nodes.model.poses import from_xyz_rpy, inverse, turned
 from motion_nodes.model.tree import Sphere
-from motion_nodes.rmpflow.obstacle_motion import ObstacleMotion
-from motion_nodes.rmpflow.obstacles import ObstaclePacker
+from motion_nodes.rmpflow.obstacle_scene import ObstacleMotion, ObstaclePacker
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.scene import Scene, world_object
 

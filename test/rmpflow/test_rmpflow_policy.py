@@ -15,10 +15,9 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
 from motion_nodes.model.rmpflow_settings import BodyController
 from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.rmpflow.attached_spheres import supported_scene
-from motion_nodes.rmpflow.integration import substeps
+from motion_nodes.rmpflow.integration import SmoothingSettings, substeps
+from motion_nodes.rmpflow.obstacle_scene import supported_scene
 from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.time_scaling import SmoothingSettings
 from motion_nodes.scene.allowed_collisions import AllowedCollisions, pair_of
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object

@@ -9,10 +9,9 @@ import pytest
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
-from motion_nodes.rmpflow.braking_guard import BrakingGuard
 from motion_nodes.rmpflow.follower_settings import RobotMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.standing_obstacles import StandingObstacles
+from motion_nodes.rmpflow.policy_motion import BrakingGuard, StandingObstacles
 from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene, WorldObject, world_object

@@ -19,13 +19,18 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot_builder import assemble
 from motion_nodes.model.tree import Sphere
-from motion_nodes.model.urdf.urdf import read_urdf
+from motion_nodes.model.urdf import read_urdf
 from motion_nodes.rmpflow.compiled_policy import Evaluator
 from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.policy_trials import TaskDrawer, run_trial
-from motion_nodes.rmpflow.scaled_settings import starting_settings
-from motion_nodes.rmpflow.tuning import STAGES, Knob, Tuner
+from motion_nodes.rmpflow.tuning import (
+    STAGES,
+    Knob,
+    TaskDrawer,
+    Tuner,
+    run_trial,
+    starting_settings,
+)
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import world_object
 

@@ -14,13 +14,11 @@ from motion_nodes.bases.from_robot import base_of as ackermann_from_robot
 from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.urdf.urdf import read_urdf
-from motion_nodes.robot_setup.floor_contact import floor_contact
+from motion_nodes.model.urdf import read_urdf
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.new_robot import new_robot
-from motion_nodes.robot_setup.notes import Notes
-from motion_nodes.robot_setup.questions import Ask, take_guess
-from motion_nodes.robot_setup.wheeled_base import BaseGuess, guess_base
+from motion_nodes.robot_setup.notes import Ask, Notes, take_guess
+from motion_nodes.robot_setup.wheeled_base import BaseGuess, floor_contact, guess_base
 from motion_nodes.robot_setup.wheels import Wheel, find_wheels
 from motion_nodes.sim.robot_trial import effective_separation, try_robot
 

@@ -12,14 +12,15 @@ from scene.random_scenes import coal_distance, l_shaped_mesh
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.model.tree import Sphere
-from motion_nodes.model.urdf.urdf import read_urdf
-from motion_nodes.robot_setup.collision_shapes import with_collision_meshes, write_pieces
+from motion_nodes.model.urdf import read_urdf
 from motion_nodes.robot_setup.convex_cover import (
     ConvexPiece,
     bounding_polytope,
     convex_pieces,
     reach_beyond,
     sticks_out,
+    with_collision_meshes,
+    write_pieces,
 )
 from motion_nodes.scene.mesh_file import read_mesh
 from motion_nodes.scene.shapes import triangle_mesh

@@ -11,17 +11,18 @@ from robot_setup.urdf_samples import BAR, INERTIAL, LIMIT, arm, joint, link, rob
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import KinematicTree
-from motion_nodes.model.urdf.urdf import read_urdf
-from motion_nodes.robot_setup.drive_setup import (
+from motion_nodes.model.urdf import read_urdf
+from motion_nodes.robot_setup.drives import (
+    MjcfDrive,
     MovedMasses,
     drive_block,
+    joint_inertias,
+    masses_of,
     moved_masses,
     sufficient_efforts,
 )
-from motion_nodes.robot_setup.drives import joint_inertias, masses_of
 from motion_nodes.robot_setup.groups import guess_groups
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
-from motion_nodes.robot_setup.mjcf_drives import MjcfDrive
 from motion_nodes.robot_setup.new_robot import new_robot
 from motion_nodes.robot_setup.notes import Notes
 from motion_nodes.robot_setup.self_collisions import find_self_collisions

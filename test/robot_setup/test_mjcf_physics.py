@@ -10,8 +10,8 @@ import pytest
 from motion_nodes.robot_setup.mjcf_source import read_mjcf
 from motion_nodes.robot_setup.new_robot import new_robot
 from motion_nodes.robot_setup.notes import Notes
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 
 FOUR_BAR = """
 <mujoco>

@@ -13,7 +13,7 @@ from lxml import etree
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.model.urdf.urdf import read_urdf
+from motion_nodes.model.urdf import read_urdf
 from motion_nodes.robot_setup.mjcf_source import MjcfSource, read_mjcf
 from motion_nodes.robot_setup.new_robot import new_robot
 from motion_nodes.robot_setup.notes import Notes

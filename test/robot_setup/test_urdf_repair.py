@@ -10,8 +10,8 @@ from robot_setup.urdf_samples import BAR, INERTIAL, LIMIT, arm, joint, link, rob
 
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.tree import JointKind, KinematicTree
-from motion_nodes.model.urdf.urdf import read_urdf
-from motion_nodes.robot_setup.mesh_copies import sort_out
+from motion_nodes.model.urdf import read_urdf
+from motion_nodes.robot_setup.folder_files import sort_out
 from motion_nodes.robot_setup.notes import Notes
 from motion_nodes.robot_setup.package_search import PackageSearch
 from motion_nodes.robot_setup.robot_source import read_source

@@ -17,12 +17,12 @@ from ros_client import RosClient
 from rosgraph_msgs.msg import Clock
 
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
-from motion_nodes.ros.concurrency.threaded_action_server import (
+from motion_nodes.ros.concurrency.action_servers import (
     ActionGoal,
     ActionOutcome,
     GoalServer,
 )
+from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.node import MotionNode, NodeParams
 
 TICKS = 50

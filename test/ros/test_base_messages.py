@@ -12,8 +12,7 @@ import pytest
 from geometry_msgs.msg import Twist
 
 from motion_nodes.ros.wheeled.base_commands import SenderWatch, TwistInputs
-from motion_nodes.ros.wheeled.base_odometry import RegularMoments
-from motion_nodes.ros.wheeled.base_state import MecanumState
+from motion_nodes.ros.wheeled.base_reports import MecanumState, RegularMoments
 
 
 def hear(watch: SenderWatch, messages, step: float = 0.05, begin: float = 100.0) -> float:

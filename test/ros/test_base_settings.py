@@ -9,14 +9,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from motion_nodes.bases.ackermann import AckermannConfig
-from motion_nodes.bases.ackermann_geometry import AckermannGeometry
-from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
-from motion_nodes.bases.command_scaling import CommandShape
+from motion_nodes.bases.ackermann import AckermannConfig, AckermannGeometry
+from motion_nodes.bases.base import BaseLimits, BodyAxisLimits
 from motion_nodes.bases.controller import BaseControllerConfig
 from motion_nodes.bases.differential import DifferentialConfig
-from motion_nodes.bases.holonomic_layout import HolonomicWheel
+from motion_nodes.bases.holonomic import HolonomicWheel
 from motion_nodes.bases.odometry import OdometryConfig
+from motion_nodes.bases.twist_limiter import CommandShape
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, RollerWheel
 from motion_nodes.model.setting import KEY, Setting, check_settings, setting, setting_of

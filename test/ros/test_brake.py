@@ -49,7 +49,7 @@ def test_a_node_that_fails_to_brake_is_halted(make, monkeypatch):
 
 
 def test_a_robot_that_does_not_come_to_rest_is_halted(make, monkeypatch):
-    monkeypatch.setattr("motion_nodes.ros.brake.BRAKE_TIMEOUT", 0.05)
+    monkeypatch.setattr("motion_nodes.ros.node.BRAKE_TIMEOUT", 0.05)
     node = moving(make(), monkeypatch, lambda why: None)
     node.trigger_deactivate()
     assert not node.active

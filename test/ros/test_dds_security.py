@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from motion_nodes.errors import MotionError
-from motion_nodes.ros.dds_security import check_security, explained
+from motion_nodes.ros.transports import check_security, explained
 
 ON = {"ROS_SECURITY_ENABLE": "true"}
 ENFORCED = {**ON, "ROS_SECURITY_STRATEGY": "Enforce", "ROS_SECURITY_KEYSTORE": "/keys"}

@@ -12,7 +12,7 @@ from sensor_msgs.msg import CameraInfo, Image, PointCloud2, PointField
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.perception.depth_camera import Pinhole
-from motion_nodes.ros.messages.depth_messages import (
+from motion_nodes.ros.messages.camera_messages import (
     cloud_message,
     depth_message,
     depth_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from rclpy.node import Node
 
-from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.concurrency.queues import ExecutorQueue
 
 
 def test_a_job_that_runs_the_others_does_not_recurse(ros):

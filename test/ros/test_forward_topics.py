@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.control.joint_reference import ControlMode
+from motion_nodes.control.joint_command import ControlMode
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.nodes.articulation.forward_topics import ForwardTopic, forward_topics
+from motion_nodes.nodes.articulation.stream_inputs import ForwardTopic, forward_topics
 
 JOINTS = ("a", "b", "c")
 MODES = {"a": ControlMode.POSITION, "b": ControlMode.VELOCITY, "c": ControlMode.EFFORT}

@@ -28,8 +28,7 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
 from motion_nodes.planning.planning_problem import JointGoal, PoseGoal
-from motion_nodes.ros.messages.goal_constraints import goals_of
-from motion_nodes.ros.messages.goal_context import GoalContext
+from motion_nodes.ros.messages.goal_constraints import GoalContext, goals_of
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.path_constraints import path_constraints_of
 from motion_nodes.ros.robot_frames import RobotFrames

@@ -12,8 +12,12 @@ from raised_errors import about
 from sensor_msgs.msg import Image, PointCloud2, PointField
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.ros.messages.depth_messages import cloud_message, depth_message
-from motion_nodes.ros.messages.image_messages import cloud_colours, pixels_of
+from motion_nodes.ros.messages.camera_messages import (
+    cloud_colours,
+    cloud_message,
+    depth_message,
+    pixels_of,
+)
 
 RGB = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
 

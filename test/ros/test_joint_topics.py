@@ -11,7 +11,7 @@ import pytest
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 
-from motion_nodes.bases.base_limits import BaseLimits
+from motion_nodes.bases.base import BaseLimits
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
 from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
 from motion_nodes.control.state_plausibility import SourceWatch, StatePlausibility

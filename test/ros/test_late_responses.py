@@ -17,7 +17,8 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_srvs.srv import Trigger
 
-from motion_nodes.ros.concurrency import late_responses, responding_action_server
+from motion_nodes.ros import endpoint_node
+from motion_nodes.ros.concurrency import action_servers
 from motion_nodes.ros.concurrency.lean_executor import LeanExecutor
 from motion_nodes.ros.endpoint_node import EndpointNode
 
@@ -29,7 +30,7 @@ NEVER_MATCHED = QoSProfile(depth=5, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 @pytest.fixture(autouse=True)
 def _short_timeout(monkeypatch):
-    monkeypatch.setattr(late_responses, "DISCOVERY_TIMEOUT", 0.3)
+    monkeypatch.setattr(endpoint_node, "DISCOVERY_TIMEOUT", 0.3)
 
 
 class Send:
@@ -60,9 +61,9 @@ def ended() -> None:
 
 @pytest.mark.parametrize("failures", [0, 1, 3])
 def test_a_response_is_repeated_until_its_client_is_discovered(failures, monkeypatch):
-    monkeypatch.setattr(late_responses, "DISCOVERY_TIMEOUT", 30.0)
+    monkeypatch.setattr(endpoint_node, "DISCOVERY_TIMEOUT", 30.0)
     send = Send(failures)
-    late_responses.deliver(send, send.lost.set)
+    endpoint_node.deliver(send, send.lost.set)
     assert send.delivered.wait(10.0)
     ended()
     assert send.calls == failures + 1
@@ -71,19 +72,19 @@ def test_a_response_is_repeated_until_its_client_is_discovered(failures, monkeyp
 
 def test_a_client_that_is_never_discovered_is_given_up():
     send = Send(1000)
-    late_responses.deliver(send, send.lost.set)
+    endpoint_node.deliver(send, send.lost.set)
     assert send.lost.wait(10.0)
     assert 2 <= send.calls <= 10
 
 
 def test_a_service_that_has_ended_ends_its_repetitions(monkeypatch):
-    monkeypatch.setattr(late_responses, "DISCOVERY_TIMEOUT", 30.0)
+    monkeypatch.setattr(endpoint_node, "DISCOVERY_TIMEOUT", 30.0)
     first, gone = Send(1), Send(1000, InvalidHandle)
 
     def send() -> None:
         (first if first.calls == 0 else gone)()
 
-    late_responses.deliver(send, first.lost.set)
+    endpoint_node.deliver(send, first.lost.set)
     ended()
     assert gone.calls == 1
     assert not first.lost.is_set()
@@ -91,22 +92,22 @@ def test_a_service_that_has_ended_ends_its_repetitions(monkeypatch):
 
 def test_other_errors_and_warnings_are_those_of_the_caller():
     with pytest.raises(ZeroDivisionError):
-        late_responses.deliver(lambda: 1 / 0, lambda: None)
+        endpoint_node.deliver(lambda: 1 / 0, lambda: None)
     with pytest.warns(RuntimeWarning, match="failed to send response"):
         Send(1)()  # of a node that is not ours
     with pytest.warns(RuntimeWarning, match="another"):
-        late_responses.deliver(lambda: warnings.warn("another", RuntimeWarning, 2), lambda: None)
+        endpoint_node.deliver(lambda: warnings.warn("another", RuntimeWarning, 2), lambda: None)
     assert not late_threads()
 
 
 @pytest.mark.long
 def test_the_number_of_late_responses_is_bounded(monkeypatch):
-    monkeypatch.setattr(late_responses, "DISCOVERY_TIMEOUT", 1.0)
-    sends = [Send(1000) for _ in range(late_responses.MAX_LATE + 5)]
+    monkeypatch.setattr(endpoint_node, "DISCOVERY_TIMEOUT", 1.0)
+    sends = [Send(1000) for _ in range(endpoint_node.MAX_LATE + 5)]
     for send in sends:
-        late_responses.deliver(send, send.lost.set)
-    assert [send.lost.is_set() for send in sends[late_responses.MAX_LATE :]] == [True] * 5
-    assert len(late_threads()) <= late_responses.MAX_LATE
+        endpoint_node.deliver(send, send.lost.set)
+    assert [send.lost.is_set() for send in sends[endpoint_node.MAX_LATE :]] == [True] * 5
+    assert len(late_threads()) <= endpoint_node.MAX_LATE
     ended()
     assert all(send.lost.is_set() for send in sends)
 
@@ -129,7 +130,7 @@ def test_every_service_of_a_node_repeats_its_responses(node):
 
 
 def test_others_are_answered_while_a_client_is_not_discovered(node, client, monkeypatch):
-    monkeypatch.setattr(late_responses, "DISCOVERY_TIMEOUT", 1.0)
+    monkeypatch.setattr(endpoint_node, "DISCOVERY_TIMEOUT", 1.0)
     node.serve(Trigger, "~/own", lambda _request, response: response)
     unmatched = client.node.create_client(Trigger, "/late/own", qos_profile=NEVER_MATCHED)
     client.wait(lambda: node.count_clients("/late/own"), "the client")
@@ -144,8 +145,8 @@ def test_others_are_answered_while_a_client_is_not_discovered(node, client, monk
 
 def test_a_goal_whose_client_is_discovered_late_begins_once(client, monkeypatch):
     repeated, begun = [], []
-    monkeypatch.setattr(late_responses, "repeat", lambda send, lost: repeated.append((send, lost)))
-    server = responding_action_server.RespondingActionServer(
+    monkeypatch.setattr(endpoint_node, "repeat", lambda send, lost: repeated.append((send, lost)))
+    server = action_servers.RespondingActionServer(
         client.node,
         ParallelGripperCommand,
         "grip",
@@ -161,7 +162,7 @@ def test_a_goal_whose_client_is_discovered_late_begins_once(client, monkeypatch)
     client.wait(lambda: begun and repeated, "the goal")
     assert [list(handle.request.command.position) for handle in begun] == [[0.02]]
     ((send, _lost),) = repeated
-    with pytest.raises(late_responses.Undelivered), late_responses.undelivered_raises():
+    with pytest.raises(endpoint_node.Undelivered), endpoint_node.undelivered_raises():
         send()
     goals.destroy()
     server.destroy()
@@ -202,7 +203,7 @@ def spun_client(ros):
 
 def test_no_response_overtakes_the_bookkeeping_of_its_client(spun_client, monkeypatch):
     # The pause is far shorter, also on a busy machine.
-    monkeypatch.setattr(responding_action_server, "HOLD_BACK", 0.2)
+    monkeypatch.setattr(action_servers, "HOLD_BACK", 0.2)
     node = Node("quick_server", use_global_arguments=False)
     executor = LeanExecutor()
     executor.add_node(node)
@@ -211,7 +212,7 @@ def test_no_response_overtakes_the_bookkeeping_of_its_client(spun_client, monkey
         handle.succeed()
         return ParallelGripperCommand.Result(reached_goal=True)
 
-    server = responding_action_server.RespondingActionServer(
+    server = action_servers.RespondingActionServer(
         node, ParallelGripperCommand, "quick", execute, cancel_callback=lambda _goal: ACCEPTED
     )
     thread = threading.Thread(target=executor.spin, daemon=True)

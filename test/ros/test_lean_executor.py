@@ -21,8 +21,7 @@ from std_msgs.msg import Int64
 from std_srvs.srv import Trigger
 
 from motion_nodes.ros.concurrency import lean_executor
-from motion_nodes.ros.concurrency.kept_wait_set import KeptWaitSet
-from motion_nodes.ros.concurrency.lean_executor import LeanExecutor
+from motion_nodes.ros.concurrency.lean_executor import KeptWaitSet, LeanExecutor
 
 DEEP = 1000
 

@@ -7,7 +7,7 @@ import threading
 
 from patience import wait_until
 
-from motion_nodes.ros.concurrency.loop_queue import LoopQueue
+from motion_nodes.ros.concurrency.queues import LoopQueue
 
 
 def test_a_number_of_jobs_is_run_and_an_empty_queue_is_no_error():

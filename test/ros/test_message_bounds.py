@@ -30,8 +30,12 @@ from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model import bounds
 from motion_nodes.model.placement import parse_placements
-from motion_nodes.ros.messages.failure_responses import fill_failure
-from motion_nodes.ros.messages.message_bounds import READ_ELSEWHERE, check_bounds, fault_of
+from motion_nodes.ros.messages.message_bounds import (
+    READ_ELSEWHERE,
+    check_bounds,
+    fault_of,
+    fill_failure,
+)
 from motion_nodes.ros.messages.trajectory_messages import MAX_BYTES, size_fault, trajectory_from
 
 INTERFACES = Path(__file__).parents[1] / "contracts" / "interfaces.yaml"

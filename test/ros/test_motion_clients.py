@@ -14,10 +14,9 @@ from rclpy.task import Future
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from motion_nodes.ros.clients import move_client, trajectory_client
-from motion_nodes.ros.clients.move_client import MoveClient, joint_constraints
+from motion_nodes.ros.clients import motion_clients
+from motion_nodes.ros.clients.motion_clients import MoveClient, TrajectoryClient, joint_constraints
 from motion_nodes.ros.clients.task_client import TaskClient
-from motion_nodes.ros.clients.trajectory_client import TrajectoryClient
 from motion_nodes.ros.clients.trajectory_execution import TrajectoryExecution
 
 
@@ -74,7 +73,7 @@ class ActionServer:
 @pytest.fixture
 def server(monkeypatch) -> ActionServer:
     found = ActionServer()
-    for module in (move_client, trajectory_client):
+    for module in (motion_clients, motion_clients):
         monkeypatch.setattr(module, "action_client", lambda *_: found)
     return found
 
@@ -83,7 +82,7 @@ def server(monkeypatch) -> ActionServer:
 def clock(monkeypatch) -> SimpleNamespace:
     """The time of the trajectory client, which the test advances."""
     found = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(trajectory_client, "time", SimpleNamespace(monotonic=lambda: found.now))
+    monkeypatch.setattr(motion_clients, "time", SimpleNamespace(monotonic=lambda: found.now))
     return found
 
 
@@ -102,7 +101,7 @@ def test_a_controller_that_is_silent_is_told_to_stop(server, clock):
     sent = client.send(a_trajectory())
     jobs.run()
     controller = server.respond()
-    clock.now += 2.0 * trajectory_client.ANSWER_TIMEOUT
+    clock.now += 2.0 * motion_clients.ANSWER_TIMEOUT
     assert client.poll(sent)
     assert sent.lost
     jobs.run()
@@ -114,7 +113,7 @@ def test_a_goal_that_is_accepted_too_late_is_canceled(server, clock):
     client = TrajectoryClient(NODE, jobs, "controller")
     sent = client.send(a_trajectory())
     jobs.run()
-    clock.now += 2.0 * trajectory_client.ANSWER_TIMEOUT
+    clock.now += 2.0 * motion_clients.ANSWER_TIMEOUT
     assert client.poll(sent)
     jobs.run()
     controller = server.respond()

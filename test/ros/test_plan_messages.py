@@ -16,6 +16,7 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 
 from motion_nodes.planning.planning_problem import PlanStatus
 from motion_nodes.ros.clients.trajectory_execution import CONTROLLER_CODES
+from motion_nodes.ros.messages.goal_constraints import rotation_vector_bounds
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.plan_messages import (
     PLAN_CODES,
@@ -23,7 +24,6 @@ from motion_nodes.ros.messages.plan_messages import (
     scaling,
     trajectory_message,
 )
-from motion_nodes.ros.messages.pose_constraints import rotation_vector_bounds
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 Codes = MoveItErrorCodes

@@ -15,8 +15,7 @@ from rclpy.serialization import serialize_message
 from ros_client import LATCHED, RELIABLE
 from tf2_msgs.msg import TFMessage
 
-from motion_nodes.base_navigation.planar_path import PlanarPath
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
 from motion_nodes.model.bounds import OBJECTS
@@ -30,7 +29,7 @@ from motion_nodes.ros.messages.planar_messages import (
     poses_from,
     twist2_from,
 )
-from motion_nodes.ros.transform_tree import TransformTree
+from motion_nodes.ros.transforms import TransformTree
 
 
 def message_of(X):

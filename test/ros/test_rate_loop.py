@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from patience import wait_until
 
-from motion_nodes.ros.concurrency.rate_loop import RateLoop
+from motion_nodes.ros.concurrency.loops import RateLoop
 
 
 def never(error: BaseException) -> None:

@@ -21,8 +21,7 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.ros.messages.generic_messages import numbers_of, plain_message
-from motion_nodes.ros.recording import RecordingFile
+from motion_nodes.ros.recording import RecordingFile, numbers_of, plain_message
 
 
 def test_messages_become_plain_data_and_names():

@@ -10,7 +10,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 from std_srvs.srv import Trigger
 
-from motion_nodes.ros.clients.remote_calls import NoAnswer, RemoteCalls
+from motion_nodes.ros.clients.client_node import NoAnswer, RemoteCalls
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import gc
 import threading
 import time
 
-from motion_nodes.ros.concurrency.report_thread import PeriodicCall
+from motion_nodes.ros.concurrency.loops import PeriodicCall
 
 
 class Caller:

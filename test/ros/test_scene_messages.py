@@ -33,15 +33,15 @@ from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
+from motion_nodes.ros.scene.scene_update import SceneFrames
 from motion_nodes.scene.scene import Scene, difference
 from motion_nodes.scene.shapes import (
     Cone,
     HalfSpace,
     TriangleMesh,
+    bounding_radius,
 )
-from motion_nodes.scene.solid_types import bounding_radius
 
 
 def test_the_shapes_of_pymoveit2_stand_where_it_says(messages):

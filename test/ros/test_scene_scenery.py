@@ -12,8 +12,8 @@ from shape_msgs.msg import Plane
 
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
+from motion_nodes.ros.scene.scene_update import SceneFrames
 from motion_nodes.scene.scenery import FLOOR, floor_of
 
 SCENERY = floor_of(FRANKA)

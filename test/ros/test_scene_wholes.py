@@ -38,10 +38,9 @@ from std_msgs.msg import ColorRGBA
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.scene.allowed_collision_matrix import allowed_from
 from motion_nodes.ros.scene.octomaps import octomap_message
-from motion_nodes.ros.scene.scene_frames import SceneFrames
-from motion_nodes.ros.scene.scene_messages import SceneMessages
+from motion_nodes.ros.scene.scene_messages import SceneMessages, allowed_from
+from motion_nodes.ros.scene.scene_update import SceneFrames
 from motion_nodes.scene.allowed_collisions import AllowedCollisions, pair_of
 from motion_nodes.scene.scene import LinkMargin, Scene, difference, world_object
 from motion_nodes.scene.shapes import (

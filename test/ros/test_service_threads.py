@@ -12,7 +12,7 @@ from rclpy.qos import qos_profile_services_default
 from ros_client import RosClient
 from std_srvs.srv import SetBool, Trigger
 
-from motion_nodes.ros.concurrency.service_threads import ServiceThreads
+from motion_nodes.ros.concurrency.services import ServiceThreads
 
 
 @pytest.fixture

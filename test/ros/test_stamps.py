@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motion_nodes.ros.messages.stamps import command_time
+from motion_nodes.ros.ros_time import command_time
 
 TIMES = st.floats(0.0, 1e9)
 

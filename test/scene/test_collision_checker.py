@@ -32,7 +32,7 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Sphere
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.collision_leaves import FILLING
+from motion_nodes.scene.collision_arrays import FILLING
 from motion_nodes.scene.contacts import KernelChecker
 from motion_nodes.scene.robot_spheres import link_parts
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object

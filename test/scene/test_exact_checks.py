@@ -30,8 +30,7 @@ from motion_nodes.planning.path_verification import PathVerifier
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.convex_decomposition import convex_parts
 from motion_nodes.scene.convex_pieces import boxes_around, chosen, pieces_of, placed, shrunk
-from motion_nodes.scene.exact_pieces import ROUNDING, SELF_CLEARANCE
-from motion_nodes.scene.penetration import overlap
+from motion_nodes.scene.exact_checks import ROUNDING, SELF_CLEARANCE, overlap
 from motion_nodes.scene.robot_spheres import link_parts
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.shapes import HalfSpace

@@ -11,11 +11,11 @@ import trimesh
 from patience import wait_until
 
 from motion_nodes.kernels import cache
-from motion_nodes.scene import body_spheres, convex_decomposition, mesh_preparation
-from motion_nodes.scene.body_spheres import cover
+from motion_nodes.scene import convex_decomposition, mesh_preparation, robot_spheres
 from motion_nodes.scene.convex_decomposition import convex_parts
 from motion_nodes.scene.mesh_cache import shared_mesh
 from motion_nodes.scene.mesh_preparation import LARGE, MeshPreparation, large_meshes
+from motion_nodes.scene.robot_spheres import cover
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.shapes import TriangleMesh, triangle_mesh
 
@@ -53,10 +53,10 @@ def test_another_process_prepares_what_this_one_reads(monkeypatch: pytest.Monkey
         raise AssertionError("computed here")
 
     with monkeypatch.context() as patch:
-        patch.setattr(body_spheres, "_best_cover", computed)
+        patch.setattr(robot_spheres, "_best_cover", computed)
         patch.setattr(convex_decomposition, "_decomposed", computed)
         read, hulls = cover(mesh), convex_parts(mesh)
-    fresh = body_spheres._best_cover(mesh)
+    fresh = robot_spheres._best_cover(mesh)
     np.testing.assert_array_equal(read.spheres, fresh.spheres)
     assert read.excess == fresh.excess
     for a, b in zip(hulls, convex_decomposition._decomposed(mesh, 2e-3, 32), strict=True):

@@ -9,10 +9,9 @@ from scene.random_scenes import KINDS, coal_distance, l_shaped_mesh, random_pose
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.scene.body_spheres import COUNT, cover
-from motion_nodes.scene.mesh_distance import surface_of
+from motion_nodes.scene.mesh_distance import signed_distance, surface_of
+from motion_nodes.scene.robot_spheres import COUNT, cover
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
-from motion_nodes.scene.signed_distance import signed_distance
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "ground"])

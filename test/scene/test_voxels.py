@@ -12,10 +12,9 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.octree import decode, encode
+from motion_nodes.scene.mesh_distance import signed_distance
 from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.signed_distance import signed_distance
-from motion_nodes.scene.voxels import MAX_VOXELS, box_surface, voxels
+from motion_nodes.scene.voxels import MAX_VOXELS, box_surface, decode, encode, voxels
 from motion_nodes.scene.world import World
 
 EDGE = 0.05

@@ -9,7 +9,7 @@ import numpy as np
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
-from motion_nodes.scene.collision_world_arrays import checked_matrix
+from motion_nodes.scene.collision_arrays import checked_matrix
 from motion_nodes.scene.robot_spheres import link_bodies
 from motion_nodes.scene.scene import WorldObject
 from motion_nodes.scene.spatial_order import spatial_order

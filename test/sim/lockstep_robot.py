@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.base_navigation.planar_pose import Pose2
-from motion_nodes.bases.base import BaseCommand
-from motion_nodes.bases.base_limits import BodyAxisLimits
+from motion_nodes.base_navigation.planar_geometry import Pose2
+from motion_nodes.bases.base import BaseCommand, BodyAxisLimits
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
 from motion_nodes.bases.from_robot import base_of
 from motion_nodes.model.robot import Robot

@@ -10,18 +10,16 @@ import numpy as np
 import pytest
 from sim.lockstep_robot import NAME, WheeledRobot
 
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
+from motion_nodes.bases.base import BaseLimits, BodyAxisLimits, Twist2
 from motion_nodes.bases.controller import BaseControllerConfig
 from motion_nodes.bases.from_robot import base_of
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.robot import Robot
-from motion_nodes.sim.backend import RobotBackend
+from motion_nodes.sim.backend import RobotBackend, RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mock import MockWorld
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 
 BASES = ("jetbot", "nova_carter", "kaya", "leatherback")
 PERIOD = 0.01

@@ -12,8 +12,7 @@ import trimesh
 from control.grasping_arm import PLACE, GraspingArm, Item
 from sim.test_surface_gripper import BOX, LOAD, ROBOT, Cell, Q
 
-from motion_nodes.control.grasp_force import GraspSettings
-from motion_nodes.control.gripper import GripStatus
+from motion_nodes.control.gripper import GraspSettings, GripStatus
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import inverse
 from motion_nodes.sim.drive_targets import JointTargets

@@ -10,16 +10,16 @@ from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.loader import load_robot
-from motion_nodes.sim.depth_camera import (
+from motion_nodes.sim.backend import RobotPlacement
+from motion_nodes.sim.free_bodies import parse_free_body
+from motion_nodes.sim.mjcf import WorldConfig
+from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.sensors import (
     CameraSettings,
     SimulatedCamera,
     parse_camera,
     snapshot,
 )
-from motion_nodes.sim.free_bodies import parse_free_body
-from motion_nodes.sim.mjcf import WorldConfig
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 
 JETBOT = load_robot("jetbot")
 SETTINGS = CameraSettings(width=48, height=36, noise=0.0)

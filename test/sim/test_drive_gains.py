@@ -9,11 +9,11 @@ import pytest
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mock import MockWorld
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 
 NAN = np.full(12, np.nan)
 

@@ -12,11 +12,10 @@ import trimesh
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.sim.free_bodies import parse_free_body
-from motion_nodes.sim.mesh_mass import mass_properties
+from motion_nodes.sim.backend import RobotPlacement
+from motion_nodes.sim.free_bodies import mass_properties, parse_free_body
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.surface_gripper import UnknownObject
 
 

@@ -14,11 +14,11 @@ from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot_yaml import LaserScannerDescription
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.free_bodies import parse_free_body
-from motion_nodes.sim.laser_scanner import SimulatedLaser
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
+from motion_nodes.sim.sensors import SimulatedLaser
 
 BURGER = load_robot("turtlebot3_burger")
 LDS = BURGER.description.laser_scanners[0]

@@ -14,13 +14,13 @@ import pytest
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Sphere
-from motion_nodes.scene import mesh_hulls
+from motion_nodes.scene import mesh_file
 from motion_nodes.scene.convex_decomposition import is_convex
 from motion_nodes.scene.shapes import triangle_mesh
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mjcf_shapes import Obstacle
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 
 MakeRobot = Callable[..., Robot]
 _PROFILE = (
@@ -102,18 +102,18 @@ def test_hulls_are_kept_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_spinner: MakeRobot
 ) -> None:
     write_stl(tmp_path / "u.stl", 1.01 * u_corners())
-    first = mesh_hulls.mesh_hulls(tmp_path / "u.stl")
+    first = mesh_file.mesh_hulls(tmp_path / "u.stl")
     assert len(first) > 1
 
     def decomposed_again(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(mesh_hulls, "convex_parts", decomposed_again)
-    again = mesh_hulls.mesh_hulls(tmp_path / "u.stl")
+    monkeypatch.setattr(mesh_file, "convex_parts", decomposed_again)
+    again = mesh_file.mesh_hulls(tmp_path / "u.stl")
     for a, b in zip(first, again, strict=True):
         np.testing.assert_array_equal(a, b)
     with pytest.raises(AssertionError):
-        mesh_hulls.mesh_hulls(tmp_path / "u.stl", (1.0, 1.0, 2.0))
+        mesh_file.mesh_hulls(tmp_path / "u.stl", (1.0, 1.0, 2.0))
 
 
 def test_convex_meshes_are_closed_and_have_no_notch() -> None:

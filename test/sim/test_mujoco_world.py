@@ -16,14 +16,12 @@ from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.sim.backend import SimulationDiverged
-from motion_nodes.sim.drawers import DAMPING, FRICTION, RANGE
+from motion_nodes.sim.backend import RobotPlacement, SimulationDiverged
 from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.free_bodies import parse_free_body
+from motion_nodes.sim.free_bodies import DAMPING, FRICTION, RANGE, parse_free_body
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mjcf_shapes import Obstacle
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.trajectory.path_efforts import PathEfforts
 from motion_nodes.trajectory.time_parameterization import retime
 

@@ -9,11 +9,10 @@ import pytest
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Robot
-from motion_nodes.sim.backend import RobotBackend
+from motion_nodes.sim.backend import RobotBackend, RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mock import MockWorld
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 
 nan = np.nan
 

@@ -12,11 +12,10 @@ from raised_errors import about
 from motion_nodes.control.stream_resampler import ResamplerSettings
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.robot import Robot
-from motion_nodes.sim.backend import RobotBackend, UnknownRobot
+from motion_nodes.sim.backend import RobotBackend, RobotPlacement, UnknownRobot
 from motion_nodes.sim.drive_targets import DriveMode, JointTargets
 from motion_nodes.sim.mock import MockWorld
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 
 both = pytest.mark.parametrize("backend", [MujocoWorld, MockWorld])
 PERIOD, LATENCY = 0.004, 0.008  # [s]

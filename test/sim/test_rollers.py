@@ -17,11 +17,10 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.robot_yaml import RollerDescription
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.mjcf import WorldConfig
-from motion_nodes.sim.mjcf_rollers import RollerRing
+from motion_nodes.sim.mjcf import RollerRing, WorldConfig
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 
 _WHEEL = """
   <link name="{name}_wheel">

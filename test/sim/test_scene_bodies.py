@@ -17,12 +17,12 @@ from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.scene.scenery import floor_of
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh, triangle_mesh
 from motion_nodes.scene.world import World
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.cell_contacts import ContactLog
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mjcf_shapes import Obstacle
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.scene_bodies import MAX_BODIES, bodies_of
 
 AWAY = (-1.0, -1.0, 0.5)

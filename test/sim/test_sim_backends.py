@@ -17,11 +17,10 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescriptio
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
-from motion_nodes.sim.backend import RobotBackend, UnknownRobot
+from motion_nodes.sim.backend import RobotBackend, RobotPlacement, UnknownRobot
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mock import MockWorld
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 
 MakeRobot = Callable[..., Robot]
 nan = np.nan

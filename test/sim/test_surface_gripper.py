@@ -14,17 +14,17 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.scene.scene import world_object
-from motion_nodes.sim.backend import UnknownRobot
+from motion_nodes.sim.backend import RobotPlacement, UnknownRobot
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.free_bodies import FreeBody, parse_free_body
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.scene_bodies import SceneBody
-from motion_nodes.sim.suction_pad import RIM, SurfaceGripperSettings
 from motion_nodes.sim.surface_gripper import (
+    RIM,
     GripState,
     SurfaceGripper,
+    SurfaceGripperSettings,
     UnknownGripper,
     UnknownObject,
 )

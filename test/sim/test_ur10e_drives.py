@@ -8,9 +8,9 @@ import pytest
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Robot
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 
 
 @pytest.fixture(scope="module")

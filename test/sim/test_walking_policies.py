@@ -12,10 +12,10 @@ from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
 from motion_nodes.policies.policy_files import load_policy
 from motion_nodes.policies.policy_sequence import PolicyMode
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mjcf_shapes import Obstacle
 from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.policy_trial import PolicyTrial
 
 

@@ -13,10 +13,8 @@ from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.shapes import HalfSpace, triangle_mesh
-from motion_nodes.tasks.antipodal import FRICTION, TIP, contact_pairs
-from motion_nodes.tasks.composite_objects import composite_of
-from motion_nodes.tasks.grasps import grasps_of
-from motion_nodes.tasks.world_state import ObjectState
+from motion_nodes.tasks.grasps import FRICTION, TIP, contact_pairs, grasps_of
+from motion_nodes.tasks.world_state import ObjectState, composite_of
 
 OPEN = 0.08
 

@@ -11,9 +11,8 @@ from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.scene.scene import WorldObject, world_object
 from motion_nodes.scene.shapes import HalfSpace, triangle_mesh
-from motion_nodes.tasks.composite_objects import composite_of
 from motion_nodes.tasks.grasps import places_at, places_on
-from motion_nodes.tasks.world_state import ObjectState
+from motion_nodes.tasks.world_state import ObjectState, composite_of
 
 RNG = np.random.default_rng(4)
 

@@ -10,7 +10,7 @@ import pytest
 
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.tasks.contact_poses import (
+from motion_nodes.tasks.skill_poses import (
     MAX_POSES,
     backed,
     handle_grasps,

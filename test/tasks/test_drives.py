@@ -9,10 +9,9 @@ import pytest
 
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
-from motion_nodes.tasks.drives import with_drives
+from motion_nodes.tasks.served_task import RulePlanner
 from motion_nodes.tasks.task_plan import PlanStep
-from motion_nodes.tasks.task_planners import RulePlanner
-from motion_nodes.tasks.task_runner import repaired
+from motion_nodes.tasks.task_runner import repaired, with_drives
 from motion_nodes.tasks.world_state import ObjectState, WorldState
 
 CUBE, FLAT = Box((0.05, 0.05, 0.05)), Box((0.4, 0.4, 0.5))

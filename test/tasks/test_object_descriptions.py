@@ -9,7 +9,7 @@ from motion_nodes.model.colors import NAMES
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Cylinder
 from motion_nodes.tasks.language import NotUnderstood, parse_sentence
-from motion_nodes.tasks.language_words import WORDS
+from motion_nodes.tasks.object_descriptions import WORDS
 from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.world_state import ObjectState, WorldState
 

@@ -12,17 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motion_nodes.model.tree import Box
-from motion_nodes.tasks.skills import SKILLS
-from motion_nodes.tasks.task_order import TaskOrder, parse_order
+from motion_nodes.tasks.served_task import ModelPlanner
 from motion_nodes.tasks.task_plan import (
     MAX_TEXT,
+    SKILLS,
     InvalidPlan,
     PlanStep,
+    TaskOrder,
     check_plan,
+    parse_order,
     parse_plan,
     plan_schema,
 )
-from motion_nodes.tasks.task_planners import ModelPlanner
 from motion_nodes.tasks.task_progress import steps_for
 from motion_nodes.tasks.world_state import ObjectState, WorldState, point_of
 

@@ -8,9 +8,8 @@ import pytest
 
 from motion_nodes.model.tree import Box
 from motion_nodes.tasks.served_task import ServedTask
-from motion_nodes.tasks.skills import SKILLS
 from motion_nodes.tasks.task_codes import Reason, TaskCode
-from motion_nodes.tasks.task_plan import PlanStep, parse_plan
+from motion_nodes.tasks.task_plan import SKILLS, PlanStep, parse_plan
 from motion_nodes.tasks.task_runner import SkillFailed, TaskLimits, TaskRunner, TaskStatus
 from motion_nodes.tasks.world_state import ObjectState, WorldState
 

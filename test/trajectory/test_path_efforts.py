@@ -9,7 +9,7 @@ import pytest
 
 from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY
 from motion_nodes.model.loader import load_robot
-from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.joint_path import CornerBlending
 from motion_nodes.trajectory.path_efforts import PathEfforts
 from motion_nodes.trajectory.time_parameterization import retime
 

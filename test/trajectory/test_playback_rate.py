@@ -9,12 +9,11 @@ from trajectory.retime_limits import ACCELERATION, JERK, VELOCITY, arm_limits, l
 
 from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_controller import ArticulationController
-from motion_nodes.control.tolerances import Tolerances
-from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus
-from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
+from motion_nodes.trajectory.joint_path import CornerBlending
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.playback_rate import MIN_RATE, playback_rate
 from motion_nodes.trajectory.time_parameterization import retime
+from motion_nodes.trajectory.trajectory_checks import MIN_RATE, playback_rate
 
 DT = 0.004
 

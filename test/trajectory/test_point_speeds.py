@@ -10,8 +10,7 @@ from trajectory.retime_limits import limits_of
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.trajectory.joint_path import JointPath
-from motion_nodes.trajectory.point_speeds import PointSpeeds
-from motion_nodes.trajectory.time_parameterization import time_optimal
+from motion_nodes.trajectory.time_parameterization import PointSpeeds, time_optimal
 
 AXES = np.vstack([np.eye(2), np.zeros((1, 2))])
 """Jacobian of a gantry: its joints are the coordinates of the tool."""

@@ -9,8 +9,8 @@ from scipy.interpolate import CubicSpline
 from trajectory.retime_limits import JERK, arm_limits, excess, limits_of
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.trajectory.generator import METHODS, JointTrajectoryGenerator
 from motion_nodes.trajectory.spline import position_excess, segment_shares, spline_path
+from motion_nodes.trajectory.through_waypoints import GENERATOR_METHODS, JointTrajectoryGenerator
 
 WAYPOINTS = np.random.default_rng(7).uniform(-2.0, 2.0, (8, 7))
 ONE = limits_of(2.175, 15.0, 7500.0)
@@ -61,7 +61,7 @@ def test_one_segment_saturates_the_limit_that_binds(way, v, a, j):
     assert trajectory.duration == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", GENERATOR_METHODS)
 @pytest.mark.parametrize("jerk", [np.inf, 1.0, 0.02])
 @pytest.mark.parametrize("count", [2, 3, 8])
 def test_all_waypoints_are_met_within_limits(method, jerk, count):
@@ -90,7 +90,7 @@ def test_time_optimal_is_faster_than_saturation(seed):
     assert fast < 0.95 * slow
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", GENERATOR_METHODS)
 def test_halving_a_limit_lengthens_the_motion(method):
     generator = JointTrajectoryGenerator(arm_limits(JERK), method)
     full = generator.compute_c_space_trajectory(WAYPOINTS).duration
@@ -135,7 +135,7 @@ def test_times_that_the_limits_do_not_allow_give_none_and_say_why(mode):
 
 def test_a_spline_beyond_a_position_limit_gives_none_and_says_where():
     waypoints = [[0.0], [0.9], [1.0], [0.9], [0.0]]
-    for method in METHODS:
+    for method in GENERATOR_METHODS:
         generator = JointTrajectoryGenerator(ONE, method)
         generator.set_solver_param("time_split_method", "chord_length")
         assert generator.compute_c_space_trajectory(waypoints) is not None
@@ -183,7 +183,7 @@ def test_shares_of_segments():
     np.testing.assert_allclose(segment_shares(points, "centripetal"), [1.0 / 3.0, 2.0 / 3.0])
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", GENERATOR_METHODS)
 def test_repeated_waypoints_are_left_out_and_equal_ones_give_none(method):
     generator = JointTrajectoryGenerator(ONE, method)
     once = generator.compute_c_space_trajectory([[0.0], [1.0]])

@@ -10,7 +10,7 @@ from view.toy_robot import hand_made
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy, to_rpy
-from motion_nodes.view.joint_history import Curves
+from motion_nodes.view.plot_panel import Curves
 from motion_nodes.view.viewed_robot import IK, ViewedRobot
 
 FRANKA = load_robot("franka")

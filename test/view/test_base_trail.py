@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from view.toy_robot import pose
 
-from motion_nodes.view.base_trail import JUMP, MAX_POINTS, SPACING, TrailPoints
+from motion_nodes.view.live_robot import JUMP, MAX_POINTS, SPACING, TrailPoints
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 

@@ -8,9 +8,7 @@ import pytest
 from view.toy_robot import pose
 
 from motion_nodes.model.loader import load_robot
-from motion_nodes.view.cloud_view import MAX_POINTS, colours_of_heights, thinned_cloud
-from motion_nodes.view.displays_panel import OFF
-from motion_nodes.view.frame_tree import FrameTree
+from motion_nodes.view.displays import MAX_POINTS, OFF, FrameTree, colours_of_heights, thinned_cloud
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 X_WB, X_BT, X_TC = pose((1.0, 2.0, 0.0), (0, 0, 0.5)), pose((0.0, 0.3, 0.5)), pose((0.1, 0, 0))

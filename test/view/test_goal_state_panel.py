@@ -11,10 +11,9 @@ from view.test_browser_viewer import LIMIT, Record, as_page, refresh
 
 from motion_nodes.errors import UnknownJoint
 from motion_nodes.model.loader import load_robot
-from motion_nodes.view import debounced_inputs
-from motion_nodes.view.goal_panel import SLIDERS
-from motion_nodes.view.goal_state_panel import GOAL, ROBOT
-from motion_nodes.view.joint_panel import MIN_CHANGE
+from motion_nodes.view import ui_commands
+from motion_nodes.view.joint_panel import GOAL, MIN_CHANGE, ROBOT
+from motion_nodes.view.planning_view import SLIDERS
 from motion_nodes.view.viewed_robot import IK, PLANNER, ViewedRobot
 
 FRANKA = load_robot("franka")
@@ -24,7 +23,7 @@ FINGERS = FRANKA.groups["gripper"].joints
 
 @pytest.fixture
 def viewer(open_viewer, monkeypatch):
-    monkeypatch.setattr(debounced_inputs, "SETTLING_TIME", 0.1)
+    monkeypatch.setattr(ui_commands, "SETTLING_TIME", 0.1)
     viewer = open_viewer(ViewedRobot.of(FRANKA, followers=(IK, PLANNER)))
     viewer.on_joint_target, viewer.on_named_state = Record(), Record()
     viewer.on_plan = Record()
@@ -49,7 +48,7 @@ def slide(viewer, joint, value):
 
 def settle(viewer):
     """Wait until a delayed command would have been sent."""
-    pause = debounced_inputs.SETTLING_TIME + 0.2
+    pause = ui_commands.SETTLING_TIME + 0.2
     asyncio.run_coroutine_threadsafe(asyncio.sleep(pause), viewer._loop).result(LIMIT)
 
 

@@ -9,7 +9,7 @@ from view.toy_robot import pose
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import Box, Cylinder, Mesh, Shape, Sphere
-from motion_nodes.view.merged_shapes import merged
+from motion_nodes.view.robot_view import merged
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 PARTS = [

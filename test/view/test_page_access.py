@@ -12,7 +12,7 @@ import websockets
 from websockets.asyncio.client import connect
 
 from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.page_script import ACTION_HEADER, RESUME_PATH, STOP_PATH
+from motion_nodes.view.page_server import ACTION_HEADER, RESUME_PATH, STOP_PATH
 from motion_nodes.view.page_token import TOKEN_VARIABLE
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from motion_nodes.model.poses import from_xyz_rpy, inverse, to_rpy
-from motion_nodes.view.pose_panel import BASE, DIRECTIONS, TOOL, jogged
+from motion_nodes.view.target_gizmo import BASE, DIRECTIONS, TOOL, jogged
 
 X = from_xyz_rpy((0.4, -0.1, 0.3), (0.3, -0.5, 1.1))
 STEP = (0.02, 5.0)

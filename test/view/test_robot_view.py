@@ -14,7 +14,7 @@ from view.toy_robot import hand_made, pose
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.tree import Box, Shape
-from motion_nodes.view.shape_nodes import GHOST, PLACEHOLDER_RGB, PLAIN_RGB, SOLID, colour
+from motion_nodes.view.robot_view import GHOST, PLACEHOLDER_RGB, PLAIN_RGB, SOLID, colour
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 

@@ -13,7 +13,7 @@ from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
 from motion_nodes.scene.scenery import SCENERY
 from motion_nodes.scene.shapes import HalfSpace
-from motion_nodes.view.scene_files_panel import loaded_objects, saved_objects
+from motion_nodes.view.planning_view import loaded_objects, saved_objects
 
 BOX = world_object("box", Box((0.1, 0.2, 0.3)), pose((0.5, 0.0, 0.2)), rgba=(1.0, 0.0, 0.0, 1.0))
 BALL = world_object("ball", Sphere(0.1), pose((0.0, 0.5, 0.2)))

@@ -10,7 +10,7 @@ import pytest
 
 import motion_nodes.view
 from motion_nodes.view.joint_panel import short_labels
-from motion_nodes.view.status_text import (
+from motion_nodes.view.panel_style import (
     MAX_MESSAGE,
     STALE_AFTER,
     Freshness,

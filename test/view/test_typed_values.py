@@ -12,10 +12,9 @@ import pytest
 from view.toy_robot import hand_made
 
 from motion_nodes.model.loader import load_robot
-from motion_nodes.view import debounced_inputs
-from motion_nodes.view.debounced_inputs import DebouncedValues, SliderHold
-from motion_nodes.view.sphere_editor import SphereEditor
-from motion_nodes.view.sphere_session import SphereSession
+from motion_nodes.view import ui_commands
+from motion_nodes.view.sphere_editor import SphereEditor, SphereSession
+from motion_nodes.view.ui_commands import DebouncedValues, SliderHold
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 LIMIT = 10.0
@@ -64,7 +63,7 @@ def hold():
 @pytest.fixture
 def settled(monkeypatch, hold):
     """Inputs with a short settling time, their outputs, and an event loop."""
-    monkeypatch.setattr(debounced_inputs, "SETTLING_TIME", 0.02)
+    monkeypatch.setattr(ui_commands, "SETTLING_TIME", 0.02)
     told = []
     loop = asyncio.new_event_loop()
     yield DebouncedValues(lambda *values: told.append(values), hold), told, loop
@@ -119,7 +118,7 @@ def test_a_slider_that_is_held_is_obeyed_at_once_however_fast(settled, hold):
 def test_a_page_that_is_gone_holds_no_slider(hold, monkeypatch):
     hold.hold()
     assert hold.held
-    monkeypatch.setattr(debounced_inputs, "HOLD_TIMEOUT", 0.0)
+    monkeypatch.setattr(ui_commands, "HOLD_TIMEOUT", 0.0)
     hold.hold()
     assert not hold.held
 

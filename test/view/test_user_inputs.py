@@ -14,11 +14,11 @@ from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Sphere
 from motion_nodes.scene.scene import world_object
 from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.drag_handles import DragHandles
-from motion_nodes.view.drive_state import Direction
+from motion_nodes.view.drive_panel import Direction
 from motion_nodes.view.preview import Preview
 from motion_nodes.view.scene_view import escaped
-from motion_nodes.view.stale_pages import PageWatch
+from motion_nodes.view.target_gizmo import DragHandles
+from motion_nodes.view.ui_commands import PageWatch
 from motion_nodes.view.viewed_robot import IK, PLANNER, ViewedRobot
 
 FRANKA = load_robot("franka")

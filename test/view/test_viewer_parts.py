@@ -18,13 +18,13 @@ from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.world import World
-from motion_nodes.view.health_panel import SILENT_AFTER, Health
-from motion_nodes.view.joint_history import ALL, PERIOD, WINDOW, JointHistory
-from motion_nodes.view.marker_view import Drawing
 from motion_nodes.view.object_editor import solid_of
+from motion_nodes.view.planning_view import Drawing
+from motion_nodes.view.plot_panel import ALL, PERIOD, WINDOW, JointHistory
 from motion_nodes.view.preview import Preview
 from motion_nodes.view.scene_setup import FIELD_OF_VIEW, VIEW_DIRECTION, camera_for
 from motion_nodes.view.sphere_nodes import COLOURS, DISTANCES, distance_colours
+from motion_nodes.view.suite_panels import SILENT_AFTER, Health
 from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW, ViewedRobot
 
@@ -95,7 +95,7 @@ def test_the_worst_node_stands_first_and_silence_is_told(open_viewer, toy, monke
     assert len(lines) == 5
     assert all(line.replace("\\|", "").count("|") == 4 for line in lines), "the table stays valid"
     later = time.monotonic() + SILENT_AFTER + 1.0
-    monkeypatch.setattr("motion_nodes.view.health_panel.time.monotonic", lambda: later)
+    monkeypatch.setattr("motion_nodes.view.suite_panels.time.monotonic", lambda: later)
     assert panel.summary() == "3 SILENT of 3 nodes"
 
 

@@ -1,25 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Binding of the collision checks: the code, shared by all robots, and the table it reads."""
+"""Binding of the collision checks: the code, shared by all robots, and the table it reads.
+
+Also here: poses of the robot's groups: the only part of collision checking that is generated per
+robot.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.kernels import native
-from motion_nodes.kernels.collision.collision_codegen import checks_text
-from motion_nodes.kernels.collision.collision_memory import FIELDS
-from motion_nodes.kernels.collision.shape_kinds import KINDS, added_digest
-from motion_nodes.kernels.collision.sphere_distances import nearest_text
+from motion_nodes.kernels.cache import source_digest
+from motion_nodes.kernels.collision.collision_codegen import checks_text, nearest_text
+from motion_nodes.kernels.collision.collision_memory import FIELDS, KINDS, added_digest
+from motion_nodes.kernels.expression_graph import Program
 from motion_nodes.kernels.formulas.shapes import ShapeFormula
+from motion_nodes.kernels.kinematic_arrays import PackedArrays
+from motion_nodes.kernels.kinematics_codegen import KinematicsTracer
+from motion_nodes.kernels.llvm_text import module_text
 from motion_nodes.kernels.robot_codegen import load_code
 from motion_nodes.kernels.simd import Lanes
-from motion_nodes.kernels.sources import source_digest
 from motion_nodes.typing import Array
 
 _Nearest = ctypes.CFUNCTYPE(
@@ -28,14 +34,10 @@ _Nearest = ctypes.CFUNCTYPE(
 _SOURCES = (
     "collision.collision_memory",
     "collision.collision_shapes",
-    "collision.shape_kinds",
-    "formulas.linear_algebra",
+    "formulas.ops",
     "formulas.shapes",
     "collision.collision_codegen",
-    "collision.entry_points",
-    "collision.sphere_distances",
 )
-
 _State = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _Edge = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _Many = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
@@ -156,3 +158,38 @@ def _nearest_calls(kinds: tuple[ShapeFormula, ...]) -> NearestCalls:
 def _collision_calls(kinds: tuple[ShapeFormula, ...], lane_count: int | None) -> CollisionCalls:
     lanes = native.host_cpu().lanes("float")
     return CollisionCalls(lanes if lane_count is None else Lanes("float", lane_count))
+
+
+def groups_program(arrays: PackedArrays, rows: Sequence[int]) -> Program:
+    """Return the program from joint positions to poses: rotation (9), translation (3) per group.
+
+    Args:
+        arrays: the robot; poses are relative to its row 0.
+        rows: row of each group.
+    """
+    tracer = KinematicsTracer(arrays)
+    elements = []
+    for row in rows:
+        R, p = tracer.pose(row)
+        elements += [*R[0], *R[1], *R[2], *p]
+    return Program(tracer.tape, arrays.joint_count, (tuple(elements),))
+
+
+def place_function(arrays: PackedArrays, rows: Sequence[int], lanes: Lanes) -> tuple[object, int]:
+    """Return the loaded code, and the address of ``place(q, poses)`` in lanes.
+
+    Args:
+        arrays: the robot; poses are relative to its row 0.
+        rows: row of each group.
+        lanes: the SIMD type; q and poses have its layout.
+
+    Raises:
+        CodeGenerationError: the code cannot be compiled on this machine.
+    """
+    code = load_code(
+        f"collision groups {arrays.digest()} {tuple(rows)} {lanes}",
+        lambda: module_text(
+            {"groups": groups_program(arrays, rows)}, {"groups": ("lanes",)}, lanes
+        ),
+    )
+    return code, code.address("groups_lanes")

@@ -5,7 +5,8 @@ One configuration per lane; on an edge the lanes are spread over its whole lengt
 obstacle in the middle is found early. For each register:
 
 1. the robot's own code computes the poses of its groups
-   (:mod:`~motion_nodes.kernels.collision.group_frames`), and from them each body's bounding sphere;
+   (:mod:`~motion_nodes.kernels.collision.collision_binding`), and from them each body's bounding
+   sphere;
 2. bounding spheres of body pairs are tested, then, if they overlap in any lane, the spheres
    themselves;
 3. for each body, the box around its bounding spheres in all lanes is tested against the boxes of
@@ -14,26 +15,147 @@ obstacle in the middle is found early. For each register:
 
 Spheres are placed only when needed, which is rare. This code is the same for all robots; it reads
 the robot from memory (``collision_memory``).
+
+Entry points of the collision checks as LLVM code: an edge, a state, many states. Configurations are
+float64 [rad or m]. Full turns are removed before the conversion to float32, to keep precision.
+
+Signed distances and directions of spheres to the world as LLVM code, one sphere per lane.
+``nearest(count, x, checked, out, memory)`` finds the closest leaf for each of ``count`` spheres (a
+multiple of the lane count). ``x`` holds x, y, z and radius of the spheres [m], shape (4, count);
+``checked``, int8, shape (objects, count), selects the objects of each sphere. ``out`` receives
+distance [m], direction (unit vector) and object index (as float, -1 for none), shape (5, count).
+``x`` and ``out`` are float32, in the robot's base frame.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Sequence
 
-from motion_nodes.kernels.collision.collision_memory import LEAF, PLANES, table_of
-from motion_nodes.kernels.collision.collision_shapes import centre, collision_tests
-from motion_nodes.kernels.collision.entry_points import entry_functions
-from motion_nodes.kernels.collision.shape_kinds import KINDS
-from motion_nodes.kernels.control_flow import FunctionBuilder, Turn
-from motion_nodes.kernels.ir_value import IrValue, Pointer
+from motion_nodes.kernels.collision.collision_memory import (
+    KINDS,
+    LEAF,
+    LONGEST_EDGE,
+    PLANES,
+    WRAP_LIMIT,
+    table_of,
+)
+from motion_nodes.kernels.collision.collision_shapes import (
+    centre,
+    collision_tests,
+    distance_functions,
+)
+from motion_nodes.kernels.llvm_builder import FunctionBuilder, IrValue, Pointer, Turn
 from motion_nodes.kernels.llvm_text import declarations
-from motion_nodes.kernels.simd import Lanes
+from motion_nodes.kernels.memory_layout import Fields
+from motion_nodes.kernels.simd import Lanes, Writer
 
 _SCRATCH = ("poses", "bounds", "spheres", "placed")
 _FAR_APART = 4.0  # In radii of a body; the lanes of an edge are usually closer together.
 _LARGE_WORLD = 64  # In leaves.
+
+
+def entry_functions(lanes: Lanes) -> str:
+    """Return the functions ``edge``, ``state`` and ``many``, which call ``block``."""
+    return "\n".join((_edge(lanes), _state(), _many(lanes)))
+
+
+def _scratch(flow: FunctionBuilder, table: Fields) -> list[Pointer]:
+    """Allocate the memory for one register on the stack; return q and the other arguments."""
+    n, bodies = flow.lanes.count, table.whole("bodies")
+    sizes = [
+        table.whole("inputs") * n,
+        table.whole("groups") * (12 * n),
+        bodies * (3 * n),
+        table.whole("spheres") * (3 * n),
+        bodies,  # one byte each would suffice
+    ]
+    starts = [flow.whole(0)]
+    for size in sizes:
+        starts.append(starts[-1] + size)
+    memory = flow.allocated(starts.pop(), "float", align=64)
+    q, *rest = (memory.at(start) for start in starts)
+    joints, standing = table.whole("joints"), table.pointer("standing", "float")
+    with flow.loop(table.whole("inputs") - joints) as turn:
+        q.store(standing.load(turn.index).splat(n), (joints + turn.index) * n)
+    return [q, table.memory, *rest]
+
+
+def _edge(lanes: Lanes) -> str:
+    flow, n = FunctionBuilder(lanes, a="ptr", b="ptr", h="ptr"), lanes.count
+    table, collision, free = table_of(flow), IrValue(flow, "i32", "0"), IrValue(flow, "i32", "1")
+    joints, turns = table.whole("joints"), table.pointer("turns")
+    inverse_steps, a, b = table.pointer("inverse_steps"), flow.pointer("a"), flow.pointer("b")
+    with flow.loop(joints, total=IrValue(flow, "double", "0.0")) as joint:
+        steps = (b.load(joint.index) - a.load(joint.index)) * inverse_steps.load(joint.index)
+        joint["total"] = joint["total"] + steps * steps
+    length = joint["total"].root()
+    flow.return_if(~(length < LONGEST_EDGE), collision)  # also if it is NaN
+    whole = length.rounded_up()
+    count = (whole > 1.0).choose(whole, IrValue(flow, "double", "1.0")).to("i64")
+    q, *scratch = _scratch(flow, table)
+    ends = flow.allocated(joints * 2, "float", align=4)
+    with flow.loop(joints) as joint:
+        start = a.load(joint.index)
+        near = _unwound(start, turns.load(joint.index))
+        flow.return_if(~(near.size() < WRAP_LIMIT), collision)
+        end = ends.at(joint.index * 2)
+        end.store(near.to("float"), 0)
+        end.store((b.load(joint.index) - start).to("float"), 1)
+    blocks = (count + (n - 1)) // n
+    last, stride = (x.to("float").splat(n) for x in (count, blocks))
+    numbers = ", ".join(f"float {float(k):e}" for k in range(n))
+    spread = flow.typed(f"<{numbers}>") * stride
+    with flow.loop(blocks) as block:
+        step = (spread + (block.index + 1).to("float").splat(n)).smaller(last)
+        share = step / last
+        with flow.loop(joints) as joint:
+            end = ends.at(joint.index * 2)
+            start, way = (end.load(k).splat(n) for k in range(2))
+            q.store(share.fused(way, start), joint.index * n)
+        flow.return_if(flow.call("i64", "block", q, *scratch, 1).differs(0), collision)
+    flow.ret(free)
+    return flow.function("edge", linkage="")
+
+
+def _unwound(value: IrValue, turn: IrValue) -> IrValue:
+    """Return an angle without its full turns; unchanged if its period ``turn`` is 0."""
+    return (turn > 0.0).choose(value - (value / turn).rounded() * turn, value)
+
+
+def _state() -> str:
+    flow = FunctionBuilder(q="ptr", h="ptr")
+    q = flow.pointer("q")
+    flow.ret(flow.call("i32", "edge", q, q, flow.pointer("h")))
+    return flow.function("state", linkage="")
+
+
+def _many(lanes: Lanes) -> str:
+    flow, n = FunctionBuilder(lanes, Q="ptr", m="i64", free="ptr", h="ptr"), lanes.count
+    wide = Writer(Lanes("double", n), flow.lines, "d")
+    table, Q, m = table_of(flow), flow.pointer("Q"), flow.argument("m")
+    joints, turns = table.whole("joints"), table.pointer("turns")
+    q, *scratch = _scratch(flow, table)
+    final, everything = m - 1, (1 << n) - 1
+    with flow.loop((m + (n - 1)) // n) as group:
+        base = group.index * n
+        rows = [Q.at((base + lane).smaller(final) * joints) for lane in range(n)]
+        with flow.loop(joints, bad=flow.whole(0)) as joint:
+            numbers = wide.joined([row.load(joint.index) for row in rows])
+            near = _unwound(
+                IrValue(flow, wide.lanes.type, numbers), turns.load(joint.index).splat(n)
+            )
+            usable = near.size() < WRAP_LIMIT
+            zero = IrValue(flow, near.kind, "zeroinitializer")
+            q.store(usable.choose(near, zero).to("float"), joint.index * n)
+            joint["bad"] = joint["bad"] | (usable.bits() ^ everything)
+        hits = flow.call("i64", "block", q, *scratch, everything) | joint["bad"]
+        with flow.loop((m - base).smaller(flow.whole(n))) as one:
+            free = ((hits >> one.index) & 1) ^ 1
+            flow.pointer("free", "i8").store(free.to("i8"), base + one.index)
+    return flow.function("many", linkage="")
 
 
 def checks_text(lanes: Lanes) -> str:
@@ -279,3 +401,40 @@ def _block(lanes: Lanes) -> str:
         flow.add_hits(body, flow.call("i64", "body_hits", *flow.pointers, limit, body.index))
     flow.ret(body["hits"])
     return flow.function("block")
+
+
+def nearest_text(lanes: Lanes) -> str:
+    """Return the LLVM module with the function ``nearest``."""
+    return "\n".join([distance_functions(lanes, KINDS), _nearest(lanes), *declarations(lanes)])
+
+
+def _nearest(lanes: Lanes) -> str:
+    arguments = {"count": "i64", "x": "ptr", "checked": "ptr", "out": "ptr", "h": "ptr"}
+    flow, n = FunctionBuilder(lanes, **arguments), lanes.count
+    count, table = flow.argument("count"), table_of(flow)
+    given, out = (flow.pointer(name, "float") for name in ("x", "out"))
+    leaves, planes = table.pointer("leaves", "float"), table.pointer("planes", "float")
+    found = flow.allocated(4 * n, "float", align=64)
+    point = flow.allocated(3 * n, "float", align=64)
+    with flow.loop(count // n) as block:
+        start = block.index * n
+        *x, radius = (given.load(count * k + start, n) for k in range(4))
+        for k in range(3):
+            point.store(x[k], k * n)
+        best, far = flow.constant(math.inf), flow.constant(0.0)
+        names = {"best": best, "dx": far, "dy": far, "dz": far, "object": flow.constant(-1.0)}
+        with flow.loop(table.whole("leaf_count"), **names) as turn:
+            leaf = leaves.at(turn.index * LEAF)
+            number = leaf.of("i32").load(1)
+            flow.call("i64", "distance", leaf, point, found, planes)
+            row = number.to("i64") * count + start
+            counts = flow.pointer("checked", "i8").at(row).load(lanes=n).differs(0)
+            distance = found.load(lanes=n) - radius
+            nearer = (distance < turn["best"]) & counts
+            direction = (found.load((1 + k) * n, n) for k in range(3))
+            values = (distance, *direction, number.to("float").splat(n))
+            for name, value in zip(names, values, strict=True):
+                turn[name] = nearer.choose(value, turn[name])
+        for k, name in enumerate(names):
+            out.store(turn[name], count * k + start)
+    return flow.function("nearest", linkage="")

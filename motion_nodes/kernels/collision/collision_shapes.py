@@ -19,11 +19,10 @@ import math
 from collections.abc import Callable, Mapping
 
 from motion_nodes.kernels.collision.collision_memory import PARAMETERS, PLANES
-from motion_nodes.kernels.control_flow import FunctionBuilder
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
-from motion_nodes.kernels.formulas.linear_algebra import Vector, dot
+from motion_nodes.kernels.formulas.ops import Vector, dot
 from motion_nodes.kernels.formulas.shapes import ShapeFormula, signed_distance, square_distance
-from motion_nodes.kernels.ir_value import IrValue, Pointer
+from motion_nodes.kernels.llvm_builder import FunctionBuilder, IrValue, Pointer
 from motion_nodes.kernels.llvm_text import LlvmFunction
 from motion_nodes.kernels.simd import Lanes
 

@@ -23,7 +23,7 @@ FREE, COLLISION, FULL = range(3)
 
 
 class Pieces(NamedTuple):
-    """Convex pieces, see :mod:`motion_nodes.kernels.collision.convex_distance`."""
+    """Convex pieces, see :mod:`motion_nodes.kernels.collision.path_sweep`."""
 
     kind: IndexArray
     """Kind of each core, shape (k,)."""

@@ -21,16 +21,17 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
 
-from motion_nodes.kernels.formulas.linear_algebra import (
+from motion_nodes.kernels.formulas.ops import (
+    SHIFTS,
+    TINY,
     Matrix,
+    Ops,
     Vector,
     dot,
     minus,
     scaled,
     times_vector,
 )
-from motion_nodes.kernels.formulas.motion import TINY
-from motion_nodes.kernels.formulas.ops import SHIFTS, Ops
 
 _HALF = 0.5001 * math.log(2.0)
 _EXPONENTIALS = {

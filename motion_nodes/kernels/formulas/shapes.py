@@ -12,9 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from motion_nodes.kernels.formulas.linear_algebra import dot
-from motion_nodes.kernels.formulas.motion import TINY
-from motion_nodes.kernels.formulas.ops import Ops
+from motion_nodes.kernels.formulas.ops import TINY, Ops, dot
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,28 @@ The arm is a product of exponentials: ``D = e1 e2 e3 e4 e5 e6`` is the displacem
 from the zero configuration, where ``e_i`` rotates about the line through the point ``p_i`` with
 direction ``h_i``, as located at zero. Two kinds of arms are supported:
 
-- a *spherical wrist*: the last three axes intersect in a point, see
-  :mod:`motion_nodes.kernels.ik.spherical_wrist`.
+- a *spherical wrist*: the last three axes intersect in a point.
 - *three parallel axes*, the second to the fourth, and the last two intersect in a point w. Source:
   K. P. Hawkins, "Analytic inverse kinematics for the Universal Robots UR-5/UR-10 arms", Georgia
   Tech, 2013, here coordinate-free.
 
 Angles are exact up to rounding if the axes satisfy these conditions exactly. Results are
 candidates: they are not verified here.
+
+Closed-form solution of 6R arms whose last three axes intersect in a point w (spherical wrist). The
+position of w depends on the first three joints only; the last three then orient the tip. Source: D.
+L. Pieper, "The kinematics of manipulators under computer control", Stanford, 1968, here
+coordinate-free.
 """
 
 from __future__ import annotations
 
-from motion_nodes.kernels.ik.spherical_wrist import spherical_wrist
+import math
+
+import numpy as np
+
 from motion_nodes.kernels.ik.subproblems import (
+    NOTHING,
     Vector,
     across,
     along,
@@ -26,20 +34,218 @@ from motion_nodes.kernels.ik.subproblems import (
     angles_to_distance,
     angles_to_plane,
     back,
+    common_normal,
+    cross,
     dot,
     length,
     minus,
     row,
     times,
     turned,
+    turned_by,
     within,
+    zeros_of_wave,
 )
 from motion_nodes.kernels.jit import part
 from motion_nodes.typing import Array
 
+MEETING = 1
+"""Spherical wrist, and axes 1 and 2 intersect."""
+PARALLEL_12 = 2
+"""Spherical wrist, and axes 1 and 2 are parallel."""
+PARALLEL_23 = 3
+"""Spherical wrist, and axes 2 and 3 are parallel."""
+GENERAL = 4
+"""Spherical wrist, and axes 1 to 3 in general position."""
 THREE_PARALLEL = 0
 MOST = 8
 """Max number of solutions of any arm."""
+
+
+@part
+def spherical_wrist(
+    form: int,
+    h: Array,
+    p: Array,
+    R: Array,
+    t: Vector,
+    usual: Array,
+    room: Array,
+    slack: float,
+    out: Array,
+) -> int:
+    """Solve an arm with axes 4, 5, 6 intersecting; see ``closed_form`` for the arguments."""
+    h1, h2, h3 = row(h, 0), row(h, 1), row(h, 2)
+    h4, h5, h6 = row(h, 3), row(h, 4), row(h, 5)
+    first = np.empty((4, 3))
+    if form == PARALLEL_23:
+        found = _place_by_parallel_23(h, p, R, t, usual, room, slack, first)
+    else:
+        found = _place_by_normal(form, h, p, R, t, usual, room, slack, first)
+    side = across(h6)
+    to_tip, to_side = times(R, h6), times(R, side)
+    count = 0
+    for i in range(found):
+        q1, q2, q3 = first[i, 0], first[i, 1], first[i, 2]
+        tip, rim = _two_turned(h1, -q1, to_tip, to_side)
+        tip, rim = _two_turned(h2, -q2, tip, rim)
+        tip, rim = _two_turned(h3, -q3, tip, rim)
+        n5, a5, b5 = angles_to_plane(h4, h5, h6, dot(h4, tip), usual[4], slack)
+        for i5 in range(n5):
+            q5 = b5 if i5 else a5
+            if not within(room, 4, q5):
+                continue
+            q4 = angle_to(h4, turned(h5, q5, h6), tip, usual[3])
+            if not within(room, 3, q4):
+                continue
+            q6 = angle_to(h6, side, turned(h5, -q5, turned(h4, -q4, rim)), usual[5])
+            out[count, 0], out[count, 1], out[count, 2] = q1, q2, q3
+            out[count, 3], out[count, 4], out[count, 5] = q4, q5, q6
+            count += 1
+    return count
+
+
+@part
+def _two_turned(k: Vector, angle: float, a: Vector, b: Vector) -> tuple[Vector, Vector]:
+    """Return two vectors rotated about an axis by the same angle [rad]."""
+    c, s = math.cos(angle), math.sin(angle)
+    return turned_by(k, c, s, a), turned_by(k, c, s, b)
+
+
+@part
+def _place_by_parallel_23(
+    h: Array, p: Array, R: Array, t: Vector, usual: Array, room: Array, slack: float, out: Array
+) -> int:
+    """Write angles of joints 1 to 3 that move w to its target, if axes 2 and 3 are parallel."""
+    h1, h2, h3 = row(h, 0), row(h, 1), row(h, 2)
+    p1, p2, p3, w = row(p, 0), row(p, 1), row(p, 2), row(p, 3)
+    goal = minus(along(times(R, w), 1.0, t), p1)
+    arm, reach = minus(w, p3), minus(p2, p3)
+    n1, a1, b1 = angles_to_plane(h2, h1, goal, dot(h2, minus(w, p1)), -usual[0], slack)
+    count = 0
+    for i1 in range(n1):
+        q1 = -(b1 if i1 else a1)
+        if not within(room, 0, q1):
+            continue
+        y = along(minus(p1, p2), 1.0, turned(h1, -q1, goal))
+        n3, a3, b3 = angles_to_distance(h3, arm, reach, length(y), usual[2], slack)
+        for i3 in range(n3):
+            q3 = b3 if i3 else a3
+            if not within(room, 2, q3):
+                continue
+            q2 = angle_to(h2, minus(turned(h3, q3, arm), reach), y, usual[1])
+            out[count, 0], out[count, 1], out[count, 2] = q1, q2, q3
+            count += 1
+    return count
+
+
+@part
+def _place_by_normal(
+    form: int,
+    h: Array,
+    p: Array,
+    R: Array,
+    t: Vector,
+    usual: Array,
+    room: Array,
+    slack: float,
+    out: Array,
+) -> int:
+    """Write angles of joints 1 to 3 that move w to its target, by the common normal of axes 1, 2.
+
+    With ``u`` from axis 2 to w after joint 3, and ``d`` the common normal, joints 1 and 2 must map
+    ``d + R2 u`` to ``v``. They change neither its length nor its height along axis 1; both depend
+    only on ``R2 u`` and so, if axes 1 and 2 intersect or are parallel, on joint 3 alone.
+    """
+    h1, h2, h3 = row(h, 0), row(h, 1), row(h, 2)
+    p3, w = row(p, 2), row(p, 3)
+    p1, p2 = common_normal(h1, row(p, 0), h2, row(p, 1))
+    d, v = minus(p2, p1), minus(along(times(R, w), 1.0, t), p1)
+    a, b = minus(p3, p2), minus(w, p3)
+    height = dot(h1, v)
+    if form == MEETING and length(cross(h1, h2)) < NOTHING < length(d):
+        form = PARALLEL_12  # for this value of the redundant joint they do not intersect
+    angles = np.empty(4)
+    if form == MEETING:
+        # |u| = |v|: the distance of w from p2.
+        n3, angles[0], angles[1] = angles_to_distance(
+            h3, b, minus(p2, p3), length(v), usual[2], slack
+        )
+    elif form == PARALLEL_12:
+        n3, angles[0], angles[1] = angles_to_plane(h1, h3, b, height - dot(h1, a), usual[2], slack)
+    else:
+        n3 = _third_angles(h1, h2, h3, d, v, a, b, angles)
+    count = 0
+    for i3 in range(n3):
+        q3 = angles[i3]
+        if not within(room, 2, q3):
+            continue
+        u = along(turned(h3, q3, b), 1.0, a)
+        if form == MEETING:
+            n2, a2, b2 = angles_to_plane(h1, h2, u, height, usual[1], slack)
+        elif form == PARALLEL_12:
+            back_d = (-d[0], -d[1], -d[2])
+            n2, a2, b2 = angles_to_distance(h2, u, back_d, length(v), usual[1], slack)
+        else:
+            a2 = angle_to(h2, u, _turned_u(h1, h2, d, v, u), usual[1])
+            n2, b2 = 1, a2
+        for i2 in range(n2):
+            q2 = b2 if i2 else a2
+            if not within(room, 1, q2):
+                continue
+            q1 = angle_to(h1, along(turned(h2, q2, u), 1.0, d), v, usual[0])
+            out[count, 0], out[count, 1], out[count, 2] = q1, q2, q3
+            count += 1
+    return count
+
+
+@part
+def _turned_u(h1: Vector, h2: Vector, d: Vector, v: Vector, u: Vector) -> Vector:
+    """Return the required ``R2 u``, from the length of v and its height along axis 1."""
+    a, c, x = length(d), dot(h1, h2), dot(h2, u)
+    e = along(h1, -c, h2)
+    sine = length(e)
+    along_d = 0.5 * (dot(v, v) - a * a - dot(u, u)) / a
+    along_e = (dot(h1, v) - c * x) / sine
+    result = along((x * h2[0], x * h2[1], x * h2[2]), along_d / a, d)
+    return along(result, along_e / sine, e)
+
+
+@part
+def _third_angles(
+    h1: Vector, h2: Vector, h3: Vector, d: Vector, v: Vector, a: Vector, b: Vector, out: Array
+) -> int:
+    """Write the angles of joint 3 for which ``R2 u`` can have its required value.
+
+    Its components along the common normal, along the rest of h1, and along h2 are sinusoids of the
+    angle (``x0 + x1 cos + x2 sin``); their squares must add up to ``|u|^2``.
+    """
+    base = along(a, dot(h3, b), h3)
+    swing = along(b, -dot(h3, b), h3)
+    side = cross(h3, b)
+    normal, c = length(d), dot(h1, h2)
+    sine = math.sqrt(max(0.0, 1.0 - c * c))
+    square0 = dot(base, base) + dot(swing, swing)
+    square1, square2 = 2.0 * dot(base, swing), 2.0 * dot(base, side)
+    z0, z1, z2 = dot(h2, base), dot(h2, swing), dot(h2, side)
+    x0 = 0.5 * (dot(v, v) - normal * normal - square0) / normal
+    x1, x2 = -0.5 * square1 / normal, -0.5 * square2 / normal
+    y0, y1, y2 = (dot(h1, v) - c * z0) / sine, -c * z1 / sine, -c * z2 / sine
+    f = np.array([-square0, -square1, -square2, 0.0, 0.0])
+    _add_square(f, x0, x1, x2)
+    _add_square(f, y0, y1, y2)
+    _add_square(f, z0, z1, z2)
+    return zeros_of_wave(f, out)
+
+
+@part
+def _add_square(f: Array, x0: float, x1: float, x2: float) -> None:
+    """Add ``(x0 + x1 cos + x2 sin)^2`` to the coefficients of a trigonometric polynomial."""
+    f[0] += x0 * x0 + 0.5 * (x1 * x1 + x2 * x2)
+    f[1] += 2.0 * x0 * x1
+    f[2] += 2.0 * x0 * x2
+    f[3] += 0.5 * (x1 * x1 - x2 * x2)
+    f[4] += x1 * x2
 
 
 @part
@@ -57,7 +263,7 @@ def closed_form(
     """Write all candidate solutions of an arm.
 
     Args:
-        form: ``THREE_PARALLEL``, or a constant of :mod:`motion_nodes.kernels.ik.spherical_wrist`.
+        form: ``THREE_PARALLEL``, or a constant of :mod:`motion_nodes.kernels.ik.closed_form`.
         h: unit directions of the axes, shape (6, 3).
         p: points on the axes, shape (6, 3) [m]; intersecting axes: their intersection; parallel
             axes: points in one plane perpendicular to them.

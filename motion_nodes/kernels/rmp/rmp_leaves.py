@@ -15,8 +15,7 @@ from typing import Any
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Value
 from motion_nodes.kernels.formulas import rmps
-from motion_nodes.kernels.formulas.linear_algebra import Matrix, Vector
-from motion_nodes.kernels.formulas.ops import Ops
+from motion_nodes.kernels.formulas.ops import Matrix, Ops, Vector
 from motion_nodes.kernels.formulas.rmps import JointState, ToolState
 
 JointFormula = Callable[[Ops, JointState, Mapping[str, Any]], tuple[Any, Any]]

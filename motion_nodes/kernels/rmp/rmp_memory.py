@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.collision.shape_kinds import added_shapes
+from motion_nodes.kernels.collision.collision_memory import added_shapes
 from motion_nodes.kernels.formulas.shapes import BALL, BOX, CONE, CYLINDER, ShapeFormula
 from motion_nodes.kernels.kinematic_arrays import FIXED, PackedArrays
 from motion_nodes.kernels.memory_layout import FieldLayout
@@ -132,7 +132,7 @@ def rmp_layout(model: RmpModel) -> FieldLayout:
 
     Integers: addresses and counts of obstacles, and addresses of their bounds (of each shape, and
     base capsules), and the number of sphere blocks in use; tables of self-collision avoidance, see
-    :class:`motion_nodes.kernels.rmp.rmp_self_collision.LinkTables`. Then inputs, working memory,
+    :class:`motion_nodes.kernels.rmp.rmp_codegen.LinkTables`. Then inputs, working memory,
     results.
     """
     n, joints = model.active, model.arrays.joint_count

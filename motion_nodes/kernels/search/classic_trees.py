@@ -3,6 +3,10 @@
 
 Positions of continuous joints are stored as sampled; edges take the shorter direction. For all
 other joints, the displacement is the plain difference.
+
+Random numbers of the planners' kernels: equal seeds give equal sequences on every machine. Source:
+G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014
+(SplitMix64).
 """
 
 from __future__ import annotations
@@ -10,11 +14,14 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from motion_nodes.kernels.collision.checker_bridge import Checker, edge_free, state_free
-from motion_nodes.kernels.jit import part
-from motion_nodes.kernels.search.random_numbers import uniform
+import numpy as np
+
+from motion_nodes.kernels.bridges import Checker, edge_free, state_free
+from motion_nodes.kernels.jit import inlined, part
 from motion_nodes.typing import Array
 
+INCREMENT = np.uint64(0x9E3779B97F4A7C15)
+"""Added to the state of the generator for each number."""
 CONTINUE = 0
 """All iterations of the batch are done, without a solution."""
 FOUND = 1
@@ -23,6 +30,21 @@ FULL = 2
 NO_SAMPLE = 3
 """No collision-free configuration was sampled within the max number of tries."""
 _TURN = 2.0 * math.pi
+
+
+@inlined
+def mixed(state: np.uint64) -> float:
+    """Return the random number in [0, 1) of a state."""
+    z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) / 9007199254740992.0
+
+
+@inlined
+def uniform(random: Any) -> float:
+    """Return a uniform random number in [0, 1); the state has shape (1,), uint64."""
+    random[0] += INCREMENT
+    return mixed(random[0])
 
 
 class TreeSpace(NamedTuple):

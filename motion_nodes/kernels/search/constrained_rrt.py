@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.kernels.collision.checker_bridge import Checker, edge_free
+from motion_nodes.kernels.bridges import Checker, edge_free
 from motion_nodes.kernels.jit import bare_part, kernel
 from motion_nodes.kernels.search.classic_trees import (
     CONTINUE,
@@ -26,11 +26,10 @@ from motion_nodes.kernels.search.classic_trees import (
     add,
     distance,
     nearest,
+    uniform,
     way,
 )
-from motion_nodes.kernels.search.manifold import Manifold, project, violation
-from motion_nodes.kernels.search.random_numbers import uniform
-from motion_nodes.kernels.search.task_components import Work, make_work
+from motion_nodes.kernels.search.manifold import Manifold, Work, make_work, project, violation
 from motion_nodes.typing import Array
 
 ALLOWED = 0.7

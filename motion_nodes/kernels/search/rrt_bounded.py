@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.collision.checker_bridge import Checker, edge_free
+from motion_nodes.kernels.bridges import Checker, edge_free
 from motion_nodes.kernels.jit import bare_kernel, bare_part, inlined
 from motion_nodes.kernels.search import rrt_trees
-from motion_nodes.kernels.search.random_numbers import uniform
+from motion_nodes.kernels.search.classic_trees import uniform
 from motion_nodes.kernels.search.rrt_connect import (
     EDGES,
     EXHAUSTED,

@@ -20,7 +20,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.collision.checker_bridge import address
+from motion_nodes.kernels.bridges import address
 from motion_nodes.kernels.jit import bare_part, inlined
 from motion_nodes.typing import Array
 

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from motion_nodes.kernels.collision.checker_bridge import Checker, edge_free
+from motion_nodes.kernels.bridges import Checker, call_both, edge_free
 from motion_nodes.kernels.jit import kernel, part
-from motion_nodes.kernels.robot_bridge import call_both
 from motion_nodes.kernels.search.classic_trees import (
     CONTINUE,
     FOUND,
@@ -28,8 +27,8 @@ from motion_nodes.kernels.search.classic_trees import (
     nearest,
     square_below,
     steer,
+    uniform,
 )
-from motion_nodes.kernels.search.random_numbers import uniform
 from motion_nodes.typing import Array
 
 
@@ -65,7 +64,7 @@ class TaskNodes(NamedTuple):
 
 
 class TaskOptions(NamedTuple):
-    """Growth of the tree; see :class:`motion_nodes.planning.classic.rrt_config.RrtConfig`."""
+    """Growth of the tree; see :class:`motion_nodes.planning.task_space_rrt.RrtConfig`."""
 
     step_size: float
     tries: int

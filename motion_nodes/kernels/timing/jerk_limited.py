@@ -13,13 +13,13 @@ written as ``|p''' X + 3 p'' U + p' K| <= J / sqrt(X)``, is not, but its tangent
 a step on the safe side of a tangent satisfies the limit. A primal-dual interior-point method (J.
 Nocedal, S. Wright, "Numerical Optimization", 2006, chapter 19) is therefore feasible after each of
 its steps. Each step solves a system of bandwidth five, because a limit involves three neighbouring
-coefficients of the spline. The terms of the limits are in
-:mod:`motion_nodes.kernels.timing.jerk_lanes`, the steps in
-:mod:`motion_nodes.kernels.timing.jerk_steps`, loops over all intervals in
-:mod:`motion_nodes.kernels.timing.jerk_passes`, the precomputed tables in
-:mod:`motion_nodes.kernels.timing.jerk_tables`; :mod:`motion_nodes.kernels.timing.jerk_slots` leaves
-out limits that cannot be reached. Between the grid points the motion may exceed limits; there they
-are tightened, and the method continues.
+coefficients of the spline. The terms of the limits, and the selection of those that can be reached,
+are in :mod:`motion_nodes.kernels.timing.jerk_barriers`, the steps and loops over all intervals in
+:mod:`motion_nodes.kernels.timing.jerk_passes`. Between the grid points the motion may exceed
+limits; there they are tightened, and the method continues.
+
+Also here: the clock of a jerk-limited motion: distance along the path over time; spline weights and
+initial coefficients of the jerk-limited motion.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ import math
 
 import numpy as np
 
-from motion_nodes.kernels.jit import kernel
-from motion_nodes.kernels.timing.jerk_clock import write_clock
-from motion_nodes.kernels.timing.jerk_lanes import (
+from motion_nodes.kernels.jit import bare_part, kernel
+from motion_nodes.kernels.timing.jerk_barriers import (
     GROUPS,
     JERK_ROWS,
     LANES,
@@ -38,6 +37,11 @@ from motion_nodes.kernels.timing.jerk_lanes import (
     ROOMS,
     SPLINE_ROWS,
     WORK_ROWS,
+    fill_limits,
+    lay_out,
+    mark_limits,
+    sort_intervals,
+    tighten,
 )
 from motion_nodes.kernels.timing.jerk_passes import (
     advance,
@@ -49,17 +53,16 @@ from motion_nodes.kernels.timing.jerk_passes import (
     step_lengths,
     system,
 )
-from motion_nodes.kernels.timing.jerk_slots import (
-    fill_limits,
-    lay_out,
-    mark_limits,
-    sort_intervals,
-    tighten,
-)
-from motion_nodes.kernels.timing.jerk_tables import fill_rows, guess, write_state
 from motion_nodes.kernels.timing.path_pieces import limit_use, slopes
 from motion_nodes.typing import Array, IndexArray
 
+_NODE1, _NODE2 = 0.5384693101056831, 0.9061798459386640
+_WEIGHT0, _WEIGHT1, _WEIGHT2 = 0.5688888888888889, 0.4786286704993665, 0.2369268850561891
+"""Nodes and weights of Gauss-Legendre quadrature with five nodes."""
+_GROWTH = 1.1
+"""Max ratio of neighbouring coefficients of the initial guess of X."""
+_GENTLE = 0.5
+"""Max fraction of the acceleration limit for changes of the initial guess of X."""
 _ENOUGH = 5e-4
 """Convergence tolerance: max relative excess of the duration over its minimum."""
 _EARLY = 0.01
@@ -78,10 +81,112 @@ _SLIGHT = 7e-4
 """Max excess that is removed by stretching the motion instead of a further round."""
 _TIGHTER = 1.4
 """Exponent of the excess in the divisor of a limit; above 1, because neighbours change, too."""
-
 _END_TIGHT = (1.06, 1.25)
 """Initial divisors of acceleration and jerk limits in the first and last interval, at rest, where
 they would be exceeded otherwise."""
+
+
+@bare_part
+def write_clock(
+    grid: Array, start: float, reach: float, X: Array, U: Array, times: Array, clock: Array
+) -> None:
+    """Write the bounds of the intervals, and the distance in each as a quintic Hermite polynomial.
+
+    Args:
+        grid: values of the parameter z, shape (N + 1,); the distance is
+            ``start + reach z^3 (10 - 15 z + 6 z^2)``.
+        start: distance at z = 0 [rad or m].
+        reach: distance from z = 0 to z = 1 [rad or m].
+        X: squared rate of the parameter at the grid [1/s^2], shape (N + 1,).
+        U: half its slope [1/s^2], shape (N + 1,).
+        times: result [s], shape (N + 1,).
+        clock: result, lowest power of time first, shape (N, 6).
+    """
+    times[0] = 0.0
+    s0, v0, a0 = start, 0.0, 0.0
+    for i in range(len(grid)):
+        z, rest = grid[i], 1.0 - grid[i]
+        s1 = start + reach * z**3 * (10.0 - 15.0 * z + 6.0 * z * z)
+        rate, bend = reach * 30.0 * (z * rest) ** 2, reach * 60.0 * z * rest * (1.0 - 2.0 * z)
+        v1, a1 = rate * math.sqrt(X[i]), bend * X[i] + rate * U[i]
+        if i > 0:
+            T = _duration(grid[i] - grid[i - 1], X[i - 1], U[i - 1], U[i])
+            times[i] = times[i - 1] + T
+            d, r0, r1 = s1 - s0, v0 * T, v1 * T
+            b0, b1 = a0 * T * T, a1 * T * T
+            row = clock[i - 1]
+            row[0], row[1], row[2] = s0, v0, 0.5 * a0
+            row[3] = (10.0 * d - 6.0 * r0 - 4.0 * r1 - 1.5 * b0 + 0.5 * b1) / T**3
+            row[4] = (-15.0 * d + 8.0 * r0 + 7.0 * r1 + 1.5 * b0 - b1) / T**4
+            row[5] = (6.0 * d - 3.0 * r0 - 3.0 * r1 - 0.5 * b0 + 0.5 * b1) / T**5
+        s0, v0, a0 = s1, v1, a1
+
+
+@bare_part
+def _duration(span: float, X: float, U0: float, U1: float) -> float:
+    """Return the integral of 1 / sqrt(X) over an interval, with X quadratic."""
+    half, curve = 0.5 * span, (U1 - U0) / span
+    total = 0.0
+    for k in range(5):
+        node = 0.0 if k == 0 else (_NODE1 if k < 3 else _NODE2)
+        weight = _WEIGHT0 if k == 0 else (_WEIGHT1 if k < 3 else _WEIGHT2)
+        z = half * (1.0 + (node if k % 2 else -node))
+        total += weight / math.sqrt(X + 2.0 * U0 * z + curve * z * z)
+    return half * total
+
+
+@bare_part
+def fill_rows(spans: Array, order: IndexArray, rows: Array) -> None:
+    """Write the weights of the three coefficients in X, U and K at each place of each interval."""
+    count = len(spans)
+    for k in range(len(order)):
+        block, lane, i = k // LANES, k % LANES, order[k]
+        if i >= count:  # X is a constant coefficient of 1
+            rows[block, :, lane] = 1.0
+            continue
+        h, before, after = spans[i], spans[max(i - 1, 0)], spans[min(i + 1, count - 1)]
+        begin = (h / (before + h), before / (before + h), 0.0)
+        end = (0.0, after / (h + after), h / (h + after))
+        slope_begin = (-2.0 / (before + h), 2.0 / (before + h), 0.0)
+        slope_end = (0.0, -2.0 / (h + after), 2.0 / (h + after))
+        for c in range(3):
+            bend = 0.5 * (slope_end[c] - slope_begin[c]) / h
+            for place in range(PLACES):
+                row = rows[block, place]
+                w = 0.5 * place
+                row[c * LANES + lane] = begin[c] + w * h * (slope_begin[c] + w * h * bend)
+                row[(3 + c) * LANES + lane] = 0.5 * slope_begin[c] + w * h * bend
+                row[(6 + c) * LANES + lane] = bend
+            rows[block, 2, c * LANES + lane] = end[c]
+
+
+@bare_part
+def write_state(spans: Array, b: Array, X: Array, U: Array) -> None:
+    """Write X and U at the grid, shape (N + 1,) each."""
+    last = len(spans) - 1
+    for i in range(last + 2):
+        before, after = spans[max(i - 1, 0)], spans[min(i, last)]
+        X[i] = (after * b[i] + before * b[i + 1]) / (before + after)
+        U[i] = (b[i + 1] - b[i]) / (before + after)
+
+
+@bare_part
+def guess(spans: Array, steady: Array, steep: Array, b: Array) -> None:
+    """Write the initial coefficients: the X of feasible constant speed, without jumps.
+
+    Their relative changes, and their changes relative to the acceleration limits, are bounded.
+    """
+    last = len(steady) - 1
+    for i in range(last + 3):
+        b[i] = min(steady[min(i, last)], steady[max(0, min(i - 1, last))], steady[max(i - 2, 0)])
+    for i in range(1, last + 3):
+        k, m = min(i - 1, last), max(i - 2, 0)
+        rise = 2.0 * _GENTLE * min(spans[k] / steep[k], spans[m] / steep[m])
+        b[i] = min(b[i], b[i - 1] * _GROWTH, b[i - 1] + rise)
+    for i in range(last + 1, -1, -1):
+        k, m = min(i, last), max(i - 1, 0)
+        rise = 2.0 * _GENTLE * min(spans[k] / steep[k], spans[m] / steep[m])
+        b[i] = min(b[i], b[i + 1] * _GROWTH, b[i + 1] + rise)
 
 
 @kernel

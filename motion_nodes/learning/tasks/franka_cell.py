@@ -5,26 +5,29 @@ Actions are those of Isaac Lab's manipulation environments: joint targets ``q_de
 or relative to the measured positions, ``q + scale * a``, held for one control period; a last action
 at or above 0 opens the gripper, else it closes. Drives, limits and shapes are those of the shipped
 robot in the suite's simulation.
+
+Also here: interface of a task that is learned in MuJoCo.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import mujoco
 import numpy as np
+from numpy.typing import NDArray
 
 from motion_nodes.api.robot_model import load_robot as load_front_door
 from motion_nodes.ik.problem import IkSettings
-from motion_nodes.learning.mlp import Floats
-from motion_nodes.learning.tasks.task import MujocoTask, ObservedQuantity, TaskState
+from motion_nodes.learning.networks import Floats
 from motion_nodes.model.loader import load_robot
+from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.free_bodies import FreeBody
 from motion_nodes.sim.mjcf import WorldConfig, build_model
-from motion_nodes.sim.placement import RobotPlacement
 
 ROBOT = "franka"
 TOOL = f"{ROBOT}/panda_hand_tcp"
@@ -44,6 +47,75 @@ HARD = (2.0 * TIME_STEP, 1.0)
 _IK = IkSettings(attempts=1, timeout=10.0)
 _JITTER = 0.1
 """Max deviation of initial joint positions from the default [rad]."""
+
+
+class ObservedQuantity(NamedTuple):
+    """A part of the observation."""
+
+    name: str
+    size: int
+    meaning: str
+    """Description with unit and frame."""
+
+
+@dataclass(frozen=True)
+class TaskState:
+    """States of n environments."""
+
+    q: Floats
+    """MuJoCo's positions, shape (n, nq)."""
+    v: Floats
+    """MuJoCo's velocities, shape (n, nv)."""
+    sensors: Floats
+    """Shape (n, nsensordata)."""
+    actions: Floats
+    """Previous raw actions, shape (n, action_size)."""
+    memory: dict[str, Floats]
+    """Memory of the task during an episode: arrays of shape (n, ...); the task may change
+    them in :meth:`MujocoTask.assess`."""
+
+
+class MujocoTask(Protocol):
+    """A task: world, observations, actions, reward."""
+
+    name: str
+    model: mujoco.MjModel
+    substeps: int
+    """Time steps per action."""
+    episode_steps: int
+    """Actions per episode."""
+    observation_terms: tuple[ObservedQuantity, ...]
+    action_size: int
+    joint_v: NDArray[np.int64]
+    """Indices of the robot's joints in MuJoCo's velocities."""
+
+    @property
+    def observation_size(self) -> int:
+        """Length of an observation."""
+
+    def new_memory(self, n: int) -> dict[str, Floats]:
+        """Return the memory of n environments before the first episode."""
+
+    def start(
+        self, rng: np.random.Generator, n: int, assisted: float
+    ) -> tuple[Floats, dict[str, Floats]]:
+        """Return n initial positions ``(n, nq)`` and memories.
+
+        Args:
+            rng: source of randomness.
+            n: number of episodes.
+            assisted: probability that an episode begins close to success (reverse curriculum,
+                Florensa et al. 2017, arXiv:1707.05300).
+        """
+
+    def control(self, state: TaskState, actions: Floats) -> Floats:
+        """Return MuJoCo's control vectors ``(n, nu)`` of raw actions ``(n, action_size)``."""
+
+    def observe(self, state: TaskState) -> Floats:
+        """Return observations, shape (n, observation_size)."""
+
+    def assess(self, before: TaskState, after: TaskState) -> tuple[Floats, Floats, Floats]:
+        """Return reward, whether a terminal state is reached, and success, each of shape (n,)."""
 
 
 class FrankaCell(MujocoTask):

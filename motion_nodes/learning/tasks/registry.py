@@ -35,13 +35,13 @@ class TaskEntry:
 
 TASKS = {
     "reach": TaskEntry(
-        "reach:Reach",
+        "franka_tasks:Reach",
         "move the tool to a random point",
         TrainingConfig(num_envs=64, log_std=-1.5, ppo=_REACH),
         4.0,
     ),
     "grasp": TaskEntry(
-        "grasp:Grasp",
+        "franka_tasks:Grasp",
         "pick a cube and carry it to a target",
         TrainingConfig(
             num_envs=64,
@@ -52,7 +52,7 @@ TASKS = {
         10.0,
     ),
     "drawer": TaskEntry(
-        "drawer:Drawer",
+        "franka_tasks:Drawer",
         "pull a drawer open by its handle",
         TrainingConfig(num_envs=128, log_std=-0.7, ppo=_SHAPED),
         6.0,

@@ -18,8 +18,7 @@ from msgspec import Meta
 
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.base_description import Name
-from motion_nodes.model.files.xrdf_file import real_spheres
-from motion_nodes.model.files.xrdf_schema import (
+from motion_nodes.model.files.xrdf_file import (
     SPHERES_GROUP,
     CSpace,
     FieldNames,
@@ -28,9 +27,9 @@ from motion_nodes.model.files.xrdf_schema import (
     SphereEntry,
     WorldCollision,
     Xrdf,
+    real_spheres,
 )
-from motion_nodes.model.files.yaml_file import read_yaml, without_empty, yaml_text
-from motion_nodes.model.yaml_schema import decode
+from motion_nodes.model.yaml_schema import decode, read_yaml, without_empty, yaml_text
 
 _LOG = logging.getLogger(__name__)
 

@@ -35,8 +35,7 @@ from pathlib import Path
 from typing import Literal
 
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.files.yaml_file import parse_yaml, read_yaml
-from motion_nodes.model.yaml_schema import decode
+from motion_nodes.model.yaml_schema import decode, parse_yaml, read_yaml
 
 _Three = tuple[float, float, float]
 _Four = tuple[float, float, float, float]

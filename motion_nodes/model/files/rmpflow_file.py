@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription, did_you_mean
-from motion_nodes.model.files.yaml_file import read_yaml, yaml_text
 from motion_nodes.model.rmpflow_settings import (
     GROUPS,
     BodyCapsule,
@@ -17,6 +16,7 @@ from motion_nodes.model.rmpflow_settings import (
     RmpflowSettings,
     check_number,
 )
+from motion_nodes.model.yaml_schema import read_yaml, yaml_text
 
 _LOG = logging.getLogger(__name__)
 

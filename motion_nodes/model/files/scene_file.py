@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reader of scene files (YAML), for planning without ROS.
 
-``scene/scene_from_file.py`` creates the scene.
+``scene/world.py`` creates the scene.
 
     objects:
       table: {box: [0.6, 1.0, 0.04], position: [0.5, 0.0, 0.2]}
@@ -25,8 +25,7 @@ from msgspec import Meta
 
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.base_description import Name, Positive
-from motion_nodes.model.files.yaml_file import read_yaml
-from motion_nodes.model.yaml_schema import decode
+from motion_nodes.model.yaml_schema import decode, read_yaml
 
 _Three = tuple[float, float, float]
 

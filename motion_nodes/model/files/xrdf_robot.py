@@ -1,21 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion between XRDF with URDF and the content of a robot.yaml."""
+"""Conversion between XRDF with URDF and the content of a robot.yaml.
+
+Also here: applies the modifiers of an XRDF to a URDF; default drives for a robot described only by
+a URDF, for simulation.
+"""
 
 from __future__ import annotations
 
 import itertools
 import logging
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from lxml import etree  # type: ignore[import-untyped]
 
 from motion_nodes.errors import InvalidDescription, did_you_mean
-from motion_nodes.model import default_drives
-from motion_nodes.model.files.xrdf_schema import (
+from motion_nodes.model.files.xrdf_file import (
+    AddFrame,
     CSpace,
     FieldNames,
     GeometryGroup,
     Modifier,
+    RemoveMimic,
     SphereEntry,
     Spheres,
     WorldCollision,
@@ -23,19 +31,171 @@ from motion_nodes.model.files.xrdf_schema import (
     XrdfSelfCollision,
 )
 from motion_nodes.model.limits import LIMIT_ROUNDING
+from motion_nodes.model.poses import from_xyz_quat, to_rpy
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.model.robot_yaml import (
     CollisionDescription,
+    DriveDescription,
     FramesDescription,
     GroupDescription,
     LimitsDescription,
     RobotDescription,
 )
-from motion_nodes.model.tree import KinematicTree
+from motion_nodes.model.tree import JointKind, KinematicTree
+from motion_nodes.model.urdf import parse_xml
 
+SOURCE = "guessed: full effort at an error of 0.05 rad (0.01 m), critically damped, 8 Hz"
+_FULL_EFFORT_AT = {JointKind.PRISMATIC: 0.01}
+"""Position error at max effort, by joint type [m]; other types: ``_OTHERS_AT`` [rad]."""
+_OTHERS_AT = 0.05
+_BANDWIDTH = 2.0 * math.pi * 8.0
+"""Natural frequency of a drive [rad/s]."""
+_UNKNOWN_EFFORT = 100.0
+"""Default if the URDF has no effort limit [N m or N]."""
 _LOG = logging.getLogger(__name__)
-
 SPHERES_FILE = "spheres.yaml"
+
+
+def modified_urdf(
+    urdf: str, modifiers: Sequence[Modifier], where: str, names: FieldNames | None = None
+) -> str:
+    """Return a URDF with added frames, another root link, and independent mimic joints.
+
+    Modifiers are applied in the order of the file.
+
+    Args:
+        urdf: text of the URDF.
+        modifiers: modifiers of an XRDF.
+        where: name of the file, for errors.
+        names: field names of the file; None: those of an XRDF.
+
+    Raises:
+        InvalidDescription: an unknown link or joint, or an added one that already exists.
+    """
+    if not modifiers:
+        return urdf
+    root = parse_xml(urdf, where)
+    for i, modifier in enumerate(modifiers):
+        path = f"{where}: modifiers[{i}]." if names is None else f"{where}: "
+        words = names or FieldNames()
+        if modifier.add_frame is not None:
+            _add_frame(root, modifier.add_frame, path + words.frames)
+        elif modifier.set_base_frame is not None:
+            _set_base(root, modifier.set_base_frame, path + words.base)
+        elif modifier.remove_mimic_attributes is not None:
+            _let_move(root, modifier.remove_mimic_attributes, path + "remove_mimic_attributes")
+    etree.indent(root)
+    return str(etree.tostring(root, encoding="unicode")) + "\n"
+
+
+def _named(root: Any, tag: str) -> dict[str, Any]:
+    return {element.get("name"): element for element in root.findall(tag)}
+
+
+def _add_frame(root: Any, frame: AddFrame, path: str) -> None:
+    """Add a link with its fixed joint."""
+    links, joints = _named(root, "link"), _named(root, "joint")
+    if frame.parent_frame_name not in links:
+        raise InvalidDescription(
+            f"{path}.parent_frame_name: '{frame.parent_frame_name}' is not a link of the URDF."
+            f"{did_you_mean(frame.parent_frame_name, links)}"
+        )
+    for key, taken in (("frame_name", links), ("joint_name", joints)):
+        if getattr(frame, key) in taken:
+            raise InvalidDescription(
+                f"{path}.{key}: '{getattr(frame, key)}' is in the URDF already; take another name."
+            )
+    turn = frame.fixed_transform.orientation
+    X = from_xyz_quat(frame.fixed_transform.position, (*turn.xyz, turn.w))
+    etree.SubElement(root, "link", name=frame.frame_name)
+    joint = etree.SubElement(root, "joint", name=frame.joint_name, type="fixed")
+    xyz, rpy = (" ".join(map(repr, values.tolist())) for values in (X[:3, 3], to_rpy(X)))
+    etree.SubElement(joint, "origin", xyz=xyz, rpy=rpy)
+    etree.SubElement(joint, "parent", link=frame.parent_frame_name)
+    etree.SubElement(joint, "child", link=frame.frame_name)
+
+
+def _set_base(root: Any, base: str, path: str) -> None:
+    """Keep only the subtree of a link."""
+    links = _named(root, "link")
+    if base not in links:
+        raise InvalidDescription(
+            f"{path}: '{base}' is not a link of the URDF.{did_you_mean(base, links)}"
+        )
+    kept, waiting = {base}, [base]
+    joints = root.findall("joint")
+    while waiting:
+        parent = waiting.pop()
+        below = [_end(j, "child") for j in joints if _end(j, "parent") == parent]
+        waiting += [link for link in below if link not in kept]
+        kept |= set(below)
+    for name, link in links.items():
+        if name not in kept:
+            root.remove(link)
+    for joint in joints:
+        if _end(joint, "parent") not in kept:
+            root.remove(joint)
+
+
+def _end(joint: Any, tag: str) -> str:
+    """Return the link at one end of a joint."""
+    element = joint.find(tag)
+    return "" if element is None else str(element.get("link"))
+
+
+def _let_move(root: Any, change: RemoveMimic, path: str) -> None:
+    """Make a mimic joint independent, with its own limits."""
+    joints = _named(root, "joint")
+    mimics = [name for name, joint in joints.items() if joint.find("mimic") is not None]
+    if change.joint_name not in mimics:
+        raise InvalidDescription(
+            f"{path}.joint_name: '{change.joint_name}' is not a mimic joint of the URDF."
+            f"{did_you_mean(change.joint_name, mimics)}"
+        )
+    joint = joints[change.joint_name]
+    joint.remove(joint.find("mimic"))
+    limit = joint.find("limit")
+    if limit is None:
+        limit = etree.SubElement(joint, "limit", effort="0")
+    lower, upper = change.position_limits
+    for key, value in (("lower", lower), ("upper", upper), ("velocity", change.velocity_limit)):
+        limit.set(key, repr(value))
+
+
+def guessed_drives(
+    tree: KinematicTree, passive: Collection[str] = ()
+) -> tuple[DriveDescription, ...]:
+    """Return position drives for all actuated joints of a tree.
+
+    The stiffness follows from the effort limit. With its armature alone a drive is a critically
+    damped oscillator, so attached loads do not make it oscillate.
+
+    Args:
+        tree: kinematic tree of the robot.
+        passive: joints without a drive.
+    """
+    joints = tuple(name for name in tree.joint_names if name not in passive)
+    if not joints:
+        return ()
+    stiffness = []
+    for name in joints:
+        joint = tree.joints[name]
+        effort = joint.effort if math.isfinite(joint.effort) else _UNKNOWN_EFFORT
+        stiffness.append(_rounded(effort / _FULL_EFFORT_AT.get(joint.kind, _OTHERS_AT)))
+    return (
+        DriveDescription(
+            joints=joints,
+            mode="position",
+            stiffness=tuple(stiffness),
+            damping=tuple(_rounded(2.0 * k / _BANDWIDTH) for k in stiffness),
+            armature=tuple(_rounded(k / _BANDWIDTH**2) for k in stiffness),
+        ),
+    )
+
+
+def _rounded(value: float) -> float:
+    """Return an estimate, rounded to three significant digits."""
+    return float(f"{value:.3g}")
 
 
 @dataclass(frozen=True)
@@ -90,7 +250,7 @@ def describe(
             dict(zip(xrdf.cspace.joint_names, xrdf.cspace.jerk_limits, strict=False)),
         ),
         named_states={"home": _home(xrdf, tree, where, names)},
-        drives=default_drives.guessed_drives(tree),
+        drives=guessed_drives(tree),
         collision=CollisionDescription(
             spheres=SPHERES_FILE if spheres else None, ignore=_ignored(xrdf, tree, spheres, where)
         ),
@@ -267,7 +427,7 @@ def _sources(xrdf: Xrdf, tree: KinematicTree, where: str) -> dict[str, str]:
     if xrdf.cspace.acceleration_limits or xrdf.cspace.jerk_limits:
         sources["limits"] = where
     if tree.joint_names:
-        sources["drives"] = default_drives.SOURCE
+        sources["drives"] = SOURCE
     return sources
 
 

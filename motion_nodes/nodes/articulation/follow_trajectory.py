@@ -1,29 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FollowJointTrajectory action of the articulation controller; the loop executes its goals."""
+"""FollowJointTrajectory action of the articulation controller; the loop executes its goals.
+
+Requested trajectories: conversion to goals of the core, and their start. Long messages are
+converted and validated in the executor; the loop only starts them, and validates again if limits
+have changed since.
+"""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from control_msgs.action import FollowJointTrajectory
+from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.control.active_commands import TrajectoryRun
-from motion_nodes.control.trajectory_follower import FollowStatus
-from motion_nodes.errors import MotionError, UnknownJoint
-from motion_nodes.nodes.articulation.trajectory_requests import OldTrajectory, goal_of, start
-from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
-from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
+from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, ToleranceRequest
+from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
+from motion_nodes.model.bounds import DURATION
+from motion_nodes.model.limits import joint_indices
+from motion_nodes.nodes.articulation.articulation_config import (
+    cmd_timeout_of,
+    command_interfaces_of,
+    guard_of,
+    tolerances_of,
+)
+from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
+from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.action_servers import ActionGoal, ActionOutcome, LoopActionServer
 from motion_nodes.ros.joint_topics import set_stamp
-from motion_nodes.ros.messages.trajectory_messages import fill_seconds
+from motion_nodes.ros.messages.mimic_messages import leader_tolerances, leader_trajectory
+from motion_nodes.ros.messages.trajectory_messages import (
+    TrajectoryRules,
+    drop_points,
+    fill_seconds,
+    seconds,
+    size_fault,
+    tolerance_requests,
+    trajectory_from,
+)
+from motion_nodes.trajectory.joint_trajectory import TrajectorySample
+from motion_nodes.trajectory.trajectory_checks import playback_rate, validate
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 
 Result = FollowJointTrajectory.Result
-
 CODES = {
     FollowStatus.SUCCEEDED: Result.SUCCESSFUL,
     FollowStatus.PATH_TOLERANCE_VIOLATED: Result.PATH_TOLERANCE_VIOLATED,
@@ -33,12 +58,152 @@ CODES = {
     FollowStatus.ABORTED: Result.INVALID_GOAL,
 }
 """Error code of the action by final status."""
-
 OUTCOMES = {
     FollowStatus.SUCCEEDED: ActionOutcome.SUCCEEDED,
     FollowStatus.CANCELED: ActionOutcome.CANCELED,
 }
 """Outcome of the action by final status; others are aborted."""
+
+
+class OldTrajectory(MotionError):
+    """A trajectory that ended in the past, by its stamp."""
+
+
+def goal_of(
+    host: ArticulationControllerNode, trajectory: Any, request: Any | None = None
+) -> FollowGoal:
+    """Convert and validate a trajectory.
+
+    Args:
+        host: the controller.
+        trajectory: trajectory_msgs/JointTrajectory, whose points are removed to free memory.
+        request: goal of the action with its tolerances; None for a topic.
+
+    Raises:
+        InvalidCommand: an invalid trajectory; names joint and point.
+        UnknownJoint: a joint that the controller does not have.
+    """
+    limits, tree = host.runner.controller.limits, host.robot.tree
+    try:
+        rules = rules_of(host, topic=request is None)
+        checked = trajectory_from(leader_trajectory(trajectory, tree), limits.names, rules)
+    finally:
+        drop_points(trajectory)
+    names = checked.joint_names
+    checked = checked.settled(limits.select(names))
+    problem = validate(checked, limits.select(names))
+    if problem is not None:
+        raise InvalidCommand(problem.text)
+    path, goal, goal_time = tolerances_of(host.params, names)
+    guard = None
+    if request is not None:
+        if request.multi_dof_trajectory.joint_names or request.multi_dof_trajectory.points:
+            raise InvalidCommand(
+                "the goal has a multi_dof_trajectory; this controller has no such joints"
+            )
+        ignored = host.params.peer_defaults
+        requested = leader_tolerances(tolerance_requests(request.path_tolerance), tree)
+        requested = _known(requested, names) if ignored else requested
+        path, guard = path.requested(requested, names), guard_of(requested, names)
+        at_goal = leader_tolerances(tolerance_requests(request.goal_tolerance), tree)
+        at_goal = _known(at_goal, names) if ignored else at_goal
+        goal = goal.requested(at_goal, names)
+        if any(t.acceleration > 0.0 for t in (*request.path_tolerance, *request.goal_tolerance)):
+            host.warn(
+                "acceleration",
+                "acceleration tolerances of a goal are not used: accelerations are not measured",
+            )
+        tolerance = seconds(request.goal_time_tolerance)
+        goal_time = goal_time if tolerance == 0.0 else max(tolerance, 0.0)
+    rate = 1.0 if checked.stepped else playback_rate(checked, limits.select(names))
+    if rate < 1.0:
+        host.warn(
+            "rate",
+            "the trajectory exceeds velocity or acceleration limits between its points; it is "
+            f"executed at {rate:.2f} of its velocity, along the same path",
+        )
+    return FollowGoal(
+        trajectory=checked, path=path, goal=goal, goal_time=goal_time, guard=guard, within=limits,
+        rate=rate, cmd_timeout=cmd_timeout_of(host.params),
+    )  # fmt: skip
+
+
+def _known(requests: Sequence[ToleranceRequest], names: Sequence[str]) -> list[ToleranceRequest]:
+    return [request for request in requests if request.joint in names]
+
+
+def rules_of(host: ArticulationControllerNode, *, topic: bool) -> TrajectoryRules:
+    """Return what a controller accepts in trajectories.
+
+    Args:
+        host: the controller.
+        topic: whether they are received on ``~/joint_trajectory``; else as goals.
+    """
+    params: ArticulationParams = host.params
+
+    def reference(names: tuple[str, ...]) -> TrajectorySample:
+        joints = joint_indices(names, params.joints)
+        present = host.in_loop(lambda: host.runner.reference_in(0.0))
+        return TrajectorySample(*(values[joints] for values in present))
+
+    upsampled = params.positions_upsampling_enable and topic
+    return TrajectoryRules(
+        efforts="effort" in command_interfaces_of(params),
+        end_velocity=params.allow_nonzero_velocity_at_trajectory_end,
+        partial=params.allow_partial_joints_goal,
+        stepped=params.interpolation_method == "none",
+        start=reference if params.allow_integration_in_goal_trajectories else None,
+        upsampling=params.positions_upsampling_policy_frequency if upsampled else None,
+    )
+
+
+def start(
+    host: ArticulationControllerNode, goal: FollowGoal, stamp: Any, label: str
+) -> TrajectoryRun:
+    """Start a trajectory at its stamp; only in the loop.
+
+    Args:
+        host: the controller.
+        goal: the trajectory.
+        stamp: start time as a message; 0 for now.
+        label: name of the trajectory in messages to others.
+
+    Raises:
+        OldTrajectory: it ended in the past.
+        InvalidCommand: its stamp is days ahead, as one of another clock.
+        MotionError: it cannot be executed now; see also JointArbiter.start.
+    """
+    refusal = host.refusal()
+    if refusal is not None:
+        raise MotionError(refusal)
+    given, end_time = seconds(stamp), goal.trajectory.end_time
+    delay, hint = 0.0, "(does its sender use another use_sim_time?)"
+    if given:
+        # The next reference is for one period after the next deadline.
+        delay = given - host.step.next_ns * 1e-9
+    if delay > DURATION.max:
+        raise InvalidCommand(f"the trajectory's stamp is {delay:.4g} s ahead {hint}")
+    if delay + end_time < 0.0:
+        raise OldTrajectory(
+            f"the trajectory's stamp is {-delay:.2f} s old and its duration {end_time:.2f} s: it "
+            f"has ended {hint}"
+        )
+    return host.runner.start(goal, label, delay)
+
+
+def listen_for_trajectories(host: ArticulationControllerNode) -> None:
+    """Subscribe to ``~/joint_trajectory``, and to those of other names."""
+
+    def start_trajectory(message: JointTrajectory) -> None:
+        try:
+            goal = goal_of(host, message)
+            host.in_loop(lambda: start(host, goal, message.header.stamp, "~/joint_trajectory"))
+        except (MotionError, TimeoutError) as error:
+            host.warn("trajectory", f"trajectory refused, nothing moves: {error}")
+
+    for name in ("~", *host.params.aliases):
+        topic = f"{name}/joint_trajectory"
+        host.listen(JointTrajectory, topic, qos.REQUESTS, start_trajectory, size_fault=size_fault)
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,15 @@ import numpy as np
 from control_msgs.action import GripperCommand, ParallelGripperCommand
 
 from motion_nodes.control.active_commands import Claim
-from motion_nodes.control.grasp_force import GraspForce, GraspSettings, GraspState
-from motion_nodes.control.gripper import GripperMove, GripStatus
-from motion_nodes.control.guard_defaults import GRIPPER_GROUP
+from motion_nodes.control.gripper import (
+    GraspForce,
+    GraspSettings,
+    GraspState,
+    GripperMove,
+    GripStatus,
+)
 from motion_nodes.control.joint_command import JointCommand
+from motion_nodes.control.joint_guard import GRIPPER_GROUP
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.mimic_joints import NamedJoints
@@ -28,9 +33,8 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.articulation_config import gripper_config
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.nodes.articulation.grasp_watch import GraspWatch
-from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
-from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
-from motion_nodes.ros.core_settings import settings_from
+from motion_nodes.ros.concurrency.action_servers import ActionGoal, ActionOutcome, LoopActionServer
+from motion_nodes.ros.parameters import settings_from
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:

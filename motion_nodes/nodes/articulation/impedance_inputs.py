@@ -19,10 +19,10 @@ from moveit_msgs.msg import CartesianTrajectory
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
-from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
-from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
-from motion_nodes.control.impedance.pose_trajectory import PoseTrajectory
-from motion_nodes.control.joint_streams import STREAM_PAUSE, Stream, StreamSenders
+from motion_nodes.control.cartesian_impedance import CartesianImpedance
+from motion_nodes.control.impedance_settings import ImpedanceSettings
+from motion_nodes.control.joint_command import STREAM_PAUSE, Stream, StreamSenders
+from motion_nodes.control.pose_targets import PoseTrajectory
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, UnknownJoint
 from motion_nodes.model.bounds import JOINT_POSITION, check_count, check_numbers
 from motion_nodes.model.kinematics import Kinematics
@@ -30,13 +30,13 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
-from motion_nodes.ros.core_settings import settings_from
+from motion_nodes.ros.concurrency.services import respond_from_loop
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
-from motion_nodes.ros.loop_services import respond_from_loop
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
-from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
+from motion_nodes.ros.parameters import settings_from
+from motion_nodes.ros.ros_time import command_time
 from motion_nodes.ros.transforms import frame_id, frame_prefix
 from motion_nodes.typing import Array
 

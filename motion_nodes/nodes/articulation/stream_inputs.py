@@ -3,12 +3,16 @@
 
 The topics of forward_command_controllers are command streams, too.
 A stream holds its joints from its first message until a newer command preempts it; its messages are
-then dropped until it pauses (motion_nodes/control/joint_streams.py).
+then dropped until it pauses (motion_nodes/control/joint_command.py).
+
+Also here: topics of forward_command_controllers, which the joint controller serves beside its own.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,26 +21,113 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.joint_reference import ControlMode
-from motion_nodes.control.joint_streams import STREAM_PAUSE, Stream, StreamSenders
-from motion_nodes.errors import InvalidCommand, MotionError
+from motion_nodes.control.joint_command import (
+    STREAM_PAUSE,
+    ControlMode,
+    JointCommand,
+    Stream,
+    StreamSenders,
+)
+from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.mimic_joints import NamedJoints
-from motion_nodes.nodes.articulation.forward_topics import ForwardTopic, forward_topics
+from motion_nodes.model.robot_yaml import DRIVE_MODES
 from motion_nodes.ros import qos
-from motion_nodes.ros.controller_references import BLOCKED
+from motion_nodes.ros.current_state_monitor import BLOCKED
 from motion_nodes.ros.messages.cdr import InvalidMessage
 from motion_nodes.ros.messages.joint_samples import JointSample, JointSampleReader
-from motion_nodes.ros.messages.stamps import command_time
+from motion_nodes.ros.ros_time import command_time
 from motion_nodes.ros.wheeled.base_commands import SenderWatch
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 
-
 REPORT_TIME = 2.0
 """Time for which a preempted stream is reported after its last dropped message [s]."""
+
+
+@dataclass(frozen=True)
+class ForwardTopic:
+    """Commands of one controller: an array with one value per joint."""
+
+    name: str
+    """Name of the controller."""
+    interface: str
+    """Quantity of the values: position, velocity or effort."""
+    joints: tuple[str, ...]
+    """Joints, in the order of the values."""
+
+    @property
+    def topic(self) -> str:
+        """Topic of its commands."""
+        return f"{self.name}/commands"
+
+    def command(
+        self, values: NDArray[np.float64], modes: Mapping[str, ControlMode]
+    ) -> JointCommand:
+        """Return the command of a message.
+
+        Args:
+            values: its values; NaN leaves a joint as it is.
+            modes: control modes of the controller's joints by name.
+
+        Raises:
+            InvalidCommand: another number of values, or a joint in another control mode.
+        """
+        if len(values) != len(self.joints):
+            raise InvalidCommand(
+                f"{len(values)} values on {self.topic} for {len(self.joints)} joints "
+                f"({', '.join(self.joints)})"
+            )
+        for joint in self.joints:
+            if modes[joint].value != self.interface:
+                raise InvalidCommand(
+                    f"{self.topic} has values of the {self.interface}, but joint {joint} is under "
+                    f"{modes[joint].value} control; set control_modes first",
+                    field=joint,
+                )
+
+        def given(interface: str) -> NDArray[np.float64] | None:
+            return values if interface == self.interface else None
+
+        return JointCommand(
+            names=self.joints,
+            positions=given("position"),
+            velocities=given("velocity"),
+            efforts=given("effort"),
+        )
+
+
+def forward_topics(entries: Sequence[str], joints: Sequence[str]) -> tuple[ForwardTopic, ...]:
+    """Return the topics of the parameter ``forward_commands``.
+
+    Args:
+        entries: each as NAME=INTERFACE:JOINT,JOINT.
+        joints: of the controller.
+
+    Raises:
+        InvalidConfig: another form, an unknown interface, or a joint that it does not have.
+    """
+    found = []
+    for entry in entries:
+        name, _, rest = entry.partition("=")
+        interface, _, listed = rest.partition(":")
+        names = tuple(word for word in listed.split(",") if word)
+        if not name or not names or interface not in DRIVE_MODES or len(set(names)) < len(names):
+            raise InvalidConfig(
+                f"forward_commands has '{entry}'; each entry is NAME=INTERFACE:JOINT,JOINT, with "
+                f"one of the interfaces {', '.join(DRIVE_MODES)}",
+                field="forward_commands",
+            )
+        unknown = [joint for joint in names if joint not in joints]
+        if unknown:
+            raise InvalidConfig(
+                f"forward_commands: {name} has joint {', '.join(unknown)}, which this controller "
+                "does not have",
+                field="forward_commands",
+            )
+        found.append(ForwardTopic(name, interface, names))
+    return tuple(found)
 
 
 class StreamInputs:

@@ -20,9 +20,8 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.poses import inverse
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
-from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
-from motion_nodes.ros.loop_services import respond_from_loop
+from motion_nodes.ros.concurrency.action_servers import ActionGoal, ActionOutcome, LoopActionServer
+from motion_nodes.ros.concurrency.services import respond_from_loop
 from motion_nodes.ros.names import SURFACE_GRIPPER
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.scene.collision_objects import attached_message, detached_message

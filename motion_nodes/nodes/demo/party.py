@@ -20,12 +20,11 @@ from nav2_msgs.action import FollowPath, NavigateToPose
 from nav_msgs.msg import Odometry, Path
 from sensor_msgs.msg import JointState
 
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.planar_geometry import Pose2
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.nodes.clients.go import arm_to_joints
+from motion_nodes.nodes.clients.commands import arm_to_joints
 from motion_nodes.nodes.demo.client import DemoFindings
-from motion_nodes.nodes.demo.follow import pose_at
-from motion_nodes.nodes.demo.paths import DOWN
+from motion_nodes.nodes.demo.follow import DOWN, pose_at
 from motion_nodes.nodes.demo.routines import RoutineClient, Travel, together
 from motion_nodes.nodes.task.remote_work import RemoteAction, Work, require_success
 from motion_nodes.robot_setup.derived_robot import load_description

@@ -12,29 +12,37 @@ from rclpy.signals import SignalHandlerOptions
 
 from motion_nodes.errors import MotionError, did_you_mean
 from motion_nodes.nodes.demo.arm import RETRACTION_CHECKS, ArmClient, show_elbow, show_retraction
-from motion_nodes.nodes.demo.base import SQUARE_CHECKS
-from motion_nodes.nodes.demo.bring import CHECKS as BRING_CHECKS
-from motion_nodes.nodes.demo.bring import OBJECTS as BRING_OBJECTS
-from motion_nodes.nodes.demo.bring import BringClient, show_bringing
-from motion_nodes.nodes.demo.bring import robots as bring_robots
+from motion_nodes.nodes.demo.base import ARM_CHECKS, SQUARE_CHECKS, DemoClient, journey
 from motion_nodes.nodes.demo.client import DemoFindings
-from motion_nodes.nodes.demo.drawer import CHECKS as DRAWER_CHECKS
-from motion_nodes.nodes.demo.drawer import POLICY as DRAWER_POLICY
-from motion_nodes.nodes.demo.drawer import ROBOTS as DRAWER_ROBOTS
-from motion_nodes.nodes.demo.drawer import DrawerClient, show_drawer
-from motion_nodes.nodes.demo.factory import CHECKS as FACTORY_CHECKS
-from motion_nodes.nodes.demo.factory import ROBOTS as FACTORY
-from motion_nodes.nodes.demo.factory import FactoryClient, show_factory
-from motion_nodes.nodes.demo.factory import objects as factory_objects
 from motion_nodes.nodes.demo.follow import IK, RMPFLOW, TARGET_TOPICS, FollowClient, show_following
-from motion_nodes.nodes.demo.journey import ARM_CHECKS, DemoClient, journey
+from motion_nodes.nodes.demo.learned_policies import (
+    DRAWER_CHECKS,
+    DRAWER_POLICY,
+    DRAWER_ROBOTS,
+    WALK_CHECKS,
+    WALK_POLICY,
+    DrawerClient,
+    WalkClient,
+    show_drawer,
+    show_walking,
+)
 from motion_nodes.nodes.demo.party import CHECKS as PARTY_CHECKS
 from motion_nodes.nodes.demo.party import ROBOTS as PARTY
 from motion_nodes.nodes.demo.party import PartyClient, show_party
 from motion_nodes.nodes.demo.surprise import CAMERA, OBJECT, SurpriseClient, show_surprise
 from motion_nodes.nodes.demo.surprise import CHECKS as SURPRISE_CHECKS
-from motion_nodes.nodes.demo.walk import CHECKS as WALK_CHECKS
-from motion_nodes.nodes.demo.walk import POLICY, WalkClient, show_walking
+from motion_nodes.nodes.demo.task_shows import (
+    BRING_CHECKS,
+    BRING_OBJECTS,
+    FACTORY_CHECKS,
+    BringClient,
+    FactoryClient,
+    bring_robots,
+    factory_objects,
+    show_bringing,
+    show_factory,
+)
+from motion_nodes.nodes.demo.task_shows import ROBOTS as FACTORY
 from motion_nodes.planning.warm_up import is_prepared
 from motion_nodes.ros import signals
 from motion_nodes.ros.log_folder import init_arguments
@@ -105,7 +113,7 @@ SHOWS = {
     ),
     "walk": Show(
         ("go2:=go2",), "a Go2", WalkClient, show_walking, WALK_CHECKS, frozenset({"robot"}),
-        policies=(f"go2:={POLICY}",),
+        policies=(f"go2:={WALK_POLICY}",),
     ),
     "drawer": Show(
         DRAWER_ROBOTS, "a Franka before a drawer", DrawerClient, show_drawer, DRAWER_CHECKS,

@@ -18,7 +18,7 @@ from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.ros import signals
 from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.sim.wiping import RADIUS, WipedStroke, WipingCell
-from motion_nodes.trajectory.svg_axes import COLOURS, Axes, page, text
+from motion_nodes.trajectory.trajectory_plot import COLOURS, Axes, page, text
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.viewed_robot import ViewedRobot
 

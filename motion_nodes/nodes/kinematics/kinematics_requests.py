@@ -17,18 +17,18 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import LIMIT_ROUNDING
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Group, Robot
-from motion_nodes.nodes.kinematics.ik_chains import IkChains
-from motion_nodes.nodes.kinematics.several_tips import SeveralTips
+from motion_nodes.nodes.kinematics.ik_chains import IkChains, SeveralTips
 from motion_nodes.nodes.kinematics.solution_checks import (
     CollisionValidity,
+    StateChecks,
     ValidityFactory,
     all_of,
     constraint_validity,
+    contact_message,
     excesses,
 )
-from motion_nodes.nodes.kinematics.state_checks import StateChecks, contact_message
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
-from motion_nodes.ros.messages.goal_context import GoalContext
+from motion_nodes.ros.messages.goal_constraints import GoalContext
 from motion_nodes.ros.messages.moveit_messages import (
     RequestRejected,
     fill_robot_state,

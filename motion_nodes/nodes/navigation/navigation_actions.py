@@ -20,15 +20,15 @@ from nav2_msgs.action import (
 from nav2_msgs.msg import MissedWaypoint
 
 from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask
-from motion_nodes.base_navigation.planar_pose import Pose2
-from motion_nodes.base_navigation.spin import Spin as SpinMotion
-from motion_nodes.nodes.navigation.frame_waits import FrameWaits
+from motion_nodes.base_navigation.planar_geometry import Pose2
+from motion_nodes.base_navigation.pose_motions import Spin as SpinMotion
 from motion_nodes.nodes.navigation.navigation_requests import (
     BEHAVIOR_CODES,
     BEHAVIORS,
     CODES,
     MISSED,
     FrameNotKnown,
+    FrameWaits,
     NavigationPlan,
     NavigationRejected,
     goal_of,
@@ -37,8 +37,7 @@ from motion_nodes.nodes.navigation.navigation_requests import (
     plan_through,
     plan_to,
 )
-from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
-from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
+from motion_nodes.ros.concurrency.action_servers import ActionGoal, ActionOutcome, LoopActionServer
 from motion_nodes.ros.messages.planar_messages import stamped_pose
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
 

@@ -2,6 +2,8 @@
 """Requests of the base navigator: conversion from messages to motions in a fixed frame.
 
 Paths are planned in the executor; the loop only starts the motions.
+
+Also here: goals that wait for the transform of their frame, without blocking the executor.
 """
 
 from __future__ import annotations
@@ -9,12 +11,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from nav2_msgs.action import BackUp, DriveOnHeading, Spin
 from nav2_msgs.action import FollowPath as FollowPathAction
+from rclpy.clock import Clock, ClockType
 
 from motion_nodes.base_navigation.approaches import (
     motion_along_heading,
@@ -24,19 +28,18 @@ from motion_nodes.base_navigation.approaches import (
 from motion_nodes.base_navigation.base_motion import BaseMotion
 from motion_nodes.base_navigation.follow_path import LAWS, FollowPath
 from motion_nodes.base_navigation.navigator import MotionResult
-from motion_nodes.base_navigation.planar_path import SAME_PLACE, PlanarPath
-from motion_nodes.base_navigation.planar_pose import Pose2
-from motion_nodes.base_navigation.spin import Spin as SpinMotion
+from motion_nodes.base_navigation.planar_geometry import SAME_PLACE, PlanarPath, Pose2
+from motion_nodes.base_navigation.pose_motions import Spin as SpinMotion
 from motion_nodes.errors import InvalidCommand, MotionError, did_you_mean
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.planar_messages import frame_of, pose2_from, pose2_of, poses_from
+from motion_nodes.ros.node import MotionNode
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.base_navigator import BaseNavigatorNode
 
 Codes = FollowPathAction.Result
-
 CODES = {
     MotionResult.SUCCEEDED: Codes.NONE,
     MotionResult.CANCELED: Codes.NONE,
@@ -49,7 +52,6 @@ CODES = {
     MotionResult.ABORTED: Codes.UNKNOWN,
 }
 """Error code of FollowPath by result, which Nav2's NavigateToPose forwards."""
-
 BEHAVIORS = (Spin, BackUp, DriveOnHeading)
 BEHAVIOR_CODES = {
     Codes.NONE: "NONE",
@@ -60,7 +62,6 @@ BEHAVIOR_CODES = {
 }
 """Name of the error code of a behavior by that of FollowPath; others, and those that a behavior
 does not have, are UNKNOWN."""
-
 MISSED = (
     MotionResult.STUCK,
     MotionResult.FAILED,
@@ -68,15 +69,16 @@ MISSED = (
     MotionResult.TIMEOUT,
 )
 """Results after which the next waypoint is tried if ``stop_on_failure`` is false."""
-
 MAP_FRAME = "map"
 """Frame of a localization, in which clients of Nav2 send goals (REP-105)."""
-
 RULE = "turn_then_drive"
 """Approach that ends at each pose: the rule of the source system."""
-
 DEFAULT_LAW = ("", "FollowPath")
 """Values of controller_id for the default tracking law; FollowPath is Nav2's default name."""
+TRANSFORM_WAIT = 0.5
+"""Max time that a goal waits for the transform of its frame [s]."""
+RETRY_PERIOD = 0.05
+"""[s]"""
 
 
 class NavigationRejected(MotionError):
@@ -368,3 +370,77 @@ def _advice(host: BaseNavigatorNode, frame: str) -> str:
         f" No localization publishes the transform from '{frame}' to '{host.odom_frame}': start "
         f"one, or send the goal in the frame '{host.odom_frame}'."
     )
+
+
+class NavigationRequest(Protocol):
+    """A goal from an action client or a topic."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was canceled while it waited, and is not to be started."""
+
+    def start(self) -> None:
+        """Plan and start the motion.
+
+        Raises:
+            FrameNotKnown: no transform of the goal's frame has been received yet.
+            NavigationRejected, TimeoutError: it cannot be executed.
+        """
+
+    def refuse(self, error: Exception) -> None:
+        """Report why it is not executed."""
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    request: NavigationRequest
+    number: int
+    deadline: float
+
+
+class FrameWaits:
+    """Retries requests until their frame is known; in the executor."""
+
+    def __init__(self, node: MotionNode[Any]) -> None:
+        """Create the timer of the retries."""
+        self._node = node
+        self._waiting: list[_Waiting] = []
+        self._count = self._started = 0
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._timer = node.create_timer(RETRY_PERIOD, self._retry, clock=steady)
+        self._timer.cancel()
+
+    def begin(self, request: NavigationRequest) -> None:
+        """Start a request now or within :data:`TRANSFORM_WAIT`; after that, refuse it."""
+        self._count += 1
+        waiting = _Waiting(request, self._count, time.monotonic() + TRANSFORM_WAIT)
+        if not self._done(waiting):
+            self._waiting.append(waiting)
+            self._timer.reset()
+
+    def destroy(self) -> None:
+        """Discard waiting requests; their owner responds to them."""
+        self._waiting.clear()
+        self._node.destroy_timer(self._timer)
+
+    def _retry(self) -> None:
+        self._waiting = [each for each in self._waiting if not self._done(each)]
+        if not self._waiting:
+            self._timer.cancel()
+
+    def _done(self, waiting: _Waiting) -> bool:
+        request = waiting.request
+        if request.ended:
+            return True
+        try:
+            if waiting.number < self._started:
+                raise NavigationRejected(Codes.UNKNOWN, "a newer goal was accepted meanwhile")
+            request.start()
+            self._started = waiting.number
+        except FrameNotKnown as error:
+            if time.monotonic() < waiting.deadline:
+                return False
+            request.refuse(error)
+        except (NavigationRejected, TimeoutError) as error:
+            request.refuse(error)
+        return True

@@ -12,24 +12,26 @@ from sensor_msgs.msg import LaserScan, PointCloud2
 
 from motion_nodes.base_navigation.footprint import Footprint
 from motion_nodes.base_navigation.obstacle_avoidance import SeenObstacles
-from motion_nodes.base_navigation.obstacle_memory import MemoryConfig, ObstacleMemory, PoseHistory
-from motion_nodes.base_navigation.obstacle_points import (
+from motion_nodes.base_navigation.obstacle_memory import (
     LaserReadings,
+    MemoryConfig,
+    ObstacleMemory,
+    PoseHistory,
     SensorView,
     view_of_cloud,
     view_of_scan,
 )
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.planar_geometry import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
-from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import stamp_ns
-from motion_nodes.ros.messages.depth_messages import points_of
+from motion_nodes.ros.messages.camera_messages import points_of
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.transform_tree import TransformTree
+from motion_nodes.ros.parameters import settings_from
+from motion_nodes.ros.transforms import TransformTree
 from motion_nodes.typing import Array
 
 MOST_POINTS = 20_000

@@ -24,18 +24,16 @@ from motion_nodes.base_navigation.grid_plan import (
     grid_from_file,
     smoothed,
 )
-from motion_nodes.base_navigation.planar_path import PlanarPath
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.nodes.navigation.navigation_requests import MAP_FRAME
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
-from motion_nodes.ros.concurrency.threaded_action_server import (
+from motion_nodes.ros.concurrency.action_servers import (
     ActionGoal,
     ActionOutcome,
     GoalServer,
 )
-from motion_nodes.ros.core_settings import settings_from
+from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.messages.planar_messages import (
     frame_of,
     path_message,
@@ -44,6 +42,7 @@ from motion_nodes.ros.messages.planar_messages import (
     stamped_pose,
 )
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
+from motion_nodes.ros.parameters import settings_from
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from motion_nodes.planning.cartesian import (
     CartesianStop,
     cartesian_motion,
     cartesian_path,
+    cruising,
 )
 from motion_nodes.planning.constrained.constrained_plan import within_constraints
 from motion_nodes.planning.pipeline import PlanOptions
-from motion_nodes.planning.tool_speed import cruising
-from motion_nodes.ros.messages.goal_context import GoalContext, refused
+from motion_nodes.ros.messages.goal_constraints import GoalContext, refused
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
 from motion_nodes.ros.messages.path_constraints import path_constraints_of
 from motion_nodes.ros.messages.plan_messages import scaling, trajectory_message

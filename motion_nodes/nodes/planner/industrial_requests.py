@@ -13,8 +13,7 @@ from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
 from motion_nodes.model.robot import Group
 from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_speed
 from motion_nodes.nodes.planner.planner_params import payload_of
-from motion_nodes.planning.industrial.motion_sequence import SequenceItem, plan_sequence
-from motion_nodes.planning.industrial.tool_motion import ToolMotion
+from motion_nodes.planning.industrial import SequenceItem, ToolMotion, plan_sequence
 from motion_nodes.planning.planning_problem import (
     Goal,
     PlanRequest,
@@ -22,18 +21,23 @@ from motion_nodes.planning.planning_problem import (
     PoseGoal,
     PosesGoal,
 )
-from motion_nodes.ros.messages.goal_constraints import goals_of
-from motion_nodes.ros.messages.goal_context import GoalContext
+from motion_nodes.ros.messages.goal_constraints import GoalContext, goals_of
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.path_constraints import path_constraints_of
-from motion_nodes.ros.messages.pipelines import INDUSTRIAL, arc_point, requested_motion
 from motion_nodes.ros.messages.plan_messages import (
     PLAN_CODES,
     planning_time,
     scaling,
     trajectory_message,
 )
-from motion_nodes.ros.messages.request_fields import moving_joints, not_used, options_not_used
+from motion_nodes.ros.messages.request_fields import (
+    INDUSTRIAL,
+    arc_point,
+    moving_joints,
+    not_used,
+    options_not_used,
+    requested_motion,
+)
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.planner.planning_requests import PlanningRequests

@@ -4,6 +4,8 @@
 The new motion is planned from the position that the robot will have a short time ahead and joined
 to the active one there (:mod:`motion_nodes.trajectory.splice`). The controller gets a trajectory
 with a stamp in the past that begins on the active one, so both agree until it is left.
+
+Also here: monitoring of the remaining path during execution, in every new planning scene.
 """
 
 from __future__ import annotations
@@ -18,22 +20,27 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.errors import MotionError
-from motion_nodes.nodes.planner.path_monitor import PathMonitor, monitor_plan
+from motion_nodes.model.robot import Group
 from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion
 from motion_nodes.nodes.planner.planner_params import payload_of
-from motion_nodes.planning.path_verification import sweep_path
+from motion_nodes.nodes.planner.planning_requests import PlanningRequests
+from motion_nodes.planning.path_verification import PathWatch, sweep_path
 from motion_nodes.planning.pipeline import PlanOptions
-from motion_nodes.ros.clients.trajectory_client import SentTrajectory
+from motion_nodes.ros.clients.motion_clients import SentTrajectory
 from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
+from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.path_constraints import is_constrained
-from motion_nodes.ros.messages.pipelines import requested_motion
 from motion_nodes.ros.messages.plan_messages import planning_time, scaling, trajectory_message
+from motion_nodes.ros.messages.request_fields import requested_motion
 from motion_nodes.ros.messages.trajectory_messages import trajectory_from
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.moved_links import scene_for
+from motion_nodes.scene.scene import Scene
+from motion_nodes.trajectory.joint_trajectory import Infeasible, Trajectory
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory as CoreTrajectory
 from motion_nodes.trajectory.path_efforts import effort_limits
 from motion_nodes.trajectory.splice import SplicedMotion, replacement, splice
 from motion_nodes.trajectory.time_parameterization import scaled_limits
-from motion_nodes.trajectory.trajectory import Infeasible, Trajectory
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.rrt_planner import RrtPlannerNode
@@ -48,6 +55,82 @@ OVERLAP = 0.02
 """Time for which a change repeats the active trajectory [s]."""
 MAX_DELAY = 0.03
 """Max delay of the execution behind its stamp [s]; beyond it, its speed is scaled."""
+
+
+class PathMonitor:
+    """Monitors the remaining path of one trajectory."""
+
+    def __init__(
+        self,
+        requests: PlanningRequests,
+        group: Group,
+        trajectory: CoreTrajectory,
+        scene: Callable[[], Scene],
+        recovery_points: int = 0,
+    ) -> None:
+        """Begin at the current state.
+
+        Args:
+            requests: the planner's.
+            group: joints of the path.
+            trajectory: of these and perhaps other joints.
+            scene: returns the scene to check against.
+            recovery_points: number of leading points that recover from a collision.
+        """
+        columns = [trajectory.joint_names.index(name) for name in group.joints]
+        # A recovery starts in collision, so monitoring starts at its last point.
+        first = max(0, recovery_points - 1)
+        times, path = trajectory.times[first:], trajectory.positions[first:, columns]
+        self._requests, self._group, self._scene = requests, group, scene
+        q, _ = requests.state.newest()
+        self._watch = PathWatch(requests.checker(group, requests.scenes.scene, q), times, path)
+        self._checked: Scene | None = None
+
+    @property
+    def blocked_at(self) -> float:
+        """Time of the trajectory at which it is blocked [s]; infinite if it is not."""
+        return self._watch.blocked_at
+
+    def __call__(self) -> str:
+        """Return the obstacle that blocks the path; empty if none does, or without a change."""
+        q, fault = self._requests.state.newest()
+        if not fault:
+            self._watch.advance(q[self._group.indices])
+        newest = self._requests.scenes.scene
+        if newest is self._checked:
+            return ""
+        self._checked = newest
+        try:
+            scene = scene_for(self._requests.robot, self._group.joints, self._scene())
+            return self._watch.obstacle(scene)
+        except RequestRejected as error:
+            return str(error)
+
+
+def monitor_plan(requests: PlanningRequests, planned: PlannedMotion) -> PathMonitor:
+    """Return a monitor of a plan, in the scene of its request."""
+    job = planned.job
+    return PathMonitor(
+        requests,
+        planned.group,
+        trajectory_from(planned.trajectory.joint_trajectory, planned.group.joints),
+        lambda: requests.scenes.scene_with(job.scene_diff, job.request.start_state),
+        planned.recovery_points,
+    )
+
+
+def monitor_trajectory(requests: PlanningRequests, trajectory: CoreTrajectory) -> Callable[[], str]:
+    """Return a monitor of a client's trajectory.
+
+    A trajectory that is in collision from the start is assumed to be intended and is not monitored;
+    nor is one whose joints are not those of a group.
+    """
+    joints = set(trajectory.joint_names)
+    group = next((g for g in requests.robot.groups.values() if set(g.joints) == joints), None)
+    if group is None:
+        return str
+    monitor = PathMonitor(requests, group, trajectory, lambda: requests.scenes.scene)
+    return str if monitor() else monitor
 
 
 class MotionChange:

@@ -27,8 +27,7 @@ from motion_nodes.nodes.planner.industrial_requests import (
     plan_motion_sequence,
     sequence_job,
 )
-from motion_nodes.nodes.planner.motion_change import MotionChange
-from motion_nodes.nodes.planner.path_monitor import monitor_plan, monitor_trajectory
+from motion_nodes.nodes.planner.motion_change import MotionChange, monitor_plan, monitor_trajectory
 from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.trajectory_execution import (
@@ -36,12 +35,12 @@ from motion_nodes.ros.clients.trajectory_execution import (
     ExecutionResult,
     StopCause,
 )
-from motion_nodes.ros.concurrency.threaded_action_server import (
+from motion_nodes.ros.concurrency.action_servers import (
     ActionGoal,
     ActionOutcome,
     GoalServer,
 )
-from motion_nodes.ros.messages.failure_responses import fill_failure
+from motion_nodes.ros.messages.message_bounds import fill_failure
 from motion_nodes.ros.messages.mimic_messages import leader_trajectory
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, set_code
 from motion_nodes.ros.messages.request_fields import options_not_used

@@ -11,7 +11,7 @@ from moveit_msgs.msg import MoveItErrorCodes, PlanningScene, RobotState, RobotTr
 
 from motion_nodes.model.robot import Group
 from motion_nodes.planning.tree_search import SearchTree
-from motion_nodes.ros.messages.goal_context import GoalContext
+from motion_nodes.ros.messages.goal_constraints import GoalContext
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.typing import Array
 

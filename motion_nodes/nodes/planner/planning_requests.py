@@ -2,41 +2,46 @@
 """Motion planning requests: conversion from messages, planning, conversion to messages.
 
 Requests run in several threads at once; each has its own scene and collision checker.
+
+Also here: service plan_batch: several motions, planned in parallel.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from moveit_msgs.msg import MoveItErrorCodes, RobotState
+from moveit_msgs.msg import MoveItErrorCodes, RobotState, RobotTrajectory
 
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.robot import Group
 from motion_nodes.nodes.planner.industrial_requests import plan_tool_motion
 from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_speed
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams, payload_of
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
+from motion_nodes.planning.cartesian import cruising
 from motion_nodes.planning.constrained.constrained_search import ConstrainedRrt
 from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
-from motion_nodes.planning.planner_settings import PlannerSettings
-from motion_nodes.planning.planners import default_settings, find_planner
+from motion_nodes.planning.plan_adapters import joined
+from motion_nodes.planning.planners import (
+    DirectMotion,
+    PlannerSettings,
+    default_settings,
+    find_planner,
+)
 from motion_nodes.planning.planning_problem import PlanRequest
-from motion_nodes.planning.recovered_plan import joined
 from motion_nodes.planning.recovery import RecoverySettings
-from motion_nodes.planning.straight_line_planner import DirectMotion
-from motion_nodes.planning.tool_speed import cruising
-from motion_nodes.planning.trajopt.settings import TrajOptSettings
+from motion_nodes.planning.trajopt import TrajOptSettings
 from motion_nodes.planning.warm_up import load_planning
-from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
-from motion_nodes.ros.messages.goal_constraints import goals_of
-from motion_nodes.ros.messages.goal_context import GoalContext
+from motion_nodes.ros.messages.goal_constraints import GoalContext, goals_of
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values, requested_group
 from motion_nodes.ros.messages.path_constraints import path_constraints_of
-from motion_nodes.ros.messages.pipelines import requested_motion
 from motion_nodes.ros.messages.plan_messages import (
     PLAN_CODES,
     planning_time,
@@ -44,19 +49,21 @@ from motion_nodes.ros.messages.plan_messages import (
     state_message,
     trajectory_message,
 )
-from motion_nodes.ros.messages.request_fields import not_used, reference_path
+from motion_nodes.ros.messages.request_fields import not_used, reference_path, requested_motion
+from motion_nodes.ros.node import RobotNode
+from motion_nodes.ros.parameters import settings_from
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.robot_node import RobotNode
-from motion_nodes.scene.checker_cache import CheckerCache
+from motion_nodes.scene.checker import CheckerCache
 from motion_nodes.typing import Array
 
 Codes = MoveItErrorCodes
-
 ERROR_CODES: dict[type, int] = {
     InvalidCommand: Codes.INVALID_GOAL_CONSTRAINTS,
     UnknownFrame: Codes.INVALID_LINK_NAME,
 }
 """MoveIt error code by type of the planning core's error."""
+MAX_MOTIONS = 1000
+"""Max number of motions in a request."""
 
 
 class PlanningRequests:
@@ -274,3 +281,56 @@ class PlanningRequests:
             recovery_points=0 if recovery is None else len(recovery.times),
             tree=plan.tree,
         )
+
+
+def plan_batch(
+    requests: PlanningRequests, items: Any, response: Any, cancelled: Callable[[], bool]
+) -> str:
+    """Fill in a MotionSequenceResponse with the plans of independent motions.
+
+    Args:
+        requests: planning interface of the robot.
+        items: moveit_msgs/MotionSequenceItem of each motion.
+        response: of the service; a motion without a plan has an empty trajectory.
+        cancelled: returns whether to stop planning.
+
+    Returns:
+        A note for the client; may be empty.
+
+    Raises:
+        RequestRejected: an invalid request, or motions without a plan. The response has the plans
+            of the others.
+    """
+    if not 0 < len(items) <= MAX_MOTIONS:
+        raise RequestRejected(
+            MoveItErrorCodes.INVALID_MOTION_PLAN, f"{len(items)} items; give 1 to {MAX_MOTIONS}"
+        )
+    blended = [number for number, item in enumerate(items) if item.blend_radius]
+    if blended:
+        raise RequestRejected(
+            MoveItErrorCodes.INVALID_MOTION_PLAN,
+            f"item {blended[0]} has a blend_radius; motions of a batch are independent, use "
+            "plan_sequence_path",
+        )
+
+    def planned(item: Any) -> PlannedMotion | RequestRejected:
+        try:
+            return requests.plan(PlanJob(item.req), cancelled)
+        except RequestRejected as error:
+            return error
+
+    began = compute_time()
+    with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="plan-batch") as pool:
+        found = list(pool.map(planned, items))
+    response.planning_time = compute_time() - began
+    plans = [each for each in found if isinstance(each, PlannedMotion)]
+    if plans:
+        response.sequence_start = plans[0].start
+    response.planned_trajectories = [
+        each.trajectory if isinstance(each, PlannedMotion) else RobotTrajectory() for each in found
+    ]
+    for number, each in enumerate(found):
+        if isinstance(each, RequestRejected):
+            text = f"{len(plans)} of {len(found)} motions planned; item {number}: {each}"
+            raise RequestRejected(each.code, text)
+    return "; ".join(dict.fromkeys(plan.note for plan in plans if plan.note))

@@ -11,9 +11,9 @@ from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import MoveItErrorCodes
 
 from motion_nodes.rmpflow.target_follower import Follower
-from motion_nodes.ros.clients.action_clients import action_client
-from motion_nodes.ros.clients.move_client import pose_constraints
-from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.clients.client_node import action_client
+from motion_nodes.ros.clients.motion_clients import pose_constraints
+from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.typing import Array
 

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of the reactive policy: targets, postures, and MoveIt Servo's commands."""
+"""Inputs of the reactive policy: targets, postures, and MoveIt Servo's commands.
+
+Also here: services of the reactive policy: its own, and those of MoveIt Servo in ROS 1 and ROS 2;
+arrays from MoveIt Servo's commands, validated and scaled.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +18,7 @@ from control_msgs.msg import JointJog
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from moveit_msgs.srv import ServoCommandType
 from sensor_msgs.msg import JointState
+from std_srvs.srv import SetBool, Trigger
 
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
 from motion_nodes.model.bounds import JOINT_POSITION, check_numbers
@@ -21,20 +26,83 @@ from motion_nodes.model.mimic_joints import NamedJoints
 from motion_nodes.nodes.policy.policy_robot import PolicyRobot
 from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.concurrency.services import respond_from_loop
 from motion_nodes.ros.joint_topics import stamp_ns
-from motion_nodes.ros.messages.moveit_messages import pose_of
-from motion_nodes.ros.messages.servo_messages import jog_of, twist_of
-from motion_nodes.ros.messages.stamps import command_time
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of, require_active
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.ros_time import command_time
 from motion_nodes.typing import Array
 
+MAX_UNITLESS = 1.0 + 1e-6
+"""Max magnitude of a component of a unitless command."""
 Types = ServoCommandType.Request
 SILENT_AFTER, SILENT_PERIOD = 0.5, 0.015
 """Time without a message after which a topic is silent, and poll period of silent topics [s]."""
 INPUT_PAUSE = 0.5
 """Pause after which a topic is accepted again after the preemption of the policy [s]."""
 SERVO_NAMES = {Types.JOINT_JOG: "joint jog", Types.TWIST: "twist", Types.POSE: "pose"}
+
+
+def twist_of(message: Any, linear: float | None, rotational: float | None) -> Array:
+    """Return a twist, linear [m/s] and angular [rad/s], in its reference frame, shape (6,).
+
+    Args:
+        message: geometry_msgs/Twist.
+        linear: scale of a unitless linear velocity [m/s]; None if the message is in m/s and rad/s.
+        rotational: scale of a unitless angular velocity [rad/s].
+
+    Raises:
+        InvalidCommand: values that are not finite, or unitless ones beyond 1.
+    """
+    v, w = message.linear, message.angular
+    numbers = np.array([v.x, v.y, v.z, w.x, w.y, w.z])
+    _check(numbers, ("linear.x", "linear.y", "linear.z", "angular.x", "angular.y", "angular.z"),
+           unitless=linear is not None)  # fmt: skip
+    if linear is not None and rotational is not None:
+        numbers *= (linear,) * 3 + (rotational,) * 3
+    return numbers
+
+
+def jog_of(message: Any, joints: Sequence[str], scale: float | None) -> Array:
+    """Return the velocities of all joints [rad/s or m/s], 0 if not commanded, shape (n,).
+
+    Args:
+        message: control_msgs/JointJog.
+        joints: names of the joints that may be commanded.
+        scale: scale of unitless velocities [rad/s or m/s]; None if the message is in these units.
+
+    Raises:
+        UnknownJoint: a joint that is not among ``joints``.
+        InvalidCommand: arrays of different lengths, values that are not finite, unitless ones
+            beyond 1, or displacements without velocities.
+    """
+    names, velocities = message.joint_names, message.velocities
+    if not len(velocities) and len(message.displacements):
+        raise InvalidCommand("the jog has displacements and no velocities; give velocities.")
+    if len(names) != len(velocities):
+        raise InvalidCommand(
+            f"the jog has {len(names)} joint_names and {len(velocities)} velocities."
+        )
+    for name in names:
+        if name not in joints:
+            raise UnknownJoint(name, joints, "the joints that can be jogged")
+    numbers = np.array(velocities, np.float64)
+    _check(numbers, names, unitless=scale is not None)
+    result = np.zeros(len(joints))
+    result[[joints.index(name) for name in names]] = numbers * (1.0 if scale is None else scale)
+    return result
+
+
+def _check(numbers: Array, names: Sequence[str], *, unitless: bool) -> None:
+    for name, value in zip(names, numbers.tolist(), strict=True):
+        if not math.isfinite(value):
+            raise InvalidCommand(f"{name} is {value}; it must be a finite number.", field=name)
+        if unitless and abs(value) > MAX_UNITLESS:
+            raise InvalidCommand(
+                f"{name} is {value:g}; unitless commands are from -1 to 1 (servo.command_in_type).",
+                field=name,
+            )
 
 
 @dataclass
@@ -283,3 +351,95 @@ class RmpflowInputs:
 
 class _TransformPending(Exception):
     """The transform of a message is not available yet."""
+
+
+class PolicyServices:
+    """Services whose requests are processed in the loop."""
+
+    def __init__(self, node: MotionNode[Any], follower: Follower, inputs: RmpflowInputs) -> None:
+        """Create the services."""
+        self._node, self._follower, self._inputs = node, follower, inputs
+        self._trigger("~/reset", self._reset)
+        self._trigger("~/clear_target", self._clear)
+        self._switch("~/pause", self._pause)
+        self._switch("~/ignore_state_updates", self._ignore)
+        self._trigger("servo_node/start_servo", self._start_servo)
+        self._trigger("servo_node/stop_servo", self._stop_servo)
+        self._switch("servo_node/pause_servo", self._pause_servo)
+        node.serve(ServoCommandType, "servo_node/switch_command_type", self._switch_type)
+
+    def _trigger(self, name: str, job: Callable[[], str]) -> None:
+        self._node.serve(Trigger, name, lambda _, response: self._respond(response, job))
+
+    def _switch(self, name: str, job: Callable[[bool], str]) -> None:
+        def handle(request: Any, response: Any) -> Any:
+            return self._respond(response, lambda: job(bool(request.data)))
+
+        self._node.serve(SetBool, name, handle)
+
+    def _respond(self, response: Any, job: Callable[[], str]) -> Any:
+        try:
+            require_active(self._node)
+        except RequestRejected as error:
+            response.success, response.message = False, str(error)
+            return response
+        return respond_from_loop(self._node, response, job)
+
+    # ---- loop
+
+    def _reset(self) -> str:
+        self._inputs.reset()
+        self._follower.reset()
+        return "targets, posture and servo were reset; obstacles and parameters are kept"
+
+    def _clear(self) -> str:
+        had_target = self._follower.command is not None
+        self._inputs.discard()
+        self._follower.clear()
+        self._inputs.accept_all()
+        return "coming to rest" if had_target else "there was no target"
+
+    def _pause(self, on: bool) -> str:
+        self._follower.pause(on)
+        return "paused" if on else "resumed"
+
+    def _ignore(self, on: bool) -> str:
+        self._follower.policy.set_ignore_state_updates(on)
+        return "integrating the policy's own state" if on else "using the measured joint state"
+
+    def _start_servo(self) -> str:
+        self._inputs.servo_on, self._inputs.servo_fault = True, ""
+        self._inputs.accept_all()
+        return "servo commands are accepted"
+
+    def _stop_servo(self) -> str:
+        self._inputs.servo_on = False
+        self._inputs.discard()
+        self._follower.end_servo()
+        return "servo commands are refused until start_servo"
+
+    def _pause_servo(self, on: bool) -> str:
+        self._inputs.servo_paused = on
+        if on:
+            self._follower.end_servo()
+        return "servo is paused" if on else "servo commands are accepted"
+
+    def _switch_type(self, request: Any, response: Any) -> Any:
+        """Select the type of Servo commands; the response has no text field."""
+        kind = int(request.command_type)
+        response.success = False
+        if kind not in SERVO_NAMES:
+            known = ", ".join(f"{n} {name}" for n, name in SERVO_NAMES.items())
+            self._node.warn("switch_command_type", f"command type is {kind}; allowed: {known}")
+            return response
+        try:
+            self._node.in_loop(lambda: self._change_type(kind))
+            response.success = True
+        except TimeoutError as error:
+            self._node.warn("switch_command_type", str(error))
+        return response
+
+    def _change_type(self, kind: int) -> None:
+        if kind != self._inputs.servo_type:
+            self._follower.end_servo()
+        self._inputs.servo_type, self._inputs.servo_fault = kind, ""

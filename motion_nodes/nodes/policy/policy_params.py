@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the node rmpflow_policy; those of the RMPs are named as in rmpflow.yaml."""
+"""Parameters of the node rmpflow_policy; those of the RMPs are named as in rmpflow.yaml.
+
+Also here: configuration of the policy's core objects, from the parameters.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,20 @@ import dataclasses
 from typing import Any
 
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
+from motion_nodes.model.robot import Robot
 from motion_nodes.mpc.mpc_settings import MpcSettings
+from motion_nodes.mpc.policy import MpcPolicy
 from motion_nodes.rmpflow.follower_settings import FollowerSettings
-from motion_nodes.rmpflow.progress import StuckSettings
-from motion_nodes.rmpflow.time_scaling import SmoothingSettings
+from motion_nodes.rmpflow.integration import SmoothingSettings
+from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.rmpflow.status import StuckSettings
 from motion_nodes.ros.names import JOINT_CONTROLLER
-from motion_nodes.ros.parameters import core_param, core_params, param
-from motion_nodes.ros.robot_node import FramedParams
+from motion_nodes.ros.node import FramedParams
+from motion_nodes.ros.parameters import core_param, core_params, param, settings_from
 
 POLICIES = ("rmpflow", "mpc")
 ESCAPES = ("none", "posture", "plan")
 COMMAND_IN_TYPES = ("unitless", "speed_units")
-
 RMP_DOCS = {
     "cspace_target_rmp": "RMP that attracts the joints to the default posture",
     "joint_limit_rmp": "RMP that repels the joints from their position limits",
@@ -31,6 +36,8 @@ RMP_DOCS = {
     "canonical_resolve": "Resolution of all RMPs to a joint acceleration",
 }
 """Purpose of each RMP; docs/rmpflow.md and kernels/formulas/rmps.py have the formulas."""
+RMP_PARAMETERS = RmpflowSettings().parameters()
+"""Names and defaults of the RMPs' parameters."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -170,9 +177,6 @@ def rmp_field(name: str) -> str:
     return name.replace(".", "__")
 
 
-RMP_PARAMETERS = RmpflowSettings().parameters()
-"""Names and defaults of the RMPs' parameters."""
-
 RMP_FIELDS: list[tuple[str, type, Any]] = [
     (
         rmp_field(name),
@@ -187,7 +191,6 @@ RMP_FIELDS: list[tuple[str, type, Any]] = [
     for name in RMP_PARAMETERS
 ]
 """Fields of the settings of the RMPs."""
-
 PolicyParams: Any = dataclasses.make_dataclass(
     "PolicyParams",
     RMP_FIELDS,
@@ -196,3 +199,80 @@ PolicyParams: Any = dataclasses.make_dataclass(
     kw_only=True,
 )
 """All parameters: those of the node, of the MPC and of the RMPs."""
+
+
+def robot_defaults(settings: RmpflowSettings) -> dict[str, Any]:
+    """Return the defaults given by an RMPflow configuration file."""
+    values: dict[str, Any] = {rmp_field(k): float(v) for k, v in settings.parameters().items()}
+    return values | {"joint_limit_buffers": settings.joint_limit_buffers}
+
+
+def settings_of(params: Any, base: RmpflowSettings) -> RmpflowSettings:
+    """Return the settings of the RMPs.
+
+    Args:
+        params: of the node.
+        base: settings that are not parameters.
+
+    Raises:
+        InvalidConfig: inconsistent values.
+    """
+    values = {name: getattr(params, rmp_field(name)) for name in RMP_PARAMETERS}
+    changed = base.with_parameters(values)
+    return dataclasses.replace(changed, joint_limit_buffers=params.joint_limit_buffers)
+
+
+def follower_settings(params: Any) -> FollowerSettings:
+    """Return the settings of target tracking."""
+    return settings_from(
+        params,
+        FollowerSettings,
+        command_timeout=params.servo_timeout,
+        retreat=params.escape != "none",
+        escape=params.escape == "plan",
+    )
+
+
+def stuck_settings(params: Any) -> StuckSettings:
+    """Return the settings of stuck detection."""
+    return settings_from(params, StuckSettings, "stuck_")
+
+
+def smoothing_settings(params: Any) -> SmoothingSettings | None:
+    """Return the settings of smoothing; None if it is disabled.
+
+    Raises:
+        InvalidConfig: inconsistent values.
+    """
+    made = settings_from(params, SmoothingSettings, "smoothing_")
+    return made if params.smoothing else None
+
+
+def mpc_settings(params: Any) -> MpcSettings:
+    """Return the settings of the reactive MPC."""
+    return settings_from(params, MpcSettings, "mpc_")
+
+
+def make_policy(params: Any, robot: Robot, settings: RmpflowSettings, tool: str) -> RmpflowPolicy:
+    """Return the policy that the parameters select.
+
+    Args:
+        params: of the node.
+        robot: the robot.
+        settings: of the RMPs.
+        tool: frame of the targets.
+
+    Raises:
+        MotionError: they do not fit the robot.
+    """
+    options: dict[str, Any] = {
+        "joints": params.group,
+        "tool": tool,
+        "maximum_substep_size": params.maximum_substep_size,
+        "ignore_robot_state_updates": params.ignore_robot_state_updates,
+        "smoothing": smoothing_settings(params),
+        "stuck": stuck_settings(params),
+    }
+    if params.policy == "mpc":
+        return MpcPolicy(robot, settings, mpc=mpc_settings(params), **options)
+    return RmpflowPolicy(robot, settings, **options)

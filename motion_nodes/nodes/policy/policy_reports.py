@@ -2,6 +2,9 @@
 """Reports of the reactive policy: status, Servo status, markers, metrics of its RMPs.
 
 They are computed in the slow loop, from snapshots of the fast one.
+
+Also here: markers of the reactive policy: spheres coloured by distance, target, tool, RMP
+accelerations; state of the reactive policy for its reports.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from control_msgs.msg import DynamicJointState, InterfaceValue
@@ -18,17 +21,38 @@ from moveit_msgs.msg import ServoStatus
 from rclpy.serialization import serialize_message
 from visualization_msgs.msg import MarkerArray
 
-from motion_nodes.nodes.policy.policy_markers import policy_markers
-from motion_nodes.nodes.policy.policy_snapshot import PolicySnapshot
 from motion_nodes.rmpflow.follower_settings import Phase
 from motion_nodes.rmpflow.policy_inspection import PolicyInspector
 from motion_nodes.rmpflow.policy_view import PolicyView
+from motion_nodes.rmpflow.status import Errors
 from motion_nodes.rmpflow.targets import FollowerCommand, JogCommand
 from motion_nodes.ros.joint_topics import set_stamp
-from motion_nodes.ros.messages.markers import Markers
+from motion_nodes.ros.messages.markers import Colour, Markers
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.typing import Array
 
+NEAR, FAR = 0.0, 0.2
+"""Distances at which spheres are red and green [m]."""
+ARROW = 0.03
+"""Length of arrows per acceleration [m per m/s^2]."""
+MAX_LENGTH = 0.3
+"""Max length of arrows [m]."""
+MIN_LENGTH = 0.005
+"""Length below which arrows are omitted [m]."""
+TARGET: Colour = (0.1, 0.7, 0.9, 0.9)
+STUCK: Colour = (0.9, 0.1, 0.1, 0.9)
+TOOL: Colour = (0.9, 0.9, 0.9, 0.9)
+RMPS: dict[str, Colour] = {
+    "target_rmp": (0.1, 0.7, 0.9, 1.0),
+    "axis_target_rmp": (0.2, 0.4, 0.9, 1.0),
+    "collision_rmp": (0.9, 0.2, 0.1, 1.0),
+    "body_collision": (0.9, 0.4, 0.1, 1.0),
+    "self_collision_rmp": (0.9, 0.5, 0.2, 1.0),
+    "cspace_target_rmp": (0.6, 0.6, 0.2, 1.0),
+    "joint_limit_rmp": (0.7, 0.2, 0.7, 1.0),
+}
+"""Colours of the arrows by RMP; others are grey."""
+OTHERS: Colour = (0.6, 0.6, 0.6, 1.0)
 CLOSE = 0.1
 """Distance below which an obstacle is reported as the cause of a slow Servo motion [m]."""
 SLOWED, HALTED = 0.7, 0.2
@@ -38,6 +62,65 @@ NEAR_LIMIT = 0.3
 RMPs slow it down before it is there."""
 _LEVELS = {Phase.STUCK: DiagnosticStatus.WARN, Phase.STOPPED: DiagnosticStatus.WARN}
 _FIGURES = ["weight", "force", "acceleration"]
+
+
+class PolicySnapshot(NamedTuple):
+    """State after a step; immutable, so any thread may read it."""
+
+    phase: Phase
+    text: str
+    errors: Errors
+    servo: FollowerCommand | None
+    """Active Servo command, if any."""
+    view: PolicyView | None
+    """View of the last step; None while no references are sent."""
+
+
+def policy_markers(
+    frame: str,
+    stamp: Any,
+    inspector: PolicyInspector,
+    view: PolicyView,
+    snapshot: PolicySnapshot,
+) -> MarkerArray:
+    """Return the markers of a view, in the robot's base frame.
+
+    Args:
+        frame: name of the base frame on /tf.
+        stamp: builtin_interfaces/Time of the message.
+        inspector: set to the view.
+        view: of the policy, or of the robot without a target.
+        snapshot: state of the policy.
+    """
+    markers = Markers(frame, stamp)
+    spheres, distances = inspector.spheres()
+    for (x, y, z, radius), distance in zip(spheres, distances.tolist(), strict=True):
+        markers.spheres("spheres", np.array([[x, y, z]]), np.array([radius]), _warning(distance))
+    X_BT = inspector.tool_pose()
+    markers.axes("tool", X_BT, 0.06)
+    goal = view.goal
+    if snapshot.view is None:
+        return markers.message
+    if goal.position is not None:
+        colour = STUCK if snapshot.phase is Phase.STUCK else TARGET
+        markers.dots("target", goal.position[None], colour, 0.03)
+        if goal.rotation is not None:
+            X_BG = np.eye(4)
+            X_BG[:3, :3], X_BG[:3, 3] = goal.rotation, goal.position
+            markers.axes("target_axes", X_BG, 0.1)
+    for rmp in inspector.figures():
+        arrow = ARROW * rmp.tool
+        length = float(np.linalg.norm(arrow))
+        if length > MIN_LENGTH:
+            arrow *= min(1.0, MAX_LENGTH / length)
+            markers.arrow(rmp.name, X_BT[:3, 3], X_BT[:3, 3] + arrow, RMPS.get(rmp.name, OTHERS))
+    return markers.message
+
+
+def _warning(distance: float) -> Colour:
+    """Return a colour from red (in contact) to green (far), for a distance [m]."""
+    share = float(np.clip((distance - NEAR) / (FAR - NEAR), 0.0, 1.0))
+    return (1.0 - share, 0.2 + 0.6 * share, 0.15, 0.5)
 
 
 class _SteadyMessage:

@@ -16,7 +16,7 @@ from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.policy_view import PolicyView
 from motion_nodes.ros import qos
-from motion_nodes.ros.controller_references import ControllerReferences, Preemptions
+from motion_nodes.ros.current_state_monitor import ControllerReferences, Preemptions
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.scene.scene import Scene

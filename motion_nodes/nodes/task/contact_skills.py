@@ -15,7 +15,7 @@ from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, Holding
 from motion_nodes.nodes.task.reachability import RETREAT, Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.nodes.task.skill_parts import SkillParts
-from motion_nodes.tasks.contact_poses import backed, handle_grasps, moved, strokes_over
+from motion_nodes.tasks.skill_poses import backed, handle_grasps, moved, strokes_over
 from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import WorldState

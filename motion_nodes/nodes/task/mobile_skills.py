@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from motion_nodes.base_navigation.docking import legs_to
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.planar_geometry import Pose2
+from motion_nodes.base_navigation.pose_motions import legs_to
 from motion_nodes.nodes.task.holding import Holding
 from motion_nodes.nodes.task.navigated_base import NavigatedBase
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.nodes.task.skill_parts import SkillParts
-from motion_nodes.tasks.base_poses import stand_poses
+from motion_nodes.tasks.skill_poses import stand_poses
 from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import WorldState

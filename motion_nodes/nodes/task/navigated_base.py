@@ -1,27 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of a mobile manipulator: its pose, its outlines, and drives by its navigator."""
+"""The base of a mobile manipulator: its pose, its outlines, and drives by its navigator.
+
+Also here: known objects as obstacles of a mobile manipulator, at the heights of its base and arm.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from action_msgs.srv import CancelGoal
 from nav2_msgs.action import NavigateToPose
 
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.footprint import (
+    Footprint,
+    carrier_footprint,
+    footprint_of,
+    solid_outline,
+)
+from motion_nodes.base_navigation.planar_geometry import Pose2
+from motion_nodes.base_navigation.pose_motions import OutlineLayer, outline_points
 from motion_nodes.errors import MotionError
 from motion_nodes.model.poses import inverse
-from motion_nodes.nodes.task.drive_outlines import DriveOutlines
+from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.task.remote_work import RemoteAction, RemoteService, Work, require_success
-from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.messages.planar_messages import pose2_of, stamped_pose
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.transform_tree import TransformTree
+from motion_nodes.ros.transforms import TransformTree
+from motion_nodes.tasks.world_state import WorldState
 from motion_nodes.typing import Array
 
+FLAT = 0.01
+"""Max height of objects that wheels roll over [m]."""
 MAX_AGE = 1.0
 """Max age of the transform from odometry to the base [s]."""
+
+
+@dataclass(frozen=True)
+class DriveOutlines:
+    """Outlines of one robot on the floor."""
+
+    carrier: Footprint
+    """Outline of the body that carries the arm."""
+    home: Footprint
+    """Outline of the whole robot in the home state."""
+
+    @classmethod
+    def of(cls, robot: Robot) -> DriveOutlines:
+        """Return the outlines of a robot."""
+        return cls(carrier_footprint(robot), footprint_of(robot))
+
+    def around(self, state: WorldState) -> tuple[OutlineLayer, OutlineLayer]:
+        """Return both outlines with the objects in their height ranges, without the held one.
+
+        Args:
+            state: with the objects in the base frame.
+        """
+        lower = [np.empty((0, 2))]
+        higher = [np.empty((0, 2))]
+        for item in state.objects.values():
+            if item.name == state.held:
+                continue
+            for solid in item.solids:
+                points = outline_points(solid_outline(solid.shape, solid.X_WO))
+                if solid.top > self.carrier.floor + FLAT and solid.bottom < self.carrier.top:
+                    lower.append(points)
+                if solid.top > self.carrier.top and solid.bottom < self.home.top:
+                    higher.append(points)
+        return (
+            OutlineLayer(self.carrier, np.concatenate(lower)),
+            OutlineLayer(self.home, np.concatenate(higher)),
+        )
 
 
 class NavigatedBase:

@@ -3,6 +3,8 @@
 
 A detector publishes a MarkerArray, one marker per object, named by its namespace, as the simulation
 does with its true poses. Detected objects are added to the planning scene as collision objects.
+
+Also here: meshes of detected objects, from files that markers of the type MESH_RESOURCE name.
 """
 
 from __future__ import annotations
@@ -10,17 +12,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
 from visualization_msgs.msg import Marker, MarkerArray
 
-from motion_nodes.errors import MotionError
+from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.nodes.task.detected_meshes import DetectedMeshes
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.moveit_messages import pose_of
@@ -32,11 +34,17 @@ from motion_nodes.ros.scene.collision_objects import (
     removed_message,
 )
 from motion_nodes.ros.scene.scene_follower import SceneFollower
+from motion_nodes.scene.mesh_cache import shared_mesh
+from motion_nodes.scene.mesh_file import read_mesh
 from motion_nodes.scene.scene import AttachedBody, WorldObject, world_object
-from motion_nodes.tasks.composite_objects import CompositeObject, composite_of
-from motion_nodes.tasks.world_state import ObjectState, Shape
+from motion_nodes.tasks.world_state import CompositeObject, ObjectState, Shape, composite_of
 from motion_nodes.typing import Array
 
+MAX_FILES = 100
+"""Max number of cached files."""
+MAX_SIZE = 50_000_000
+"""Max size of a file [byte]."""
+_SCHEME = "file://"
 MOVED = 2e-3
 """Change of a detected pose that is written to the planning scene [m or rad]."""
 PERIOD = 0.2
@@ -47,6 +55,49 @@ FIXED = 0.3
 """Objects with a side above this are surfaces, which are not picked [m]."""
 MAX_COLOR = 32
 """Max length of the color of an object (text of its marker)."""
+
+
+class DetectedMeshes:
+    """Cache of mesh files; failures are cached, too."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._known: dict[tuple[str, tuple[float, ...]], CompositeObject | MotionError] = {}
+
+    def of(self, marker: Marker) -> CompositeObject:
+        """Return the shape of a marker of the type MESH_RESOURCE.
+
+        Raises:
+            MotionError: the file cannot be read.
+        """
+        scale = (marker.scale.x, marker.scale.y, marker.scale.z)
+        key = (marker.mesh_resource, scale)
+        if key not in self._known:
+            if len(self._known) >= MAX_FILES:
+                self._known.clear()
+            try:
+                self._known[key] = _read(*key)
+            except MotionError as error:
+                self._known[key] = error
+        found = self._known[key]
+        if isinstance(found, MotionError):
+            raise found
+        return found
+
+
+def _read(resource: str, scale: tuple[float, float, float]) -> CompositeObject:
+    path = Path(resource.removeprefix(_SCHEME))
+    if not resource.startswith(_SCHEME) or not path.is_absolute():
+        raise InvalidCommand(f"its mesh is '{resource[:200]}'; it must be {_SCHEME}/PATH")
+    try:
+        usable = path.is_file() and path.stat().st_size <= MAX_SIZE
+    except OSError as error:  # such as a name that is too long
+        raise InvalidCommand(f"its mesh '{resource[:200]}': {error.strerror}") from None
+    if not usable:
+        raise InvalidCommand(f"its mesh {path} is no file of at most {MAX_SIZE // 10**6} MB")
+    made = composite_of(world_object("mesh", shared_mesh(read_mesh(path, scale))))
+    assert made is not None  # a mesh has bounds
+    return made
 
 
 class ObservedObjects:

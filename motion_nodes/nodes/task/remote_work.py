@@ -17,8 +17,8 @@ from action_msgs.msg import GoalStatus
 from rclpy.node import Node
 
 from motion_nodes.ros import qos
-from motion_nodes.ros.clients.action_clients import action_client
-from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.clients.client_node import action_client
+from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.tasks.task_codes import TaskCode
 from motion_nodes.tasks.task_runner import SkillFailed
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from motion_nodes.nodes.task.arm_motions import ArmMotions
-from motion_nodes.nodes.task.compliant_motions import CompliantMotions
+from motion_nodes.nodes.task.arm_motions import ArmMotions, CompliantMotions
 from motion_nodes.nodes.task.navigated_base import NavigatedBase
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.task_params import TaskServerParams

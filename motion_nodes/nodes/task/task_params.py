@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from motion_nodes.ros.node import FramedParams
 from motion_nodes.ros.parameters import param
-from motion_nodes.ros.robot_node import FramedParams
 from motion_nodes.tasks.world_state import STAND_OFF
 
 

@@ -1,39 +1,222 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning scene and plans of one robot on the viewer's page."""
+"""Planning scene and plans of one robot on the viewer's page.
+
+Also here: attaching objects of the planning scene to the robot, and detaching them, from the page;
+collisions at the joint positions that the page commands, which the joint controller ignores; arrays
+from displayed paths (moveit_msgs/DisplayTrajectory).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from moveit_msgs.msg import CollisionObject, DisplayTrajectory, ObjectColor, PlanningScene
+from moveit_msgs.msg import (
+    AttachedCollisionObject,
+    CollisionObject,
+    DisplayTrajectory,
+    ObjectColor,
+    PlanningScene,
+)
+from moveit_msgs.srv import GetStateValidity
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 from visualization_msgs.msg import Marker, MarkerArray
 
-from motion_nodes.errors import MotionError
+from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
-from motion_nodes.ros.messages.displayed_paths import displayed_path, trajectory_path
+from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.names import PLANNER, under
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.scene.collision_objects import moved_message, object_message, removed_message
+from motion_nodes.ros.scene.collision_objects import (
+    detached_message,
+    moved_message,
+    object_message,
+    removed_message,
+)
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.scene.scene import WorldObject
+from motion_nodes.scene.touch_links import touch_links
 from motion_nodes.typing import Array
 from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.marker_view import Drawing
+from motion_nodes.view.planning_view import Drawing
 
+SERVICE = "check_state_validity"
+COMMANDED = (
+    "At the commanded positions, {bodies} are in collision. The sliders and named states of this "
+    "tab move the joints without avoiding obstacles."
+)
+"""Notification of a collision at commanded positions."""
 PLANS = "display_planned_path"
 TRAJECTORIES = "trajectory_generator/trajectory"
 TREES = f"{PLANNER}/markers"
 RECOVER = f"{PLANNER}/recover"
 MAX_MARKERS = 64
 """Max number of displayed markers of a message."""
+CONFIRMATION_TIMEOUT = 3.0
+"""Time within which the owner of the scene must apply a change [s]."""
+
+
+class WatchedValidity:
+    """Client of the kinematics service of one arm; one request at a time, the newest."""
+
+    def __init__(
+        self, node: MotionNode[Any], robot: Robot, name: str, namespace: str, jobs: ExecutorQueue
+    ) -> None:
+        """Create the client.
+
+        Args:
+            node: the viewer.
+            robot: whose positions are checked.
+            name: of the robot on the page.
+            namespace: of the robot's topics.
+            jobs: queue of the executor.
+        """
+        self._node, self._robot, self._name, self._jobs = node, robot, name, jobs
+        self._client = node.create_client(
+            GetStateValidity, under(namespace, SERVICE), qos_profile=qos.SERVICES
+        )
+        self._pending: tuple[GetStateValidity.Request, str] | None = None
+        self._requested = False
+        self._reported = ""
+
+    def check(
+        self,
+        viewer: BrowserViewer,
+        positions: Mapping[str, float],
+        q: Array,
+        finding: str = COMMANDED,
+    ) -> None:
+        """Notify the page if positions are in collision, once for each pair of bodies.
+
+        Args:
+            viewer: the page.
+            positions: commanded positions by joint [rad or m].
+            q: measured positions of all joints, shape (n,); NaN: unknown.
+            finding: text of the notification, with ``{bodies}``.
+        """
+        names = self._robot.joint_names
+        values = np.array(
+            [positions.get(name, value) for name, value in zip(names, q, strict=True)]
+        )
+        if not np.isfinite(values).all():
+            return
+        # Measured positions may exceed a limit slightly, which is no collision.
+        values = self._robot.limits.clip(values)
+        request = GetStateValidity.Request()
+        request.robot_state.joint_state.name = list(names)
+        request.robot_state.joint_state.position = values.tolist()
+        self._jobs.submit(lambda: self._request(viewer, request, finding))
+
+    def check_carried(self, viewer: BrowserViewer, name: str, q: Array) -> None:
+        """Notify the page if the robot is in collision with an object that it carries from now on.
+
+        Args:
+            viewer: the page.
+            name: of the attached object.
+            q: measured positions of all joints, shape (n,); NaN: unknown.
+        """
+        self._jobs.submit(lambda: setattr(self, "_reported", ""))
+        self.check(viewer, {}, q, f"With '{name}' attached, {{bodies}} are in collision.")
+
+    def destroy(self) -> None:
+        """Destroy the client."""
+        self._node.destroy_client(self._client)
+
+    def _request(
+        self, viewer: BrowserViewer, request: GetStateValidity.Request, finding: str
+    ) -> None:
+        if self._requested:
+            self._pending = request, finding
+            return
+        if not self._client.service_is_ready():
+            return
+        self._requested = True
+
+        def answered(future: Any) -> None:
+            self._requested = False
+            if future.result() is not None:
+                self._report(viewer, future.result(), finding)
+            following, self._pending = self._pending, None
+            if following is not None:
+                self._request(viewer, *following)
+
+        self._client.call_async(request).add_done_callback(answered)
+
+    def _report(
+        self, viewer: BrowserViewer, response: GetStateValidity.Response, finding: str
+    ) -> None:
+        bodies = [f"{c.contact_body_1} and {c.contact_body_2}" for c in response.contacts[:1]]
+        text = "" if response.valid else "".join(bodies)
+        if text and text != self._reported:
+            viewer.notify(f"{self._name}: collision", finding.format(bodies=text))
+        self._reported = text
+
+
+def displayed_path(message: Any, joint_names: Sequence[str], q: Array) -> tuple[Array, Array]:
+    """Return the joint positions of a displayed path over time.
+
+    Args:
+        message: a DisplayTrajectory, whose trajectories are concatenated; joints of other robots
+            are ignored.
+        joint_names: the robot's joints.
+        q: positions of joints that the message does not contain [rad or m], shape (n,).
+
+    Returns:
+        Times from the start [s], shape (m,), and positions of all joints, shape (m, n).
+
+    Raises:
+        InvalidCommand: there are no points, a point has a wrong number of positions, or a value is
+            not finite.
+    """
+    start = message.trajectory_start.joint_state
+    row = np.array(q, dtype=np.float64)
+    for name, value in zip(start.name, start.position, strict=False):
+        if name in joint_names:
+            row[joint_names.index(name)] = value
+    return _joined([t.joint_trajectory for t in message.trajectory], joint_names, row, [row.copy()])
+
+
+def trajectory_path(message: Any, joint_names: Sequence[str], q: Array) -> tuple[Array, Array]:
+    """Return the joint positions of a JointTrajectory over time; see :func:`displayed_path`."""
+    return _joined([message], joint_names, np.array(q, dtype=np.float64), [])
+
+
+def _joined(
+    trajectories: Sequence[Any], joint_names: Sequence[str], row: Array, rows: list[Array]
+) -> tuple[Array, Array]:
+    """Return times and rows of concatenated trajectories, after the given rows."""
+    index = {name: i for i, name in enumerate(joint_names)}
+    times, begin, given = [0.0] * len(rows), 0.0, len(rows)
+    for trajectory in trajectories:
+        names = trajectory.joint_names
+        known = [(k, index[name]) for k, name in enumerate(names) if name in index]
+        for point in trajectory.points:
+            if len(point.positions) != len(names):
+                raise InvalidCommand(
+                    f"a displayed path has a point of {len(point.positions)} positions for "
+                    f"{len(names)} joints",
+                    field="positions",
+                )
+            for k, i in known:
+                row[i] = point.positions[k]
+            rows.append(row.copy())
+            stamp = point.time_from_start
+            times.append(begin + stamp.sec + 1e-9 * stamp.nanosec)
+        begin = times[-1] if times else 0.0
+    if len(rows) == given:
+        raise InvalidCommand("a displayed path has no points", field="points")
+    if not np.isfinite(rows).all():
+        raise InvalidCommand(
+            "a displayed path has positions that are not finite", field="positions"
+        )
+    return np.array(times), np.array(rows)
 
 
 class WatchedPlanning:
@@ -231,3 +414,95 @@ def drawings_of(message: MarkerArray) -> list[Drawing]:
 def _byte(share: float) -> int:
     """Return a colour component, 0 to 1, as a byte."""
     return round(255 * min(max(float(np.nan_to_num(share)), 0.0), 1.0))
+
+
+class WatchedAttachment:
+    """Sends changes of the attached objects, and reports why they are refused."""
+
+    def __init__(
+        self, robot: Robot, name: str, planning: WatchedPlanning, validity: WatchedValidity
+    ) -> None:
+        """Create the sender.
+
+        Args:
+            robot: that carries the objects.
+            name: of the robot on the page.
+            planning: its planning scene.
+            validity: checks the robot with what it carries.
+        """
+        self._robot, self._name, self._planning = robot, name, planning
+        self._validity = validity
+        self._sent: tuple[str, str, float] | None = None
+        """Object, link (empty: none) and deadline of the newest change, until it is applied."""
+
+    def send(self, viewer: BrowserViewer, name: str, link: str, q: Array) -> None:
+        """Attach an object at its present pose relative to a link, or detach it.
+
+        Args:
+            viewer: the page.
+            name: of the object.
+            link: the link; empty: detach.
+            q: positions of all joints [rad or m], shape (n,).
+        """
+        try:
+            message = attachment_diff(self._robot, name, link)
+        except MotionError as error:
+            self._report(viewer, name, str(error))
+            return
+        # The owner refuses the same without a response, as it receives a topic.
+        findings = self._planning.tried(message, q)
+        if findings:
+            self._report(viewer, name, "; ".join(findings))
+            return
+        if self._planning.publish(viewer, message):
+            self._sent = (name, link, time.monotonic() + CONFIRMATION_TIMEOUT)
+
+    def show(self, viewer: BrowserViewer, q: Array) -> None:
+        """Report the outcome of the newest change.
+
+        Args:
+            viewer: the page.
+            q: measured positions of all joints [rad or m], shape (n,); NaN: unknown.
+        """
+        if self._sent is None:
+            return
+        name, link, deadline = self._sent
+        body = self._planning.follower.scene.attached.get(name)
+        if link == ("" if body is None else body.link):
+            self._sent = None
+            if link:
+                self._validity.check_carried(viewer, name, q)
+        elif time.monotonic() > deadline:
+            self._sent = None
+            verb = "attached" if link else "detached"
+            self._report(
+                viewer, name, f"'{name}' was not {verb}: see the messages of the robot's planner."
+            )
+
+    def _report(self, viewer: BrowserViewer, name: str, text: str) -> None:
+        viewer.notify(f"{self._name}: {name}", text)
+
+
+def attachment_diff(robot: Robot, name: str, link: str) -> PlanningScene:
+    """Return a diff that attaches an object of the world to a link, or detaches it.
+
+    Args:
+        robot: that carries the object; the links of its gripper may touch it.
+        name: of the object.
+        link: the link; empty: detach.
+
+    Raises:
+        UnknownFrame: there is no such link.
+    """
+    message = PlanningScene(is_diff=True)
+    message.robot_state.is_diff = True
+    if link:
+        change = AttachedCollisionObject(
+            link_name=link, touch_links=sorted(touch_links(robot, link))
+        )
+        # Without shapes: the owner takes those of the object, at its present pose.
+        change.object = CollisionObject(id=name, operation=CollisionObject.ADD)
+    else:
+        change = detached_message(name)
+    message.robot_state.attached_collision_objects = [change]
+    return message

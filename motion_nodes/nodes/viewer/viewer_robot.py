@@ -1,49 +1,223 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics of one robot on the viewer's page."""
+"""Topics of one robot on the viewer's page.
+
+Also here: motions to named states of one robot on the viewer's page, with scaled velocities;
+surface gripper of one robot on the viewer's page; task server of one robot on the viewer's page.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TwistStamped
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import SetBool, Trigger
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from motion_nodes.errors import InvalidCommand
+from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.nodes.viewer.viewer_attachment import WatchedAttachment
-from motion_nodes.nodes.viewer.viewer_navigation import WatchedNavigation
-from motion_nodes.nodes.viewer.viewer_planning import WatchedPlanning
-from motion_nodes.nodes.viewer.viewer_states import ScaledMotions
-from motion_nodes.nodes.viewer.viewer_suction import WatchedSuction
-from motion_nodes.nodes.viewer.viewer_target import FOLLOWERS, WatchedTarget
-from motion_nodes.nodes.viewer.viewer_task import WatchedTask
-from motion_nodes.nodes.viewer.viewer_validity import WatchedValidity
+from motion_nodes.model.robot import Robot
+from motion_nodes.nodes.viewer.viewer_goals import FOLLOWERS, WatchedNavigation, WatchedTarget
+from motion_nodes.nodes.viewer.viewer_planning import (
+    WatchedAttachment,
+    WatchedPlanning,
+    WatchedValidity,
+)
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
+from motion_nodes.ros.messages.trajectory_messages import fill_seconds
 from motion_nodes.ros.names import (
     JOINT_CONTROLLER,
     POLICY_CONTROLLER,
+    SURFACE_GRIPPER,
+    TASK_SERVER,
     base_controller,
     under,
 )
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.transform_tree import TransformTree
+from motion_nodes.ros.transforms import TransformTree
 from motion_nodes.scene.scene import WorldObject
+from motion_nodes.tasks.task_plan import TaskOrder
+from motion_nodes.tasks.task_progress import TaskProgress
+from motion_nodes.trajectory.joint_trajectory import rest_to_rest_duration
 from motion_nodes.typing import Array
 from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.scaling_panel import MotionScaling
 from motion_nodes.view.ui_commands import PlanCommand, TargetCommand, TaskCommand
 from motion_nodes.view.viewed_robot import ViewedRobot
 
+MIN_DURATION = 0.1
+"""Min duration of a motion [s], for joints that are at the state already."""
 STALE = 1.0
 """Age of the state above which a robot is displayed as lost [s]."""
+
+
+class ScaledMotions:
+    """Sends motions to joint positions, without avoiding obstacles, to the joint controller."""
+
+    def __init__(self, node: MotionNode[Any], robot: Robot, namespace: str) -> None:
+        """Create the publisher.
+
+        Args:
+            node: the viewer.
+            robot: whose joints move.
+            namespace: of the robot's topics.
+        """
+        self._robot = robot
+        self._trajectories = node.advertise(
+            JointTrajectory, under(namespace, f"{JOINT_CONTROLLER}/joint_trajectory"), qos.REQUESTS
+        )
+
+    def send(
+        self, goal: Mapping[str, float], current: Mapping[str, float], scaling: MotionScaling
+    ) -> None:
+        """Move joints to positions; all arrive together.
+
+        Args:
+            goal: by joint [rad or m].
+            current: measured positions by joint [rad or m]; NaN: unknown.
+            scaling: of the robot's limits.
+
+        Raises:
+            InvalidCommand: the position of a joint is unknown; nothing moves.
+        """
+        self._trajectories.publish(scaled_motion(self._robot, goal, current, scaling))
+
+
+def scaled_motion(
+    robot: Robot,
+    goal: Mapping[str, float],
+    current: Mapping[str, float],
+    scaling: MotionScaling,
+) -> JointTrajectory:
+    """Return the trajectory from the controller's references to positions at rest.
+
+    It has one point, before which the controller interpolates by a quintic. The duration is the
+    shortest with which a motion from rest is within the scaled limits.
+
+    Args:
+        robot: with the limits.
+        goal: by joint [rad or m].
+        current: measured positions by joint [rad or m]; NaN: unknown.
+        scaling: of the limits of velocity, and of those of acceleration and jerk.
+
+    Raises:
+        InvalidCommand: the position of a joint is unknown.
+    """
+    names = tuple(goal)
+    positions = np.array([float(goal[name]) for name in names])
+    start = np.array([float(current.get(name, np.nan)) for name in names])
+    unknown = [name for name, q in zip(names, start, strict=True) if not np.isfinite(q)]
+    if unknown:
+        raise InvalidCommand(
+            f"the position of {', '.join(unknown)} is not known: nothing moves.", field=unknown[0]
+        )
+    limits = robot.limits.select(names)
+    duration = rest_to_rest_duration(
+        limits.turns.distance(start, positions),
+        scaling.velocity * limits.velocity,
+        scaling.acceleration * limits.acceleration,
+        scaling.acceleration * limits.jerk,
+    )
+    zeros = [0.0] * len(names)
+    point = JointTrajectoryPoint(
+        positions=positions.tolist(), velocities=zeros, accelerations=list(zeros)
+    )
+    fill_seconds(point.time_from_start, max(duration, MIN_DURATION))
+    return JointTrajectory(joint_names=list(names), points=[point])
+
+
+class WatchedSuction:
+    """Status and service of a surface gripper, which the robot may not have."""
+
+    def __init__(self, node: MotionNode[Any], name: str, namespace: str) -> None:
+        """Create the endpoints.
+
+        Args:
+            node: the viewer.
+            name: of the robot on the page.
+            namespace: of the robot's topics.
+        """
+        self._name = name
+        self._statuses = node.poll(
+            DiagnosticStatus, under(namespace, f"{SURFACE_GRIPPER}/status"), qos.STATUS
+        )
+        self._activate = node.create_client(
+            SetBool,
+            under(namespace, f"{SURFACE_GRIPPER}/activate"),
+            qos_profile=qos.SERVICES,
+        )
+
+    def show(self, viewer: BrowserViewer) -> None:
+        """Update the page."""
+        message = self._statuses.newest()
+        if message is not None:
+            values = {item.key: item.value for item in message.values}
+            viewer.set_suction(self._name, message.message, values.get("gripped objects", ""))
+
+    def send(self, viewer: BrowserViewer, closing: bool) -> None:
+        """Close or open the gripper."""
+        if not self._activate.service_is_ready():
+            text = f"no service {self._activate.srv_name}: is the robot running?"
+            viewer.set_suction(self._name, text, "")
+            return
+        self._activate.call_async(SetBool.Request(data=closing))
+
+
+class WatchedTask:
+    """Status, commands and services of a task server."""
+
+    def __init__(self, node: MotionNode[Any], name: str, namespace: str) -> None:
+        """Create the endpoints.
+
+        Args:
+            node: the viewer.
+            name: of the robot on the page.
+            namespace: of the robot's topics.
+        """
+        self._node, self._name = node, name
+        server = self._server = under(namespace, TASK_SERVER)
+        self._statuses = node.poll(String, f"{server}/status", qos.STATUS)
+        self._commands = node.advertise(String, f"{server}/command", qos.COMMANDS)
+        self._services = {
+            verb: node.create_client(Trigger, f"{server}/{service}", qos_profile=qos.SERVICES)
+            for verb, service in (("stop", "cancel"), ("confirm", "confirm"))
+        }
+
+    def show(self, viewer: BrowserViewer) -> None:
+        """Update the page."""
+        message = self._statuses.newest()
+        if message is None:
+            return
+        try:
+            viewer.update_task(self._name, TaskProgress.of(message.data))
+        except MotionError as error:
+            self._node.warn("task status", f"{self._name}: status of {self._server}: {error}")
+
+    def send(self, viewer: BrowserViewer, command: TaskCommand) -> None:
+        """Send a task, or call the service of a button."""
+        service = self._services.get(command.verb)
+        there = self._commands.get_subscription_count() if service is None else (
+            service.service_is_ready()
+        )  # fmt: skip
+        if not there:
+            text = f"{self._server} is not running; start it by `motion up ROBOT --tasks`"
+            viewer.set_task_message(self._name, text)
+        elif service is not None:
+            service.call_async(Trigger.Request())
+        else:
+            order = TaskOrder(command.task, plan_only=command.verb == "plan")
+            self._commands.publish(String(data=order.as_text()))
 
 
 class WatchedRobot:

@@ -31,7 +31,7 @@ from motion_nodes.planning.planning_problem import PlanRequest
 from motion_nodes.planning.shortcut import lines_free
 from motion_nodes.planning.sphere_excess import searchable
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.joint_path import CornerBlending
 from motion_nodes.trajectory.spline import position_excess, segment_shares, spline_path
 from motion_nodes.trajectory.time_parameterization import (
     distinct_waypoints,

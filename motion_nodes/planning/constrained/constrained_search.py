@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search of a path along a constraint manifold, and its shortening."""
+"""Search of a path along a constraint manifold, and its shortening.
+
+Goal configurations that satisfy the constraints of a path, or the reason of the failure. The pose
+of a goal is a further task constraint: solutions of inverse kinematics, then random seeds, are
+projected onto all constraints together.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from motion_nodes.kernels.collision.checker_bridge import Checker
+from motion_nodes.kernels.bridges import Checker
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.search.classic_trees import TreeSpace
 from motion_nodes.kernels.search.constrained_rrt import (
@@ -16,12 +21,20 @@ from motion_nodes.kernels.search.constrained_rrt import (
     smooth_on_manifold,
 )
 from motion_nodes.model.setting import check_settings, setting
-from motion_nodes.planning.constrained.constrained_goals import goals_on_manifold
 from motion_nodes.planning.constrained.constraint_set import ConstraintSet
-from motion_nodes.planning.goal_sampling import GoalConfigurations
-from motion_nodes.planning.joint_space import JointSpace
-from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
-from motion_nodes.planning.start_state import check_search_start
+from motion_nodes.planning.goal_sampling import GoalConfigurations, goal_configurations, is_exact
+from motion_nodes.planning.joint_space import JointSpace, joint_range
+from motion_nodes.planning.planning_problem import (
+    Goal,
+    JointGoal,
+    PlanRequest,
+    PlanResult,
+    PlanStatus,
+    PoseGoal,
+    PosesGoal,
+)
+from motion_nodes.planning.several_poses import pose_sampler
+from motion_nodes.planning.start_state import check_search_start, configuration, in_words
 from motion_nodes.planning.tree_search import (
     MAX_COUNT,
     MAX_NODES,
@@ -32,10 +45,187 @@ from motion_nodes.planning.tree_search import (
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.typing import Array
 
+_GOALS = 8
+"""Max number of configurations per goal."""
+_SOLUTIONS = 12
+"""Max number of solutions of inverse kinematics that are projected first."""
+_SEEDS, _BATCHES = 32, 40
+"""Number of seeds that are projected at once, and max number of such batches."""
+_SHARE = 0.4
+"""Max fraction of the planning time."""
+_SAME = 0.05
+"""Configurations that differ by less are duplicates [rad or m]."""
+_Found = tuple[list[Array], tuple[PlanStatus, str] | None]
 NAME = "CBiRRT"
 """Name of the planner."""
 START_TOLERANCE = 0.005
 """Max violation of a constraint by the start [m or rad]."""
+
+
+def goals_on_manifold(
+    request: PlanRequest, start: Array, constraints: ConstraintSet
+) -> GoalConfigurations:
+    """Return collision-free goal configurations that satisfy the constraints.
+
+    Args:
+        request: goals, checker and timeout.
+        start: a seed, shape (n,).
+        constraints: of the path.
+    """
+    end = compute_time() + _SHARE * request.timeout
+    found: list[Array] = []
+    index: list[int] = []
+    faults: list[tuple[PlanStatus, str]] = []
+    for number, goal in enumerate(request.goals):
+        rng = np.random.default_rng([request.random_seed, number])
+        Q, fault = _of_goal(request, goal, start, constraints, rng, end)
+        found += Q
+        index += [number] * len(Q)
+        if fault is not None:
+            faults.append(fault)
+    if found:
+        return GoalConfigurations(np.array(found), tuple(index))
+    n = len(start)
+    if not faults:
+        return GoalConfigurations(np.empty((0, n)), (), PlanStatus.NO_GOAL, "no goal was given")
+    reasons = "; ".join(dict.fromkeys(reason for _, reason in faults[:3]))
+    return GoalConfigurations(np.empty((0, n)), (), faults[0][0], reasons)
+
+
+def _of_goal(
+    request: PlanRequest,
+    goal: Goal,
+    start: Array,
+    constraints: ConstraintSet,
+    rng: np.random.Generator,
+    end: float,
+) -> _Found:
+    checker = request.checker
+    if isinstance(goal, JointGoal) and is_exact(goal):
+        return _exactly(request, goal, constraints)
+    held = goal if isinstance(goal, JointGoal) else goal.joints
+    low, high = constraints.joint_bounds
+    if held is not None:
+        q = constraints.in_turn(configuration(checker, held.q, "a joint goal"))
+        room = joint_range(checker, replace(held, q=q))
+        if room.fault:
+            return [], (PlanStatus.GOAL_OUTSIDE_LIMITS, room.fault)
+        low, high = np.maximum(low, room.low), np.minimum(high, room.high)
+        if (low > high).any():
+            k = int(np.argmax(low - high))
+            return [], (
+                PlanStatus.GOAL_VIOLATES_CONSTRAINTS,
+                f"the goal contradicts the path constraints: {checker.joint_names[k]} must be in "
+                f"[{room.low[k]:.4g}, {room.high[k]:.4g}] at the goal",
+            )
+    both = constraints.with_goal(goal, low, high)
+    seeds = _Seeds(start, low, high, rng)
+    solutions = np.empty((0, len(start)))
+    if not isinstance(goal, JointGoal):
+        solutions = constraints.in_turn(_ik_solutions(request, goal, start, rng, end))
+    found: list[Array] = []
+    nearest, collision = None, ""
+    for batch in range(_BATCHES):
+        drawn = seeds.draw(_SEEDS) if batch else np.vstack([start, solutions])
+        points, converged = both.projected(drawn)
+        for q in points[converged]:
+            if any(np.abs(q - known).max() < _SAME for known in found):
+                continue
+            if checker.is_free(q) and checker.exact.is_free(q):
+                found.append(q)
+            else:
+                collision = collision or in_words(checker, q)
+        if nearest is None or not converged.all():
+            nearest = _nearest(both, points, nearest)
+        if len(found) >= _GOALS or compute_time() > end or request.cancelled():
+            break
+    if found:
+        return found[:_GOALS], None
+    if collision:
+        return [], (
+            PlanStatus.GOAL_IN_COLLISION,
+            f"every goal that satisfies the path constraints is in collision: {collision}",
+        )
+    return [], _why_none(request, goal, start, both, nearest)
+
+
+def _ik_solutions(
+    request: PlanRequest,
+    goal: PoseGoal | PosesGoal,
+    start: Array,
+    rng: np.random.Generator,
+    end: float,
+) -> Array:
+    """Return solutions of inverse kinematics as seeds, shape (m, n): random ones rarely converge.
+
+    A solution may violate the path constraints, if the goal leaves room for them.
+    """
+    sampler, found = pose_sampler(request.checker, goal, start, rng), []
+    for number in range(_SOLUTIONS):
+        left = end - compute_time()
+        if left <= 0.0 or sampler.impossible:
+            break
+        q = sampler.draw(first=number == 0, timeout=left)
+        if q is not None:
+            found.append(q)
+    return np.array(found).reshape(-1, len(start))
+
+
+def _exactly(request: PlanRequest, goal: JointGoal, constraints: ConstraintSet) -> _Found:
+    """Return a joint goal without tolerance, if it satisfies everything."""
+    checker = request.checker
+    q = constraints.in_turn(checker.limits.settled(configuration(checker, goal.q, "a joint goal")))
+    if not checker.limits.within(q):
+        words = "; ".join(checker.limits.violations(q)) or "it is not finite"
+        return [], (PlanStatus.GOAL_OUTSIDE_LIMITS, f"the goal is outside the limits: {words}")
+    violated = constraints.in_words(q)
+    if violated:
+        return [], (
+            PlanStatus.GOAL_VIOLATES_CONSTRAINTS,
+            f"the goal violates the path constraints: {violated}",
+        )
+    if not (checker.is_free(q) and checker.exact.is_free(q)):
+        words = f"the goal is in collision: {in_words(checker, q)}"
+        return [], (PlanStatus.GOAL_IN_COLLISION, words)
+    return [q], None
+
+
+class _Seeds:
+    """Random seeds, increasingly far from the start."""
+
+    def __init__(self, start: Array, low: Array, high: Array, rng: np.random.Generator) -> None:
+        self._low = np.where(np.isfinite(low), low, start - np.pi)
+        self._high = np.where(np.isfinite(high), high, start + np.pi)
+        self._start, self._rng, self._reach = start, rng, 0.0
+
+    def draw(self, count: int) -> Array:
+        """Return seeds, shape (count, n)."""
+        drawn = self._rng.uniform(self._low, self._high, (count, len(self._low)))
+        points = self._start + self._reach * (drawn - self._start)
+        self._reach = min(1.0, self._reach + 0.2)
+        return np.asarray(np.clip(points, self._low, self._high))
+
+
+def _nearest(constraints: ConstraintSet, points: Array, before: Array | None) -> Array:
+    """Return the configuration with the smallest violation."""
+    candidates = points if before is None else np.vstack([points, before])
+    return np.asarray(candidates[int(np.argmin(constraints.excess(candidates)))])
+
+
+def _why_none(
+    request: PlanRequest, goal: Goal, start: Array, both: ConstraintSet, nearest: Array | None
+) -> tuple[PlanStatus, str]:
+    """Return whether the goal alone is impossible, or contradicts the constraints, and how."""
+    alone = PlanRequest(request.checker, start, (goal,), 1.0, request.random_seed)
+    reachable = goal_configurations(alone, start)
+    if reachable.status is not None:
+        return reachable.status, reachable.reason
+    words = "" if nearest is None else both.in_words(nearest)
+    return (
+        PlanStatus.GOAL_VIOLATES_CONSTRAINTS,
+        f"the goal is reachable, but not with the path constraints; at the nearest "
+        f"configuration found, {words}",
+    )
 
 
 @dataclass(frozen=True)

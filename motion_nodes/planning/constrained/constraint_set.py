@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constraints of a path as arrays for kernels: violations in words, projection."""
+"""Constraints of a path as arrays for kernels: violations in words, projection.
+
+Also here: generated code of a link's pose and Jacobian over the joints of a checker, for kernels.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
 from motion_nodes.ik.problem import IkTolerance
+from motion_nodes.kernels.kinematic_arrays import pack, reroot
+from motion_nodes.kernels.robot_codegen import CodeGenerationError, RobotCode
 from motion_nodes.kernels.search import manifold as kernel
-from motion_nodes.kernels.search import task_components as kinds
+from motion_nodes.kernels.search import manifold as kinds
 from motion_nodes.kernels.search.manifold import Manifold
 from motion_nodes.model.joint_turns import TURN
 from motion_nodes.model.limits import LIMIT_ROUNDING
@@ -28,7 +33,6 @@ from motion_nodes.planning.constrained.path_constraints import (
     TaskSpaceRegion,
     near_start,
 )
-from motion_nodes.planning.link_code import pose_and_jacobian
 from motion_nodes.planning.planning_problem import Goal, PoseGoal, PosesGoal
 from motion_nodes.planning.pose_solvers import moving_joints
 from motion_nodes.scene.checker import CollisionChecker
@@ -53,6 +57,31 @@ _NAMES = {
     kinds.SENSOR: ("view angle", "range angle", ""),
     kinds.TARGET: ("view angle", "range angle", ""),
 }
+
+
+def pose_and_jacobian(checker: CollisionChecker, link: str) -> int:
+    """Return the address of ``both_one(q, pose, jacobian)`` of a link in the robot's base.
+
+    Args:
+        checker: its joints are the arguments; all others are fixed at its positions.
+        link: the link.
+
+    Raises:
+        InvalidConfig: code cannot be generated on this machine.
+    """
+    robot = checker.robot
+    values = zip(robot.joint_names, checker.positions, strict=True)
+    above = {joint.name for joint in robot.chain(robot.tree.root, link)}
+    fixed = {n: float(x) for n, x in values if n in above and n not in checker.joint_names}
+    arrays = pack(robot.tree.packed, checker.joint_names, fixed)
+    base = robot.tree.frame_names.index(robot.base_frame)
+    if base:
+        arrays = reroot(arrays, base)
+    try:
+        row = arrays.frame_rows[robot.tree.frame_names.index(link)]
+        return RobotCode(arrays).address("both_one", row)
+    except CodeGenerationError as error:
+        raise InvalidConfig(f"the planner needs generated code: {error}") from None
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,15 @@
 
 Used by threads that may block. Any thread may stop a motion; the controller's goal is then canceled
 at once.
+
+Also here: parameters of nodes that serve requests and execute trajectories with the joint
+controller.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import enum
 import threading
 import time
@@ -21,16 +25,17 @@ from moveit_msgs.msg import MoveItErrorCodes
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from motion_nodes.model.limits import joint_indices
-from motion_nodes.ros.clients.trajectory_client import SentTrajectory, TrajectoryClient
+from motion_nodes.ros.clients.motion_clients import SentTrajectory, TrajectoryClient
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds, seconds
-from motion_nodes.ros.node import MotionNode
+from motion_nodes.ros.names import JOINT_CONTROLLER
+from motion_nodes.ros.node import FramedParams, MotionNode
+from motion_nodes.ros.parameters import param
 from motion_nodes.trajectory.trajectory_checks import START_TOO_FAR
 
 Codes = MoveItErrorCodes
 Results = FollowJointTrajectory.Result
-
 MONITOR_PERIOD = 0.02
 """Period of execution monitoring [s]."""
 START_SPEED = 0.01
@@ -40,7 +45,6 @@ SETTLE_TIMEOUT = 3.0
 REST_TIME, DISTURBANCE = 0.2, 2.0
 """Time for which joints must be at rest after a trajectory that did not succeed, and time after its
 end for which this applies [s]: controllers bring references back to where the joints stopped."""
-
 CONTROLLER_CODES = {
     Results.SUCCESSFUL: Codes.SUCCESS,
     Results.INVALID_GOAL: Codes.CONTROL_FAILED,
@@ -50,7 +54,6 @@ CONTROLLER_CODES = {
     Results.GOAL_TOLERANCE_VIOLATED: Codes.CONTROL_FAILED,
 }
 """MoveIt's error code for each error code of FollowJointTrajectory."""
-
 Change = Callable[[SentTrajectory, str], JointTrajectory | None]
 """Called with the active trajectory and the obstacle on its remaining path; returns a trajectory
 that continues it and is monitored from then on, or None: the motion stops."""
@@ -374,3 +377,33 @@ def _result(motion: ExecutedMotion, sent: SentTrajectory, obstacle: str) -> Exec
     displaced = sent.code == Results.INVALID_GOAL and sent.text.startswith(START_TOO_FAR)
     text = f"the controller aborted: {sent.text or f'error code {sent.code}'}"
     return ExecutionResult(code, text, displaced=displaced)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExecutionParams(FramedParams):
+    """Controller, conditions of an execution, and concurrency of requests."""
+
+    controller: str = param(
+        JOINT_CONTROLLER,
+        doc="Name of the controller node whose ~/follow_joint_trajectory action executes "
+        "trajectories.",
+        read_only=True,
+    )
+    start_tolerance: float = param(
+        0.01,
+        doc="Max difference between the current joint positions and the first point of a "
+        "trajectory; beyond it execution is rejected.",
+        unit="rad or m",
+        gt=0.0,
+        le=10.0,
+    )
+    state_timeout: float = param(
+        1.0,
+        doc="Max age of joint_states for execution; with older ones execution is rejected.",
+        unit="s",
+        gt=0.0,
+        le=60.0,
+    )
+    request_threads: int = param(
+        2, doc="Number of requests processed concurrently.", ge=1, le=16, read_only=True
+    )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rclpy._rclpy_pybind11 import InvalidHandle
 from rclpy.parameter import Parameter
 
-from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.diagnostics import Report
 
 if TYPE_CHECKING:

@@ -2,31 +2,400 @@
 """Planning goals from moveit_msgs/Constraints.
 
 Unsupported or contradictory constraints are rejected with a reason; none is ignored silently.
+
+Also here: context in which the constraints of a planning request are interpreted; pose goals with
+tolerances from position and orientation constraints of moveit_msgs.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from moveit_msgs.msg import MoveItErrorCodes
+from geometry_msgs.msg import Pose
+from moveit_msgs.msg import MoveItErrorCodes, OrientationConstraint
+from shape_msgs.msg import SolidPrimitive
 
-from motion_nodes.errors import InvalidCommand, UnknownJoint
+from motion_nodes.errors import InvalidCommand, UnknownFrame, UnknownJoint
+from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.limits import LIMIT_ROUNDING
-from motion_nodes.model.robot import Robot
-from motion_nodes.planning.planning_problem import Goal, JointGoal
-from motion_nodes.ros.messages.goal_context import GoalContext, refused
+from motion_nodes.model.poses import rotation_about
+from motion_nodes.model.robot import Group, Robot
+from motion_nodes.planning.planning_problem import Goal, JointGoal, PoseGoal, PosesGoal
 from motion_nodes.ros.messages.mimic_messages import leader_constraints
-from motion_nodes.ros.messages.moveit_messages import RequestRejected
-from motion_nodes.ros.messages.pose_constraints import pose_goals
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
+from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.typing import Array
 
+MIN_TOLERANCE = 1e-6
+"""[m or rad] Tolerance used in place of 0."""
+SMALL_REGION, SMALL_ANGLE, GOAL_SHARE = 0.01, 0.1, 0.01
+"""Tolerances below the first [m] or second [rad] are meant for the pose at rest, which differs from
+the commanded one; planning uses this share of them and leaves the rest to control errors."""
+ALIGNED = 1e-3
+"""Max angle between the axes of a box and of the goal for which they count as equal [rad]."""
+# Tried in order: share of tolerances in Euler angles that the rotation vector may use.
+SHARES = (1.0, 0.999, 0.99, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.35, 0.2, 0.1)
 Codes = MoveItErrorCodes
-
 STATE_TOLERANCE = 1e-3
 """[rad or m] Tolerance of constraints on joints outside the planning group."""
+
+
+@dataclass(frozen=True)
+class GoalContext:
+    """Robot, planning group and start state of a request."""
+
+    robot: Robot
+    group: Group
+    """Planning group, whose joints give the order of joint goals."""
+    q: Array
+    """Start positions of all joints of the robot [rad or m], shape (n,)."""
+    frames: RobotFrames
+    notes: list[str] = field(default_factory=list)
+    """Notes for the client, collected while constraints are interpreted."""
+
+    @property
+    def start(self) -> Array:
+        """Start positions of the group's joints [rad or m], shape (k,)."""
+        return self.q[self.group.indices]
+
+    def moves(self, frame: str) -> bool:
+        """Return whether joints of the group move a frame.
+
+        Args:
+            frame: a link, possibly with the robot's frame prefix, an attached object or a subframe.
+        """
+        own, tree = self.carrier(frame)[0], self.robot.tree
+        if own not in tree.links:
+            return False
+        above = {joint.name for joint in tree.path(tree.root, own)}
+        return bool(above & set(self.group.joints))
+
+    def carrier(self, frame: str) -> tuple[str, Array | None]:
+        """Return the link that carries a frame, and the pose in it; None for the link itself."""
+        found = self.frames.scene_frame(frame)
+        if found is None or found.link is None:
+            return self.frames.name_of(frame), None
+        return found.link, found.X
+
+    def target(self, name: str) -> tuple[str, Array | None]:
+        """Return the link of a constraint, and the constrained frame in it.
+
+        Args:
+            name: a link as of :meth:`link`, an attached object, or ``object/subframe`` of one.
+
+        Returns:
+            Name of the link; pose of the frame in it, shape (4, 4), None for the link itself.
+
+        Raises:
+            RequestRejected: there is no such link or attached frame, or the group does not move it.
+        """
+        link, X_LF = self.carrier(name) if name else (name, None)
+        return self.link(link if X_LF is not None else name), X_LF
+
+    def link(self, name: str) -> str:
+        """Return the link of a constraint.
+
+        Args:
+            name: its name, possibly with the robot's frame prefix; empty for the group's tip.
+
+        Raises:
+            RequestRejected: there is no such link, or the group does not move it.
+        """
+        own = self.frames.name_of(name) if name else self.group.tip
+        if own is None:
+            raise RequestRejected(
+                Codes.INVALID_LINK_NAME,
+                f"group '{self.group.name}' has no tip of its own; name the link"
+                + (
+                    f", e.g. one of its tips {', '.join(self.group.tips)}"
+                    if self.group.tips
+                    else ""
+                ),
+            )
+        links = self.robot.tree.links
+        if own not in links:
+            raise RequestRejected(
+                Codes.INVALID_LINK_NAME, str(UnknownFrame(name, tuple(links), self.robot.name))
+            )
+        if not self.moves(own):
+            raise RequestRejected(
+                Codes.INVALID_LINK_NAME,
+                f"group '{self.group.name}' does not move link '{own}'; constrain another link",
+            )
+        return own
+
+
+def refused(text: str) -> RequestRejected:
+    """Return the error that rejects constraints, for a reason."""
+    return RequestRejected(Codes.INVALID_GOAL_CONSTRAINTS, text)
+
+
+def pose_goals(
+    positions: Sequence[Any], orientations: Sequence[Any], context: GoalContext
+) -> list[PoseGoal | PosesGoal]:
+    """Return the alternative goals, one for each combination of primitives of the regions.
+
+    Args:
+        positions: list of PositionConstraint.
+        orientations: list of OrientationConstraint.
+        context: robot, group and state of the request.
+
+    Returns:
+        Poses of one link, or of all links that are constrained, such as the tools of two arms.
+
+    Raises:
+        RequestRejected: more than one constraint of a kind for a link, or an invalid region.
+    """
+    parts: dict[str, tuple[list[Any], list[Any]]] = {}
+    for which, given in enumerate((positions, orientations)):
+        for constraint in given:
+            name = context.frames.name_of(constraint.link_name or context.link(""))
+            parts.setdefault(name, ([], []))[which].append(constraint)
+    for name, found in parts.items():
+        for what, given in zip(("position", "orientation"), found, strict=True):
+            if len(given) > 1:
+                raise refused(
+                    f"{len(given)} {what} constraints of '{name}' in one goal; one is supported "
+                    "(alternatives are separate goal_constraints)"
+                )
+    each = [_of_link(name, *found, context) for name, found in parts.items()]
+    if len(each) == 1:
+        return list(each[0])
+    return [PosesGoal(poses) for poses in itertools.product(*each)]
+
+
+def _of_link(
+    name: str, positions: Sequence[Any], orientations: Sequence[Any], context: GoalContext
+) -> list[PoseGoal]:
+    """Return the alternative goals of one link, with at most one constraint of each kind."""
+    link, X_LF = context.target(name)
+    R_BT, orientation = (
+        orientation_of(orientations[0], context) if orientations else (None, math.inf)
+    )
+    if not positions:
+        assert R_BT is not None
+        X_BT = context.frames.pose(link, context.q).copy()
+        X_BT[:3, :3] = R_BT
+        return [PoseGoal(link, X_BT, _tolerance(math.inf, orientation), X_LF)]
+    offset = target_offset(positions[0], X_LF)
+    goals = []
+    for X_BR, size in _regions(positions[0], context):
+        X_BT = X_BR.copy()
+        if R_BT is not None:
+            X_BT[:3, :3] = R_BT
+            size = _rotated(size, R_BT.T @ X_BR[:3, :3], context)
+        goals.append(PoseGoal(link, X_BT, _tolerance(size, orientation), offset))
+    return goals
+
+
+def _tolerance(position: Any, orientation: Any) -> IkTolerance:
+    if np.isinf(np.atleast_1d(position)).all() and np.isinf(np.atleast_1d(orientation)).all():
+        raise refused("its tolerances are unlimited: any pose satisfies it")
+    return IkTolerance(_narrowed(position, SMALL_REGION), _narrowed(orientation, SMALL_ANGLE))
+
+
+def _narrowed(tolerance: Any, small: float) -> Any:
+    """Return a tolerance, or :data:`GOAL_SHARE` of it if it is small."""
+    if isinstance(tolerance, tuple):
+        return tuple(_narrowed(one, small) for one in tolerance)
+    return max(GOAL_SHARE * tolerance, MIN_TOLERANCE) if tolerance <= small else tolerance
+
+
+def target_offset(constraint: Any, X_LF: Array | None = None) -> Array | None:
+    """Return the constrained frame of a PositionConstraint in its link, (4, 4); None: its origin.
+
+    Args:
+        constraint: PositionConstraint.
+        X_LF: the frame in the link that it constrains, shape (4, 4); None: that of the link.
+
+    Raises:
+        RequestRejected: it is not finite.
+    """
+    offset = constraint.target_point_offset
+    point = np.array([offset.x, offset.y, offset.z])
+    if not np.isfinite(point).all():
+        raise refused(f"target_point_offset is not finite: {point.tolist()}")
+    if not point.any():
+        return X_LF
+    X_FT = np.eye(4)
+    X_FT[:3, 3] = point
+    return X_FT if X_LF is None else X_LF @ X_FT
+
+
+def orientation_of(constraint: Any, context: GoalContext) -> tuple[Array, Any]:
+    """Return the target rotation in the base frame and its tolerances.
+
+    Args:
+        constraint: OrientationConstraint.
+        context: robot, group and state of the request.
+
+    Returns:
+        Rotation, shape (3, 3), and bounds of the components of the rotation vector [rad].
+
+    Raises:
+        RequestRejected: an invalid orientation, tolerance or parameterization.
+    """
+    pose = Pose(orientation=constraint.orientation)
+    X_FT, note = pose_of(pose, "the orientation constraint")
+    if note:
+        context.notes.append(note)
+    X_BF = context.frames.pose(constraint.header.frame_id, context.q)
+    tolerances = orientation_tolerances(constraint)
+    if any(math.isnan(t) or t < 0.0 for t in tolerances):
+        raise refused(f"orientation tolerances must not be negative: {tolerances}")
+    known = (OrientationConstraint.XYZ_EULER_ANGLES, OrientationConstraint.ROTATION_VECTOR)
+    if constraint.parameterization not in known:
+        raise refused(
+            f"parameterization {constraint.parameterization} of an orientation constraint is "
+            "unknown; allowed are 0 (Euler angles) and 1 (rotation vector)"
+        )
+    euler = constraint.parameterization == OrientationConstraint.XYZ_EULER_ANGLES
+    return X_BF[:3, :3] @ X_FT[:3, :3], rotation_vector_bounds(tolerances, euler)
+
+
+def orientation_tolerances(constraint: Any) -> tuple[float, float, float]:
+    """Return the tolerances of an OrientationConstraint about x, y and z [rad]."""
+    return (
+        constraint.absolute_x_axis_tolerance,
+        constraint.absolute_y_axis_tolerance,
+        constraint.absolute_z_axis_tolerance,
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def rotation_vector_bounds(
+    tolerances: tuple[float, float, float], euler: bool
+) -> tuple[float, float, float]:
+    """Return bounds of a rotation vector's components that satisfy orientation tolerances.
+
+    Args:
+        tolerances: tolerances about x, y and z [rad]; pi or more leaves an axis free.
+        euler: whether they bound intrinsic angles about x, y, z instead of the rotation vector. The
+            two agree for small angles; for large ones the bounds are scaled down.
+
+    Returns:
+        Bounds [rad], infinite for a free axis.
+    """
+    limits = [math.inf if t >= math.pi else max(t, MIN_TOLERANCE) for t in tolerances]
+    if not euler or all(map(math.isinf, limits)):
+        return limits[0], limits[1], limits[2]
+    steps = np.linspace(-1.0, 1.0, 9)
+    grid = np.array(list(itertools.product(steps, repeat=3)))
+    for share in SHARES:
+        bounds = [t if math.isinf(t) else share * t for t in limits]
+        vectors = grid * [math.pi if math.isinf(b) else b for b in bounds]
+        angles = _euler_angles(vectors[np.linalg.norm(vectors, axis=1) <= math.pi])
+        if (np.abs(angles) <= np.array(limits) * (1.0 + 1e-9)).all():
+            break
+    return bounds[0], bounds[1], bounds[2]
+
+
+def _euler_angles(vectors: Array) -> Array:
+    """Return the intrinsic x, y, z angles of rotation vectors, both of shape (m, 3)."""
+    angle = np.linalg.norm(vectors, axis=1)
+    safe = np.where(angle > 0.0, angle, 1.0)
+    axis = np.where(angle[:, None] > 0.0, vectors / safe[:, None], [1.0, 0.0, 0.0])
+    R = rotation_about(axis, angle)
+    y = np.arcsin(np.clip(R[:, 0, 2], -1.0, 1.0))
+    return np.stack(
+        [np.arctan2(-R[:, 1, 2], R[:, 2, 2]), y, np.arctan2(-R[:, 0, 1], R[:, 0, 0])], axis=1
+    )
+
+
+def _regions(constraint: Any, context: GoalContext) -> list[tuple[Array, Any]]:
+    """Return the pose in the base frame and the size of each primitive of a region.
+
+    The size is a radius, or half the lengths along the primitive's axes [m].
+    """
+    return [
+        (X_BR, _size(primitive, context))
+        for X_BR, primitive in region_primitives(constraint, context)
+    ]
+
+
+def region_primitives(constraint: Any, context: GoalContext) -> list[tuple[Array, Any]]:
+    """Return pose in the base frame and SolidPrimitive of each part of a PositionConstraint.
+
+    Args:
+        constraint: PositionConstraint.
+        context: robot, group and state of the request.
+
+    Raises:
+        RequestRejected: an empty region, primitives without a pose, meshes, or primitives that are
+            invalid or unsupported.
+    """
+    region = constraint.constraint_region
+    if region.meshes or region.mesh_poses:
+        raise refused(
+            "meshes (and mesh_poses) as region of a position constraint are not supported"
+        )
+    if not region.primitives:
+        raise refused("the region of a position constraint has no primitives")
+    if len(region.primitive_poses) != len(region.primitives):
+        # A primitive without a pose would be at the origin of the frame, maybe within an object.
+        raise refused(
+            f"the region of a position constraint has {len(region.primitives)} primitives and "
+            f"{len(region.primitive_poses)} primitive_poses; give one pose for each primitive"
+        )
+    X_BF = context.frames.pose(constraint.header.frame_id, context.q)
+    regions = []
+    for i, primitive in enumerate(region.primitives):
+        X_FR, note = pose_of(region.primitive_poses[i], "the region of a position constraint")
+        if note:
+            context.notes.append(note)
+        _check_primitive(primitive)
+        regions.append((X_BF @ X_FR, primitive))
+    return regions
+
+
+def _check_primitive(primitive: Any) -> None:
+    lengths = [float(length) for length in primitive.dimensions]
+    counts = {SolidPrimitive.SPHERE: 1, SolidPrimitive.BOX: 3, SolidPrimitive.CYLINDER: 2}
+    if primitive.type not in counts:
+        raise refused(
+            f"a region of type {primitive.type} is not supported; allowed are box (1), sphere (2) "
+            "and cylinder (3)"
+        )
+    if len(lengths) != counts[primitive.type] or not all(
+        math.isfinite(length) and length >= 0.0 for length in lengths
+    ):
+        raise refused(
+            f"a region of type {primitive.type} needs {counts[primitive.type]} dimensions that are "
+            f"not negative; it has {lengths}"
+        )
+
+
+def _size(primitive: Any, context: GoalContext) -> Any:
+    lengths = [float(length) for length in primitive.dimensions]
+    if primitive.type == SolidPrimitive.SPHERE:
+        return max(lengths[0], MIN_TOLERANCE)
+    if primitive.type == SolidPrimitive.BOX:
+        half = [0.5 * length for length in lengths]
+    else:
+        height, radius = lengths
+        half = [radius / math.sqrt(2.0), radius / math.sqrt(2.0), 0.5 * height]
+        context.notes.append("a cylindrical region is replaced by its inscribed box")
+    return tuple(max(length, MIN_TOLERANCE) for length in half)
+
+
+def _rotated(size: Any, R_TR: Array, context: GoalContext) -> Any:
+    """Return a region's size along the axes of the goal, in which tolerances are given."""
+    if isinstance(size, float):
+        return size
+    along = np.round(np.abs(R_TR))
+    if np.abs(np.abs(R_TR) - along).max() < ALIGNED and (along.sum(axis=0) == 1.0).all():
+        return tuple((along @ np.array(size)).tolist())
+    context.notes.append(
+        "a region that is not aligned with the target orientation is replaced by its inscribed "
+        "sphere"
+    )
+    return float(min(size))
 
 
 def goals_of(alternatives: Sequence[Any], context: GoalContext) -> tuple[Goal, ...]:

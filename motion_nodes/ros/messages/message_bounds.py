@@ -6,6 +6,8 @@ before any other code reads it. The check of a type is generated once, from its 
 of numbers, lengths of sequences and strings. NaN and infinity are left to the readers, since they
 are valid in some messages. Large fields that are read as arrays (:data:`READ_ELSEWHERE`) are
 checked there, by :func:`motion_nodes.model.bounds.check_numbers`, against the same bounds.
+
+Also here: failure responses of services and actions of any type.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ from motion_nodes.model.bounds import Bound
 
 Check = Callable[[Any, str, Bound], None]
 """Checks a value, given its path in the message and the bound of lengths [m]."""
-
 NUMBERS: dict[tuple[str, str], Bound] = {
     ("geometry_msgs/Quaternion", "*"): bounds.QUATERNION,
     ("geometry_msgs/Twist", "*"): bounds.VELOCITY,
@@ -48,10 +49,8 @@ NUMBERS: dict[tuple[str, str], Bound] = {
     ("geometry_msgs/TwistWithCovariance", "covariance"): Bound(math.inf),
 }
 """(type, field) -> bound of its numbers; ``*`` is all fields, including nested messages."""
-
 WHOLE = {("rcl_interfaces/ParameterValue", "type"): 9}
 """(type, field) -> max of an integer; rclpy raises on unknown types of parameters."""
-
 COUNTS: dict[tuple[str, str], int] = {
     ("sensor_msgs/JointState", "*"): bounds.NAMES,
     ("trajectory_msgs/JointTrajectory", "joint_names"): bounds.NAMES,
@@ -66,14 +65,12 @@ COUNTS: dict[tuple[str, str], int] = {
     ("moveit_msgs/PlanningSceneWorld", "collision_objects"): bounds.OBJECTS,
 }
 """(type, field) -> max length; default :data:`motion_nodes.model.bounds.ITEMS`."""
-
 TEXTS = {
     "std_msgs/String": bounds.TEXT_LENGTH,
     "diagnostic_msgs/DiagnosticStatus": bounds.REPORT_LENGTH,
     "diagnostic_msgs/KeyValue": bounds.REPORT_LENGTH,
 }
 """Type -> max characters; default :data:`motion_nodes.model.bounds.NAME_LENGTH`."""
-
 READ_ELSEWHERE = {
     ("sensor_msgs/JointState", "position"),
     ("sensor_msgs/JointState", "velocity"),
@@ -89,7 +86,6 @@ READ_ELSEWHERE = {
     ("moveit_msgs/RobotState", "attached_collision_objects"),
 }
 """Fields of which only the length is checked here; their readers check the values."""
-
 EARTH = {
     "nav_msgs/Odometry",
     "nav_msgs/Path",
@@ -98,10 +94,15 @@ EARTH = {
     "nav2_msgs/FollowPath_Goal",
 }
 """Types whose coordinates may be Earth-fixed."""
-
 _LENGTHS = {"geometry_msgs/Point", "geometry_msgs/Point32", "geometry_msgs/Vector3"}
 _FIELD = re.compile(r"^(?:sequence<(?P<item>.+?)(?:, \d+)?>|(?P<array>.+)\[\d+\]|(?P<one>.+))$")
 _WHOLE = re.compile(r"^(u?int\d+|octet|byte|char|boolean|wstring.*)$")
+_CHECKS: dict[tuple[type[Any], Bound | None], Check] = {}
+CODES = ("INVALID_GOAL", "INVALID_GOAL_CONSTRAINTS", "UNKNOWN", "FAILURE")
+"""Constants for a general failure, in types with an integer ``error_code``."""
+UNKNOWN, INVALID_PATH = 100, 103
+"""Codes of Nav2's FollowPath, which NavigateToPose passes on; its own type only has NONE."""
+_TEXTS = ("message", "error_string", "error_msg", "reason", "error_message")
 
 
 def check_bounds(message: Any, what: str = "", lengths: Bound | None = None) -> None:
@@ -133,9 +134,6 @@ def fault_of(message: Any, lengths: Bound | None = None) -> str:
 
 def _name(kind: type[Any]) -> str:
     return f"{kind.__module__.split('.')[0]}/{kind.__name__}"
-
-
-_CHECKS: dict[tuple[type[Any], Bound | None], Check] = {}
 
 
 def _checker(kind: type[Any], inherited: Bound | None) -> Check:
@@ -280,3 +278,38 @@ def _check_text(value: str, path: str, max_length: int) -> None:
 
 def _beyond(path: str, value: float, bound: Bound) -> InvalidCommand:
     return InvalidCommand(f"{path} is {value:.6g}; allowed is {bound.text()}")
+
+
+def fill_failure(response: Any, text: str, *, rejected: bool = False) -> Any:
+    """Mark a response or result as a failure, in the fields that its type has.
+
+    Args:
+        response: response of a service, or result of an action.
+        text: the reason.
+        rejected: whether the request was invalid, as opposed to a fault of the node.
+
+    Returns:
+        The same response.
+    """
+    fields = response.get_fields_and_field_types()
+    for name in ("success", "ok", "successful", "valid"):
+        if fields.get(name) == "boolean":
+            setattr(response, name, False)
+    for name in _TEXTS:
+        if fields.get(name, "").startswith("string"):
+            setattr(response, name, text)
+    code: Any = getattr(response, "error_code", None)
+    if hasattr(code, "val"):
+        code.val = code.INVALID_GOAL_CONSTRAINTS if rejected else code.FAILURE
+        code.message = text
+    elif isinstance(code, int):
+        constant = next((c for c in CODES if hasattr(type(response), c)), None)
+        if constant is not None:
+            response.error_code = getattr(type(response), constant)
+        elif hasattr(type(response), "NONE"):
+            response.error_code = INVALID_PATH if rejected else UNKNOWN
+    for name in ("motion_plan_response", "response", "result"):
+        inner = getattr(response, name, None)
+        if hasattr(inner, "get_fields_and_field_types"):
+            fill_failure(inner, text, rejected=rejected)
+    return response

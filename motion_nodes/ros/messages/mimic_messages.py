@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from motion_nodes.control.tolerances import ToleranceRequest
+from motion_nodes.control.trajectory_follower import ToleranceRequest
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.bounds import NAMES, POINTS, check_count
 from motion_nodes.model.mimic_joints import COMMANDED, NamedJoints

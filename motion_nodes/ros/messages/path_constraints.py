@@ -23,15 +23,17 @@ from motion_nodes.planning.constrained.path_constraints import (
     RegionUnion,
     TaskSpaceRegion,
 )
-from motion_nodes.ros.messages.goal_constraints import joint_interval, of_leaders
-from motion_nodes.ros.messages.goal_context import GoalContext, refused
-from motion_nodes.ros.messages.moveit_messages import pose_of
-from motion_nodes.ros.messages.pose_constraints import (
+from motion_nodes.ros.messages.goal_constraints import (
+    GoalContext,
+    joint_interval,
+    of_leaders,
     orientation_of,
     orientation_tolerances,
+    refused,
     region_primitives,
     target_offset,
 )
+from motion_nodes.ros.messages.moveit_messages import pose_of
 from motion_nodes.typing import Array
 
 _PARAMETERIZATIONS = {

@@ -9,8 +9,7 @@ from typing import Any
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Path
 
-from motion_nodes.base_navigation.planar_path import PlanarPath
-from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.bounds import EARTH_LENGTH

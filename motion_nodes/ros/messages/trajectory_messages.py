@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.control.tolerances import ToleranceRequest
+from motion_nodes.control.trajectory_follower import ToleranceRequest
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.bounds import (
     ACCELERATION,

@@ -13,11 +13,9 @@ from octomap_msgs.msg import Octomap
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import frozen
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
-from motion_nodes.ros.scene.scene_frames import SceneFrames
-from motion_nodes.ros.scene.scene_update import SceneDraft
-from motion_nodes.scene.octree import decode, encode
+from motion_nodes.ros.scene.scene_update import SceneDraft, SceneFrames
 from motion_nodes.scene.scene import Part, WorldObject
-from motion_nodes.scene.voxels import OCTOMAP, Voxels
+from motion_nodes.scene.voxels import OCTOMAP, Voxels, decode, encode
 from motion_nodes.typing import Array
 
 TREE = "OcTree"

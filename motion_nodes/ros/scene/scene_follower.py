@@ -26,8 +26,8 @@ from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.names import under
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
+from motion_nodes.ros.scene.scene_update import SceneFrames
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.world import World
 from motion_nodes.typing import Array

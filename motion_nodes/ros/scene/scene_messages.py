@@ -3,16 +3,26 @@
 
 A diff (``is_diff``) is applied object by object: an invalid object does not affect the others. A
 complete scene replaces everything, so it is applied as a whole or not at all.
+
+Messages of several topics in order of arrival, and attachments that arrive too early. A client that
+adds an object on one topic and attaches it on another cannot control which message arrives first:
+during discovery, the first messages are sent again later.
+
+Also here: AllowedCollisionMatrix from and to a scene's allowed collisions.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Set
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from moveit_msgs.msg import (
+    AllowedCollisionEntry,
+    AllowedCollisionMatrix,
     AttachedCollisionObject,
     CollisionObject,
     LinkPadding,
@@ -26,8 +36,8 @@ from moveit_msgs.msg import (
 
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.robot import Robot
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.moveit_messages import fill_robot_state
-from motion_nodes.ros.scene.allowed_collision_matrix import allowed_from, allowed_message
 from motion_nodes.ros.scene.collision_objects import (
     ADD,
     REMOVE,
@@ -40,10 +50,8 @@ from motion_nodes.ros.scene.collision_objects import (
     object_message,
     removed_message,
 )
-from motion_nodes.ros.scene.message_order import EarlyAttachments
 from motion_nodes.ros.scene.octomaps import change_octomap, fill_world
-from motion_nodes.ros.scene.scene_frames import SceneFrames
-from motion_nodes.ros.scene.scene_update import SceneDraft
+from motion_nodes.ros.scene.scene_update import SceneDraft, SceneFrames
 from motion_nodes.scene.allowed_collisions import AllowedCollisions, Pair, pair_of
 from motion_nodes.scene.link_margins import checked_margin
 from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies
@@ -52,8 +60,140 @@ from motion_nodes.scene.scenery import Scenery
 from motion_nodes.scene.voxels import OCTOMAP
 from motion_nodes.typing import Array
 
+OBJECT_TIMEOUT = 1.0
+"""[s] How long an attachment waits for its object."""
 Components = PlanningSceneComponents
 EVERYTHING = 2**32 - 1
+
+
+def allowed_from(
+    message: AllowedCollisionMatrix, never_checked: Collection[Pair] = ()
+) -> AllowedCollisions:
+    """Return the allowed collisions of a matrix; pairs that equal their defaults are omitted.
+
+    Args:
+        message: the matrix.
+        never_checked: pairs of the robot's links that are never checked, also omitted.
+
+    Raises:
+        InvalidCommand: the matrix is not square, or numbers of names and values differ.
+    """
+    names, rows = message.entry_names, message.entry_values
+    defaults = message.default_entry_names
+    if len(defaults) != len(message.default_entry_values) or len(names) != len(rows):
+        raise InvalidCommand(
+            f"the allowed collision matrix has {len(names)} names with {len(rows)} rows and "
+            f"{len(defaults)} default names with {len(message.default_entry_values)} values; there "
+            "must be as many of each"
+        )
+    by_default = AllowedCollisions(
+        defaults=MappingProxyType(dict(zip(defaults, message.default_entry_values, strict=True)))
+    )
+    pairs: dict[Pair, bool] = {}
+    for i, (name, row) in enumerate(zip(names, rows, strict=True)):
+        if len(row.enabled) != len(names):
+            raise InvalidCommand(
+                f"row '{name}' of the allowed collision matrix has {len(row.enabled)} entries; "
+                f"there must be {len(names)}, one for each name"
+            )
+        for j in range(i + 1, len(names)):
+            pair, allowed = pair_of(name, names[j]), bool(row.enabled[j])
+            if allowed != by_default.allows(*pair) and not (allowed and pair in never_checked):
+                pairs[pair] = allowed
+    return AllowedCollisions(MappingProxyType(pairs), by_default.defaults)
+
+
+def allowed_message(
+    allowed: AllowedCollisions, links: Sequence[str], never_checked: Collection[Pair]
+) -> AllowedCollisionMatrix:
+    """Return allowed collisions as a matrix with a row for each of the robot's links.
+
+    Clients allow collisions of an object with the robot in its row, so each link needs an entry.
+
+    Args:
+        allowed: the scene's allowed collisions.
+        links: the robot's links with collision geometry.
+        never_checked: pairs of them that are never checked, from :func:`pair_of`.
+    """
+    entries = {name for pair in allowed.pairs for name in pair} | set(allowed.defaults)
+    names = [*links, *sorted(entries.difference(links))]
+    message = AllowedCollisionMatrix(entry_names=names)
+    for a in names:
+        row = [a != b and (allowed.allows(a, b) or pair_of(a, b) in never_checked) for b in names]
+        message.entry_values.append(AllowedCollisionEntry(enabled=row))
+    message.default_entry_names = list(allowed.defaults)
+    message.default_entry_values = list(allowed.defaults.values())
+    return message
+
+
+class Arrivals:
+    """Merges the messages of several polled topics into one stream."""
+
+    def __init__(self, topics: Sequence[PolledSubscription[Any]]) -> None:
+        """Merge ``topics``, which their owner destroys."""
+        self._topics = topics
+        self._held: list[tuple[Any, int]] = []
+
+    def take(self) -> list[Any]:
+        """Return pending messages, oldest first.
+
+        Topics are read one after another. Messages that arrive during the call are deferred to the
+        next one, since older ones may have arrived on a topic that was already read.
+        """
+        begin = time.time_ns()
+        pending, self._held = self._held, []
+        for topic in self._topics:
+            for message, arrived in topic.timed():
+                (pending if arrived <= begin else self._held).append((message, arrived))
+        pending.sort(key=lambda pair: pair[1])
+        return [message for message, _ in pending]
+
+
+class EarlyAttachments:
+    """Messages that attach an object by its id before that object is added."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Create an empty queue; ``clock`` returns the time for timeouts [s]."""
+        self._clock = clock
+        self._waiting: dict[str, tuple[AttachedCollisionObject, float]] = {}
+
+    def take(self, draft: SceneDraft, message: AttachedCollisionObject) -> bool:
+        """Queue a message whose object does not exist; return whether it was queued.
+
+        A message that detaches removes the ones it applies to from the queue.
+        """
+        item = message.object
+        if item.operation == REMOVE:
+            self._waiting = {
+                name: (kept, since)
+                for name, (kept, since) in self._waiting.items()
+                if item.id not in ("", name) or message.link_name not in ("", kept.link_name)
+            }
+            return False
+        has_shapes = item.primitives or item.meshes or item.planes
+        if item.operation != ADD or not item.id or has_shapes or self._known(draft, item.id):
+            return False
+        self._waiting[item.id] = (message, self._clock())
+        return True
+
+    def due(self, draft: SceneDraft) -> list[AttachedCollisionObject]:
+        """Remove and return the messages whose objects now exist."""
+        names = [name for name in self._waiting if self._known(draft, name)]
+        return [self._waiting.pop(name)[0] for name in names]
+
+    def given_up(self) -> list[AttachedCollisionObject]:
+        """Remove and return the messages that have timed out."""
+        end = self._clock() - OBJECT_TIMEOUT
+        names = [name for name, (_, since) in self._waiting.items() if since < end]
+        return [self._waiting.pop(name)[0] for name in names]
+
+    def clear(self) -> None:
+        """Clear the queue: the complete scene was replaced."""
+        self._waiting.clear()
+
+    @staticmethod
+    def _known(draft: SceneDraft, name: str) -> bool:
+        return name in draft.objects or name in draft.attached
 
 
 @dataclass

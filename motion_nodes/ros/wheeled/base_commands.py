@@ -12,8 +12,8 @@ from motion_nodes.bases.base import Twist2
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.joint_topics import stamp_ns
-from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.node import MotionNode
+from motion_nodes.ros.ros_time import command_time
 
 RESTART_PAUSE = 0.5
 """[s] After a stop, a stream must pause for this long before it is accepted again."""

@@ -19,10 +19,9 @@ from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter, set_stamp
-from motion_nodes.ros.robot_node import RobotNode
+from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.wheeled.base_commands import TwistInputs
-from motion_nodes.ros.wheeled.base_odometry import OdometryPublisher
-from motion_nodes.ros.wheeled.base_state import StateWriter
+from motion_nodes.ros.wheeled.base_reports import OdometryPublisher, StateWriter
 from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, core_config
 from motion_nodes.typing import Array
 

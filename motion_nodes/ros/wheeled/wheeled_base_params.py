@@ -9,14 +9,13 @@ from typing import Any
 
 from rclpy.parameter import Parameter
 
-from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
-from motion_nodes.bases.command_scaling import CommandShape
+from motion_nodes.bases.base import BaseLimits, BodyAxisLimits
 from motion_nodes.bases.controller import BaseControllerConfig
 from motion_nodes.bases.odometry import OdometryConfig
+from motion_nodes.bases.twist_limiter import CommandShape
 from motion_nodes.model.robot import Robot
-from motion_nodes.ros.core_settings import settings_from
-from motion_nodes.ros.parameters import core_params, param
-from motion_nodes.ros.robot_node import RobotParams
+from motion_nodes.ros.node import RobotParams
+from motion_nodes.ros.parameters import core_params, param, settings_from
 
 TRICYCLE = "tricycle_controller"
 """Name of a node with additional endpoints of ros2_controllers' tricycle_controller."""

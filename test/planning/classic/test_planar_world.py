@@ -9,9 +9,8 @@ import pytest
 from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.planning.classic.planar_world import PlanarWorld, maze
-from motion_nodes.planning.classic.rrt import Rrt, RrtSettings
-from motion_nodes.planning.classic.rrt_star import RrtStar, RrtStarSettings
+from motion_nodes.planning.planar_world import PlanarWorld, maze
+from motion_nodes.planning.rrt import Rrt, RrtSettings, RrtStar, RrtStarSettings
 from motion_nodes.planning.rrt_connect import RrtConnect
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
-from motion_nodes.planning.classic.rrt_config import (
+from motion_nodes.planning.planners import connecting
+from motion_nodes.planning.task_space_rrt import (
     RrtConfig,
     param_names,
     read_rrt_config,
     rrt_config,
 )
-from motion_nodes.planning.planners import connecting
 
 FRANKA = """
 seed: 654321

@@ -11,12 +11,11 @@ from barrier_scene import GOAL, START, barrier_checker, max_depth
 from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.kernels.search.rrt_star import Costs
-from motion_nodes.planning.classic import rrt_star
-from motion_nodes.planning.classic.planar_world import PlanarWorld, Wall, maze
-from motion_nodes.planning.classic.rrt import Rrt, RrtSettings
-from motion_nodes.planning.classic.rrt_star import RrtStar, RrtStarSettings
+from motion_nodes.kernels.search.rrt import Costs
+from motion_nodes.planning import rrt
+from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
+from motion_nodes.planning.rrt import Rrt, RrtSettings, RrtStar, RrtStarSettings
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.search_settings import RrtConnectSettings
 from motion_nodes.planning.tree_search import TreeSearch
@@ -101,7 +100,7 @@ def test_costs_of_all_nodes_are_the_lengths_of_their_ways(monkeypatch: pytest.Mo
         kept.append(Costs(*values))  # type: ignore[arg-type]
         return kept[-1]
 
-    monkeypatch.setattr(rrt_star, "Costs", keep)
+    monkeypatch.setattr(rrt, "Costs", keep)
     planner = Watched(settings(neighbours="radius"))
     world = maze()
     result = planner.plan(world.request((0.5, 0.5), (9.5, 0.5), timeout=60.0))

@@ -18,12 +18,9 @@ from barrier_scene import (
     max_depth,
 )
 
-from motion_nodes.ik.pose_error import pose_error
-from motion_nodes.ik.problem import IkTolerance
+from motion_nodes.ik.problem import IkTolerance, pose_error
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.planning.classic.rrt_config import RrtConfig, TaskSpacePlanning
-from motion_nodes.planning.classic.task_space_rrt import TaskSpaceRrt
 from motion_nodes.planning.planners import make_planner
 from motion_nodes.planning.planning_problem import (
     JointGoal,
@@ -32,6 +29,7 @@ from motion_nodes.planning.planning_problem import (
     PlanStatus,
     PoseGoal,
 )
+from motion_nodes.planning.task_space_rrt import RrtConfig, TaskSpacePlanning, TaskSpaceRrt
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.typing import Array
 

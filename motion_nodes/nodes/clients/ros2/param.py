@@ -15,7 +15,8 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter, parameter_value_to_python
 
 from motion_nodes.errors import InvalidCommand, did_you_mean
-from motion_nodes.model.files.yaml_file import parse_yaml, read_yaml, yaml_text
+from motion_nodes.model.yaml_schema import parse_yaml, read_yaml, yaml_text
+from motion_nodes.nodes.clients.ros2.calls import call_service
 from motion_nodes.nodes.clients.ros2.graph import (
     APPEAR_TIMEOUT,
     add_discovery,
@@ -25,7 +26,6 @@ from motion_nodes.nodes.clients.ros2.graph import (
     node_names,
     participant,
 )
-from motion_nodes.nodes.clients.ros2.service import call_service
 
 TYPES = {
     getattr(ParameterType, f"PARAMETER_{name}"): text

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Occupancy grids: views of depth sensors, distance fields."""

@@ -1,0 +1,446 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests of the trajectory generator: conversion from messages, and trajectory generation.
+
+Also here: parameters of the trajectory generator, and conversion to settings of the core.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from moveit_msgs.msg import MoveItErrorCodes
+from numpy.typing import NDArray
+
+from motion_nodes.errors import InvalidCommand, MotionError
+from motion_nodes.model.files.path_spec_yaml import parse_path_spec
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.mimic_joints import NamedJoints
+from motion_nodes.planning.cartesian import with_tool_speed
+from motion_nodes.planning.composite_path import CSpacePathSpec
+from motion_nodes.planning.path_verification import sweep_path
+from motion_nodes.planning.pipeline import PlanOptions
+from motion_nodes.planning.start_state import in_words
+from motion_nodes.planning.task_space_conversion import PathConversionConfig
+from motion_nodes.planning.task_space_generator import TaskSpaceTrajectoryGenerator, path_spec_of
+from motion_nodes.ros.clients.trajectory_execution import ExecutionParams
+from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
+from motion_nodes.ros.messages.mimic_messages import leader_trajectory
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values, requested_group
+from motion_nodes.ros.messages.path_constraints import is_constrained
+from motion_nodes.ros.messages.plan_messages import scaling
+from motion_nodes.ros.messages.trajectory_messages import seconds
+from motion_nodes.ros.node import RobotNode
+from motion_nodes.ros.parameters import core_param, core_params, param, settings_from
+from motion_nodes.ros.scene.scene_follower import SceneFollower
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.trajectory.joint_path import CornerBlending, FreeCheck, checked_waypoints
+from motion_nodes.trajectory.joint_trajectory import Infeasible, JointTrajectory
+from motion_nodes.trajectory.path_efforts import PathEfforts, effort_limits
+from motion_nodes.trajectory.spline import timestamped_trajectory
+from motion_nodes.trajectory.through_waypoints import (
+    METHODS,
+    SaturationSettings,
+    WaypointOptions,
+    through_waypoints,
+)
+from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.trajectory.trajectory_checks import check_point_count, joint_order
+from motion_nodes.typing import Array
+
+Codes = MoveItErrorCodes
+CHECK_STEP = 0.005
+"""Time step of collision checks along a motion [s]."""
+MAX_CHECKERS = 16
+"""Max number of cached collision checkers, one for each order of joints."""
+TOOL_STEP = 0.02
+"""Time step of displayed tool paths [s]."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+@core_params(
+    PathConversionConfig,
+    "conversion",
+    only=(
+        "min_position_deviation",
+        "max_position_deviation",
+        "max_orientation_deviation",
+        "max_joint_step",
+    ),
+)
+@core_params(SaturationSettings, "saturation")
+class TrajectoryGeneratorParams(ExecutionParams):
+    """Parameters of the trajectory generator."""
+
+    update_rate: float = param(
+        20.0, doc="Update rate of the planning scene.", unit="Hz", gt=0.0, le=200.0,
+        read_only=True,
+    )  # fmt: skip
+    method: str = param(
+        "time_optimal",
+        doc="Time parameterization of ~/waypoints without times: time_optimal (spline through "
+        "all waypoints), lines (straight lines with blended corners), or saturation "
+        "(Isaac Sim's saturated spline).",
+        one_of=METHODS,
+    )
+    interpolation: str = param(
+        "cubic_spline",
+        doc="Interpolation between ~/waypoints with times.",
+        one_of=("cubic_spline", "linear"),
+    )
+    jerk_limited: bool = param(True, doc="Respect the robot's jerk limits, if it has any.")
+    velocity_scaling: float = param(
+        1.0, doc="Default velocity scaling factor, for requests that give none.", gt=0.0, le=1.0
+    )
+    acceleration_scaling: float = param(
+        1.0,
+        doc="Default scaling factor of acceleration and jerk limits, for requests that give none.",
+        gt=0.0,
+        le=1.0,
+    )
+    blend_deviation: float = param(
+        0.01,
+        doc="Max deviation of blended corners from the waypoint (Euclidean norm in joint "
+            "space); 0: stop at each waypoint.",
+        unit="rad or m", ge=0.0, le=10.0,
+    )  # fmt: skip
+    effort_share: float = core_param(PlanOptions, "effort_share")
+    time_step: float = param(
+        0.01, doc="Time between two points of a trajectory.", unit="s", ge=0.001, le=1.0
+    )
+    group: str = param(
+        "", doc="Planning group of task-space paths; empty: the only group with a tip."
+    )
+    tool: str = param("", doc="End effector frame of task-space paths; empty: the group's tip.")
+    avoid_collisions: bool = param(
+        True,
+        doc="Reject motions in collision with the robot itself or the planning scene.",
+    )
+    execute: bool = param(
+        False,
+        doc="Execute motions requested on ~/waypoints and ~/path_spec with the controller; "
+        "false: only publish them.",
+    )
+
+
+def conversion_of(params: TrajectoryGeneratorParams) -> PathConversionConfig:
+    """Return the settings of the conversion of task-space paths."""
+    return settings_from(params, PathConversionConfig, "conversion_")
+
+
+def saturation_of(params: TrajectoryGeneratorParams) -> SaturationSettings:
+    """Return the settings of the saturation method."""
+    return settings_from(params, SaturationSettings, "saturation_")
+
+
+def options_of(
+    params: TrajectoryGeneratorParams,
+    is_free: FreeCheck | None,
+    *,
+    method: str = "",
+    velocity_scaling: float = 0.0,
+    acceleration_scaling: float = 0.0,
+    efforts: PathEfforts | None = None,
+) -> WaypointOptions:
+    """Return the options of trajectory generation from waypoints.
+
+    Args:
+        params: of the node.
+        is_free: collision check of blended corners; None: all are collision-free.
+        method: of time parameterization; empty for that of the parameters.
+        velocity_scaling: scaling factor; 0 for that of the parameters.
+        acceleration_scaling: scaling factor; 0 for that of the parameters.
+        efforts: effort limits, if any.
+
+    Raises:
+        InvalidConfig: an unknown method.
+    """
+    return WaypointOptions(
+        method=method or params.method,
+        jerk_limited=params.jerk_limited,
+        velocity_scaling=velocity_scaling or params.velocity_scaling,
+        acceleration_scaling=acceleration_scaling or params.acceleration_scaling,
+        blending=CornerBlending(params.blend_deviation, is_free),
+        saturation=saturation_of(params),
+        efforts=efforts,
+    )
+
+
+@dataclass(frozen=True)
+class GeneratedMotion:
+    """Result of a request."""
+
+    motion: TimedPath
+    trajectory: JointTrajectory
+    """Its points."""
+    time: float
+    """Computation time [s]."""
+    note: str = ""
+    """Note for the client; may be empty."""
+
+
+class GeneratorRequests:
+    """Generates trajectories of one robot; thread-safe."""
+
+    def __init__(
+        self,
+        node: RobotNode[TrajectoryGeneratorParams],
+        state: CurrentStateMonitor,
+        follower: SceneFollower,
+    ) -> None:
+        """Create the request interface of a robot.
+
+        Args:
+            node: of the robot.
+            state: of the robot.
+            follower: of its planning scene.
+        """
+        self._node, self.robot = node, node.robot
+        self._state, self._follower = state, follower
+        robot = node.robot
+        self._kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+        self._checkers: dict[tuple[str, ...], CollisionChecker] = {}
+        self._lock = threading.Lock()
+
+    def _current(self) -> Array:
+        """Return positions of all joints [rad or m], shape (n,); those of ``home`` if unknown."""
+        q, _ = self._state.newest()
+        return np.where(np.isfinite(q), q, self.robot.home)
+
+    def from_waypoints(self, message: Any) -> GeneratedMotion:
+        """Generate a motion through the points of a JointTrajectory, with or without times.
+
+        Raises:
+            MotionError: an invalid point, or a motion in collision.
+        """
+        begin = time.monotonic()
+        params = self._node.params
+        names, points, times = self._points_of(message)
+        check = _CollisionCheck(self, names)
+        limits = self.robot.limits.select(names)
+        if times.any():
+            motion = timestamped_trajectory(points, times, limits, params.interpolation)
+        else:
+            options = options_of(params, check.is_free, efforts=self._efforts(names))
+            motion = through_waypoints(points, limits, options)
+        return self._sampled(motion, begin, check)
+
+    def from_path_spec(self, text: str) -> GeneratedMotion:
+        """Generate a motion along a task-space, joint-space or composite path.
+
+        Args:
+            text: path specification as YAML.
+
+        Raises:
+            MotionError: an invalid specification, or a path that cannot be followed.
+        """
+        begin = time.monotonic()
+        params = self._node.params
+        spec = path_spec_of(parse_path_spec(text, "path_spec"), "path_spec")
+        group = requested_group(self.robot, params.group)
+        check = _CollisionCheck(self, group.joints)
+        options = options_of(params, check.is_free)
+        if isinstance(spec, CSpacePathSpec):
+            points = checked_waypoints(spec.waypoints, group.joints, least=2)
+            options = replace(options, efforts=self._efforts(group.joints))
+            motion = through_waypoints(points, self.robot.limits.select(group.joints), options)
+            return self._sampled(motion, begin, check)
+        generator = TaskSpaceTrajectoryGenerator(
+            self.robot, group.name, check.is_free, config=conversion_of(params), options=options
+        )
+        tool = params.tool or None
+        seed = self._current()[self.robot.indices(generator.joints_of(tool))]
+        made = generator.compute_task_space_trajectory_from_path_spec(spec, tool, seed)
+        if made is None:
+            raise Infeasible(generator.failure)
+        return self._sampled(made, begin, check)
+
+    def retimed(self, request: Any) -> GeneratedMotion:
+        """Generate a motion along the waypoints in a MotionPlanRequest.
+
+        Raises:
+            RequestRejected: an invalid request, or a motion in collision.
+        """
+        begin = time.monotonic()
+        try:
+            return self._retimed(request, begin)
+        except RequestRejected:
+            raise
+        except MotionError as error:
+            raise RequestRejected(Codes.INVALID_MOTION_PLAN, str(error)) from None
+
+    def tool_poses(self, motion: TimedPath) -> Array:
+        """Return poses of the tool along a motion in the robot's base frame, shape (k, 4, 4).
+
+        Raises:
+            RequestRejected: the robot has no tool frame.
+        """
+        params = self._node.params
+        tool = params.tool or self._tip(params.group)
+        step = max(TOOL_STEP, motion.duration / 1000.0)
+        Q = np.tile(self._current(), (len(times := motion.sample_times(step)), 1))
+        Q[:, self.robot.indices(motion.joint_names)] = motion.states(times)[0]
+        return self._kinematics.pose_batch(Q, tool)
+
+    def checker(self, joints: tuple[str, ...]) -> tuple[CollisionChecker, str]:
+        """Return a checker of some joints for one request, and a note on its planning scene."""
+        with self._lock:
+            if joints not in self._checkers:
+                if len(self._checkers) >= MAX_CHECKERS:
+                    self._checkers.pop(next(iter(self._checkers)))
+                self._checkers[joints] = CollisionChecker(self.robot, joints)
+            checker = self._checkers[joints].snapshot()
+        scene, note = self._follower.scene, self._follower.note
+        checker.set_scene(scene)
+        checker.set_positions(self._current())
+        return checker, note
+
+    @property
+    def avoid_collisions(self) -> bool:
+        """Whether motions in collision are rejected."""
+        return self._node.params.avoid_collisions
+
+    def _retimed(self, request: Any, begin: float) -> GeneratedMotion:
+        _refuse_goals(request)
+        names, points = self._waypoints_of(request)
+        if request.group_name:
+            group = requested_group(self.robot, request.group_name)
+            others = [name for name in names if name not in group.joints]
+            if others:
+                raise RequestRejected(
+                    Codes.INVALID_GROUP_NAME,
+                    f"group '{group.name}' has no joint {', '.join(others)}",
+                )
+        start = joint_values(request.start_state, self.robot, "start_state")
+        if start:
+            first = [start.get(name, points[0, k]) for k, name in enumerate(names)]
+            points = np.vstack([[first], points])
+        check = _CollisionCheck(self, names)
+        options = options_of(
+            self._node.params,
+            check.is_free,
+            method=request.planner_id or "lines",
+            velocity_scaling=scaling(
+                request.max_velocity_scaling_factor, "max_velocity_scaling_factor"
+            ),
+            acceleration_scaling=scaling(
+                request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"
+            ),
+            efforts=self._efforts(names),
+        )
+        motion = through_waypoints(points, self.robot.limits.select(names), options)
+        if request.max_cartesian_speed != 0.0:
+            link = request.cartesian_speed_limited_link or self._tip(request.group_name)
+            checker, _ = self.checker(names)
+            motion = with_tool_speed(motion, checker, link, request.max_cartesian_speed)
+        return self._sampled(motion, begin, check)
+
+    def _tip(self, name: str) -> str:
+        """Return the tip of a group; empty for the only group with one.
+
+        Raises:
+            RequestRejected: no such group, or it has no tip.
+        """
+        group = requested_group(self.robot, name)
+        if group.tip is None:
+            raise RequestRejected(
+                Codes.INVALID_LINK_NAME, f"group '{group.name}' has no tip; name a link"
+            )
+        return group.tip
+
+    def _efforts(self, joints: tuple[str, ...]) -> PathEfforts | None:
+        """Return the effort limits of joints; the others are assumed in their home positions."""
+        return effort_limits(self.robot, joints, self.robot.home, self._node.params.effort_share)
+
+    def _waypoints_of(self, request: Any) -> tuple[tuple[str, ...], Array]:
+        """Return joints and waypoints [rad or m], shape (m, n), of a MotionPlanRequest."""
+        given = [t for r in request.reference_trajectories for t in r.joint_trajectory]
+        rows = request.trajectory_constraints.constraints
+        if len(given) + bool(rows) != 1:
+            raise InvalidCommand(
+                "give the waypoints once: as the points of reference_trajectories[0]."
+                "joint_trajectory[0], or as joint constraints in trajectory_constraints; "
+                f"{len(given)} trajectories and {len(rows)} constraints were given"
+            )
+        if given:
+            names, points, _ = self._points_of(given[0])
+            return names, points
+        check_point_count(len(rows))
+        named = NamedJoints(
+            self.robot.tree, names := tuple(c.joint_name for c in rows[0].joint_constraints)
+        )
+        joint_order(named.names if not named.twice else names, self.robot.arm_joints)
+        values = []
+        for i, row in enumerate(rows):
+            found = {c.joint_name: c.position for c in row.joint_constraints}
+            if set(found) != set(names) or len(row.joint_constraints) != len(names):
+                raise InvalidCommand(
+                    f"constraint {i} names {', '.join(found) or 'no joints'}; each must name "
+                    f"{', '.join(names)} once"
+                )
+            values.append([found[name] for name in names])
+        points = named.positions(values)
+        return named.names, checked_waypoints(points, named.names, least=2)
+
+    def _points_of(self, message: Any) -> tuple[tuple[str, ...], Array, Array]:
+        """Return joints, positions (m, n) and times (m,) of a JointTrajectory."""
+        message = leader_trajectory(message, self.robot.tree)
+        joint_order(message.joint_names, self.robot.arm_joints)
+        check_point_count(len(message.points))
+        names = tuple(message.joint_names)
+        for i, point in enumerate(message.points):
+            if len(point.positions) != len(names):
+                raise InvalidCommand(
+                    f"point {i} has {len(point.positions)} positions for {len(names)} joints"
+                )
+        rows = [point.positions for point in message.points]
+        times = np.array([seconds(point.time_from_start) for point in message.points])
+        return names, checked_waypoints(rows, names, least=2), times
+
+    def _sampled(self, motion: TimedPath, begin: float, check: _CollisionCheck) -> GeneratedMotion:
+        """Sample a motion, and check it for collisions."""
+        trajectory = motion.points(self._node.params.time_step)
+        check.validate(motion)
+        return GeneratedMotion(motion, trajectory, time.monotonic() - begin, check.note)
+
+
+class _CollisionCheck:
+    """Collision checks of one request."""
+
+    def __init__(self, requests: GeneratorRequests, joints: tuple[str, ...]) -> None:
+        self.note = ""
+        self._checker: CollisionChecker | None = None
+        if requests.avoid_collisions:
+            self._checker, self.note = requests.checker(tuple(joints))
+
+    @property
+    def is_free(self) -> Callable[[Array], NDArray[np.bool_]] | None:
+        """Check of configurations (m, n), which returns shape (m,); None if disabled."""
+        return None if self._checker is None else self._checker.exact.are_free
+
+    def validate(self, motion: TimedPath) -> None:
+        """Raise Infeasible for a motion in collision."""
+        if self._checker is None:
+            return
+        times = motion.sample_times(CHECK_STEP)
+        Q = motion.states(times)[0]
+        order = [motion.joint_names.index(name) for name in self._checker.joint_names]
+        sweep = sweep_path(self._checker, Q[:, order])
+        if not sweep.free:
+            contacts = in_words(self._checker, sweep.q)
+            at = times[int(np.abs(Q[:, order] - sweep.q).max(axis=1).argmin())]
+            raise Infeasible(f"collision {at:.3f} s after the start: {contacts}")
+
+
+def _refuse_goals(request: Any) -> None:
+    if request.goal_constraints or is_constrained(request.path_constraints):
+        raise RequestRejected(
+            Codes.INVALID_GOAL_CONSTRAINTS,
+            "goal_constraints and path_constraints are only for planning (plan_kinematic_path); "
+            "this service follows waypoints",
+        )

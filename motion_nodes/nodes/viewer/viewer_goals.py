@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Goals on the viewer's page: the target of an arm, and clicks on the floor.
+
+Target of one arm on the viewer's page; navigation of one base on the viewer's page: goals from
+clicks on the floor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PoseStamped
+from moveit_msgs.msg import Constraints
+from nav2_msgs.action import NavigateToPose
+from std_srvs.srv import Trigger
+
+from motion_nodes.base_navigation.planar_geometry import Pose2
+from motion_nodes.errors import MotionError
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.robot import Group, Robot
+from motion_nodes.nodes.task.remote_work import RemoteAction, Work, require_success
+from motion_nodes.ros.clients.motion_clients import (
+    MoveClient,
+    joint_constraints,
+    pose_constraints,
+)
+from motion_nodes.ros.concurrency.queues import ExecutorQueue
+from motion_nodes.ros.joint_topics import set_stamp
+from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
+from motion_nodes.ros.messages.planar_messages import pose2_of, stamped_pose
+from motion_nodes.ros.names import under
+from motion_nodes.ros.node import MotionNode
+from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.tasks.task_runner import SkillFailed
+from motion_nodes.typing import Array
+from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.ui_commands import PlanCommand, TargetCommand
+from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW
+
+FOLLOWERS = (RMPFLOW, IK, PLANNER)
+TOPICS = {RMPFLOW: "rmpflow_policy/reference", IK: "ik_service/target_pose"}
+NODES = {RMPFLOW: "rmpflow_policy", IK: "ik_service"}
+STATUS = {RMPFLOW: "rmpflow_policy/status", IK: "ik_service/status"}
+CLEAR = "rmpflow_policy/clear_target"
+
+
+class WatchedTarget:
+    """Topics and action that move one arm to a target."""
+
+    def __init__(
+        self,
+        node: MotionNode[Any],
+        robot: Robot,
+        group: Group,
+        name: str,
+        namespace: str,
+        frames: RobotFrames,
+        jobs: ExecutorQueue,
+    ) -> None:
+        """Create the endpoints in the robot's namespace."""
+        self._node, self._robot, self._group, self._name = node, robot, group, name
+        self._frames = frames
+        self._topics = {
+            follower: node.advertise(PoseStamped, under(namespace, topic))
+            for follower, topic in TOPICS.items()
+        }
+        self._targets = node.poll(PoseStamped, under(namespace, TOPICS[RMPFLOW]))
+        self._status = {
+            follower: node.poll(DiagnosticStatus, under(namespace, topic))
+            for follower, topic in STATUS.items()
+        }
+        self._clear = node.create_client(Trigger, under(namespace, CLEAR))
+        self._planner = MoveClient(node, jobs, under(namespace, "move_action"))
+        self._texts = dict.fromkeys(FOLLOWERS, "")
+        self._notified = ""
+
+    def show(self, viewer: BrowserViewer, q: Array) -> None:
+        """Update the page: targets of any client, and the status of the followers.
+
+        Args:
+            viewer: the page.
+            q: positions of all joints [rad or m], shape (n,).
+        """
+        message = self._targets.newest()
+        if message is not None:
+            try:
+                X_FT, _ = pose_of(message.pose, "the target")
+                X_BF = self._frames.pose(message.header.frame_id, q)
+                viewer.update_target(self._name, X_BF @ X_FT)
+            except MotionError as error:
+                self._node.warn(f"{self._name}: target", f"{self._name}: target: {error}")
+        for follower, subscription in self._status.items():
+            status = subscription.newest()
+            if status is not None:
+                self._texts[follower] = status.message
+        self._texts[PLANNER] = self._planner.words
+        viewer.set_plan_message(self._name, self._planner.words)
+        if self._planner.failure != self._notified:
+            self._notified = self._planner.failure
+            if self._notified:
+                viewer.notify(f"{self._name}: planner", self._notified)
+        for follower, text in self._texts.items():
+            viewer.set_target_message(self._name, text, follower)
+
+    def send(self, command: TargetCommand) -> None:
+        """Send a target to the follower that it selects."""
+        if command.follower == PLANNER:
+            self.plan(
+                PlanCommand(
+                    command.verb,
+                    X_BT=command.X_BT,
+                    velocity_scaling=command.velocity_scaling,
+                    acceleration_scaling=command.acceleration_scaling,
+                )
+            )
+            return
+        if command.verb == "stop":
+            self._clear.call_async(Trigger.Request())
+            return
+        publisher = self._topics[command.follower]
+        if not publisher.get_subscription_count():
+            self._texts[command.follower] = (
+                f"no subscriber of {publisher.topic_name}: is {NODES[command.follower]} running?"
+            )
+            return
+        self._texts[command.follower] = ""
+        message = PoseStamped(pose=pose_message(command.X_BT))
+        message.header.frame_id = self._robot.base_frame
+        set_stamp(message, self._node.now_ns())
+        publisher.publish(message)
+
+    def destroy(self) -> None:
+        """Destroy the clients."""
+        self._node.destroy_client(self._clear)
+        self._planner.destroy()
+
+    def plan(self, command: PlanCommand) -> None:
+        """Plan, execute or stop."""
+        if command.verb == "stop":
+            self._planner.stop()
+            return
+        self._planner.move(
+            self._group.name,
+            self._constraints(command),
+            plan_only=command.verb == "plan",
+            velocity_scaling=command.velocity_scaling,
+            acceleration_scaling=command.acceleration_scaling,
+        )
+
+    def _constraints(self, command: PlanCommand) -> Constraints:
+        if command.X_BT is not None:
+            assert self._group.tip is not None
+            return pose_constraints(self._group.tip, self._robot.base_frame, command.X_BT)
+        given = command.joints or self._robot.states[command.state]
+        return joint_constraints(
+            {name: float(given[name]) for name in self._group.joints if name in given}
+        )
+
+
+class WatchedNavigation:
+    """Client of a base navigator; a new goal replaces the previous one."""
+
+    def __init__(
+        self,
+        node: MotionNode[Any],
+        jobs: ExecutorQueue,
+        name: str,
+        namespace: str,
+        odom: str,
+        X_WO: Array,
+    ) -> None:
+        """Create the client.
+
+        Args:
+            node: the viewer.
+            jobs: queue of its executor.
+            name: of the robot on the page.
+            namespace: of the robot's topics.
+            odom: its odometry frame, without the namespace.
+            X_WO: pose of that frame in the world, shape (4, 4).
+        """
+        self._name, self._frame = name, under(namespace, odom)
+        self._X_OW = inverse(np.asarray(X_WO))
+        action = under(namespace, "navigate_to_pose")
+        self._action = RemoteAction(node, jobs, NavigateToPose, action)
+        self._work: Work | None = None
+
+    def send(self, viewer: BrowserViewer, x: float, y: float, yaw: float) -> None:
+        """Drive to a pose in the world [m, m, rad]."""
+        # Otherwise the base would follow the previous goal on if the navigator refuses this one.
+        self.cancel()
+        goal = pose2_of(self._X_OW).compose(Pose2(x, y, yaw))
+        self._work = self._drive(NavigateToPose.Goal(pose=stamped_pose(goal, self._frame, 0)))
+        viewer.set_drive_message(self._name, f"driving to {x:.2f}, {y:.2f} m", driving=True)
+
+    def cancel(self) -> None:
+        """Cancel the active goal, if any."""
+        if self._work is not None:
+            self._action.cancel()
+
+    def show(self, viewer: BrowserViewer) -> None:
+        """Advance the goal, and show its result."""
+        if self._work is None:
+            return
+        try:
+            next(self._work)
+            return
+        except StopIteration:
+            text = "arrived"
+        except SkillFailed as failure:
+            text = str(failure)
+        self._work = None
+        viewer.set_drive_message(self._name, text)
+
+    def destroy(self) -> None:
+        """Destroy the client."""
+        self._action.destroy()
+
+    def _drive(self, goal: NavigateToPose.Goal) -> Work:
+        require_success((yield from self._action.execute(goal)), "goal not reached")

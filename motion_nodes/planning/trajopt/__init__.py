@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Trajectory optimization: a first path becomes a short-time, smooth, collision-free curve."""

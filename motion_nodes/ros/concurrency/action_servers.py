@@ -1,0 +1,557 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Action servers whose goals are executed outside the executor: by threads, or by a node's loop.
+
+Action servers whose goals are executed outside the executor. The executor accepts a goal and passes
+it on; a node's loop or a thread executes it, and reports feedback and the result. A goal that
+cannot be executed is accepted and aborted, since only a result can contain the reason.
+
+rclpy's action server, whose clients get every response. Two of its properties lose responses:
+
+- A client that is discovered late does not get them; they are repeated (:mod:`.late_responses`).
+- rclpy's action client sends a request, and only then notes its number. If another thread spins its
+  node, that thread may take a fast response in between, and drops it as unexpected ("Ignoring
+  unexpected goal response"); the client waits forever. Clients of services hold a lock meanwhile,
+  those of actions do not. Responses to goals, cancellations and requests of results are therefore
+  not sent earlier than :data:`HOLD_BACK` after their request; the goal itself begins at once.
+
+Clock of a node's action servers, which is set only when a goal arrives. An action server has a
+timer on its node's clock, which expires old results. In simulated time each ``/clock`` message of
+the node therefore wakes the executor, several hundred times per second in a process of many nodes,
+and each time it polls everything it serves. Goals only need the right stamp when they are accepted.
+
+Action servers whose goals are executed by a node's loop. A goal starts between two cycles. When it
+has ended, the loop wakes the executor, which sends the result; until then the executor publishes
+feedback. The node polls its servers after each cycle, whatever the cycle did, and a goal that has
+ended before its server knows it is sent its result at once: each goal gets exactly one.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, Protocol, TypeVar
+
+from action_msgs.msg import GoalInfo
+from rclpy._rclpy_pybind11 import InvalidHandle, RCLError
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.action.server import GoalEvent, ServerGoalHandle
+from rclpy.clock import Clock, ClockType
+from rclpy.task import Future
+from rclpy.time import Time
+
+from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.queues import ExecutorQueue
+from motion_nodes.ros.endpoint_node import deliver
+from motion_nodes.ros.messages.message_bounds import fault_of, fill_failure
+from motion_nodes.ros.node import MotionNode
+
+HOLD_BACK = 0.02
+"""[s] Time from a request to its response. A client needs microseconds, unless its thread loses
+Python's lock meanwhile, for the interpreter's switch interval of 5 ms, or on a busy machine its
+processor, for some time slices of the scheduler."""
+RELEASE_PERIOD = 0.005
+"""[s] Period at which responses that are due are sent."""
+RESULT_TIMEOUT = 10
+"""[s] How long results are kept; rclpy's default of 15 minutes would keep every trajectory."""
+
+
+class RespondingActionServer(ActionServer):
+    """Holds back and repeats responses; requests are handled as by rclpy (Jazzy and Kilted)."""
+
+    def __init__(self, node: Any, *args: Any, **kwargs: Any) -> None:
+        """Create the server; see rclpy."""
+        self._held: deque[tuple[float, Callable[[], None]]] = deque()
+        """Responses with the times at which they are due, on ``time.monotonic()`` [s]."""
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._release_timer = node.create_timer(RELEASE_PERIOD, self._release, clock=steady)
+        self._release_timer.cancel()
+        super().__init__(node, *args, **kwargs)
+
+    def destroy(self) -> None:
+        """Send what is held back, and destroy the server."""
+        while self._held:
+            self._held.popleft()[1]()
+        self._node.destroy_timer(self._release_timer)
+        super().destroy()
+
+    async def _execute_goal_request(self, request_header_and_message: Any) -> None:
+        """Accept a goal and begin it; its response follows."""
+        header, request = request_header_and_message
+        due = time.monotonic() + HOLD_BACK
+        info = GoalInfo(goal_id=request.goal_id)
+        with self._lock:
+            known = self._handle.goal_exists(info)
+        goal = None
+        if not known and self._goal_callback(request.goal) is GoalResponse.ACCEPT:
+            info.stamp = self._node.get_clock().now().to_msg()
+            goal = self._new_goal(info, request.goal)
+        response = self.action_type.Impl.SendGoalService.Response(
+            accepted=goal is not None, stamp=info.stamp
+        )
+
+        def respond() -> None:
+            self._handle.send_goal_response(header, response)
+
+        self._respond(due, respond, announces=goal is not None)
+        if goal is not None:
+            self._handle.publish_status()
+            self._handle_accepted_callback(goal)
+
+    async def _execute_cancel_request(self, request_header_and_message: Any) -> None:
+        """Cancel goals; a response names those that are being canceled."""
+        header, request = request_header_and_message
+        due = time.monotonic() + HOLD_BACK
+        with self._lock:
+            response = self._handle.process_cancel_request(
+                request, self.action_type.Impl.CancelGoalService.Response
+            )
+        canceling = []
+        for info in response.goals_canceling:
+            goal = self._goal_handles.get(bytes(info.goal_id.uuid))
+            if goal is None or self._cancel_callback(goal) is not CancelResponse.ACCEPT:
+                continue
+            try:
+                goal._update_state(GoalEvent.CANCEL_GOAL)
+            except RCLError as error:
+                self._logger.debug(f"a canceled goal has ended: {error}")
+                continue
+            canceling.append(info)
+        if response.goals_canceling and not canceling:
+            response.return_code = response.ERROR_REJECTED
+        response.goals_canceling = canceling
+        self._respond(due, lambda: self._handle.send_cancel_response(header, response))
+
+    async def _execute_get_result_request(self, request_header_and_message: Any) -> None:
+        """Respond with a result as soon as there is one."""
+        header, request = request_header_and_message
+        due = time.monotonic() + HOLD_BACK
+        future = self._result_futures.get(bytes(request.goal_id.uuid))
+        if future is None:
+            unknown = Future()
+            unknown.set_result(self.action_type.Impl.GetResultService.Response())
+            self._send_result(header, due, unknown)
+        else:
+            future.add_done_callback(lambda done: self._send_result(header, due, done))
+
+    def _new_goal(self, info: GoalInfo, request: Any) -> ServerGoalHandle | None:
+        """Return the handle of an accepted goal; None if rcl refuses it."""
+        try:
+            with self._lock:
+                goal = ServerGoalHandle(self, info, request)
+        except RuntimeError as error:
+            self._logger.error(f"a goal was not accepted: {error}")
+            return None
+        key = bytes(info.goal_id.uuid)
+        self._goal_handles[key], self._result_futures[key] = goal, Future()
+        self.add_future(self._result_futures[key])
+        return goal
+
+    def _send_result(self, header: Any, due: float, future: Future) -> None:
+        response = future.result()
+        self._respond(due, lambda: self._handle.send_result_response(header, response))
+
+    def _respond(self, due: float, send: Callable[[], None], *, announces: bool = False) -> None:
+        """Send a response when it is due.
+
+        Args:
+            due: on ``time.monotonic()`` [s].
+            send: sends it by rclpy.
+            announces: whether clients learn by it of a goal, whose status they ignored before.
+        """
+
+        def now() -> None:
+            try:
+                deliver(send, self._lost)
+                if announces:
+                    self._handle.publish_status()
+            except (RCLError, InvalidHandle) as error:
+                self._logger.debug(f"a response was lost, its client has gone: {error}")
+
+        if time.monotonic() >= due:
+            now()
+            return
+        self._held.append((due, now))
+        if self._release_timer.is_canceled():
+            self._release_timer.reset()
+
+    def _release(self) -> None:
+        """Send the responses that are due."""
+        while self._held and self._held[0][0] <= time.monotonic():
+            self._held.popleft()[1]()
+        if not self._held:
+            self._release_timer.cancel()
+
+    def _lost(self) -> None:
+        self._logger.warning("a client did not get a response: it was not discovered in time")
+
+
+class ActionClockNode:
+    """Proxy of a node with another clock, for its action server."""
+
+    def __init__(self, node: MotionNode[Any]) -> None:
+        """Create the proxy; the clock is set to the node's time."""
+        self._node = node
+        self._clock: Any = Clock(clock_type=ClockType.ROS_TIME)
+        self.set_clock()
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the node."""
+        return getattr(self._node, name)
+
+    def get_clock(self) -> Any:
+        """Return the clock of the server."""
+        return self._clock
+
+    def set_clock(self) -> None:
+        """Set the clock to the node's time, which may expire old results."""
+        simulated = self._node.get_clock().ros_time_is_active
+        if self._clock.ros_time_is_active != simulated:
+            self._clock._set_ros_time_is_active(simulated)
+        if simulated:
+            now = Time(nanoseconds=self._node.now_ns(), clock_type=ClockType.ROS_TIME)
+            self._clock.set_ros_time_override(now)
+
+
+class ActionOutcome(enum.Enum):
+    """Final status of a goal."""
+
+    SUCCEEDED = "succeeded"
+    CANCELED = "canceled"
+    """At the request of a client; aborted if there was none."""
+    PREEMPTED = "preempted"
+    """Canceled by the server."""
+    ABORTED = "aborted"
+
+
+class ActionGoal:
+    """One accepted goal; thread-safe."""
+
+    def __init__(self, server: GoalServer, handle: Any) -> None:
+        self._server = server
+        self._handle = handle
+        self._ended = threading.Event()
+        self.kind = server.kind
+        """Action type."""
+        self.request = handle.request
+        """The goal message."""
+        self.result = server.kind.Result()
+        """Result message, to be filled in by the execution."""
+        self.feedback_type = server.kind.Feedback
+        self.action_name = server.kind.__name__
+        self.label = bytes(handle.goal_id.uuid).hex()[:8]
+        """Short id of the goal, for logs."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the result is set."""
+        return self._ended.is_set()
+
+    def feedback(self, message: Any) -> None:
+        """Publish feedback; ignored after the result, as in :meth:`publish`."""
+        if not self.ended:
+            self._server.jobs.submit(lambda: self._server.send_feedback(self, message))
+
+    def publish(self, message: Any) -> None:
+        """Publish feedback; in the executor."""
+        if not self.ended:
+            self._server.send_feedback(self, message)
+
+    def finish(self, outcome: ActionOutcome, result: Any) -> None:
+        """Send the result; only the first call has an effect."""
+        if not self._ended.is_set():
+            self._ended.set()
+            self._server.jobs.submit(lambda: self._server.answer(self, outcome, result))
+
+
+class GoalServer:
+    """One action of a node."""
+
+    def __init__(
+        self,
+        node: MotionNode[Any],
+        jobs: ExecutorQueue,
+        kind: Any,
+        name: str,
+        begin: Callable[[ActionGoal], None],
+        cancel: Callable[[ActionGoal], bool],
+    ) -> None:
+        """Create the action server.
+
+        Args:
+            node: the node; goals are rejected while it is inactive.
+            jobs: queue of the node's executor.
+            kind: action type.
+            name: action name.
+            begin: starts the execution of an accepted goal; must not block.
+            cancel: requests cancellation of a goal, returns whether it is accepted; must not block
+                for long. The goal still needs a result.
+        """
+        self.jobs = jobs
+        self.kind = kind
+        self._node = node
+        self._begin = begin
+        self._cancel = cancel
+        self._goals: dict[bytes, tuple[ActionGoal, Any, Future]] = {}
+        self._results: dict[bytes, Future] = {}
+        self._clocked_node = ActionClockNode(node)
+        self._server = RespondingActionServer(
+            self._clocked_node,
+            kind,
+            name,
+            execute_callback=self._execute,
+            goal_callback=self._on_goal,
+            handle_accepted_callback=self._accept,
+            cancel_callback=self._on_cancel,
+            result_timeout=RESULT_TIMEOUT,
+            goal_service_qos_profile=qos.SERVICES,
+            result_service_qos_profile=qos.SERVICES,
+            cancel_service_qos_profile=qos.SERVICES,
+        )
+        self._name = name
+        self.refusal: Callable[[Any], str] = lambda _request: ""
+        """Returns why a goal is rejected when it is sent; empty: it is accepted."""
+        node.goal_servers.append(self)
+
+    @property
+    def goals(self) -> list[ActionGoal]:
+        """Goals without a result."""
+        return [goal for goal, _, _ in list(self._goals.values()) if not goal.ended]
+
+    def destroy(self) -> None:
+        """Destroy the server; all goals must have ended."""
+        if self in self._node.goal_servers:
+            self._node.goal_servers.remove(self)
+        self._server.destroy()
+
+    # ---- in the executor
+
+    def abort_all(self, text: str) -> None:
+        """Abort all goals without a result, regardless of their execution.
+
+        Args:
+            text: the reason.
+        """
+        for goal in self.goals:
+            goal.finish(ActionOutcome.ABORTED, fill_failure(goal.result, text))
+
+    def answer(self, goal: ActionGoal, outcome: ActionOutcome, result: Any) -> None:
+        """Send a result."""
+        entry = self._goals.pop(_key(goal._handle), None)
+        if entry is None:
+            return
+        _, handle, future = entry
+        if outcome is ActionOutcome.SUCCEEDED:
+            handle.succeed()
+        elif outcome is ActionOutcome.CANCELED and handle.is_cancel_requested:
+            handle.canceled()
+        elif outcome is ActionOutcome.PREEMPTED:
+            if not handle.is_cancel_requested:
+                handle._update_state(GoalEvent.CANCEL_GOAL)
+            handle.canceled()
+        else:
+            handle.abort()
+        future.set_result(result)
+
+    def send_feedback(self, goal: ActionGoal, message: Any) -> None:
+        """Publish feedback."""
+        if _key(goal._handle) in self._goals and goal._handle.is_active:
+            goal._handle.publish_feedback(message)
+
+    def _on_goal(self, request: Any) -> GoalResponse:
+        refusal = self.refusal(request)
+        if refusal:
+            self._node.warn(f"refused {self._name}", f"goal of {self._name} rejected: {refusal}")
+            return GoalResponse.REJECT
+        if self._node.active:
+            # rclpy stamps the accepted goal with this clock.
+            self._clocked_node.set_clock()
+            return GoalResponse.ACCEPT
+        self._node.warn("inactive", f"goal of {self._name} rejected: the node is not active")
+        return GoalResponse.REJECT
+
+    def _accept(self, handle: Any) -> None:
+        goal, future = ActionGoal(self, handle), Future()
+        self._goals[_key(handle)] = (goal, handle, future)
+        self._results[_key(handle)] = future
+        handle.execute()
+        fault = fault_of(goal.request)
+        if fault:
+            self._node.warn(f"refused {self._name}", f"goal of {self._name} refused: {fault}")
+            goal.finish(ActionOutcome.ABORTED, fill_failure(goal.result, fault, rejected=True))
+            return
+        try:
+            self._begin(goal)
+        except MemoryError:
+            raise
+        except Exception as error:
+            self._node.fault_in(f"action {self._name}", error)
+            text = f"fault of the node: {error!r}"
+            goal.finish(ActionOutcome.ABORTED, fill_failure(self.kind.Result(), text))
+
+    def _on_cancel(self, handle: Any) -> CancelResponse:
+        entry = self._goals.get(_key(handle))
+        # The result is queued, so rclpy marks the goal as canceling first.
+        if entry is None or entry[0].ended or not self._cancel(entry[0]):
+            return CancelResponse.REJECT
+        return CancelResponse.ACCEPT
+
+    async def _execute(self, handle: Any) -> Any:
+        return await self._results.pop(_key(handle))
+
+
+def _key(handle: Any) -> bytes:
+    return bytes(handle.goal_id.uuid)
+
+
+class LoopGoal(Protocol):
+    """Execution of one goal by the loop."""
+
+    @property
+    def goal(self) -> ActionGoal:
+        """The goal."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the execution has ended."""
+
+
+W = TypeVar("W", bound=LoopGoal)
+
+
+class LoopActionServer(ABC, Generic[W]):
+    """Servers of one or more actions with the same kind of execution."""
+
+    def __init__(
+        self,
+        node: MotionNode[Any],
+        actions: Iterable[tuple[Any, str]],
+        feedback_rate: float | None = None,
+    ) -> None:
+        """Create the action servers.
+
+        Args:
+            node: the node.
+            actions: type and name of each action.
+            feedback_rate: rate of feedback [Hz]; None for no feedback.
+        """
+        self._node = node
+        self._works: list[W] = []
+        self._finishing = False
+        """Whether a job that sends results is pending in the executor."""
+        self._jobs = ExecutorQueue(node)
+        self._timer = None
+        if feedback_rate is not None:
+            # In wall time: in simulated time each /clock message would wake the executor.
+            steady = Clock(clock_type=ClockType.STEADY_TIME)
+            self._timer = node.create_timer(1.0 / feedback_rate, self._send_feedback, clock=steady)
+            self._timer.cancel()
+        self._servers = [
+            GoalServer(node, self._jobs, kind, name, begin=self._begin, cancel=self._cancel)
+            for kind, name in actions
+        ]
+        node.loop_servers.append(self)
+
+    def refuse_by(self, refusal: Callable[[Any], str]) -> None:
+        """Reject goals for which a function of the request returns a reason."""
+        for server in self._servers:
+            server.refusal = refusal
+
+    # ---- overridden by servers
+
+    @abstractmethod
+    def start(self, goal: ActionGoal) -> W | None:
+        """Start the execution of a goal; None if it was rejected with a result."""
+
+    @abstractmethod
+    def stop(self, work: W) -> None:
+        """Cancel an execution; called in the loop."""
+
+    @abstractmethod
+    def answer(self, work: W) -> None:
+        """Send the result of a goal: its execution has ended, or the servers are destroyed."""
+
+    def feedback(self, work: W) -> Any:
+        """Return a feedback message of an execution; None for none."""
+
+    def is_over(self, work: W) -> bool:
+        """Return whether an ended execution is to be answered; False if it goes on."""
+        return work.ended
+
+    # ---- called by the node
+
+    def poll(self) -> None:
+        """Wake the executor if an execution has ended; called after each cycle of the loop."""
+        if self._works and not self._finishing and any(work.ended for work in self._works):
+            self._finishing = True
+            self._jobs.submit(self.finish)
+
+    def finish(self) -> None:
+        """Send the results of executions that have ended; in the executor."""
+        self._finishing = False
+        for work in list(self._works):
+            if self.is_over(work):
+                self._end(work)
+        self._jobs.run()
+
+    def destroy(self) -> None:
+        """Send the results of all goals, and destroy the servers."""
+        if self in self._node.loop_servers:
+            self._node.loop_servers.remove(self)
+        for work in list(self._works):
+            self._end(work)
+        self._jobs.destroy()
+        for server in self._servers:
+            server.destroy()
+        if self._timer is not None:
+            self._node.destroy_timer(self._timer)
+
+    # ---- in the executor
+
+    def _begin(self, goal: ActionGoal) -> None:
+        work = self.start(goal)
+        if work is None:
+            return
+        self._works.append(work)
+        if self._timer is not None:
+            self._timer.reset()
+        # The loop may have ended it before it was in the list, and will not end it again.
+        self.poll()
+
+    def _cancel(self, goal: ActionGoal) -> bool:
+        work = next((work for work in self._works if work.goal is goal), None)
+        if work is None:
+            return False
+        try:
+            self._node.in_loop(lambda: self.stop(work))
+        except TimeoutError:
+            return False
+        except Exception as error:
+            self._node.fault_in("canceling a goal", error)
+            return False
+        self._jobs.submit(self.finish)
+        return True
+
+    def _end(self, work: W) -> None:
+        self._works.remove(work)
+        try:
+            self.answer(work)
+        except Exception as error:
+            self._node.fault_in("answering a goal", error)
+            text = f"fault of the node: {error!r}"
+            work.goal.finish(ActionOutcome.ABORTED, fill_failure(work.goal.result, text))
+        if self._timer is not None and not self._works:
+            self._timer.cancel()
+
+    def _send_feedback(self) -> None:
+        for work in self._works:
+            try:
+                message = None if work.ended else self.feedback(work)
+            except Exception as error:
+                self._node.fault_in("feedback of a goal", error)
+                continue
+            if message is not None:
+                work.goal.publish(message)

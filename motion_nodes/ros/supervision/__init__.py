@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Interface of a process to the supervisor of the suite: pipes and DDS."""

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a base reports: odometry, and the state of its controller.
+
+Publisher of odometry, as nav_msgs/Odometry and on /tf, with preallocated messages;
+``~/controller_state`` of bases for which ros2_controllers defines a message.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from ackermann_msgs.msg import AckermannDrive
+from control_msgs.msg import MecanumDriveControllerState, SteeringControllerStatus
+from geometry_msgs.msg import TransformStamped
+from nav_msgs.msg import Odometry as OdometryMessage
+from std_srvs.srv import Empty
+from tf2_msgs.msg import TFMessage
+
+from motion_nodes.bases.ackermann import AckermannBase
+from motion_nodes.bases.base import BaseCommand
+from motion_nodes.bases.odometry import Odometry
+from motion_nodes.ros import qos
+from motion_nodes.ros.joint_topics import set_stamp
+from motion_nodes.ros.node import MotionNode
+from motion_nodes.ros.transforms import frame_id, frame_prefix
+from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams
+from motion_nodes.typing import Array
+
+_DIAGONAL = np.arange(0, 36, 7)
+"""Indices of the diagonal of a 6 x 6 row-major matrix."""
+TOPIC = "~/controller_state"
+_PLANAR = np.array([(6 * row + column) for row in (0, 1, 5) for column in (0, 1, 5)])
+"""Indices of x, y and yaw in it."""
+
+
+class RegularMoments:
+    """Decimation: selects the measurements nearest to a fixed rate."""
+
+    def __init__(self, rate: float) -> None:
+        """Select at a rate [Hz]; 0 selects all."""
+        self._period = 1e9 / rate if rate > 0.0 else 0.0
+        self._due = 0.0
+        self._last = 0
+
+    def is_due(self, stamp: int) -> bool:
+        """Return whether to publish the measurement at a time [ns]."""
+        step, self._last = stamp - self._last, stamp
+        if self._period == 0.0:
+            return True
+        early = self._due - stamp
+        if 0.5 * step < early <= self._period and step > 0:
+            return False
+        # After a gap or a jump of time, the schedule restarts.
+        regular = -step <= early <= self._period and step > 0
+        self._due = (self._due if regular else stamp) + self._period
+        return True
+
+
+class OdometryPublisher:
+    """Publishes ``~/odom`` and odom -> base on ``/tf``; on request on ``~/odometry``, too."""
+
+    def __init__(
+        self, node: MotionNode[Any], params: WheeledBaseParams, *, twice: bool = False
+    ) -> None:
+        """Create the publishers.
+
+        Args:
+            node: the node.
+            params: its parameters.
+            twice: also publish ``~/odometry`` and ``~/tf_odometry``, the topics of steering and
+                mecanum controllers of ros2_controllers, while somebody subscribes to them.
+        """
+        self._node = node
+        self._odom_out = node.advertise(OdometryMessage, "~/odom")
+        self._tf_out = node.advertise(TFMessage, "/tf", qos.TF)
+        self._copies: tuple[Any, ...] = ()
+        if twice:
+            self._copies = (
+                node.advertise(OdometryMessage, "~/odometry"),
+                node.advertise(TFMessage, "~/tf_odometry"),
+            )
+        self.configure(params)
+
+    @property
+    def base_frame(self) -> str:
+        """Name of the base frame, with prefix."""
+        return str(self._message.child_frame_id)
+
+    def configure(self, params: WheeledBaseParams) -> None:
+        """Apply frames, covariances and rate."""
+        self._with_tf = params.enable_odom_tf
+        self._moments = RegularMoments(params.publish_rate)
+        enabled = params.tf_frame_prefix_enable
+        prefix = frame_prefix(self._node, params.tf_frame_prefix) if enabled else ""
+        self._message = OdometryMessage()
+        self._message.header.frame_id = frame_id(prefix, params.odom_frame_id)
+        self._message.child_frame_id = frame_id(prefix, params.base_frame_id)
+        self._pose_covariance, twist = np.zeros(36), np.zeros(36)
+        for covariance, kind in ((self._pose_covariance, "pose"), (twist, "twist")):
+            usual = getattr(params, f"{kind}_covariance_diagonal")
+            covariance[_DIAGONAL] = getattr(params, f"diagonal_covariance_{kind}", ()) or usual
+        self._message.pose.covariance = self._pose_covariance
+        self._message.twist.covariance = twist
+        transform = TransformStamped(child_frame_id=self.base_frame)
+        transform.header.frame_id = self._message.header.frame_id
+        self._tf = TFMessage()
+        self._tf.transforms = [transform]
+
+    def publish(self, odometry: Odometry, stamp: int) -> bool:
+        """Publish the odometry at a time [ns], unless the rate skips it; return whether it did."""
+        if not self._moments.is_due(stamp):
+            return False
+        message = self._message
+        position, rotation = message.pose.pose.position, message.pose.pose.orientation
+        position.x, position.y = odometry.x, odometry.y
+        rotation.z, rotation.w = math.sin(0.5 * odometry.yaw), math.cos(0.5 * odometry.yaw)
+        velocity = message.twist.twist
+        velocity.linear.x, velocity.linear.y, velocity.angular.z = odometry.twist
+        if odometry.config.errors_grow:
+            covariance = self._pose_covariance.copy()
+            covariance[_PLANAR] += odometry.covariance.ravel()
+            message.pose.covariance = covariance
+        set_stamp(message, stamp)
+        self._odom_out.publish(message)
+        if self._with_tf or self._copies:
+            transform = self._tf.transforms[0]
+            pose = transform.transform
+            pose.translation.x, pose.translation.y = odometry.x, odometry.y
+            pose.rotation.z, pose.rotation.w = rotation.z, rotation.w
+            set_stamp(transform, stamp)
+        if self._with_tf:
+            self._tf_out.publish(self._tf)
+        for copy, content, wanted in zip(
+            self._copies, (message, self._tf), (True, self._with_tf), strict=False
+        ):
+            if wanted and copy.get_subscription_count():
+                copy.publish(content)
+        return True
+
+
+class StateWriter(Protocol):
+    """Publisher of a base's measured and commanded state."""
+
+    def publish(self, position: Array, velocity: Array, command: BaseCommand, stamp: int) -> None:
+        """Publish one state.
+
+        Args:
+            position: measured angles, wheels first, then steering joints [rad], shape (n,).
+            velocity: measured velocities of the same joints [rad/s], shape (n,).
+            command: the last command.
+            stamp: time of the measurement [ns].
+        """
+        ...
+
+
+class SteeringState:
+    """State of a base with steered wheels; joints in the node's order."""
+
+    def __init__(
+        self,
+        node: MotionNode[Any],
+        radii: Array,
+        wheels: Sequence[int] | None = None,
+        steering: Sequence[int] | None = None,
+    ) -> None:
+        """Create the publisher.
+
+        Args:
+            node: the node.
+            radii: radii of the driven wheels [m], shape (wheels,).
+            wheels: indices of the driven wheels in the order of the message; None: theirs.
+            steering: indices of the steering joints in the order of the message; None: theirs.
+        """
+        self._radii = radii
+        self._wheels: Any = slice(None) if wheels is None else list(wheels)
+        self._steering: Any = slice(None) if steering is None else list(steering)
+        self._out = node.advertise(SteeringControllerStatus, TOPIC)
+        self._message = SteeringControllerStatus()
+
+    def publish(self, position: Array, velocity: Array, command: BaseCommand, stamp: int) -> None:
+        """Publish one state; wheel commands are rim speeds [m/s]."""
+        message, n = self._message, len(self._radii)
+        message.traction_wheels_position = position[:n][self._wheels]
+        message.traction_wheels_velocity = velocity[:n][self._wheels]
+        message.steer_positions = position[n:][self._steering]
+        message.linear_velocity_command = (command.wheels * self._radii)[self._wheels]
+        message.steering_angle_command = command.steering[self._steering]
+        set_stamp(message, stamp)
+        self._out.publish(message)
+
+
+class TricycleTopics:
+    """``~/cmd_ackermann`` and ``~/reset_odometry`` of ros2_controllers' tricycle_controller."""
+
+    def __init__(self, node: MotionNode[Any], odometry: Odometry) -> None:
+        """Create the publisher and the service.
+
+        Args:
+            node: the node.
+            odometry: is reset by the service, in the loop.
+        """
+        self._node, self._odometry = node, odometry
+        self._out = node.advertise(AckermannDrive, "~/cmd_ackermann")
+        node.serve(Empty, "~/reset_odometry", self._reset)
+
+    def publish(self, base: AckermannBase, command: BaseCommand) -> None:
+        """Publish steering angle [rad] and speed of the first wheel [rad/s]."""
+        angle, speed = base.steering_angle(command.steering), float(command.wheels[0])
+        self._out.publish(AckermannDrive(speed=speed, steering_angle=angle))
+
+    def _reset(self, _: Any, response: Any) -> Any:
+        try:
+            self._node.in_loop(lambda: self._odometry.set_pose(0.0, 0.0, 0.0))
+        except TimeoutError as error:
+            self._node.warn("reset", f"odometry not reset: {error}")
+        return response
+
+
+class MecanumState:
+    """State of a base with four wheels at the corners of a rectangle."""
+
+    def __init__(self, node: MotionNode[Any], corners: Sequence[int]) -> None:
+        """Create the publisher.
+
+        Args:
+            node: the node.
+            corners: indices of the front left, front right, rear left and rear right wheel.
+        """
+        self._corners = tuple(corners)
+        self._out = node.advertise(MecanumDriveControllerState, TOPIC)
+        self._message = MecanumDriveControllerState()
+
+    @staticmethod
+    def corners(x: Sequence[float], y: Sequence[float]) -> tuple[int, ...] | None:
+        """Return the indices of the wheels at the corners; None unless there are exactly four.
+
+        Args:
+            x: positions of the wheels along the x axis [m].
+            y: positions along the y axis [m].
+        """
+        quadrants = [(bx > 0.0, by > 0.0) for bx, by in zip(x, y, strict=True)]
+        order = [(True, True), (True, False), (False, True), (False, False)]
+        if sorted(quadrants) != sorted(order):
+            return None
+        return tuple(quadrants.index(quadrant) for quadrant in order)
+
+    def publish(self, position: Array, velocity: Array, command: BaseCommand, stamp: int) -> None:
+        """Publish one state."""
+        message = self._message
+        speeds = [float(velocity[i]) for i in self._corners]
+        message.front_left_wheel_velocity, message.front_right_wheel_velocity = speeds[:2]
+        message.back_left_wheel_velocity, message.back_right_wheel_velocity = speeds[2:]
+        reference = message.reference_velocity
+        reference.linear.x, reference.linear.y, reference.angular.z = command.twist
+        set_stamp(message, stamp)
+        self._out.publish(message)
