@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motion to a pose in a straight line, for differential and holonomic bases.
+"""Motions of a base to a pose: straight lines, turns on the spot, drives close to objects.
 
 Drives of a base close to objects: back off, turn on the spot, drive straight. A turn next to an
 object, such as a table, can collide with a corner of the base. Obstacles are points of outlines, in

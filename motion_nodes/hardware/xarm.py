@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Driver of xArms: servo motion (``set_servo_angle_j``) by the vendor's SDK.
 
-Client of an xArm controller, by the vendor's SDK. Each call is one request; its answer contains an
+The client of the controller uses the SDK, too. Each call is one request; its answer contains an
 error flag. The report threads of the SDK are not used.
 
 Also here: settings of the driver of xArms; the vendor's package ``xarm-python-sdk``, and its texts

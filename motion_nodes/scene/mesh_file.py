@@ -32,7 +32,7 @@ from motion_nodes.typing import Array
 Triangles = tuple[Array, NDArray[np.int64]]
 _DEEPEST = 60  # max depth of nested nodes
 _RECORD = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
-_SOURCES = (__file__, convex_decomposition.__file__, __file__)
+_SOURCES = (__file__, convex_decomposition.__file__)
 """Source files on which hulls depend."""
 
 

@@ -50,14 +50,14 @@ def _stand_ins() -> dict[str, types.ModuleType]:
             **dict.fromkeys(("kernel", "bare_kernel", "part", "inlined"), _same),
             **dict.fromkeys(("bare_part", "fused_part"), _same),
         },
-        "array_bridge": {"reader": lambda example: _same},
         "bridges": {
+            "reader": lambda example: _same,
             "Checker": collections.namedtuple("Checker", "state edge memory"),
             "address": _same,
             "state_free": lambda checker, Q, row: checker.state(Q[row]),
             "edge_free": lambda checker, A, a, B, b: checker.edge(A[a], B[b]),
+            "call_both": lambda both, q, X, J: both(q, X, J),
         },
-        "robot_bridge": {"call_both": lambda both, q, X, J: both(q, X, J)},
         "search.rrt_nearest": {
             **{"Index": Nearest, "make_index": Nearest, "grown": _same, "NO_TURN": 1e9, "LEAF": 8},
             **{name: getattr(Nearest, name) for name in ("query", "insert", "nearest")},

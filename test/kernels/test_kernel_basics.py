@@ -112,7 +112,7 @@ def test_fields_are_where_numpy_sees_them():
 
 
 def test_the_digest_of_sources_is_that_of_their_bytes():
-    names = ("sources", "ik.ik_codegen")
+    names = ("cache", "ik.ik_codegen")
     paths = [cache.ROOM / "cache.py", cache.ROOM / "ik" / "ik_codegen.py"]
     data = b"".join(path.read_bytes() for path in paths)
     assert cache.source_digest(names) == hashlib.sha256(data).hexdigest()
