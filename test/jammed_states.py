@@ -9,7 +9,7 @@ from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Box
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.moved_links import scene_for
+from motion_nodes.scene.link_margins import scene_for
 from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.typing import Array
 

@@ -32,7 +32,7 @@ from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.convex_pieces import pieces_of
 from motion_nodes.scene.exact_checks import ExactChecks
-from motion_nodes.scene.moved_links import scene_for
+from motion_nodes.scene.link_margins import scene_for
 from motion_nodes.scene.scene import Scene, difference
 from motion_nodes.scene.shapes import TriangleMesh
 from motion_nodes.scene.voxels import Voxels

@@ -9,12 +9,16 @@ Repetition of responses to clients that are not completely discovered yet. The f
 new client may arrive before its reader of responses is discovered. The middleware then waits for at
 most 100 ms, drops the response, and rclpy only warns: the client never gets it. Such responses are
 sent again by a thread, without blocking the executor or other service threads.
+
+Also here: logger of the nodes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import inspect
+import os
+import sys
 import threading
 import time
 import traceback
@@ -28,6 +32,9 @@ from rcl_interfaces.srv import SetParameters
 from rclpy._rclpy_pybind11 import InvalidHandle, RCLError
 from rclpy.callback_groups import CallbackGroup, ReentrantCallbackGroup
 from rclpy.clock import Clock, ClockType
+from rclpy.impl import rcutils_logger
+from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.impl.logging_severity import LoggingSeverity
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSProfile
 from rclpy.task import Future
@@ -38,7 +45,6 @@ from motion_nodes.ros.concurrency.polled_subscription import PolledGroup, Polled
 from motion_nodes.ros.diagnostics import Warnings
 from motion_nodes.ros.messages.cdr import InvalidMessage, message_in
 from motion_nodes.ros.messages.message_bounds import fault_of, fill_failure
-from motion_nodes.ros.node_logger import NodeLogger
 from motion_nodes.ros.ros_time import RosTime
 
 TEARDOWN_DELAY = 0.1
@@ -59,6 +65,38 @@ MAX_LATE = 16
 M = TypeVar("M")
 _POLLED_WITHIN = 1.0
 """Max time since the last take of a subscription that counts as polled [s]."""
+# rclpy's own search of the caller, used with filters, leaves this file out.
+rcutils_logger._internal_callers.append(os.path.realpath(__file__))
+
+
+class NodeLogger(rcutils_logger.RcutilsLogger):  # type: ignore[misc]
+    """Logger whose messages name the line that logs them, without a search by ``inspect``.
+
+    rclpy reads the caller's source file and resolves the paths of all modules, which takes tens of
+    milliseconds at the first messages of a process.
+    """
+
+    def log(self, message: str, severity: int, **filters: Any) -> bool:
+        """Log a message; called by ``info``, ``warning`` and the like.
+
+        Args:
+            message: its text.
+            severity: of rclpy.logging.LoggingSeverity.
+            filters: of rclpy, for example ``throttle_duration_sec``.
+
+        Returns:
+            Whether it was logged.
+        """
+        if filters:
+            return bool(super().log(message, severity, **filters))
+        if not self.is_enabled_for(severity):
+            return False
+        caller = sys._getframe(2)
+        rclpy_implementation.rclpy_logging_rcutils_log(
+            LoggingSeverity(severity), self.name, message,
+            caller.f_code.co_name, caller.f_code.co_filename, caller.f_lineno,
+        )  # fmt: skip
+        return True
 
 
 class ChangeStateService:

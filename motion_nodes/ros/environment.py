@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the ROS installation, for ``motion doctor``."""
+"""Checks of the ROS installation, for ``motion doctor``.
+
+Also here: log files of ROS: disabled where their folder is not writable, instead of an error at
+start.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +12,46 @@ import importlib.metadata
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from motion_nodes.ros.log_folder import init_arguments
-
+NO_LOG_FILES = ("--ros-args", "--disable-external-lib-logs", "--")
 MESSAGE_PACKAGES = (
     "ackermann_msgs", "action_msgs", "builtin_interfaces", "control_msgs",
     "controller_manager_msgs", "diagnostic_msgs", "geometry_msgs", "lifecycle_msgs", "moveit_msgs",
     "nav2_msgs", "nav_msgs", "octomap_msgs", "rcl_interfaces", "rosgraph_msgs", "sensor_msgs",
     "shape_msgs", "std_msgs", "std_srvs", "tf2_msgs", "trajectory_msgs", "visualization_msgs",
 )  # fmt: skip
+
+
+def log_folder() -> Path:
+    """Return the folder of rcl's log files: ROS_LOG_DIR, ROS_HOME/log or ~/.ros/log."""
+    folder = os.environ.get("ROS_LOG_DIR")
+    if folder:
+        return Path(folder).expanduser()
+    home = os.environ.get("ROS_HOME") or "~/.ros"
+    return Path(home).expanduser() / "log"
+
+
+def init_arguments(args: Sequence[str] | None = None) -> list[str]:
+    """Return arguments for ``rclpy.init``, without log files if they cannot be written.
+
+    Args:
+        args: arguments of the process; None for ``sys.argv``.
+    """
+    args = list(sys.argv if args is None else args)
+    folder = log_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return args
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        print(f"no log files: {folder}: {reason}; see ROS_LOG_DIR", file=sys.stderr, flush=True)
+        return [*args, *NO_LOG_FILES]
 
 
 @dataclass(frozen=True)

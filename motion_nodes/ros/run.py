@@ -31,8 +31,8 @@ from rclpy.signals import SignalHandlerOptions
 from motion_nodes.errors import MotionError
 from motion_nodes.ros import signals
 from motion_nodes.ros.concurrency.lean_executor import GuardedExecutor
+from motion_nodes.ros.environment import init_arguments
 from motion_nodes.ros.heartbeat import HeartbeatThread, supervised
-from motion_nodes.ros.log_folder import init_arguments
 from motion_nodes.ros.mapped_code import unmap_code
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.readiness import FAILED, report_state

@@ -32,8 +32,7 @@ from motion_nodes.scene.contacts import (
     limit_contacts,
     required_distance,
 )
-from motion_nodes.scene.link_margins import with_margins
-from motion_nodes.scene.moved_links import scene_for
+from motion_nodes.scene.link_margins import scene_for, with_margins
 from motion_nodes.scene.numpy_checks import GenericChecks, PairDistances, SpherePairs
 from motion_nodes.scene.robot_spheres import CollisionBody, carried_body, checked_pairs, link_bodies
 from motion_nodes.scene.scene import Scene, checked_pose

@@ -39,7 +39,7 @@ from motion_nodes.scene.mesh_distance import Surface, surface_of
 from motion_nodes.scene.robot_spheres import CollisionBody, rigid_links
 from motion_nodes.scene.scene import Part, Scene, WorldObject
 from motion_nodes.scene.shapes import Solid, TriangleMesh, type_of
-from motion_nodes.scene.spatial_order import spatial_order
+from motion_nodes.scene.triangle_surfaces import spatial_order
 from motion_nodes.scene.voxels import Voxels
 from motion_nodes.typing import Array
 

@@ -72,7 +72,7 @@ from motion_nodes.scene.link_margins import scaled
 from motion_nodes.scene.robot_spheres import CollisionBody, link_parts
 from motion_nodes.scene.scene import Part, Scene, WorldObject
 from motion_nodes.scene.shapes import TriangleMesh
-from motion_nodes.scene.spatial_order import spatial_order
+from motion_nodes.scene.triangle_surfaces import spatial_order
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:

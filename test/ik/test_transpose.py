@@ -17,8 +17,7 @@ from motion_nodes.compat.kinematic_file import read_kinematic_file
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance
-from motion_nodes.ik.solvers import make_solver
-from motion_nodes.ik.transpose import JacobianTransposeIk, conjugate_step, screw_twist
+from motion_nodes.ik.solvers import JacobianTransposeIk, conjugate_step, make_solver, screw_twist
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 

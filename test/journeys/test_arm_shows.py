@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from motion_nodes.bringup.node_specs import ALONE
-from motion_nodes.nodes.demo.client import DemoFindings
+from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.nodes.demo.shows import show_of
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]

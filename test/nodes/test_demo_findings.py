@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from motion_nodes.nodes.demo.client import DemoFindings
+from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.nodes.demo.shows import SHOWS
 from motion_nodes.ros import signals
 

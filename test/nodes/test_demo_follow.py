@@ -9,7 +9,7 @@ import pytest
 from motion_nodes.errors import MotionError
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
-from motion_nodes.nodes.demo.client import DemoFindings
+from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.nodes.demo.follow import (
     LAG,
     NEAR,

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from motion_nodes.nodes.demo.client import DemoFindings
+from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.nodes.demo.learned_policies import SEGMENTS, show_drawer, show_walking
 
 

@@ -16,11 +16,11 @@ MOST_IMPORTS, MOST_PARAMETERS = 25, 6
 BUSY = {
     "api/joint_group.py": 26,
     "nodes/ik_service.py": 27,
-    "nodes/planner/planning_requests.py": 26,
+    "nodes/planner/planning_requests.py": 27,
     "nodes/rmpflow_policy.py": 31,
     "nodes/rrt_planner.py": 41,
     "nodes/task_server.py": 28,
-    "nodes/trajectory_requests.py": 29,
+    "nodes/trajectory_requests.py": 30,
     "planning/industrial.py": 26,
     "robot_setup/new_robot.py": 31,
 }

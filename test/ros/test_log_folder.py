@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from motion_nodes.ros.log_folder import NO_LOG_FILES, init_arguments, log_folder
+from motion_nodes.ros.environment import NO_LOG_FILES, init_arguments, log_folder
 
 
 def test_the_folder_is_that_of_rcl(monkeypatch):

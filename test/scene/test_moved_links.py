@@ -10,7 +10,7 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import Sphere
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.moved_links import carriers, scene_for
+from motion_nodes.scene.link_margins import carriers, scene_for
 from motion_nodes.scene.robot_spheres import link_bodies
 from motion_nodes.scene.scene import AttachedBody, Part, world_object
 from motion_nodes.scene.shapes import HalfSpace

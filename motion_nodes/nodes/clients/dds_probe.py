@@ -26,8 +26,8 @@ from std_msgs.msg import UInt64
 from motion_nodes.ros import qos, signals
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.diagnostics import LEVELS
+from motion_nodes.ros.environment import init_arguments
 from motion_nodes.ros.heartbeat import echo_topics, quiet_node
-from motion_nodes.ros.log_folder import init_arguments
 from motion_nodes.ros.records import (
     CONTROL_VARIABLE,
     ECHO_VARIABLE,

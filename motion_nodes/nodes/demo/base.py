@@ -23,7 +23,7 @@ from motion_nodes.base_navigation.planar_geometry import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import wrap_angle
 from motion_nodes.model.loader import load_robot
-from motion_nodes.nodes.demo.client import FRAME, ClientNode, DemoFindings
+from motion_nodes.nodes.demo.arm import FRAME, ClientNode, DemoFindings
 from motion_nodes.ros import qos
 from motion_nodes.ros.messages.planar_messages import pose2_from
 from motion_nodes.ros.names import BASE_CONTROLLERS, JOINT_CONTROLLER

@@ -30,8 +30,8 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Sphere
+from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.nodes.demo.base import BaseClient, Square
-from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import set_stamp, stamp_ns

@@ -25,7 +25,7 @@ from std_srvs.srv import Trigger
 
 from motion_nodes.ik.tool_goal import ArticulationIk
 from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.nodes.demo.client import FRAME, ClientNode, DemoFindings
+from motion_nodes.nodes.demo.arm import FRAME, ClientNode, DemoFindings
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns

@@ -23,7 +23,7 @@ from sensor_msgs.msg import JointState
 from motion_nodes.base_navigation.planar_geometry import Pose2
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.nodes.clients.commands import arm_to_joints
-from motion_nodes.nodes.demo.client import DemoFindings
+from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.nodes.demo.follow import DOWN, pose_at
 from motion_nodes.nodes.demo.routines import RoutineClient, Travel, together
 from motion_nodes.nodes.task.remote_work import RemoteAction, Work, require_success

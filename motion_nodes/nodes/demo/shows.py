@@ -11,9 +11,14 @@ import rclpy
 from rclpy.signals import SignalHandlerOptions
 
 from motion_nodes.errors import MotionError, did_you_mean
-from motion_nodes.nodes.demo.arm import RETRACTION_CHECKS, ArmClient, show_elbow, show_retraction
+from motion_nodes.nodes.demo.arm import (
+    RETRACTION_CHECKS,
+    ArmClient,
+    DemoFindings,
+    show_elbow,
+    show_retraction,
+)
 from motion_nodes.nodes.demo.base import ARM_CHECKS, SQUARE_CHECKS, DemoClient, journey
-from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.nodes.demo.follow import IK, RMPFLOW, TARGET_TOPICS, FollowClient, show_following
 from motion_nodes.nodes.demo.learned_policies import (
     DRAWER_CHECKS,
@@ -45,7 +50,7 @@ from motion_nodes.nodes.demo.task_shows import (
 from motion_nodes.nodes.demo.task_shows import ROBOTS as FACTORY
 from motion_nodes.planning.warm_up import is_prepared
 from motion_nodes.ros import signals
-from motion_nodes.ros.log_folder import init_arguments
+from motion_nodes.ros.environment import init_arguments
 
 READY_TIMEOUT = 30.0
 """Timeout of the suite's start [s]."""

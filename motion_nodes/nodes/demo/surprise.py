@@ -15,7 +15,7 @@ from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Box
-from motion_nodes.nodes.demo.client import ClientNode, DemoFindings
+from motion_nodes.nodes.demo.arm import ClientNode, DemoFindings
 from motion_nodes.nodes.demo.follow import DOWN, pose_at
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos

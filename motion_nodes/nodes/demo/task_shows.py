@@ -32,7 +32,7 @@ from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
 from motion_nodes.model.tree import Box
-from motion_nodes.nodes.demo.client import DemoFindings
+from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.nodes.demo.routines import RoutineClient, TaskCommands, Travel
 from motion_nodes.nodes.task.remote_work import RemoteService, Work
 from motion_nodes.robot_setup.derived_robot import load_description, mounted_folder

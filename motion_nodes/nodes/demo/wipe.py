@@ -14,7 +14,7 @@ import numpy as np
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Sphere
-from motion_nodes.nodes.demo.client import DemoFindings
+from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.ros import signals
 from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.sim.wiping import RADIUS, WipedStroke, WipingCell

@@ -33,7 +33,7 @@ from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.contacts import Contact
 from motion_nodes.scene.exact_warm_up import after_compilation
-from motion_nodes.scene.moved_links import scene_for
+from motion_nodes.scene.link_margins import scene_for
 from motion_nodes.scene.scene import Scene
 from motion_nodes.typing import Array
 

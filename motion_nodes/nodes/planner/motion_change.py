@@ -34,7 +34,7 @@ from motion_nodes.ros.messages.plan_messages import planning_time, scaling, traj
 from motion_nodes.ros.messages.request_fields import requested_motion
 from motion_nodes.ros.messages.trajectory_messages import trajectory_from
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.moved_links import scene_for
+from motion_nodes.scene.link_margins import scene_for
 from motion_nodes.scene.scene import Scene
 from motion_nodes.trajectory.joint_trajectory import Infeasible, Trajectory
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory as CoreTrajectory

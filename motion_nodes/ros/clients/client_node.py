@@ -24,7 +24,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from motion_nodes.errors import MotionError
 from motion_nodes.ros import qos, signals
-from motion_nodes.ros.log_folder import init_arguments
+from motion_nodes.ros.environment import init_arguments
 
 CLEANED_UP = "the node was cleaned up"
 
