@@ -17,33 +17,33 @@ import numpy as np
 from harness import Options, Report, Row, Spread, benchmark, median, progress
 from sim.lockstep_robot import NAME, WheeledRobot
 
-from motion_nodes.base_navigation.base_motion import BaseMotion
-from motion_nodes.base_navigation.follow_path import FollowPath
-from motion_nodes.base_navigation.footprint import Footprint, into_base
-from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask, Navigator
-from motion_nodes.base_navigation.obstacle_avoidance import SeenObstacles
-from motion_nodes.base_navigation.obstacle_memory import (
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.navigation.base_motion import BaseMotion
+from motion_nodes.core.navigation.follow_path import FollowPath
+from motion_nodes.core.navigation.footprint import Footprint, into_base
+from motion_nodes.core.navigation.navigator import MotionResult, NavigationTask, Navigator
+from motion_nodes.core.navigation.obstacle_avoidance import SeenObstacles
+from motion_nodes.core.navigation.obstacle_memory import (
     LaserReadings,
     MemoryConfig,
     ObstacleMemory,
     view_of_scan,
 )
-from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
-from motion_nodes.base_navigation.pose_motions import GoToPose
-from motion_nodes.bases.base import Twist2
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.robot_yaml import LaserScannerDescription
-from motion_nodes.model.tree import Box, Cylinder
+from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
+from motion_nodes.core.navigation.pose_motions import GoToPose
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot_yaml import LaserScannerDescription
+from motion_nodes.core.robot.tree import Box, Cylinder
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.free_bodies import FreeBody
+from motion_nodes.extras.sim.mjcf import WorldConfig
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.sim.sensors import SimulatedLaser
 from motion_nodes.nodes.navigation import navigator_params as nodes
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.free_bodies import FreeBody
-from motion_nodes.sim.mjcf import WorldConfig
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.sensors import SimulatedLaser
 from motion_nodes.typing import Array
 
 ROBOTS = ["turtlebot3_burger", "jetbot", "nova_carter", "kaya", "leatherback"]

@@ -27,7 +27,7 @@ from harness import CpuShare, Options, Report, Row, Spread, benchmark, progress
 from harness.processes import looped, ros_args, script_command, started
 from sensor_msgs.msg import JointState
 
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import JointStateWriter
 

@@ -28,7 +28,7 @@ from joint_client import smooth
 from planner_client import Codes
 from ros_client import RosClient, values_of
 
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.ros.joint_topics import stamp_ns
 
 NEAR = {"feetech": 0.01, "dynamixel": 0.01, "franka": 0.02}

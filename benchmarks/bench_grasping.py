@@ -21,9 +21,9 @@ from harness import Options, Report, Row, benchmark, median, progress
 from control.grasping_arm import PLACE, POST, TOOL, GraspingArm, Item
 
 import motion_nodes as mn
-from motion_nodes.control.gripper import GraspSettings, GraspState, GripStatus
+from motion_nodes.core.control.gripper import GraspSettings, GraspState, GripStatus
+from motion_nodes.core.planning.pipeline import PlanOptions
 from motion_nodes.nodes.task.holding import FREE_FORCE, LOAD_SHARE
-from motion_nodes.planning.pipeline import PlanOptions
 
 FORCE = 5.0
 """Grasp force [N]."""

@@ -27,9 +27,9 @@ from ik.ik_samples import draw, pose_of
 from peers.ik import BUDGET, CONTENDERS, TOLERANCE, Solve
 
 import motion_nodes as mn
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import inverse
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import inverse
 
 PEER = "roboticstoolbox ik_LM (C++)"
 ROUND = 50

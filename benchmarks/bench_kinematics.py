@@ -18,9 +18,9 @@ import pinocchio as pin
 from harness import Options, Report, benchmark, take_turns
 from harness.timing import pin_to_core
 
-from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY, InverseDynamics
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.inverse_dynamics import STANDARD_GRAVITY, InverseDynamics
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
 
 FRAME = "panda_hand_tcp"
 BATCH = 256  # Configurations in a batch

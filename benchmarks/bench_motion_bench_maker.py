@@ -33,14 +33,14 @@ from harness import Options, Report, Row, Spread, benchmark, motion_up, progress
 from harness.timing import peer_lines
 
 import motion_nodes as mn
-from motion_nodes.model.files.srdf_file import read_srdf
-from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.planning.start_state import START_TOLERANCE
-from motion_nodes.scene.allowed_collisions import AllowedCollisions
-from motion_nodes.scene.scene import Scene, WorldObject, world_object
-from motion_nodes.scene.shapes import Solid
-from motion_nodes.scene.world import World
+from motion_nodes.core.planning.start_state import START_TOLERANCE
+from motion_nodes.core.robot.files.srdf_file import read_srdf
+from motion_nodes.core.robot.poses import from_xyz_quat
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.core.scene.scene import Scene, WorldObject, world_object
+from motion_nodes.core.scene.shapes import Solid
+from motion_nodes.core.scene.world import World
 
 PEER = "peers/motion_bench_maker_vamp.py"
 LIMIT = 5.0  # Timeout of a plan [s]

@@ -18,11 +18,11 @@ from bench_rmpflow_runs import KINDS, Run, Runs, arrival_row, scene_row
 from rmpflow.judged_arm import FRAME
 from u_trap import BEYOND_U, U_WALLS
 
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
-from motion_nodes.mpc.policy import MpcPolicy
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.scene.scene import Scene, world_object
+from motion_nodes.core.reactive.mpc.policy import MpcPolicy
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.scene import Scene, world_object
 
 POLICIES = {"RMPflow": RmpflowPolicy, "MPC": MpcPolicy}
 TRAPS = {

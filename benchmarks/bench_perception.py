@@ -28,18 +28,18 @@ from perception.crate_crossing import CAMERAS, RIGHT, CrateCrossing, touch_time
 from perception.crate_watcher import Watcher, deviation, series
 from scipy.spatial import cKDTree
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.mpc.policy import MpcPolicy
+from motion_nodes.core.reactive.mpc.policy import MpcPolicy
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.voxels import decode, encode, voxels
+from motion_nodes.core.scene.world import World
+from motion_nodes.extras.perception.depth_camera import DepthProjection
+from motion_nodes.extras.perception.occupancy_map import OccupancyMap
+from motion_nodes.extras.perception.settings import MapSettings
+from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.nodes.demo import surprise
-from motion_nodes.perception.depth_camera import DepthProjection
-from motion_nodes.perception.occupancy_map import OccupancyMap
-from motion_nodes.perception.settings import MapSettings
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros.names import REACTIVE_POLICY
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.voxels import decode, encode, voxels
-from motion_nodes.scene.world import World
 
 LOW, HIGH = SETTINGS.region_min, SETTINGS.region_max
 SEEDS = 2

@@ -25,12 +25,12 @@ from moveit_msgs.srv import ApplyPlanningScene, GetMotionPlan, GetPlannerParams
 from planner_client import Codes, at, state
 from ros_client import RosClient
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene, WorldObject, world_object
 from motion_nodes.ros.scene.collision_objects import object_message
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene, WorldObject, world_object
 
 ROBOT, GROUP = load_robot("franka"), "arm"
 WARM_UP = 5  # number of requests before the timed ones

@@ -22,10 +22,10 @@ from moveit_msgs.srv import GetStateValidity
 from planner_client import Codes, Planner, state
 from ros_client import RosClient, values_of
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.robot import Group, Robot
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scenery import floor_of
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.robot import Group, Robot
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scenery import floor_of
 
 GOAL = 120.0  # Timeout of a goal [s]
 OTHERS, VALUES = 24, 181

@@ -28,8 +28,8 @@ import rclpy
 from suite_client import Array, Suite, failure, joint_goal, pose_goal
 
 from motion_nodes import load_robot
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.robot import Group, Robot
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.robot import Group, Robot
 
 KINDS = ("joints", "pose", "path", "ik")
 REACHED, POSE_REACHED, TURN_REACHED = 2e-3, 2e-3, 1e-2

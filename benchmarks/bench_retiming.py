@@ -21,12 +21,12 @@ from harness import Options, Report, Row, benchmark, median, progress, take_turn
 from harness.timing import peer_lines
 from trajectory.retime_limits import JERK, arm_limits, excess, fault_of, random_path
 
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.trajectory.joint_path import CornerBlending, JointPath
+from motion_nodes.core.trajectory.through_waypoints import JointTrajectoryGenerator
+from motion_nodes.core.trajectory.time_parameterization import retime
+from motion_nodes.core.trajectory.timed_path import TimedPath
 from motion_nodes.errors import MotionError
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.trajectory.joint_path import CornerBlending, JointPath
-from motion_nodes.trajectory.through_waypoints import JointTrajectoryGenerator
-from motion_nodes.trajectory.time_parameterization import retime
-from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.typing import Array
 
 PATHS = 5

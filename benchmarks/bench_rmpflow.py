@@ -24,14 +24,14 @@ from harness.timing import pin_to_core
 from rmpflow.judged_arm import FollowingArm
 from scene.random_scenes import random_pose
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.rmpflow.compiled_policy import Evaluator
-from motion_nodes.rmpflow.numpy_policy import Goal
-from motion_nodes.rmpflow.obstacle_scene import ObstaclePacker
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.scene.scene import Scene, world_object
-from motion_nodes.scene.shapes import Capsule, Cone
+from motion_nodes.core.reactive.compiled_policy import Evaluator
+from motion_nodes.core.reactive.numpy_policy import Goal
+from motion_nodes.core.reactive.obstacle_scene import ObstaclePacker
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.scene import Scene, world_object
+from motion_nodes.core.scene.shapes import Capsule, Cone
 
 ROBOTS = ("franka", "ur10e")
 MIXED = (Sphere(0.05), Box((0.1, 0.2, 0.05)), Cylinder(0.05, 0.2), Cone(0.08, 0.2),

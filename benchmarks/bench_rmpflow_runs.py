@@ -27,17 +27,17 @@ from harness.timing import mean
 from rmpflow.judged_arm import FRAME, JudgedArm, Verdict, judged
 from scene.checkers import configurations
 
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.planning.pipeline import plan
-from motion_nodes.planning.planning_problem import PlanRequest, PoseGoal
-from motion_nodes.planning.warm_up import warm_up
-from motion_nodes.rmpflow.follower_settings import FollowerSettings, Phase
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.target_follower import Follower
-from motion_nodes.robot_setup.derived_robot import load_description
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene, WorldObject, world_object
+from motion_nodes.core.planning.pipeline import plan
+from motion_nodes.core.planning.planning_problem import PlanRequest, PoseGoal
+from motion_nodes.core.planning.warm_up import warm_up
+from motion_nodes.core.reactive.follower_settings import FollowerSettings, Phase
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.target_follower import Follower
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene, WorldObject, world_object
+from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.typing import Array
 
 KINDS = ("1 rad around the posture", "whole range of the joints", "whole range, beside the base",

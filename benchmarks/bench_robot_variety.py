@@ -25,9 +25,9 @@ import rclpy
 from suite_client import Suite, joint_goal, pose_goal
 
 from motion_nodes import load_robot
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.mimic_joints import Followers
-from motion_nodes.model.robot import Group, Robot
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.mimic_joints import Followers
+from motion_nodes.core.robot.robot import Group, Robot
 
 FILES = Path(__file__).parent.parent / "test" / "variety"
 ARMS = ("lift_column", "palletizer", "scara", "two_turns", "pan_tilt", "delta")

@@ -24,12 +24,12 @@ from bench_true_geometry import random_obstacles
 from scene.checkers import configurations
 from scene.coal_robot import CoalRobot, Shapes
 
-from motion_nodes.model.robot import Robot
-from motion_nodes.robot_setup.link_geometry import LinkGeometry
-from motion_nodes.robot_setup.new_robot import new_robot
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.robot_spheres import checked_pairs
-from motion_nodes.scene.scene import Scene
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.robot_spheres import checked_pairs
+from motion_nodes.core.scene.scene import Scene
+from motion_nodes.extras.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.extras.robot_setup.new_robot import new_robot
 
 ARMS = [
     "panda.urdf", "ur3_robot.urdf", "ur5_robot.urdf", "ur10_robot.urdf", "xarm7.urdf",

@@ -24,14 +24,14 @@ from harness.processes import START, isolate, memory, ros_args, script_command, 
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.bringup.node_specs import commands_for
-from motion_nodes.model.placement import parse_placements
+from motion_nodes.core.robot.placement import parse_placements
 
 STAGES = {"active": "warm: active [ms]", "configured": "configured", "created": "created",
           "imported": "imported", "python": "Python up", "rss": "RSS [MB]",
           "pss": "PSS [MB]"}  # fmt: skip
 LIBRARIES = (
     "numpy", "rclpy", "sensor_msgs.msg", "control_msgs.msg", "mujoco", "viser", "ruckig",
-    "scipy", "numba", "motion_nodes.model.loader",
+    "scipy", "numba", "motion_nodes.core.robot.loader",
     "motion_nodes.nodes.articulation_controller", "motion_nodes.nodes.mujoco_sim",
     "motion_nodes.nodes.browser_viewer",
 )  # fmt: skip

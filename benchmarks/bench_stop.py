@@ -19,14 +19,14 @@ from harness import Options, Report, Row, benchmark, progress
 from control.guarded_arm import PERIOD, GuardedArm
 from sim.lockstep_robot import NAME, WheeledRobot
 
-from motion_nodes.bases.base import Twist2
-from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.resync import REST_SPEED
-from motion_nodes.control.stop_state import RestTimer
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.robot import Robot
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.control.joint_command import JointCommand
+from motion_nodes.core.control.resync import REST_SPEED
+from motion_nodes.core.control.stop_state import RestTimer
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 REACH = 1.0  # Distance of the goal from home per joint, within limits [rad]
 MOMENTS = 20

@@ -23,8 +23,8 @@ from harness.processes import descendants, executable_of, memory
 from ros_client import BEST_EFFORT, RosClient
 from sensor_msgs.msg import JointState
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.placement import Placement, parse_placements
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.placement import Placement, parse_placements
 from motion_nodes.ros import qos
 from motion_nodes.ros.names import BASE_CONTROLLERS, JOINT_CONTROLLER, under
 

@@ -17,10 +17,10 @@ import numpy as np
 from harness import Options, Report, Row, benchmark, progress
 from harness.timing import available
 
-from motion_nodes.learning.mujoco_env import MujocoEnv
-from motion_nodes.learning.tasks.registry import EnvFactory, make_task, task_config
-from motion_nodes.learning.trainer import Trainer, evaluate
-from motion_nodes.learning.training_run import single_threaded_blas
+from motion_nodes.extras.learning.mujoco_env import MujocoEnv
+from motion_nodes.extras.learning.tasks.registry import EnvFactory, make_task, task_config
+from motion_nodes.extras.learning.trainer import Trainer, evaluate
+from motion_nodes.extras.learning.training_run import single_threaded_blas
 
 Updates = Iterator[tuple[int, float, float]]
 """After each update: number of steps, mean return and success rate of the ended episodes."""

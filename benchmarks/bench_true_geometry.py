@@ -21,14 +21,14 @@ from scene.checkers import configurations
 from scene.coal_robot import CoalRobot, Shapes, Touch
 from scene.random_scenes import coal_shape
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.model.tree import Box, Cylinder, Geometry, Sphere
-from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
-from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene, world_object
-from motion_nodes.scene.shapes import triangle_mesh
+from motion_nodes.core.planning.pipeline import MotionPlan, PlanOptions, plan
+from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_quat
+from motion_nodes.core.robot.tree import Box, Cylinder, Geometry, Sphere
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene, world_object
+from motion_nodes.core.scene.shapes import triangle_mesh
 
 sys.path.append(str(Path(__file__).parents[1] / "tools"))
 from published_meshes import finger_boxes, link_vertices

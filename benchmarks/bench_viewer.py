@@ -26,10 +26,10 @@ import numpy as np
 from harness import CpuShare, Options, Report, Row, benchmark, progress
 from harness.processes import descendants, looped
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 RATES = ("messages/s", "updates/s", "kB/s")
 FEED, SIZE = 100.0, (960, 600)  # Update rate [Hz]; size of the page [px]

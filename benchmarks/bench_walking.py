@@ -12,15 +12,15 @@ import itertools
 import numpy as np
 from harness import Options, Report, Row, Spread, benchmark, progress
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
-from motion_nodes.policies.policy_files import load_policy
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.mjcf import WorldConfig
-from motion_nodes.sim.mjcf_shapes import Obstacle
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.policy_trial import PolicyTrial
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.extras.policies.policy_files import load_policy
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.mjcf import WorldConfig
+from motion_nodes.extras.sim.mjcf_shapes import Obstacle
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.sim.policy_trial import PolicyTrial
 
 SEGMENT = 5.0
 """Duration of each command [s]."""

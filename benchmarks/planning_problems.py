@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scene.motion_bench_maker import FINGERS, scene_of
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Box
-from motion_nodes.scene.allowed_collisions import AllowedCollisions
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene
-from motion_nodes.scene.shapes import Capsule, Solid
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene
+from motion_nodes.core.scene.shapes import Capsule, Solid
 
 ELBOW = 0.0873
 """The reference's upper limit of joint 4 [rad], above the data sheet's; for three problems."""

@@ -16,9 +16,9 @@ from simulated_objects import SimulatedObjects
 from std_msgs.msg import String
 from task_client import TaskClient
 
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.robot_setup.derived_robot import mounted_folder
-from motion_nodes.tasks.world_state import ObjectState, Shape, half_extents
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.extras.robot_setup.derived_robot import mounted_folder
+from motion_nodes.extras.tasks.world_state import ObjectState, Shape, half_extents
 
 SCENES_PER_SUITE = 5
 REACH = (0.35, 0.62)  # Min and max distance of objects from the robot's axis [m]

@@ -8,13 +8,13 @@ import itertools
 
 import numpy as np
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Box
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene, world_object
-from motion_nodes.scene.world import World
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_quat
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene, world_object
+from motion_nodes.core.scene.world import World
 from motion_nodes.typing import Array
 
 START = np.array([0.012, -0.568, 0.0, -2.811, 0.0, 3.037, 0.741])

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 
-from motion_nodes.learning.trainer import EnvStep
+from motion_nodes.extras.learning.trainer import EnvStep
 
 
 class PointEnv:

@@ -17,7 +17,7 @@ import pytest
 from patience import ATTEMPTS
 from ros_client import RosClient
 
-from motion_nodes.control.joint_command import STREAM_PAUSE
+from motion_nodes.core.control.joint_command import STREAM_PAUSE
 
 
 class StreamPaused(Exception):

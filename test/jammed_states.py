@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Box
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.link_margins import scene_for
-from motion_nodes.scene.scene import Scene, world_object
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.link_margins import scene_for
+from motion_nodes.core.scene.scene import Scene, world_object
 from motion_nodes.typing import Array
 
 KINDS = ("self", "floor", "boxes", "limits")

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import mujoco
 
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Mesh
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import Mesh
 
 
 def imported(robot: Robot) -> mujoco.MjModel:

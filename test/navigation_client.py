@@ -15,7 +15,7 @@ from nav2_msgs.action import FollowPath, FollowWaypoints, NavigateThroughPoses, 
 from nav_msgs.msg import Path
 from ros_client import LATCHED, RosClient, values_of
 
-from motion_nodes.base_navigation.planar_geometry import Pose2
+from motion_nodes.core.navigation.planar_geometry import Pose2
 
 SUCCEEDED = GoalStatus.STATUS_SUCCEEDED
 ABORTED = GoalStatus.STATUS_ABORTED

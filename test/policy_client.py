@@ -19,8 +19,8 @@ from ros_processes import Suite
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.typing import Array
 

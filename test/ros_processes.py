@@ -22,7 +22,7 @@ from patience import LIMIT, wait_until
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.bringup.node_specs import NodeSpec, commands_for
-from motion_nodes.model.placement import parse_placements
+from motion_nodes.core.robot.placement import parse_placements
 
 OFTEN = {"diagnostic_updater.period": 0.2}
 """Parameters of all nodes: frequent reports shorten waits."""

@@ -7,7 +7,7 @@ import dataclasses
 
 from sensor_msgs.msg import JointState
 
-from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.services import ServiceThreads

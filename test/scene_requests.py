@@ -17,7 +17,7 @@ from moveit_msgs.msg import (
 )
 from shape_msgs.msg import Mesh, MeshTriangle, SolidPrimitive
 
-from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.ros.messages.moveit_messages import pose_message
 
 BASE = "panda_link0"

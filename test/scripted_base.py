@@ -16,9 +16,9 @@ from rclpy.node import Node
 from ros_client import LATCHED, RELIABLE, RosClient
 from tf2_msgs.msg import TFMessage
 
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.odometry import Odometry as Dead
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.bases.odometry import Odometry as Dead
+from motion_nodes.core.navigation.planar_geometry import Pose2
 
 
 class ScriptedBase:

@@ -13,7 +13,7 @@ from ros_client import RosClient
 from scripted_base import ScriptedBase
 from sensor_msgs.msg import LaserScan, PointCloud2
 
-from motion_nodes.base_navigation.footprint import into_base
+from motion_nodes.core.navigation.footprint import into_base
 from motion_nodes.ros.messages.camera_messages import cloud_message
 
 BAD_SCANS: list[tuple[str, dict[str, Any]]] = [

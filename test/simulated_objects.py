@@ -8,7 +8,7 @@ from geometry_msgs.msg import TransformStamped
 from ros_client import RosClient
 from visualization_msgs.msg import MarkerArray
 
-from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.core.robot.poses import from_xyz_quat
 from motion_nodes.ros import qos
 
 

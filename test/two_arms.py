@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
 
 SIDES = {"left": 0.3, "right": -0.3}
 """Position of each arm's base along y [m]."""

@@ -10,11 +10,11 @@ Other robots, from the collision geometry of their URDF::
 
     python tools/fit_collision_shapes.py ~/my_robot --pieces 4
 
-Each link gets convex pieces that contain its mesh (``motion_nodes/robot_setup/convex_cover.py``).
-The tool writes ``meshes/<link>.obj`` and the URDF's ``<collision>`` elements, and prints how far
-the pieces reach beyond the mesh and how far the mesh sticks out of them. ``--dry-run`` only prints.
-``--extremes FILE`` adds the extreme points of each mesh in some directions to a JSON file, to check
-shapes without the meshes.
+Each link gets convex pieces that contain its mesh
+(``motion_nodes/extras/robot_setup/convex_cover.py``). The tool writes ``meshes/<link>.obj`` and the
+URDF's ``<collision>`` elements, and prints how far the pieces reach beyond the mesh and how far the
+mesh sticks out of them. ``--dry-run`` only prints. ``--extremes FILE`` adds the extreme points of
+each mesh in some directions to a JSON file, to check shapes without the meshes.
 
 The Panda's fingers are boxes, written by hand in ``franka.urdf``, 0.05 mm larger than published.
 """
@@ -35,18 +35,18 @@ sys.path.insert(0, str(ROOT))
 from fit_collision_spheres import lattice  # type: ignore[import-not-found]  # noqa: E402
 from published_meshes import MESHES, link_triangles  # type: ignore[import-not-found]  # noqa: E402
 
-from motion_nodes.model.loader import load_robot  # noqa: E402
-from motion_nodes.model.robot import Robot  # noqa: E402
-from motion_nodes.model.tree import Mesh  # noqa: E402
-from motion_nodes.robot_setup.convex_cover import (  # noqa: E402  # noqa: E402
+from motion_nodes.core.robot.loader import load_robot  # noqa: E402
+from motion_nodes.core.robot.robot import Robot  # noqa: E402
+from motion_nodes.core.robot.tree import Mesh  # noqa: E402
+from motion_nodes.core.scene.shapes import triangle_mesh  # noqa: E402
+from motion_nodes.extras.robot_setup.convex_cover import (  # noqa: E402  # noqa: E402
     convex_pieces,
     reach_beyond,
     sticks_out,
     with_collision_meshes,
     write_pieces,
 )
-from motion_nodes.robot_setup.link_geometry import triangles_of  # noqa: E402
-from motion_nodes.scene.shapes import triangle_mesh  # noqa: E402
+from motion_nodes.extras.robot_setup.link_geometry import triangles_of  # noqa: E402
 
 SOURCES = {
     "franka": "franka_description/meshes/collision of github.com/frankaemika/franka_ros "

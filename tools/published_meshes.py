@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
-from motion_nodes.scene.mesh_file import read_mesh
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.mesh_file import read_mesh
 
 XYZ = tuple[float, float, float]
 

@@ -43,7 +43,7 @@ from rclpy.signals import SignalHandlerOptions  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from shape_msgs.msg import SolidPrimitive  # noqa: E402
 
-from motion_nodes.model.poses import from_xyz_rpy  # noqa: E402
+from motion_nodes.core.robot.poses import from_xyz_rpy  # noqa: E402
 from motion_nodes.nodes.demo.base import SquareDrive  # noqa: E402
 from motion_nodes.ros import qos  # noqa: E402
 from motion_nodes.ros.clients.motion_clients import pose_constraints  # noqa: E402

@@ -115,8 +115,8 @@ def entries(cls: Any) -> Sequence[Any]:
 
 def from_robot(cls: Any) -> set[str]:
     """Return the fields whose default comes from the robot's description."""
+    from motion_nodes.core.robot.loader import load_robot
     from motion_nodes.errors import InvalidConfig
-    from motion_nodes.model.loader import load_robot
 
     fields: set[str] = set()
     for robot in ("franka", "jetbot", "kaya", "leatherback"):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import motion_nodes as mn
-from motion_nodes.model.setting import KEY
+from motion_nodes.settings import KEY
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference.md"

@@ -17,8 +17,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from motion_nodes.model.loader import load_robot  # noqa: E402
-from motion_nodes.model.robot import Robot  # noqa: E402
+from motion_nodes.core.robot.loader import load_robot  # noqa: E402
+from motion_nodes.core.robot.robot import Robot  # noqa: E402
 
 PAGE = ROOT / "docs" / "robots.md"
 HEAD = """<!-- Written by tools/write_robot_docs.py; edit the robots' own files instead. -->

@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from motion_nodes.ik.analytic_solver import AnalyticIk
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance
-from motion_nodes.ik.solver import LeastSquaresIk
-from motion_nodes.model.poses import to_quat_xyzw
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import JointKind
+from motion_nodes.core.ik.analytic_solver import AnalyticIk
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance
+from motion_nodes.core.ik.solver import LeastSquaresIk
+from motion_nodes.core.robot.poses import to_quat_xyzw
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import JointKind
 
 TOLERANCE = 1e-6
 BUDGET = 0.01  # Timeout of a solution [s]

@@ -13,7 +13,7 @@ from gymnasium.spaces import Box
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
-from motion_nodes.learning.tasks.registry import EnvFactory, task_config
+from motion_nodes.extras.learning.tasks.registry import EnvFactory, task_config
 
 
 class Environments(VecEnv):

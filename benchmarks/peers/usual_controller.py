@@ -20,9 +20,9 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.joint_controller import ArticulationController
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.control.joint_command import JointCommand
+from motion_nodes.core.control.joint_controller import ArticulationController
+from motion_nodes.core.robot.loader import load_robot
 
 CONTROLLER = "joint_trajectory_controller"
 

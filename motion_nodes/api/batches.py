@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.api.group_inputs import shape_of
+from motion_nodes.core.ik.problem import IkBatchResult, IkSettings
+from motion_nodes.core.planning.pipeline import MotionPlan
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.ik.problem import IkBatchResult, IkSettings
 from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.model.robot import Robot
-from motion_nodes.planning.pipeline import MotionPlan
-from motion_nodes.scene.world import World
 
 if TYPE_CHECKING:
     from motion_nodes.api.joint_group import JointGroup

@@ -11,22 +11,22 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
-from motion_nodes.ik.problem import (
+from motion_nodes.core.ik.problem import (
     IkResult,
     IkSettings,
     IkTolerance,
     as_configurations,
     rigid_pose,
 )
-from motion_nodes.ik.request_validation import locked_position
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.robot import Robot
-from motion_nodes.planning.planning_problem import Goal, JointGoal, PoseGoal, PosesGoal
-from motion_nodes.planning.several_poses import solve_poses
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene
-from motion_nodes.scene.world import World
+from motion_nodes.core.ik.request_validation import locked_position
+from motion_nodes.core.planning.planning_problem import Goal, JointGoal, PoseGoal, PosesGoal
+from motion_nodes.core.planning.several_poses import solve_poses
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene
+from motion_nodes.core.scene.world import World
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
 from motion_nodes.typing import Array
 
 _EMPTY = Scene()

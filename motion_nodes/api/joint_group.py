@@ -15,28 +15,28 @@ from numpy.typing import ArrayLike, NDArray
 from motion_nodes.api.batches import PLANS, ik_parts, pairs_of, plan_part, run_parts, split
 from motion_nodes.api.group_inputs import GroupInputs, RobotState
 from motion_nodes.api.reactive_policy import ReactivePolicy
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.collision_free import CollisionFree
+from motion_nodes.core.ik.problem import IkBatchResult, IkRequest, IkResult, IkSettings
+from motion_nodes.core.ik.solver import LeastSquaresIk
+from motion_nodes.core.ik.task_mask import solve_reachable
+from motion_nodes.core.planning.constrained.path_constraints import PathConstraint
+from motion_nodes.core.planning.pipeline import MotionPlan, PlanOptions, plan
+from motion_nodes.core.planning.planning_problem import Goal, PlanRequest
+from motion_nodes.core.planning.warm_up import announced_compilation
+from motion_nodes.core.reactive.mpc.mpc_settings import MpcSettings
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.limits import LIMIT_ROUNDING, JointLimits
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import frozen
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.configurations import checked_state
+from motion_nodes.core.scene.world import World
+from motion_nodes.core.trajectory.joint_path import CornerBlending
+from motion_nodes.core.trajectory.path_efforts import effort_limits
+from motion_nodes.core.trajectory.time_parameterization import retime
+from motion_nodes.core.trajectory.timed_path import TimedPath
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.collision_free import CollisionFree
-from motion_nodes.ik.problem import IkBatchResult, IkRequest, IkResult, IkSettings
-from motion_nodes.ik.solver import LeastSquaresIk
-from motion_nodes.ik.task_mask import solve_reachable
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.limits import LIMIT_ROUNDING, JointLimits
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import frozen
-from motion_nodes.mpc.mpc_settings import MpcSettings
-from motion_nodes.planning.constrained.path_constraints import PathConstraint
-from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
-from motion_nodes.planning.planning_problem import Goal, PlanRequest
-from motion_nodes.planning.warm_up import announced_compilation
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.configurations import checked_state
-from motion_nodes.scene.world import World
-from motion_nodes.trajectory.joint_path import CornerBlending
-from motion_nodes.trajectory.path_efforts import effort_limits
-from motion_nodes.trajectory.time_parameterization import retime
-from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.typing import Array
 
 _STATES = 16

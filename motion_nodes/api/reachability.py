@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.api.group_inputs import shape_of
+from motion_nodes.core.ik.problem import IkSettings, IkTolerance, rigid_pose
+from motion_nodes.core.scene.world import World
+from motion_nodes.core.trajectory.trajectory_plot import Axes, page, text
 from motion_nodes.errors import InvalidCommand, did_you_mean
-from motion_nodes.ik.problem import IkSettings, IkTolerance, rigid_pose
-from motion_nodes.scene.world import World
-from motion_nodes.trajectory.trajectory_plot import Axes, page, text
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.api.group_inputs import shape_of
+from motion_nodes.core.reactive.mpc.mpc_settings import MpcSettings
+from motion_nodes.core.reactive.mpc.policy import MpcPolicy
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.status import PolicyStatus
+from motion_nodes.core.robot.poses import to_quat_xyzw
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.scene import checked_pose
+from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.poses import to_quat_xyzw
-from motion_nodes.model.robot import Robot
-from motion_nodes.mpc.mpc_settings import MpcSettings
-from motion_nodes.mpc.policy import MpcPolicy
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.status import PolicyStatus
-from motion_nodes.scene.scene import checked_pose
-from motion_nodes.scene.world import World
 from motion_nodes.typing import Array
 
 

@@ -16,19 +16,19 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.api.group_inputs import shape_of
 from motion_nodes.api.joint_group import JointGroup
-from motion_nodes.bases.base import BaseLimits, Twist2, WheeledBase
-from motion_nodes.bases.controller import BaseController, BaseControllerConfig
-from motion_nodes.bases.from_robot import base_of
-from motion_nodes.bases.odometry import Odometry
+from motion_nodes.core.bases.base import BaseLimits, Twist2, WheeledBase
+from motion_nodes.core.bases.controller import BaseController, BaseControllerConfig
+from motion_nodes.core.bases.from_robot import base_of
+from motion_nodes.core.bases.odometry import Odometry
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.loader import available_robots as robots_on_path
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.loader import available_robots as robots_on_path
-from motion_nodes.model.robot import Robot
-from motion_nodes.robot_setup.derived_robot import load_description
+from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
-    from motion_nodes.policies.runner import PolicyRunner
+    from motion_nodes.extras.policies.runner import PolicyRunner
 
 
 class MobileBase:
@@ -264,7 +264,7 @@ class RobotModel:
             InvalidDescription: files that are missing, invalid, or do not match the robot.
             MotionError: a published policy could not be downloaded.
         """
-        from motion_nodes.policies.policy_files import load_policy
+        from motion_nodes.extras.policies.policy_files import load_policy
 
         return load_policy(
             policy, self.description, description=description, joint_order=joint_order

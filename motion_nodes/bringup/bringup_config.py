@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from motion_nodes.bringup.node_specs import Value
+from motion_nodes.core.robot.placement import Placement, parse_placements
 from motion_nodes.errors import InvalidConfig, did_you_mean
-from motion_nodes.model.placement import Placement, parse_placements
 
 BACKENDS = ("mujoco", "mock", "isaac", "hardware")
 """Sources of joint_states and receivers of joint_command. ``hardware``: the driver of the
@@ -76,7 +76,7 @@ class BringupConfig:
     """Whether planning scenes contain the floor; None: true with a simulation, false without."""
     floor_height: float | None = None
     """Height of the floor in the world, in planning scenes and in MuJoCo [m]; None: 0, lower for
-    arms that reach below their root link (:func:`~motion_nodes.scene.scenery.floor_below`)."""
+    arms that reach below their root link (:func:`~motion_nodes.core.scene.scenery.floor_below`)."""
     policies: tuple[str, ...] = ()
     """Learned policies, each as [NAMESPACE:=]POLICY: a file, folder or published name. Without a
     namespace for the only robot. They replace the joint controller and the planners."""

@@ -19,13 +19,14 @@ from motion_nodes.bringup.parameter_files import (
     read_parameter_files,
     with_user_parameters,
 )
+from motion_nodes.core.robot.base_description import CONTROLLERS
+from motion_nodes.core.robot.files.rmpflow_file import RMPFLOW_FILE
+from motion_nodes.core.robot.placement import Placement
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.scenery import floor_below
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.hardware.robot_driver import driver_name
-from motion_nodes.model.base_description import CONTROLLERS
-from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
-from motion_nodes.model.placement import Placement
-from motion_nodes.model.robot import Robot
-from motion_nodes.robot_setup.derived_robot import load_description
+from motion_nodes.extras.hardware.robot_driver import driver_name
+from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.ros.names import (
     BASE_NAVIGATOR,
     CONTROLLER_MANAGER,
@@ -38,7 +39,6 @@ from motion_nodes.ros.names import (
     base_controller,
     under,
 )
-from motion_nodes.scene.scenery import floor_below
 
 REACH_SHARE = 0.33
 """Distance of the objects from the base of the arm, as a share of its stretched length."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.robot_yaml import DRIVE_MODES
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot_yaml import DRIVE_MODES
 
 OF_TYPE = {
     "position_controllers/JointGroupPositionController": "position",

@@ -26,10 +26,10 @@ from motion_nodes.bringup.foreign_settings import (
     servo_settings,
 )
 from motion_nodes.bringup.node_specs import NodeSpec, Value
+from motion_nodes.core.robot.base_description import CONTROLLERS
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.yaml_schema import read_yaml
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.base_description import CONTROLLERS
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.yaml_schema import read_yaml
 from motion_nodes.ros.names import (
     BASE_NAVIGATOR,
     CONTROLLER_MANAGER,

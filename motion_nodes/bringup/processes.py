@@ -20,10 +20,10 @@ from motion_nodes.bringup.process_template import (
     ProcessTemplate,
     reap_orphans,
 )
+from motion_nodes.extras.viewer.page_token import TOKEN_VARIABLE, page_token
 from motion_nodes.kernels.parent_death import die_with_parent
 from motion_nodes.ros.readiness import VARIABLE, News, read_news
 from motion_nodes.ros.records import CONTROL_VARIABLE, Record, read_record
-from motion_nodes.view.page_token import TOKEN_VARIABLE, page_token
 
 STOP_GRACE = 6.0
 """[s] Timeout after SIGINT, after which a process is killed."""

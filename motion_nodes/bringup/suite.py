@@ -27,7 +27,7 @@ from motion_nodes.ros.readiness import ASLEEP, FAILED, FAULT, READY, News
 
 if TYPE_CHECKING:
     from motion_nodes.bringup.bringup_config import BringupConfig
-    from motion_nodes.model.placement import Placement
+    from motion_nodes.core.robot.placement import Placement
 
 REMIND = (10.0, 60.0)
 """[s] Time after which nodes that are not ready are listed, and period of repetition."""
@@ -303,8 +303,8 @@ def _usable(config: BringupConfig) -> tuple[BringupConfig, dict[str, str]]:
         InvalidDescription, InvalidConfig: there is no other robot.
         RobotNotFound: an unknown name.
     """
-    from motion_nodes.bases.from_robot import base_of
-    from motion_nodes.robot_setup.derived_robot import load_description
+    from motion_nodes.core.bases.from_robot import base_of
+    from motion_nodes.extras.robot_setup.derived_robot import load_description
 
     kept: list[Placement] = []
     left_out: dict[str, str] = {}
@@ -344,7 +344,7 @@ def _next_steps(config: BringupConfig) -> list[tuple[str, str]]:
 
 def _a_move(config: BringupConfig, place: Placement) -> str:
     """Return a command that moves a robot; empty for one without joints to move."""
-    from motion_nodes.robot_setup.derived_robot import load_description
+    from motion_nodes.extras.robot_setup.derived_robot import load_description
 
     if config.policy_of(place.namespace):
         topic = "/" + under(place.namespace, f"{POLICY_CONTROLLER}/cmd_vel_unstamped")

@@ -30,7 +30,7 @@ from motion_nodes.bringup.process_health import (
 )
 from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.processes import ProcessGroup, Report, how_it_ended
-from motion_nodes.control.stop_state import StopState
+from motion_nodes.core.control.stop_state import StopState
 from motion_nodes.ros.readiness import ASLEEP, FAILED, NEVER, READY, News
 from motion_nodes.ros.records import (
     ECHO_VARIABLE,

@@ -29,9 +29,9 @@ from motion_nodes.ros.mapped_code import unmap_code
 
 SHARED = ("numpy", "rclpy", "rclpy.action", "rosidl_generator_py", "motion_nodes.ros.run")
 LATER = {
-    "motion_nodes.rmpflow.policy_motion": (
+    "motion_nodes.core.reactive.policy_motion": (
         "motion_nodes.kernels.collision.path_sweep",
-        "motion_nodes.scene.mesh_file",
+        "motion_nodes.core.scene.mesh_file",
     ),
 }
 """Modules that a module imports on first use; imported here to be shared."""

@@ -187,7 +187,7 @@ def up(
     from motion_nodes.bringup.bringup_config import BringupConfig, HardwareOptions
     from motion_nodes.bringup.suite import SuiteOptions
     from motion_nodes.cli.hardware import backend_and_driver, page_and_device
-    from motion_nodes.model.placement import parse_placements
+    from motion_nodes.core.robot.placement import parse_placements
 
     placements = parse_placements(robots)
     source, driver = backend_and_driver(backend, placements)
@@ -310,14 +310,14 @@ def warm_up(
     robots: Annotated[list[str] | None, typer.Argument(help="Robots; default: all.")] = None,
 ) -> None:
     """Compile the kernels of robots in advance, so that nodes start quickly."""
-    from motion_nodes.ik.chain import IkChain
-    from motion_nodes.ik.solvers import make_solver
-    from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
-    from motion_nodes.model.kinematics import Kinematics
-    from motion_nodes.model.loader import available_robots
-    from motion_nodes.planning.warm_up import load_planning
-    from motion_nodes.rmpflow.policy import RmpflowPolicy
-    from motion_nodes.robot_setup.derived_robot import load_description
+    from motion_nodes.core.ik.chain import IkChain
+    from motion_nodes.core.ik.solvers import make_solver
+    from motion_nodes.core.planning.warm_up import load_planning
+    from motion_nodes.core.reactive.policy import RmpflowPolicy
+    from motion_nodes.core.robot.files.rmpflow_file import RMPFLOW_FILE
+    from motion_nodes.core.robot.kinematics import Kinematics
+    from motion_nodes.core.robot.loader import available_robots
+    from motion_nodes.extras.robot_setup.derived_robot import load_description
 
     for name in robots or sorted(available_robots()):
         begin = time.monotonic()

@@ -16,11 +16,11 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from motion_nodes.cli.output import print_json
+from motion_nodes.core.robot.base_description import BaseSpec, HolonomicSpec
+from motion_nodes.core.robot.loader import available_robots
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import MotionError
-from motion_nodes.model.base_description import BaseSpec, HolonomicSpec
-from motion_nodes.model.loader import available_robots
-from motion_nodes.model.robot import Robot
-from motion_nodes.robot_setup.derived_robot import load_description
+from motion_nodes.extras.robot_setup.derived_robot import load_description
 
 PACKAGE = Path(__file__).resolve().parents[1]
 """Folder of the shipped robots."""

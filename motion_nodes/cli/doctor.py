@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.markup import escape
 
+from motion_nodes.core.robot.loader import available_robots, load_robot
 from motion_nodes.errors import MotionError
 from motion_nodes.kernels.cache import cache_state
-from motion_nodes.model.loader import available_robots, load_robot
 from motion_nodes.ros import environment
 from motion_nodes.ros.environment import Check
 

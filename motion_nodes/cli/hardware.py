@@ -12,7 +12,7 @@ from motion_nodes.cli.options import RobotArgument
 from motion_nodes.errors import InvalidConfig
 
 if TYPE_CHECKING:  # a fifth of the time of `motion --help`
-    from motion_nodes.model.placement import Placement
+    from motion_nodes.core.robot.placement import Placement
 
 hardware = typer.Typer(help="Drivers of real robots.", no_args_is_help=True)
 
@@ -20,7 +20,7 @@ hardware = typer.Typer(help="Drivers of real robots.", no_args_is_help=True)
 @hardware.command()
 def drivers() -> None:
     """List the drivers."""
-    from motion_nodes.hardware.robot_driver import available_drivers
+    from motion_nodes.extras.hardware.robot_driver import available_drivers
 
     for name in available_drivers():
         typer.echo(name)
@@ -40,8 +40,8 @@ def check(
     ] = False,
 ) -> None:
     """Check a real robot: link, permissions, drives, calibration. Nothing is enabled or moved."""
-    from motion_nodes.hardware.robot_driver import check_robot, make_driver, show_motion
-    from motion_nodes.robot_setup.derived_robot import load_description
+    from motion_nodes.extras.hardware.robot_driver import check_robot, make_driver, show_motion
+    from motion_nodes.extras.robot_setup.derived_robot import load_description
 
     described = load_description(robot)
     made = make_driver(described, driver, device=device, calibration=calibration)
@@ -63,7 +63,7 @@ def backend_and_driver(word: str, placements: Sequence[Placement]) -> tuple[str,
     """
     from motion_nodes.bringup.bringup_config import BACKENDS
     from motion_nodes.errors import did_you_mean
-    from motion_nodes.hardware.robot_driver import available_drivers
+    from motion_nodes.extras.hardware.robot_driver import available_drivers
 
     if word in BACKENDS:
         return word, ""

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from motion_nodes.cli.values import Subject
-    from motion_nodes.ik.problem import IkBatchResult, IkResult, Validity
-    from motion_nodes.planning.pipeline import MotionPlan
+    from motion_nodes.core.ik.problem import IkBatchResult, IkResult, Validity
+    from motion_nodes.core.planning.pipeline import MotionPlan
     from motion_nodes.typing import Array
 
 COLUMNS = ("x", "y", "z", "qx", "qy", "qz", "qw")
@@ -75,7 +75,7 @@ def fk(
     """Compute the poses of frames (forward kinematics)."""
     from motion_nodes.cli.output import pose_data, pose_rows, print_json, print_table
     from motion_nodes.cli.values import Subject
-    from motion_nodes.model.kinematics import Kinematics
+    from motion_nodes.core.robot.kinematics import Kinematics
 
     subject = Subject.of(robot, group, degrees)
     model, chosen = subject.robot, subject.group
@@ -140,9 +140,9 @@ def ik(
 
     from motion_nodes.cli.output import waiting
     from motion_nodes.cli.values import NO_SOLUTION, Subject
-    from motion_nodes.ik.chain import IkChain
-    from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance
-    from motion_nodes.ik.solvers import make_solver
+    from motion_nodes.core.ik.chain import IkChain
+    from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance
+    from motion_nodes.core.ik.solvers import make_solver
 
     subject = Subject.of(robot, group, degrees)
     target, oriented = subject.pose(position, rpy, quat)
@@ -164,7 +164,7 @@ def ik(
 
 def _validity(subject: Subject, world: str | None) -> Validity:
     from motion_nodes.cli.values import checker_of
-    from motion_nodes.planning.start_state import in_words
+    from motion_nodes.core.planning.start_state import in_words
 
     checker = checker_of(subject, world)
 
@@ -232,8 +232,8 @@ def batch(
     from motion_nodes.api.joint_group import JointGroup
     from motion_nodes.cli.output import print_json, print_line, print_table, waiting
     from motion_nodes.cli.values import NO_SOLUTION, Subject, checked_timeout, checker_of
-    from motion_nodes.ik.problem import IkSettings
-    from motion_nodes.scene.world import World
+    from motion_nodes.core.ik.problem import IkSettings
+    from motion_nodes.core.scene.world import World
 
     checked_timeout(timeout)
     X_BT, subject = _read(poses), Subject.of(robot, group)
@@ -300,8 +300,8 @@ def _read(file: str) -> Array:
 
     import numpy as np
 
+    from motion_nodes.core.robot.poses import from_xyz_quat
     from motion_nodes.errors import InvalidDescription
-    from motion_nodes.model.poses import from_xyz_quat
 
     try:
         with open(file, newline="", encoding="utf-8") as stream:
@@ -355,8 +355,8 @@ def reach(
     from motion_nodes.api.reachability import reachability_map
     from motion_nodes.cli.output import output_path, print_line, waiting, write_output
     from motion_nodes.cli.values import Subject, checker_of
-    from motion_nodes.model.poses import from_xyz_rpy
-    from motion_nodes.scene.world import World
+    from motion_nodes.core.robot.poses import from_xyz_rpy
+    from motion_nodes.core.scene.world import World
 
     file = output_path(output, (".svg",))
     subject = Subject.of(robot, group, degrees)
@@ -437,12 +437,12 @@ def _jobs(subject: Subject, world: str | None, seed: int) -> dict[str, Callable[
 
     from motion_nodes.api.joint_group import JointGroup
     from motion_nodes.cli.values import checker_of
-    from motion_nodes.ik.chain import IkChain
-    from motion_nodes.ik.problem import IkRequest
-    from motion_nodes.ik.solvers import make_solver
-    from motion_nodes.planning.pipeline import plan
-    from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
-    from motion_nodes.planning.warm_up import warm_up
+    from motion_nodes.core.ik.chain import IkChain
+    from motion_nodes.core.ik.problem import IkRequest
+    from motion_nodes.core.ik.solvers import make_solver
+    from motion_nodes.core.planning.pipeline import plan
+    from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest
+    from motion_nodes.core.planning.warm_up import warm_up
 
     chain = IkChain.of_group(subject.robot, subject.group.name)
     solver, kinematics, tip = make_solver(chain), chain.kinematics, chain.tip

@@ -20,9 +20,9 @@ import typer
 from motion_nodes.cli.options import JsonOption
 
 if TYPE_CHECKING:
-    from motion_nodes.learning.networks import Policy
-    from motion_nodes.learning.trainer import Evaluation, TrainingProgress
-    from motion_nodes.policies.runner import PolicyRunner
+    from motion_nodes.extras.learning.networks import Policy
+    from motion_nodes.extras.learning.trainer import Evaluation, TrainingProgress
+    from motion_nodes.extras.policies.runner import PolicyRunner
 
 _EVALUATION_SEED, _SELECTION_SEED = 1_000_003, 2_000_003
 """Seeds of evaluations, final and intermediate: large, so that initial states differ from those of
@@ -72,7 +72,7 @@ def learn(
     IO_descriptors.yaml). Ctrl-C ends the training; --resume continues it.
     """
     from motion_nodes.errors import InvalidConfig
-    from motion_nodes.learning.tasks.registry import task_entry
+    from motion_nodes.extras.learning.tasks.registry import task_entry
 
     task_entry(task)
     if importlib.util.find_spec("threadpoolctl") is None:
@@ -107,16 +107,22 @@ def _train(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from motion_nodes.learning.export import export_policy
-    from motion_nodes.learning.mujoco_env import MujocoEnv
-    from motion_nodes.learning.tasks.registry import (
+    from motion_nodes.extras.learning.export import export_policy
+    from motion_nodes.extras.learning.mujoco_env import MujocoEnv
+    from motion_nodes.extras.learning.tasks.registry import (
         EnvFactory,
         make_task,
         task_config,
         task_entry,
     )
-    from motion_nodes.learning.trainer import evaluate
-    from motion_nodes.learning.training_run import BestPolicy, Budget, load_policy, open_run, run
+    from motion_nodes.extras.learning.trainer import evaluate
+    from motion_nodes.extras.learning.training_run import (
+        BestPolicy,
+        Budget,
+        load_policy,
+        open_run,
+        run,
+    )
 
     if minutes is None:
         minutes = task_entry(task).minutes if steps is None else math.inf
@@ -153,8 +159,8 @@ def _page(
     if port is None:
         yield lambda _: None
         return
-    from motion_nodes.learning.training_run import CURVE, read_csv
-    from motion_nodes.view.plot_panel import LearningPage
+    from motion_nodes.extras.learning.training_run import CURVE, read_csv
+    from motion_nodes.extras.viewer.plot_panel import LearningPage
 
     rows = read_csv(directory / CURVE) if (directory / CURVE).exists() else []
     with LearningPage(f"learning {task}", port) as page:
@@ -184,9 +190,9 @@ def _line(progress: TrainingProgress) -> str:
 
 def _load(file: Path, task: str) -> Callable[[Any], Any]:
     """Return the policy in a checkpoint or an ONNX file."""
-    from motion_nodes.learning.export import load_exported
-    from motion_nodes.learning.tasks.registry import make_task
-    from motion_nodes.learning.training_run import load_policy
+    from motion_nodes.extras.learning.export import load_exported
+    from motion_nodes.extras.learning.tasks.registry import make_task
+    from motion_nodes.extras.learning.training_run import load_policy
 
     if file.suffix == ".onnx":
         return load_exported(file, make_task(task))
@@ -198,10 +204,10 @@ def _evaluate(task: str, policy: Callable[[Any], Any], episodes: int, as_json: b
     from dataclasses import asdict
 
     from motion_nodes.cli.output import print_json, print_line
-    from motion_nodes.learning.mujoco_env import MujocoEnv
-    from motion_nodes.learning.tasks.registry import make_task
-    from motion_nodes.learning.trainer import evaluate
-    from motion_nodes.learning.training_run import single_threaded_blas
+    from motion_nodes.extras.learning.mujoco_env import MujocoEnv
+    from motion_nodes.extras.learning.tasks.registry import make_task
+    from motion_nodes.extras.learning.trainer import evaluate
+    from motion_nodes.extras.learning.training_run import single_threaded_blas
 
     with single_threaded_blas():
         result = evaluate(policy, MujocoEnv(make_task(task), episodes, _EVALUATION_SEED))
@@ -244,9 +250,9 @@ def check(
     recorded ones.
     """
     from motion_nodes.cli.output import print_json
-    from motion_nodes.policies.policy_check import check_policy
-    from motion_nodes.policies.policy_files import load_policy
-    from motion_nodes.robot_setup.derived_robot import load_description
+    from motion_nodes.extras.policies.policy_check import check_policy
+    from motion_nodes.extras.policies.policy_files import load_policy
+    from motion_nodes.extras.robot_setup.derived_robot import load_description
 
     described = load_description(robot)
     order = [name.strip() for name in joint_order.split(",") if name.strip()]
@@ -272,7 +278,7 @@ def _replayed(runner: PolicyRunner, recording: Path, plot: Path | None) -> dict[
 
     from motion_nodes.cli.output import write_output
     from motion_nodes.errors import InvalidCommand
-    from motion_nodes.policies.policy_check import divergence_svg, replay_divergence
+    from motion_nodes.extras.policies.policy_check import divergence_svg, replay_divergence
 
     try:
         with np.load(recording, allow_pickle=False) as data:

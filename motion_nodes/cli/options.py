@@ -11,7 +11,7 @@ import typer
 from motion_nodes.errors import MotionError
 
 if TYPE_CHECKING:
-    from motion_nodes.model.robot import Robot
+    from motion_nodes.core.robot.robot import Robot
 
 
 def _matching(words: Iterable[str], incomplete: str) -> list[str]:
@@ -20,7 +20,7 @@ def _matching(words: Iterable[str], incomplete: str) -> list[str]:
 
 def robot_words(incomplete: str) -> list[str]:
     """Return completions for the name of a robot."""
-    from motion_nodes.model.loader import available_robots
+    from motion_nodes.core.robot.loader import available_robots
 
     try:
         return _matching(available_robots(), incomplete)
@@ -30,7 +30,7 @@ def robot_words(incomplete: str) -> list[str]:
 
 def _robot(ctx: typer.Context) -> Robot | None:
     """Return the robot on an incomplete command line."""
-    from motion_nodes.robot_setup.derived_robot import load_description
+    from motion_nodes.extras.robot_setup.derived_robot import load_description
 
     # While the value of an option is completed, click keeps the words before it in ctx.args.
     words = [ctx.params.get("robot"), ctx.params.get("source"), *ctx.args]

@@ -81,7 +81,7 @@ def pose_rows(X: Any, degrees: bool) -> list[tuple[str, object, object, object, 
     """Return table rows of a pose, shape (4, 4)."""
     import numpy as np
 
-    from motion_nodes.model.poses import to_quat_xyzw, to_rpy
+    from motion_nodes.core.robot.poses import to_quat_xyzw, to_rpy
 
     rpy = np.degrees(to_rpy(X)) if degrees else to_rpy(X)
     x, y, z = map(float, X[:3, 3])
@@ -97,7 +97,7 @@ def pose_rows(X: Any, degrees: bool) -> list[tuple[str, object, object, object, 
 
 def pose_data(X: Any) -> dict[str, Any]:
     """Return a pose, shape (4, 4), as data for JSON."""
-    from motion_nodes.model.poses import to_quat_xyzw, to_rpy
+    from motion_nodes.core.robot.poses import to_quat_xyzw, to_rpy
 
     return {"position": X[:3, 3], "rpy": to_rpy(X), "quat_xyzw": to_quat_xyzw(X)}
 

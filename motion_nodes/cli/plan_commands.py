@@ -29,11 +29,11 @@ from motion_nodes.cli.options import (
 
 if TYPE_CHECKING:
     from motion_nodes.cli.values import PoseWords, Subject
-    from motion_nodes.planning.cartesian import CartesianPath
-    from motion_nodes.planning.pipeline import MotionPlan
-    from motion_nodes.planning.planning_problem import Goal
-    from motion_nodes.trajectory.joint_trajectory import JointTrajectory, Trajectory
-    from motion_nodes.trajectory.through_waypoints import WaypointOptions
+    from motion_nodes.core.planning.cartesian import CartesianPath
+    from motion_nodes.core.planning.pipeline import MotionPlan
+    from motion_nodes.core.planning.planning_problem import Goal
+    from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory, Trajectory
+    from motion_nodes.core.trajectory.through_waypoints import WaypointOptions
     from motion_nodes.typing import Array
 
 _COLUMNS = 6
@@ -75,10 +75,10 @@ def plan(
     from motion_nodes.cli.output import waiting
     from motion_nodes.cli.trajectory_files import check_output, write_trajectory
     from motion_nodes.cli.values import NO_SOLUTION, PoseWords, Subject, checked_timeout, checker_of
-    from motion_nodes.planning.pipeline import PlanOptions
-    from motion_nodes.planning.pipeline import plan as plan_motion
-    from motion_nodes.planning.planning_problem import PlanRequest
-    from motion_nodes.planning.warm_up import warm_up
+    from motion_nodes.core.planning.pipeline import PlanOptions
+    from motion_nodes.core.planning.pipeline import plan as plan_motion
+    from motion_nodes.core.planning.planning_problem import PlanRequest
+    from motion_nodes.core.planning.warm_up import warm_up
 
     check_output(output)
     checked_timeout(timeout)
@@ -104,8 +104,8 @@ def plan(
 
 def _known_planner(name: str) -> str:
     """Reject an unknown planner, for which requests over ROS get the default one."""
+    from motion_nodes.core.planning.planners import find_planner
     from motion_nodes.errors import InvalidConfig
-    from motion_nodes.planning.planners import find_planner
 
     known, note = find_planner(name)
     if note:
@@ -116,8 +116,8 @@ def _known_planner(name: str) -> str:
 def _goal(subject: Subject, end: str | None, pose: PoseWords) -> Goal:
     """Return the goal: joint positions or a pose."""
     from motion_nodes.cli.values import TipPose
-    from motion_nodes.ik.problem import IkTolerance
-    from motion_nodes.planning.planning_problem import JointGoal, PoseGoal
+    from motion_nodes.core.ik.problem import IkTolerance
+    from motion_nodes.core.planning.planning_problem import JointGoal, PoseGoal
 
     target = subject.destination(end, pose)
     if not isinstance(target, TipPose):
@@ -212,9 +212,9 @@ def cartesian(
     from motion_nodes.cli.output import waiting
     from motion_nodes.cli.trajectory_files import check_output, write_trajectory
     from motion_nodes.cli.values import NO_SOLUTION, Subject, checker_of
+    from motion_nodes.core.planning.cartesian import CartesianOptions, cartesian_path
+    from motion_nodes.core.robot.kinematics import Kinematics
     from motion_nodes.errors import InvalidCommand
-    from motion_nodes.model.kinematics import Kinematics
-    from motion_nodes.planning.cartesian import CartesianOptions, cartesian_path
 
     check_output(output)
     subject = Subject.of(robot, group, degrees)
@@ -243,8 +243,8 @@ def _poses(subject: Subject, X_BT: Any, to: list[str], by: list[str]) -> list[An
     import numpy as np
 
     from motion_nodes.cli.values import numbers
+    from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy
     from motion_nodes.errors import InvalidCommand
-    from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
 
     if not to and not by:
         raise InvalidCommand("give a target: --to x,y,z or --by dx,dy,dz.")
@@ -277,7 +277,7 @@ def _timed(
     """Return the time-parameterized path, or None if it has no motion."""
     import numpy as np
 
-    from motion_nodes.planning.cartesian import cartesian_motion, cruising
+    from motion_nodes.core.planning.cartesian import cartesian_motion, cruising
 
     path = found.path
     if np.abs(path - path[0]).max() < 1e-9:
@@ -353,9 +353,9 @@ def plot(
     """
     from motion_nodes.cli.output import output_path, print_line, write_output
     from motion_nodes.cli.values import Subject
-    from motion_nodes.model.kinematics import Kinematics
-    from motion_nodes.trajectory.through_waypoints import WaypointOptions
-    from motion_nodes.trajectory.trajectory_plot import curves_of, trajectory_svg
+    from motion_nodes.core.robot.kinematics import Kinematics
+    from motion_nodes.core.trajectory.through_waypoints import WaypointOptions
+    from motion_nodes.core.trajectory.trajectory_plot import curves_of, trajectory_svg
 
     target = output_path(output, SUFFIXES)
     subject = Subject.of(robot, group)
@@ -381,15 +381,15 @@ def plot(
 def _motion_of(subject: Subject, file: str, options: WaypointOptions) -> Trajectory:
     """Return the motion in a file, time-parameterized if needed."""
     from motion_nodes.cli.trajectory_files import PathFile, Waypoints, read_motion
-    from motion_nodes.planning.composite_path import CSpacePathSpec
-    from motion_nodes.planning.task_space_generator import (
+    from motion_nodes.core.planning.composite_path import CSpacePathSpec
+    from motion_nodes.core.planning.task_space_generator import (
         TaskSpaceTrajectoryGenerator,
         load_path_spec,
     )
-    from motion_nodes.trajectory.joint_path import checked_waypoints
-    from motion_nodes.trajectory.joint_trajectory import Infeasible
-    from motion_nodes.trajectory.through_waypoints import through_waypoints
-    from motion_nodes.trajectory.trajectory_checks import joint_order
+    from motion_nodes.core.trajectory.joint_path import checked_waypoints
+    from motion_nodes.core.trajectory.joint_trajectory import Infeasible
+    from motion_nodes.core.trajectory.through_waypoints import through_waypoints
+    from motion_nodes.core.trajectory.trajectory_checks import joint_order
 
     robot, group = subject.robot, subject.group
     found = read_motion(file)

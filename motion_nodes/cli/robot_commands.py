@@ -29,11 +29,11 @@ from motion_nodes.cli.output import print_json, print_line, print_table
 from motion_nodes.errors import InvalidConfig
 
 if TYPE_CHECKING:
-    from motion_nodes.model.files.xrdf_file import Xrdf
-    from motion_nodes.model.robot import Robot
-    from motion_nodes.robot_setup.new_robot import NewRobot
-    from motion_nodes.robot_setup.notes import Question
-    from motion_nodes.sim.robot_trial import TrialStep
+    from motion_nodes.core.robot.files.xrdf_file import Xrdf
+    from motion_nodes.core.robot.robot import Robot
+    from motion_nodes.extras.robot_setup.new_robot import NewRobot
+    from motion_nodes.extras.robot_setup.notes import Question
+    from motion_nodes.extras.sim.robot_trial import TrialStep
 
 _WORDS = {
     "missing": "missing",
@@ -91,9 +91,9 @@ def new(
     Prints which values were measured and which were estimated, as in the folder's README.md, and
     the results of a trial in simulation. Exit code 1: a step of it failed.
     """
-    from motion_nodes.robot_setup.new_robot import new_robot
-    from motion_nodes.robot_setup.notes import take_guess
-    from motion_nodes.robot_setup.xacro_expansion import parse_arguments
+    from motion_nodes.extras.robot_setup.new_robot import new_robot
+    from motion_nodes.extras.robot_setup.notes import take_guess
+    from motion_nodes.extras.robot_setup.xacro_expansion import parse_arguments
 
     begin = time.monotonic()
     if ask and as_json:
@@ -125,9 +125,9 @@ def new(
 
 def _trial(made: NewRobot, progress: Callable[[str], None]) -> Sequence[TrialStep]:
     """Try a new robot in simulation; for skid-steered wheels measure their separation first."""
-    from motion_nodes.model.loader import load_robot
-    from motion_nodes.robot_setup.folder_files import set_wheel_separation
-    from motion_nodes.sim.robot_trial import effective_separation, try_robot
+    from motion_nodes.core.robot.loader import load_robot
+    from motion_nodes.extras.robot_setup.folder_files import set_wheel_separation
+    from motion_nodes.extras.sim.robot_trial import effective_separation, try_robot
 
     robot = made.robot
     separation = effective_separation(robot)
@@ -142,7 +142,7 @@ def _trial(made: NewRobot, progress: Callable[[str], None]) -> Sequence[TrialSte
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
     """Context manager that suppresses warnings of the simulation about visual meshes."""
-    logger = logging.getLogger("motion_nodes.sim")
+    logger = logging.getLogger("motion_nodes.extras.sim")
     before = logger.level
     logger.setLevel(logging.ERROR)
     try:
@@ -293,8 +293,8 @@ def mount(
     Prints the results of a trial in simulation. Exit code 1: a step of it failed.
     """
     from motion_nodes.cli.values import numbers
-    from motion_nodes.robot_setup.mounted_arm import ArmMount, mount_arm
-    from motion_nodes.sim.robot_trial import try_robot
+    from motion_nodes.extras.robot_setup.mounted_arm import ArmMount, mount_arm
+    from motion_nodes.extras.sim.robot_trial import try_robot
 
     x, y, z = numbers(at, 3, "--at").tolist()
     roll, pitch, yaw = numbers(rpy, 3, "--rpy").tolist()
@@ -325,10 +325,10 @@ def spheres(
     shadows: Annotated[bool, typer.Option(help="Shadows and reflections.")] = True,
 ) -> None:
     """Edit a robot's collision spheres in the browser until Ctrl-C."""
-    from motion_nodes.model.loader import ROBOT_FILE
-    from motion_nodes.robot_setup.derived_robot import load_description
-    from motion_nodes.robot_setup.sphere_set import SPHERES_FILE
-    from motion_nodes.view.sphere_editor import SphereEditor, SphereSession
+    from motion_nodes.core.robot.loader import ROBOT_FILE
+    from motion_nodes.extras.robot_setup.derived_robot import load_description
+    from motion_nodes.extras.robot_setup.sphere_set import SPHERES_FILE
+    from motion_nodes.extras.viewer.sphere_editor import SphereEditor, SphereSession
 
     loaded = load_description(robot)
     file = output
@@ -401,15 +401,15 @@ def convert(
 
 def _write_folder(source: str, folder: Path, urdf: Path | None) -> None:
     """Write a robot folder from files of another system."""
-    from motion_nodes.errors import InvalidConfig
-    from motion_nodes.model.import_robot import (
+    from motion_nodes.core.robot.import_robot import (
         format_of,
         read_foreign,
         robot_name,
         with_meshes_from,
         write_robot_folder,
     )
-    from motion_nodes.robot_setup.derived_robot import load_description
+    from motion_nodes.errors import InvalidConfig
+    from motion_nodes.extras.robot_setup.derived_robot import load_description
 
     file = Path(source)
     if not file.is_file() or format_of(file) is None:
@@ -433,9 +433,9 @@ def _repaired_urdf(file: Path) -> str:
     """Return the URDF in a file after repairs, which are printed."""
     from lxml import etree  # type: ignore[import-untyped]
 
-    from motion_nodes.robot_setup.notes import Notes
-    from motion_nodes.robot_setup.robot_source import read_source
-    from motion_nodes.robot_setup.urdf_repair import repair
+    from motion_nodes.extras.robot_setup.notes import Notes
+    from motion_nodes.extras.robot_setup.robot_source import read_source
+    from motion_nodes.extras.robot_setup.urdf_repair import repair
 
     findings = Notes()
     source = read_source(file, findings=findings)
@@ -449,12 +449,12 @@ def _repaired_urdf(file: Path) -> str:
 
 def _text(source: str, kind: str, urdf: Path | None, group: str | None) -> str:
     """Return the description in a format of another system."""
-    from motion_nodes.model.files.curobo import curobo_text
-    from motion_nodes.model.files.lula import lula_text
-    from motion_nodes.model.files.srdf_file import srdf
-    from motion_nodes.model.files.xrdf_file import xrdf_text
-    from motion_nodes.model.files.xrdf_robot import xrdf_of
-    from motion_nodes.robot_setup.derived_robot import load_description
+    from motion_nodes.core.robot.files.curobo import curobo_text
+    from motion_nodes.core.robot.files.lula import lula_text
+    from motion_nodes.core.robot.files.srdf_file import srdf
+    from motion_nodes.core.robot.files.xrdf_file import xrdf_text
+    from motion_nodes.core.robot.files.xrdf_robot import xrdf_of
+    from motion_nodes.extras.robot_setup.derived_robot import load_description
 
     comment = f"Converted from {Path(source).name}."
     xrdf = _xrdf_of_file(source) if group is None else None
@@ -475,10 +475,10 @@ def _text(source: str, kind: str, urdf: Path | None, group: str | None) -> str:
 
 def _xrdf_of_file(source: str) -> Xrdf | None:
     """Return the contents of an XRDF, Lula or cuRobo file; None for other sources."""
-    from motion_nodes.model.files.curobo import read_curobo
-    from motion_nodes.model.files.lula import read_lula
-    from motion_nodes.model.files.xrdf_file import read_xrdf
-    from motion_nodes.model.import_robot import format_of
+    from motion_nodes.core.robot.files.curobo import read_curobo
+    from motion_nodes.core.robot.files.lula import read_lula
+    from motion_nodes.core.robot.files.xrdf_file import read_xrdf
+    from motion_nodes.core.robot.import_robot import format_of
 
     file = Path(source)
     kind = format_of(file) if file.is_file() else None
@@ -490,8 +490,8 @@ def _xrdf_of_file(source: str) -> Xrdf | None:
 
 def _never_checked(robot: Robot, *, exact: bool) -> set[tuple[str, str]]:
     """Return the pairs of links that are excluded from self-collision checks."""
-    from motion_nodes.scene.allowed_collisions import AllowedCollisions
-    from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies
+    from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
+    from motion_nodes.core.scene.robot_spheres import checked_pairs, link_bodies
 
     bodies = link_bodies(robot)
     checked = set(checked_pairs(robot, bodies, AllowedCollisions(), exact=exact))

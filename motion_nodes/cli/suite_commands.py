@@ -26,8 +26,8 @@ from motion_nodes.cli.options import (
 
 if TYPE_CHECKING:
     from motion_nodes.cli.values import PoseWords
-    from motion_nodes.model.placement import Placement
-    from motion_nodes.model.robot import Robot
+    from motion_nodes.core.robot.placement import Placement
+    from motion_nodes.core.robot.robot import Robot
     from motion_nodes.nodes.clients.commands import GoalRequest
 
 Timeout = Annotated[float, typer.Option(help="Max time to wait for the nodes [s].")]
@@ -68,10 +68,10 @@ def go(
 
     from motion_nodes.cli.output import print_line
     from motion_nodes.cli.values import NO_SOLUTION, PoseWords, checked_timeout
+    from motion_nodes.core.robot.placement import parse_placement
     from motion_nodes.errors import InvalidCommand, RobotNotFound
-    from motion_nodes.model.placement import parse_placement
+    from motion_nodes.extras.robot_setup.derived_robot import load_description
     from motion_nodes.nodes.clients.commands import execute
-    from motion_nodes.robot_setup.derived_robot import load_description
 
     for name, factor in (("velocity", velocity), ("acceleration", acceleration)):
         if not 0.0 < factor <= 1.0:
@@ -142,8 +142,8 @@ def _base_request(place: Placement, robot: Robot, to: str | None, degrees: bool)
     """Return the request for a mobile base."""
     import math
 
-    from motion_nodes.base_navigation.planar_geometry import Pose2
     from motion_nodes.cli.values import numbers
+    from motion_nodes.core.navigation.planar_geometry import Pose2
     from motion_nodes.errors import InvalidCommand
     from motion_nodes.nodes.clients.commands import base_to_pose
     from motion_nodes.ros.names import under
@@ -199,10 +199,10 @@ def recover(
     """
     from motion_nodes.cli.output import print_line
     from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
+    from motion_nodes.core.robot.placement import parse_placement
     from motion_nodes.errors import InvalidCommand
-    from motion_nodes.model.placement import parse_placement
+    from motion_nodes.extras.robot_setup.derived_robot import load_description
     from motion_nodes.nodes.clients.commands import recover as call
-    from motion_nodes.robot_setup.derived_robot import load_description
 
     checked_timeout(timeout)
     place = parse_placement(robot)
@@ -236,8 +236,8 @@ def wait(
     from motion_nodes.bringup.compose import nodes_for
     from motion_nodes.cli.output import print_line
     from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
+    from motion_nodes.core.robot.placement import parse_placements
     from motion_nodes.errors import InvalidCommand, did_you_mean
-    from motion_nodes.model.placement import parse_placements
     from motion_nodes.nodes.clients.wait import wait_and_report
 
     checked_timeout(timeout)
@@ -324,8 +324,8 @@ def task(
     """
     from motion_nodes.cli.output import print_line
     from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
+    from motion_nodes.extras.tasks.task_plan import TaskOrder
     from motion_nodes.nodes.clients.commands import run_task
-    from motion_nodes.tasks.task_plan import TaskOrder
 
     checked_timeout(timeout)
     name = namespace.strip("/")
@@ -355,14 +355,14 @@ def mcp(
     """
     import importlib.util
 
+    from motion_nodes.core.robot.placement import parse_placement
     from motion_nodes.errors import InvalidConfig
-    from motion_nodes.model.placement import parse_placement
 
     if importlib.util.find_spec("mcp") is None:
         raise InvalidConfig("mcp is not installed; run: pip install 'motion-nodes[mcp]'")
-    from motion_nodes.agent_tools.agent_functions import AgentConfig, AgentFunctions, arm_of
-    from motion_nodes.agent_tools.mcp_server import serve
     from motion_nodes.api.robot_model import load_robot
+    from motion_nodes.extras.agent_tools.agent_functions import AgentConfig, AgentFunctions, arm_of
+    from motion_nodes.extras.agent_tools.mcp_server import serve
     from motion_nodes.nodes.clients.ros_robot_link import robot_link
 
     place = parse_placement(robot)

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from motion_nodes.cli.output import output_path, write_output
+from motion_nodes.core.robot.yaml_schema import read_yaml
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.yaml_schema import read_yaml
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 _PATHS = ("task_space", "c_space", "composite")
 SUFFIXES = (".json", ".csv")
@@ -46,7 +46,7 @@ def read_motion(file: str) -> JointTrajectory | Waypoints | PathFile:
 
     JSON and YAML: ``joint_names`` and ``points`` with ``positions`` and, for a trajectory,
     ``time_from_start`` [s], ``velocities`` and ``accelerations``; or a path, see
-    :mod:`motion_nodes.model.files.path_spec_yaml`. CSV: a column for each joint and, for a
+    :mod:`motion_nodes.core.robot.files.path_spec_yaml`. CSV: a column for each joint and, for a
     trajectory, ``time``, ``<joint>.velocity`` and ``<joint>.acceleration``.
 
     Raises:

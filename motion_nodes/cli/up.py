@@ -12,7 +12,7 @@ from motion_nodes.bringup.node_specs import commands_by_robot, commands_for
 from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.processes import ProcessGroup
 from motion_nodes.bringup.suite import print_line
-from motion_nodes.model.placement import parse_placements
+from motion_nodes.core.robot.placement import parse_placements
 from motion_nodes.ros import signals
 from motion_nodes.ros.names import under
 

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy, inverse
+from motion_nodes.core.robot.robot import Group, Robot
+from motion_nodes.core.robot.tree import JointKind
 from motion_nodes.errors import InvalidCommand, UnknownState, did_you_mean
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, inverse
-from motion_nodes.model.robot import Group, Robot
-from motion_nodes.model.tree import JointKind
-from motion_nodes.robot_setup.derived_robot import load_description
+from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
-    from motion_nodes.scene.checker import CollisionChecker
+    from motion_nodes.core.scene.checker import CollisionChecker
 
 NO_SOLUTION = 1
 """Exit code: the command is valid, but there is no solution."""
@@ -235,8 +235,8 @@ def checker_of(subject: Subject, world: str | None) -> CollisionChecker:
         subject: robot and group.
         world: scene file; None for a scene without obstacles.
     """
-    from motion_nodes.scene.checker import CollisionChecker
-    from motion_nodes.scene.world import load_scene
+    from motion_nodes.core.scene.checker import CollisionChecker
+    from motion_nodes.core.scene.world import load_scene
 
     scene = None if world is None else load_scene(world)
     return CollisionChecker(subject.robot, subject.group.joints, scene=scene)

@@ -21,7 +21,7 @@ from motion_nodes.typing import Array
 
 
 class RobotCalls(Protocol):
-    """The calls that :class:`motion_nodes.model.kinematics.Kinematics` needs."""
+    """The calls that :class:`motion_nodes.core.robot.kinematics.Kinematics` needs."""
 
     generated: bool
 

@@ -16,13 +16,13 @@ from typing import Any, Literal
 from ackermann_msgs.msg import AckermannDriveStamped
 from rclpy.parameter import Parameter
 
-from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig, AckermannGeometry
-from motion_nodes.bases.ackermann_drive import CarCommand, DriveCommand
-from motion_nodes.bases.ackermann_robot import ackermann_config, left_first, max_wheel_angle
-from motion_nodes.bases.base import Twist2
+from motion_nodes.core.bases.ackermann import AckermannBase, AckermannConfig, AckermannGeometry
+from motion_nodes.core.bases.ackermann_drive import CarCommand, DriveCommand
+from motion_nodes.core.bases.ackermann_robot import ackermann_config, left_first, max_wheel_angle
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.robot.base_description import AckermannSpec
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.model.base_description import AckermannSpec
-from motion_nodes.model.robot import Robot
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.parameters import core_param, param

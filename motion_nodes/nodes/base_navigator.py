@@ -16,13 +16,13 @@ from nav_msgs.msg import Odometry as OdometryMessage
 from nav_msgs.msg import Path
 from rclpy.duration import Duration
 
-from motion_nodes.base_navigation.approaches import ApproachConfig
-from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask, Navigator
-from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
-from motion_nodes.bases.base import Twist2
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.navigation.approaches import ApproachConfig
+from motion_nodes.core.navigation.navigator import MotionResult, NavigationTask, Navigator
+from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
+from motion_nodes.core.robot.bounds import EARTH_LENGTH
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
-from motion_nodes.model.bounds import EARTH_LENGTH
-from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.navigation.navigation_actions import NavigationServer
 from motion_nodes.nodes.navigation.navigation_requests import (
     FrameWaits,

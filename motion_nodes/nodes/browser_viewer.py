@@ -20,8 +20,11 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from sensor_msgs.msg import Image, PointCloud2
 from std_srvs.srv import SetBool, Trigger
 
+from motion_nodes.core.robot.placement import parse_placements
 from motion_nodes.errors import MotionError
-from motion_nodes.model.placement import parse_placements
+from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.displays import Displays, FrameTree, thinned_cloud
+from motion_nodes.extras.viewer.suite_panels import Health
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
@@ -34,9 +37,6 @@ from motion_nodes.ros.run import run_node
 from motion_nodes.ros.stop_latch import HOW_TO_RESUME
 from motion_nodes.ros.transforms import TransformLink, TransformTree
 from motion_nodes.typing import Array
-from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.displays import Displays, FrameTree, thinned_cloud
-from motion_nodes.view.suite_panels import Health
 
 PERIOD = 0.1
 """Min time between two updates of a display [s]."""

@@ -39,9 +39,9 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.parameter import parameter_value_to_python
 
-from motion_nodes.control.controller_switch import ACTIVE, INACTIVE, SwitchPlan, plan_switch
+from motion_nodes.core.control.controller_switch import ACTIVE, INACTIVE, SwitchPlan, plan_switch
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidConfig, MotionError, UnknownGroup, did_you_mean
-from motion_nodes.model.robot import Robot
 from motion_nodes.ros.clients.client_node import NoAnswer, RemoteCalls
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.trajectory_messages import seconds

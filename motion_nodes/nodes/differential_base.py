@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.core.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.core.robot.base_description import DifferentialSpec
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.base_description import DifferentialSpec
-from motion_nodes.model.robot import Robot
 from motion_nodes.ros.parameters import core_params, settings_from
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode

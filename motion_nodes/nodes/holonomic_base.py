@@ -12,15 +12,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from motion_nodes.bases.base import BodyAxisLimits
-from motion_nodes.bases.from_robot import holonomic_config
-from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig, HolonomicWheel, moved
-from motion_nodes.bases.holonomic_drive import SOLVERS, holonomic_base
-from motion_nodes.bases.twist_limiter import CommandShape
+from motion_nodes.core.bases.base import BodyAxisLimits
+from motion_nodes.core.bases.from_robot import holonomic_config
+from motion_nodes.core.bases.holonomic import HolonomicBase, HolonomicConfig, HolonomicWheel, moved
+from motion_nodes.core.bases.holonomic_drive import SOLVERS, holonomic_base
+from motion_nodes.core.bases.twist_limiter import CommandShape
+from motion_nodes.core.robot.base_description import HolonomicSpec
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.base_description import HolonomicSpec
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.setting import setting_of
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.parameters import core_param, core_params, param
 from motion_nodes.ros.run import run_node
@@ -31,6 +30,7 @@ from motion_nodes.ros.wheeled.wheeled_base_params import (
     base_defaults,
     has_limits,
 )
+from motion_nodes.settings import setting_of
 
 ONE_CYCLE = 1.5
 """Cycles after which a command that is valid for one cycle expires."""

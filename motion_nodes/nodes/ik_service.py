@@ -23,13 +23,15 @@ from moveit_msgs.srv import GetCartesianPath, GetPositionFK, GetPositionIK, GetS
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectoryPoint
 
+from motion_nodes.core.ik.collision_free import CollisionFree
+from motion_nodes.core.ik.problem import IkBatchResult, IkSettings, IkTolerance
+from motion_nodes.core.ik.solvers import DEFAULT, solver_names
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import inverse
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.checker import CheckerCache
+from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import MotionError
-from motion_nodes.ik.collision_free import CollisionFree
-from motion_nodes.ik.problem import IkBatchResult, IkSettings, IkTolerance
-from motion_nodes.ik.solvers import DEFAULT, solver_names
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import inverse
-from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.kinematics.ik_chains import IkChains, SeveralTips, SolvedChain
 from motion_nodes.nodes.kinematics.kinematics_requests import KinematicsRequests
 from motion_nodes.nodes.kinematics.solution_checks import StateChecks, all_of
@@ -53,8 +55,6 @@ from motion_nodes.ros.ros_time import command_time
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.ros.transforms import TransformTree, frame_prefix
-from motion_nodes.scene.checker import CheckerCache
-from motion_nodes.scene.scene import Scene
 from motion_nodes.typing import Array
 
 Codes = MoveItErrorCodes

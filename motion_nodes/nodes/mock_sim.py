@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+from motion_nodes.extras.sim.backend import RobotBackend, RobotPlacement
+from motion_nodes.extras.sim.mock import MockWorld
 from motion_nodes.nodes.simulation import SimulationNode, SimulationParams
 from motion_nodes.ros.run import run_node
-from motion_nodes.sim.backend import RobotBackend, RobotPlacement
-from motion_nodes.sim.mock import MockWorld
 
 
 class MockSimNode(SimulationNode[SimulationParams]):

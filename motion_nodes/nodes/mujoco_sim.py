@@ -19,9 +19,21 @@ from geometry_msgs.msg import TransformStamped, WrenchStamped
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
 from std_srvs.srv import SetBool
 
+from motion_nodes.core.robot.placement import Placement, parse_placements
+from motion_nodes.core.robot.poses import from_xyz_quat, inverse
+from motion_nodes.core.scene.scene import AttachedBody, world_object
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
-from motion_nodes.model.placement import Placement, parse_placements
-from motion_nodes.model.poses import from_xyz_quat, inverse
+from motion_nodes.extras.sim.backend import RobotBackend, RobotPlacement
+from motion_nodes.extras.sim.free_bodies import parse_free_body
+from motion_nodes.extras.sim.mjcf import WorldConfig, is_floating
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.sim.sensors import CameraSettings, parse_camera
+from motion_nodes.extras.sim.surface_gripper import (
+    AXES,
+    GripState,
+    SurfaceGripper,
+    SurfaceGripperSettings,
+)
 from motion_nodes.nodes.cell.sensor_topics import CameraTopics, LaserTopics
 from motion_nodes.nodes.cell.world_topics import ContactReport, ObjectMarkers, SceneFollowing
 from motion_nodes.nodes.simulation import SimulationNode, SimulationParams
@@ -34,13 +46,6 @@ from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.parameters import core_params, param, settings_from
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.collision_objects import attached_message, detached_message
-from motion_nodes.scene.scene import AttachedBody, world_object
-from motion_nodes.sim.backend import RobotBackend, RobotPlacement
-from motion_nodes.sim.free_bodies import parse_free_body
-from motion_nodes.sim.mjcf import WorldConfig, is_floating
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.sensors import CameraSettings, parse_camera
-from motion_nodes.sim.surface_gripper import AXES, GripState, SurfaceGripper, SurfaceGripperSettings
 
 OPENING = 1e-3
 """Positions of GripperCommand above it open [m]."""

@@ -23,24 +23,25 @@ from numpy.typing import NDArray
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
+from motion_nodes.core.robot.colors import RGB, color_name
+from motion_nodes.core.robot.tree import Cylinder, Sphere
+from motion_nodes.core.scene.scene import AttachedBody, Scene
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.model.colors import RGB, color_name
-from motion_nodes.model.tree import Cylinder, Sphere
-from motion_nodes.perception.image_detection import (
+from motion_nodes.extras.perception.image_detection import (
     COLORS,
     ImageRegion,
     checked_regions,
     image_detector,
 )
-from motion_nodes.perception.object_detection import (
+from motion_nodes.extras.perception.object_detection import (
     Detection,
     ObjectDetector,
     extents,
     hidden,
     points_on,
 )
-from motion_nodes.perception.object_names import ObjectNames, parse_models
-from motion_nodes.perception.settings import DetectorSettings
+from motion_nodes.extras.perception.object_names import ObjectNames, parse_models
+from motion_nodes.extras.perception.settings import DetectorSettings
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.moveit_messages import pose_message
@@ -48,7 +49,6 @@ from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.parameters import core_params, param, settings_from
 from motion_nodes.ros.robot_cameras import CameraInput, CameraParams, RobotCameras, View
 from motion_nodes.ros.run import run_node
-from motion_nodes.scene.scene import AttachedBody, Scene
 from motion_nodes.typing import Array
 
 MIN_SHARE = 0.5

@@ -24,9 +24,11 @@ from std_msgs.msg import Empty as EmptyMessage
 from std_srvs.srv import Empty
 from visualization_msgs.msg import MarkerArray
 
+from motion_nodes.core.scene.scene import Scene
+from motion_nodes.core.scene.voxels import OCTOMAP, Voxels
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.perception.occupancy_map import OccupancyMap
-from motion_nodes.perception.settings import MapSettings
+from motion_nodes.extras.perception.occupancy_map import OccupancyMap
+from motion_nodes.extras.perception.settings import MapSettings
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.camera_messages import cloud_message
@@ -38,8 +40,6 @@ from motion_nodes.ros.robot_cameras import CameraInput, CameraParams, RobotCamer
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.octomaps import octomap_message
 from motion_nodes.ros.scene.scene_follower import SceneFollower
-from motion_nodes.scene.scene import Scene
-from motion_nodes.scene.voxels import OCTOMAP, Voxels
 from motion_nodes.typing import Array
 
 POLICIES = ("keep", "decay", "block")

@@ -18,20 +18,24 @@ import numpy as np
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
-from motion_nodes.control.resync import REST_SPEED
+from motion_nodes.core.control.resync import REST_SPEED
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, UnknownState
-from motion_nodes.model.robot import Robot
-from motion_nodes.nodes.policy_signals import DriveOutputs, Measurements
-from motion_nodes.policies.network import (
+from motion_nodes.extras.policies.network import (
     ActuatorNetwork,
     ActuatorNetworkSettings,
     Actuators,
     PdActuators,
 )
-from motion_nodes.policies.policy_files import load_policy
-from motion_nodes.policies.policy_sequence import PolicyMode, PolicySequence, SequenceSettings
-from motion_nodes.policies.policy_spec import TWIST_WIDTH
-from motion_nodes.policies.runner import CommandShaper, PolicyRunner
+from motion_nodes.extras.policies.policy_files import load_policy
+from motion_nodes.extras.policies.policy_sequence import (
+    PolicyMode,
+    PolicySequence,
+    SequenceSettings,
+)
+from motion_nodes.extras.policies.policy_spec import TWIST_WIDTH
+from motion_nodes.extras.policies.runner import CommandShaper, PolicyRunner
+from motion_nodes.nodes.policy_signals import DriveOutputs, Measurements
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.services import respond_from_loop
 from motion_nodes.ros.diagnostics import Report

@@ -16,12 +16,12 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import Float64MultiArray, String
 
+from motion_nodes.core.robot.poses import from_xyz_quat
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import MotionError
-from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.model.robot import Robot
-from motion_nodes.policies.observations import PolicyInputs, source_of
-from motion_nodes.policies.policy_sequence import PolicyMode, SequenceOutput
-from motion_nodes.policies.runner import PolicyRunner
+from motion_nodes.extras.policies.observations import PolicyInputs, source_of
+from motion_nodes.extras.policies.policy_sequence import PolicyMode, SequenceOutput
+from motion_nodes.extras.policies.runner import PolicyRunner
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter, set_stamp
 from motion_nodes.ros.messages.joint_channels import gains_message

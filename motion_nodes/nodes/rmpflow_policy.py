@@ -2,8 +2,9 @@
 """Reactive policy of an arm, RMPflow or MPC: targets to references for the joint controller.
 
 The loop reads inputs and robot state and steps the policy, see
-:mod:`motion_nodes.rmpflow.target_follower`. A second, slower loop updates the planning scene and
-publishes status. Without a target no references are sent, so other commands can move the joints.
+:mod:`motion_nodes.core.reactive.target_follower`. A second, slower loop updates the planning scene
+and publishes status. Without a target no references are sent, so other commands can move the
+joints.
 
 Also here: escape of a stuck arm by a planner: goals of move_action to the policy's target.
 """
@@ -20,11 +21,19 @@ from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import MoveItErrorCodes
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.joint_command import SESSION_MARK
+from motion_nodes.core.control.joint_command import SESSION_MARK
+from motion_nodes.core.reactive.follower_settings import RobotMotion
+from motion_nodes.core.reactive.obstacle_scene import supported_scene
+from motion_nodes.core.reactive.policy_inspection import PolicyInspector
+from motion_nodes.core.reactive.policy_motion import prepare
+from motion_nodes.core.reactive.policy_view import PolicyView
+from motion_nodes.core.reactive.target_follower import Follower
+from motion_nodes.core.robot.files.rmpflow_file import read_rmpflow
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.exact_warm_up import after_compilation
+from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.model.files.rmpflow_file import read_rmpflow
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.policy.policy_inputs import PolicyServices, RmpflowInputs
 from motion_nodes.nodes.policy.policy_params import (
     PolicyParams,
@@ -38,12 +47,6 @@ from motion_nodes.nodes.policy.policy_params import (
 )
 from motion_nodes.nodes.policy.policy_reports import PolicyReports, PolicySnapshot
 from motion_nodes.nodes.policy.policy_robot import PolicyRobot
-from motion_nodes.rmpflow.follower_settings import RobotMotion
-from motion_nodes.rmpflow.obstacle_scene import supported_scene
-from motion_nodes.rmpflow.policy_inspection import PolicyInspector
-from motion_nodes.rmpflow.policy_motion import prepare
-from motion_nodes.rmpflow.policy_view import PolicyView
-from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.ros.clients.client_node import action_client
 from motion_nodes.ros.clients.motion_clients import pose_constraints
 from motion_nodes.ros.concurrency.loops import RateLoop
@@ -56,8 +59,6 @@ from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.ros.transforms import TransformTree, frame_id, frame_prefix
-from motion_nodes.scene.exact_warm_up import after_compilation
-from motion_nodes.scene.scene import Scene
 from motion_nodes.typing import Array
 
 ANSWER_TIMEOUT = 3.0

@@ -10,11 +10,11 @@ from control_msgs.msg import SpeedScalingFactor
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.core.control.stream_resampler import StreamSample
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.hardware.driver_session import DriverSession, SessionConfig, SessionState
-from motion_nodes.hardware.robot_driver import make_driver
-from motion_nodes.model.robot import Robot
+from motion_nodes.extras.hardware.driver_session import DriverSession, SessionConfig, SessionState
+from motion_nodes.extras.hardware.robot_driver import make_driver
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.services import respond_from_loop
 from motion_nodes.ros.diagnostics import Report

@@ -13,9 +13,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.meshes import with_absolute_meshes
-from motion_nodes.model.poses import inverse
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.meshes import with_absolute_meshes
+from motion_nodes.core.robot.poses import inverse
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader

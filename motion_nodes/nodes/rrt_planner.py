@@ -40,12 +40,19 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
+from motion_nodes.core.planning.industrial import ToolMotion
+from motion_nodes.core.planning.plan_adapters import recovery_trajectory
+from motion_nodes.core.planning.planners import find_planner, planner_names
+from motion_nodes.core.planning.recovery import RecoverySettings, check_recovery, recover
+from motion_nodes.core.planning.warm_up import compile_apart, is_prepared
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import ROBOT_FILE
+from motion_nodes.core.robot.meshes import with_absolute_meshes
+from motion_nodes.core.robot.robot import Group
+from motion_nodes.core.robot.robot_xml import group_urdf
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import ROBOT_FILE
-from motion_nodes.model.meshes import with_absolute_meshes
-from motion_nodes.model.robot import Group
-from motion_nodes.model.robot_xml import group_urdf
 from motion_nodes.nodes.planner.cartesian_requests import straight_path
 from motion_nodes.nodes.planner.industrial_requests import (
     NO_ITEMS,
@@ -58,11 +65,6 @@ from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams, scenery_for
 from motion_nodes.nodes.planner.planning_requests import PlanningRequests, plan_batch
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner, SceneFiles
-from motion_nodes.planning.industrial import ToolMotion
-from motion_nodes.planning.plan_adapters import recovery_trajectory
-from motion_nodes.planning.planners import find_planner, planner_names
-from motion_nodes.planning.recovery import RecoverySettings, check_recovery, recover
-from motion_nodes.planning.warm_up import compile_apart, is_prepared
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.motion_clients import TrajectoryClient
 from motion_nodes.ros.clients.trajectory_execution import (
@@ -86,8 +88,6 @@ from motion_nodes.ros.parameters import settings_from
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transforms import TransformTree, frame_id, frame_prefix
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene
 from motion_nodes.typing import Array
 
 MAX_NODES = 3000

@@ -21,13 +21,15 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Imu, JointState
 from std_srvs.srv import SetBool, Trigger
 
-from motion_nodes.control.stream_resampler import ResamplerSettings, StreamSample
+from motion_nodes.core.control.stream_resampler import ResamplerSettings, StreamSample
+from motion_nodes.core.robot.mimic_joints import follower_names
+from motion_nodes.core.robot.placement import Placement, parse_placements
+from motion_nodes.core.robot.poses import to_quat_xyzw
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.model.mimic_joints import follower_names
-from motion_nodes.model.placement import Placement, parse_placements
-from motion_nodes.model.poses import to_quat_xyzw
-from motion_nodes.model.robot import Robot
-from motion_nodes.robot_setup.derived_robot import load_description
+from motion_nodes.extras.robot_setup.derived_robot import load_description
+from motion_nodes.extras.sim.backend import RobotBackend, RobotPlacement, SimulationDiverged
+from motion_nodes.extras.sim.drive_targets import JointTargets
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.services import respond_from_loop
 from motion_nodes.ros.diagnostics import Report
@@ -37,8 +39,6 @@ from motion_nodes.ros.messages.cdr import InvalidMessage, MessageTemplate
 from motion_nodes.ros.messages.joint_channels import JointChannels, read_gains
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
-from motion_nodes.sim.backend import RobotBackend, RobotPlacement, SimulationDiverged
-from motion_nodes.sim.drive_targets import JointTargets
 
 MAX_CATCH_UP = 0.1
 """Delay beyond which a simulation does not catch up with real time [s]."""

@@ -21,9 +21,22 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from motion_nodes.api.robot_model import RobotModel
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.extras.tasks.served_task import MAX_TEXT_SHOWN, RulePlanner, ServedTask
+from motion_nodes.extras.tasks.skill_poses import parse_places
+from motion_nodes.extras.tasks.task_codes import Reason, TaskCode, TaskError, reason_of
+from motion_nodes.extras.tasks.task_plan import (
+    Plan,
+    PlanStep,
+    TaskOrder,
+    check_plan,
+    parse_order,
+    parse_plan,
+    plan_schema,
+)
+from motion_nodes.extras.tasks.task_runner import TaskLimits, TaskRunner, TaskStatus
 from motion_nodes.nodes.task.arm_motions import ArmMotions, CompliantMotions
 from motion_nodes.nodes.task.navigated_base import DriveOutlines, NavigatedBase
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
@@ -42,19 +55,6 @@ from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.ros.transforms import TransformTree, frame_id, frame_prefix
-from motion_nodes.tasks.served_task import MAX_TEXT_SHOWN, RulePlanner, ServedTask
-from motion_nodes.tasks.skill_poses import parse_places
-from motion_nodes.tasks.task_codes import Reason, TaskCode, TaskError, reason_of
-from motion_nodes.tasks.task_plan import (
-    Plan,
-    PlanStep,
-    TaskOrder,
-    check_plan,
-    parse_order,
-    parse_plan,
-    plan_schema,
-)
-from motion_nodes.tasks.task_runner import TaskLimits, TaskRunner, TaskStatus
 from motion_nodes.typing import Array
 
 CONSTRAINTS = (

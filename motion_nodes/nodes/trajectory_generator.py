@@ -24,8 +24,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
+from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.nodes.trajectory_requests import (
     GeneratedMotion,
     GeneratorRequests,

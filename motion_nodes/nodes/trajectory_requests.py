@@ -17,17 +17,33 @@ import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
 from numpy.typing import NDArray
 
+from motion_nodes.core.planning.cartesian import with_tool_speed
+from motion_nodes.core.planning.composite_path import CSpacePathSpec
+from motion_nodes.core.planning.path_verification import sweep_path
+from motion_nodes.core.planning.pipeline import PlanOptions
+from motion_nodes.core.planning.start_state import in_words
+from motion_nodes.core.planning.task_space_conversion import PathConversionConfig
+from motion_nodes.core.planning.task_space_generator import (
+    TaskSpaceTrajectoryGenerator,
+    path_spec_of,
+)
+from motion_nodes.core.robot.files.path_spec_yaml import parse_path_spec
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.mimic_joints import NamedJoints
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.trajectory.joint_path import CornerBlending, FreeCheck, checked_waypoints
+from motion_nodes.core.trajectory.joint_trajectory import Infeasible, JointTrajectory
+from motion_nodes.core.trajectory.path_efforts import PathEfforts, effort_limits
+from motion_nodes.core.trajectory.spline import timestamped_trajectory
+from motion_nodes.core.trajectory.through_waypoints import (
+    METHODS,
+    SaturationSettings,
+    WaypointOptions,
+    through_waypoints,
+)
+from motion_nodes.core.trajectory.timed_path import TimedPath
+from motion_nodes.core.trajectory.trajectory_checks import check_point_count, joint_order
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.model.files.path_spec_yaml import parse_path_spec
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.mimic_joints import NamedJoints
-from motion_nodes.planning.cartesian import with_tool_speed
-from motion_nodes.planning.composite_path import CSpacePathSpec
-from motion_nodes.planning.path_verification import sweep_path
-from motion_nodes.planning.pipeline import PlanOptions
-from motion_nodes.planning.start_state import in_words
-from motion_nodes.planning.task_space_conversion import PathConversionConfig
-from motion_nodes.planning.task_space_generator import TaskSpaceTrajectoryGenerator, path_spec_of
 from motion_nodes.ros.clients.trajectory_execution import ExecutionParams
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.messages.mimic_messages import leader_trajectory
@@ -38,19 +54,6 @@ from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.parameters import core_param, core_params, param, settings_from
 from motion_nodes.ros.scene.scene_follower import SceneFollower
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.trajectory.joint_path import CornerBlending, FreeCheck, checked_waypoints
-from motion_nodes.trajectory.joint_trajectory import Infeasible, JointTrajectory
-from motion_nodes.trajectory.path_efforts import PathEfforts, effort_limits
-from motion_nodes.trajectory.spline import timestamped_trajectory
-from motion_nodes.trajectory.through_waypoints import (
-    METHODS,
-    SaturationSettings,
-    WaypointOptions,
-    through_waypoints,
-)
-from motion_nodes.trajectory.timed_path import TimedPath
-from motion_nodes.trajectory.trajectory_checks import check_point_count, joint_order
 from motion_nodes.typing import Array
 
 Codes = MoveItErrorCodes

@@ -15,8 +15,8 @@ from control_msgs.msg import JointTrajectoryControllerState
 from diagnostic_msgs.msg import DiagnosticStatus
 from moveit_msgs.msg import MoveItErrorCodes
 
-from motion_nodes.model.bounds import JOINT_STATE, VELOCITY
-from motion_nodes.model.joint_turns import JointTurns
+from motion_nodes.core.robot.bounds import JOINT_STATE, VELOCITY
+from motion_nodes.core.robot.joint_turns import JointTurns
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.messages.cdr import InvalidMessage

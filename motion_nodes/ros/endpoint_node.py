@@ -39,7 +39,7 @@ from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSProfile
 from rclpy.task import Future
 
-from motion_nodes.model.bounds import Bound
+from motion_nodes.core.robot.bounds import Bound
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledGroup, PolledSubscription
 from motion_nodes.ros.diagnostics import Warnings

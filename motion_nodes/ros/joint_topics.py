@@ -12,10 +12,14 @@ from numpy.typing import NDArray
 from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.state_plausibility import SourceWatch, StatePlausibility, encoder_turns
-from motion_nodes.model.bounds import JOINT_STATE, NAMES, VELOCITY
-from motion_nodes.model.joint_turns import SLACK
-from motion_nodes.model.limits import JointLimits
+from motion_nodes.core.control.state_plausibility import (
+    SourceWatch,
+    StatePlausibility,
+    encoder_turns,
+)
+from motion_nodes.core.robot.bounds import JOINT_STATE, NAMES, VELOCITY
+from motion_nodes.core.robot.joint_turns import SLACK
+from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.cdr import InvalidMessage
 from motion_nodes.ros.messages.joint_samples import (

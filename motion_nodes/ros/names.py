@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from motion_nodes.model.base_description import controller_name
+from motion_nodes.core.robot.base_description import controller_name
 
 if TYPE_CHECKING:
-    from motion_nodes.model.robot import Robot
+    from motion_nodes.core.robot.robot import Robot
 
 JOINT_CONTROLLER = "joint_trajectory_controller"
 """Controller of joints: trajectories, streams, commands."""

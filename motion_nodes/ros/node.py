@@ -32,10 +32,10 @@ from typing import Any, Generic, TypeVar
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
-from motion_nodes.control.stop_state import RestTimer
+from motion_nodes.core.control.stop_state import RestTimer
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.model.robot import Robot
-from motion_nodes.robot_setup.derived_robot import load_description
+from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.ros.concurrency.fault_recovery import FaultRecovery
 from motion_nodes.ros.concurrency.loops import RateLoop
 from motion_nodes.ros.concurrency.queues import ExecutorQueue, LoopQueue

@@ -35,7 +35,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from motion_nodes.errors import InvalidConfig, did_you_mean
-from motion_nodes.model.setting import KEY, Setting, setting_of
+from motion_nodes.settings import KEY, Setting, setting_of
 
 C = TypeVar("C", bound=type)
 ROS_TYPES: dict[Any, Parameter.Type] = {
@@ -112,7 +112,7 @@ def core_param(kind: type[Any], field: str, **changes: Any) -> Any:
 
     Args:
         kind: configuration dataclass of the core.
-        field: its field, made by :func:`~motion_nodes.model.setting.setting`.
+        field: its field, made by :func:`~motion_nodes.settings.setting`.
         changes: arguments of :func:`param` that replace those of the setting.
     """
     entry, default = setting_of(kind, field)

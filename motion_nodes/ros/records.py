@@ -14,7 +14,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from motion_nodes.control.stop_state import StopState
+from motion_nodes.core.control.stop_state import StopState
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.ros.readiness import VARIABLE
 

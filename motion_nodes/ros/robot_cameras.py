@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sensor_msgs.msg import CameraInfo, Image, JointState, PointCloud2
 
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.perception.depth_camera import DepthProjection
+from motion_nodes.extras.perception.depth_camera import DepthProjection
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, stamp_ns
@@ -32,7 +33,6 @@ from motion_nodes.ros.parameters import param
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.ros.transforms import TransformTree, frame_id, frame_prefix
-from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.typing import Array
 
 MATCH_PERIOD = 1.0

@@ -8,11 +8,11 @@ from typing import Protocol
 
 from moveit_msgs.msg import MoveItErrorCodes
 
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.scene.scene import Scene, SceneFrame, find_frame
 from motion_nodes.errors import MotionError, UnknownFrame
-from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.transforms import frame_id
-from motion_nodes.scene.scene import Scene, SceneFrame, find_frame
 from motion_nodes.typing import Array
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's copy of the suite's latched stop (motion_nodes/control/stop_state.py).
+"""A node's copy of the suite's latched stop (motion_nodes/core/control/stop_state.py).
 
 A message on ``/stop``, from any publisher, latches the stop in each node that receives it. Nodes
 exchange their copies on ``/stop_state``, which is transient local: a node that starts later gets
@@ -20,7 +20,7 @@ from rclpy.node import Node
 from std_msgs.msg import Empty
 from std_srvs.srv import Trigger
 
-from motion_nodes.control.stop_state import RestTimer, StopState
+from motion_nodes.core.control.stop_state import RestTimer, StopState
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.loops import PeriodicCall

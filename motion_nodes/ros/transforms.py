@@ -18,9 +18,9 @@ import numpy as np
 from rclpy.node import Node
 from tf2_msgs.msg import TFMessage
 
+from motion_nodes.core.robot.bounds import OBJECTS
+from motion_nodes.core.robot.poses import from_xyz_quat, inverse, to_quat_xyzw
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
-from motion_nodes.model.bounds import OBJECTS
-from motion_nodes.model.poses import from_xyz_quat, inverse, to_quat_xyzw
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.joint_topics import stamp_ns

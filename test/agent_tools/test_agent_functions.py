@@ -13,7 +13,11 @@ import pytest
 from raised_errors import about
 
 import motion_nodes as mn
-from motion_nodes.agent_tools.agent_functions import (
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
+from motion_nodes.extras.agent_tools.agent_functions import (
     LIFETIME,
     MAX_WAITING,
     AgentConfig,
@@ -24,11 +28,11 @@ from motion_nodes.agent_tools.agent_functions import (
     SceneItem,
     TipTarget,
 )
-from motion_nodes.agent_tools.function_table import FUNCTIONS, checked_arguments, object_schema
-from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
-from motion_nodes.scene.scene import world_object
+from motion_nodes.extras.agent_tools.function_table import (
+    FUNCTIONS,
+    checked_arguments,
+    object_schema,
+)
 
 ROBOT = mn.load_robot("franka")
 ARM = ROBOT["arm"]

@@ -11,9 +11,9 @@ import pytest
 from agent_tools.test_agent_functions import ROBOT, FakeLink
 from mcp import Client
 
-from motion_nodes.agent_tools.agent_functions import AgentFunctions
-from motion_nodes.agent_tools.function_table import FUNCTIONS
-from motion_nodes.agent_tools.mcp_server import MAX_CALLS, server_of
+from motion_nodes.extras.agent_tools.agent_functions import AgentFunctions
+from motion_nodes.extras.agent_tools.function_table import FUNCTIONS
+from motion_nodes.extras.agent_tools.mcp_server import MAX_CALLS, server_of
 
 
 @pytest.fixture

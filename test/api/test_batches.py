@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import motion_nodes as mn
+from motion_nodes.core.ik.problem import IkStatus
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.ik.problem import IkStatus
 
 
 class Elsewhere(Executor):

@@ -10,7 +10,7 @@ import pytest
 
 import motion_nodes as mn
 from motion_nodes import errors
-from motion_nodes.rmpflow.status import StuckSettings
+from motion_nodes.core.reactive.status import StuckSettings
 
 ARM = mn.load_robot("franka")["arm"]
 

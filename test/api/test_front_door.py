@@ -17,8 +17,8 @@ import pytest
 
 import motion_nodes as mn
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownGroup, UnknownState
-from motion_nodes.model.setting import KEY
-from motion_nodes.robot_setup import derived_robot
+from motion_nodes.extras.robot_setup import derived_robot
+from motion_nodes.settings import KEY
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("numpy", "scipy", "numba", "llvmlite", "mujoco", "rclpy", "yaml")

@@ -8,8 +8,8 @@ import pytest
 from scene.coal_robot import CoalRobot
 
 import motion_nodes as mn
+from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint, UnknownState
-from motion_nodes.model.kinematics import Kinematics
 
 OPEN, HOME = 0.04, 0.0
 

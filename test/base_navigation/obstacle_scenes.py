@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from base_navigation.rolling_base import DT, LIMITS, RollingBase
 
-from motion_nodes.base_navigation.base_motion import BaseMotion
-from motion_nodes.base_navigation.footprint import Footprint, footprint_from, into_base
-from motion_nodes.base_navigation.motion_limits import MotionLimits
-from motion_nodes.base_navigation.navigator import NavigationTask, Navigator
-from motion_nodes.base_navigation.obstacle_avoidance import (
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.navigation.base_motion import BaseMotion
+from motion_nodes.core.navigation.footprint import Footprint, footprint_from, into_base
+from motion_nodes.core.navigation.motion_limits import MotionLimits
+from motion_nodes.core.navigation.navigator import NavigationTask, Navigator
+from motion_nodes.core.navigation.obstacle_avoidance import (
     AvoidanceConfig,
     ObstacleAvoidance,
     SeenObstacles,
 )
-from motion_nodes.base_navigation.obstacle_memory import LaserReadings, ObstacleMemory, view_of_scan
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.bases.base import Twist2
+from motion_nodes.core.navigation.obstacle_memory import LaserReadings, ObstacleMemory, view_of_scan
+from motion_nodes.core.navigation.planar_geometry import Pose2
 
 Array = np.ndarray
 BODY = footprint_from([(-0.12, -0.1), (0.06, -0.1), (0.08, 0.0), (0.06, 0.1), (-0.12, 0.1)])

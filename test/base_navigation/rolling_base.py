@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from motion_nodes.base_navigation.base_motion import BaseMotion
-from motion_nodes.base_navigation.motion_limits import MotionLimits
-from motion_nodes.base_navigation.navigator import NavigationTask, Navigator
-from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.odometry import Odometry
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.bases.odometry import Odometry
+from motion_nodes.core.navigation.base_motion import BaseMotion
+from motion_nodes.core.navigation.motion_limits import MotionLimits
+from motion_nodes.core.navigation.navigator import NavigationTask, Navigator
+from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 
 DT = 0.02
 LIMITS = MotionLimits(

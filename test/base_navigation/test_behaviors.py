@@ -11,18 +11,18 @@ from base_navigation.obstacle_scenes import BODY, Scene, SeeingRun
 from base_navigation.rolling_base import DT, LIMITS, STEERING, WHEELBASE, Run
 from raised_errors import about
 
-from motion_nodes.base_navigation.approaches import (
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.navigation.approaches import (
     ApproachConfig,
     motion_along_heading,
     motion_through,
 )
-from motion_nodes.base_navigation.base_motion import GoalTolerance
-from motion_nodes.base_navigation.follow_path import FollowConfig
-from motion_nodes.base_navigation.navigator import MotionResult, Navigator
-from motion_nodes.base_navigation.path_tracking import SteeringConfig
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.base_navigation.pose_motions import MAX_TOLERANCE, Spin
-from motion_nodes.bases.base import Twist2
+from motion_nodes.core.navigation.base_motion import GoalTolerance
+from motion_nodes.core.navigation.follow_path import FollowConfig
+from motion_nodes.core.navigation.navigator import MotionResult, Navigator
+from motion_nodes.core.navigation.path_tracking import SteeringConfig
+from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.navigation.pose_motions import MAX_TOLERANCE, Spin
 from motion_nodes.errors import InvalidCommand
 
 APPROACH = {"differential": "straight", "holonomic": "straight", "ackermann": "dubins"}

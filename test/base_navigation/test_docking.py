@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from motion_nodes.base_navigation.footprint import footprint_from
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.base_navigation.pose_motions import (
+from motion_nodes.core.navigation.footprint import footprint_from
+from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.navigation.pose_motions import (
     CLEARANCE,
     OutlineLayer,
     legs_to,

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.base_navigation.planar_geometry import MOST_POINTS, Pose2
-from motion_nodes.base_navigation.pose_curves import TURN, dubins_path, shortest_dubins
+from motion_nodes.core.navigation.planar_geometry import MOST_POINTS, Pose2
+from motion_nodes.core.navigation.pose_curves import TURN, dubins_path, shortest_dubins
 from motion_nodes.errors import InvalidCommand
 
 poses2 = st.builds(Pose2, st.floats(-4.0, 4.0), st.floats(-4.0, 4.0), st.floats(-3.1, 3.1))

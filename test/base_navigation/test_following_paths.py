@@ -19,10 +19,11 @@ from base_navigation.rolling_base import (
 )
 from raised_errors import about
 
-from motion_nodes.base_navigation.base_motion import GoalTolerance
-from motion_nodes.base_navigation.follow_path import FollowConfig, FollowPath
-from motion_nodes.base_navigation.navigator import MotionResult
-from motion_nodes.base_navigation.path_tracking import (
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.navigation.base_motion import GoalTolerance
+from motion_nodes.core.navigation.follow_path import FollowConfig, FollowPath
+from motion_nodes.core.navigation.navigator import MotionResult
+from motion_nodes.core.navigation.path_tracking import (
     PathPosition,
     SteeringConfig,
     front_axle,
@@ -31,8 +32,7 @@ from motion_nodes.base_navigation.path_tracking import (
     stanley_angle,
     stanley_curvature,
 )
-from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
-from motion_nodes.bases.base import Twist2
+from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 STEER = SteeringConfig(wheelbase=WHEELBASE, max_steering_angle=STEERING)

@@ -11,9 +11,9 @@ import pytest
 from raised_errors import about
 from scipy.spatial import ConvexHull
 
-from motion_nodes.base_navigation.footprint import convex_hull, footprint_from, footprint_of
+from motion_nodes.core.navigation.footprint import convex_hull, footprint_from, footprint_of
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.loader import load_robot
 
 
 def test_the_outline_of_a_turtlebot():

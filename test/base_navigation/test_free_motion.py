@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from base_navigation.obstacle_scenes import BODY
 
-from motion_nodes.base_navigation.footprint import (
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.bases.odometry import arc_displacement
+from motion_nodes.core.navigation.footprint import (
     contact_times,
     footprint_from,
     into_base,
     keeps_clear,
     out_of_base,
 )
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.odometry import arc_displacement
+from motion_nodes.core.navigation.planar_geometry import Pose2
 
 SQUARE = footprint_from([(-0.2, -0.1), (0.2, -0.1), (0.2, 0.1), (-0.2, 0.1)])
 

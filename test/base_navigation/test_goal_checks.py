@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.base_navigation.base_motion import GoalTolerance, ProgressCheck, StoppedCheck
-from motion_nodes.base_navigation.motion_limits import MotionLimits, TwistRamp, approach_speed
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.bases.base import Twist2
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.navigation.base_motion import GoalTolerance, ProgressCheck, StoppedCheck
+from motion_nodes.core.navigation.motion_limits import MotionLimits, TwistRamp, approach_speed
+from motion_nodes.core.navigation.planar_geometry import Pose2
 from motion_nodes.errors import InvalidConfig
 
 speeds = st.floats(-3.0, 3.0)

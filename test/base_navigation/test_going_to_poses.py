@@ -8,24 +8,24 @@ import pytest
 from base_navigation.rolling_base import LIMITS, STEERING, WHEELBASE, Run
 from long_params import shortened
 
-from motion_nodes.base_navigation.approaches import (
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.navigation.approaches import (
     APPROACHES,
     ApproachConfig,
     QuinticConfig,
     motion_to_pose,
 )
-from motion_nodes.base_navigation.base_motion import GoalTolerance, MotionOutcome
-from motion_nodes.base_navigation.follow_path import FollowConfig
-from motion_nodes.base_navigation.navigator import MotionResult
-from motion_nodes.base_navigation.path_tracking import SteeringConfig
-from motion_nodes.base_navigation.planar_geometry import MOST_POINTS, Pose2
-from motion_nodes.base_navigation.pose_motions import (
+from motion_nodes.core.navigation.base_motion import GoalTolerance, MotionOutcome
+from motion_nodes.core.navigation.follow_path import FollowConfig
+from motion_nodes.core.navigation.navigator import MotionResult
+from motion_nodes.core.navigation.path_tracking import SteeringConfig
+from motion_nodes.core.navigation.planar_geometry import MOST_POINTS, Pose2
+from motion_nodes.core.navigation.pose_motions import (
     GoToPose,
     TurnThenDrive,
     TurnThenDriveConfig,
     turn_then_drive,
 )
-from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 ON_THE_SPOT = ("differential", "holonomic")

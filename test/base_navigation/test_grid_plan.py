@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from motion_nodes.base_navigation.grid_plan import (
+from motion_nodes.core.navigation.grid_plan import (
     GridPlanConfig,
     GridPlanner,
     NoGridPath,
@@ -16,7 +16,7 @@ from motion_nodes.base_navigation.grid_plan import (
     grid_from_file,
     smoothed,
 )
-from motion_nodes.base_navigation.planar_geometry import Pose2
+from motion_nodes.core.navigation.planar_geometry import Pose2
 from motion_nodes.errors import InvalidDescription
 
 PLAIN = GridPlanConfig(inflation_radius=0.0)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from base_navigation.rolling_base import DT, LIMITS, RollingBase
 
-from motion_nodes.base_navigation.base_motion import MotionOutcome, ProgressCheck
-from motion_nodes.base_navigation.navigator import MotionResult, Navigator
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.base_navigation.pose_motions import GoToPose
-from motion_nodes.bases.base import Twist2
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.navigation.base_motion import MotionOutcome, ProgressCheck
+from motion_nodes.core.navigation.navigator import MotionResult, Navigator
+from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.navigation.pose_motions import GoToPose
 
 FAR = Pose2(5.0, 0.0, 0.0)
 

@@ -13,22 +13,22 @@ from base_navigation.rolling_base import DT, LIMITS, STEERING, WHEELBASE, Rollin
 from long_params import shortened
 from raised_errors import about
 
-from motion_nodes.base_navigation.base_motion import MotionOutcome
-from motion_nodes.base_navigation.detour_search import DetourConfig, NoDetour
-from motion_nodes.base_navigation.detours import at_once
-from motion_nodes.base_navigation.follow_path import FollowConfig, FollowPath
-from motion_nodes.base_navigation.navigator import MotionResult, Navigator
-from motion_nodes.base_navigation.obstacle_avoidance import (
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.navigation.base_motion import MotionOutcome
+from motion_nodes.core.navigation.detour_search import DetourConfig, NoDetour
+from motion_nodes.core.navigation.detours import at_once
+from motion_nodes.core.navigation.follow_path import FollowConfig, FollowPath
+from motion_nodes.core.navigation.navigator import MotionResult, Navigator
+from motion_nodes.core.navigation.obstacle_avoidance import (
     AvoidanceConfig,
     ClearanceGuard,
     GuardConfig,
     ObstacleAvoidance,
     SeenObstacles,
 )
-from motion_nodes.base_navigation.path_tracking import SteeringConfig
-from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
-from motion_nodes.base_navigation.pose_motions import GoToPose, TurnThenDrive
-from motion_nodes.bases.base import Twist2
+from motion_nodes.core.navigation.path_tracking import SteeringConfig
+from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
+from motion_nodes.core.navigation.pose_motions import GoToPose, TurnThenDrive
 from motion_nodes.errors import InvalidConfig
 
 CLEARANCE = 0.1

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from base_navigation.obstacle_scenes import BODY, Scene
 
-from motion_nodes.base_navigation.footprint import out_of_base
-from motion_nodes.base_navigation.obstacle_memory import (
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.navigation.footprint import out_of_base
+from motion_nodes.core.navigation.obstacle_memory import (
     LaserReadings,
     MemoryConfig,
     ObstacleMemory,
@@ -18,10 +19,9 @@ from motion_nodes.base_navigation.obstacle_memory import (
     view_of_cloud,
     view_of_scan,
 )
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.bases.base import Twist2
+from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.poses import from_xyz_rpy
 
 SCENE = Scene(discs=np.array([(1.0, 0.3, 0.2)]), boxes=np.array([(-1.5, -0.5, -1.0, 0.5)]))
 STEP = math.tau / 360

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.base_navigation.follow_path import SpeedLimit, braking_speeds, facing, sections_of
-from motion_nodes.base_navigation.path_tracking import PathPosition
-from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
+from motion_nodes.core.navigation.follow_path import SpeedLimit, braking_speeds, facing, sections_of
+from motion_nodes.core.navigation.path_tracking import PathPosition
+from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.errors import InvalidCommand
 
 numbers = st.floats(-10.0, 10.0)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motion_nodes.base_navigation import pose_curves
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.base_navigation.pose_curves import (
+from motion_nodes.core.navigation import pose_curves
+from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.navigation.pose_curves import (
     SOURCE_DURATIONS,
     PathEnd,
     QuinticPath,

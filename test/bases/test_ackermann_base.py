@@ -24,13 +24,13 @@ from sample_car import (
     write_tricycle,
 )
 
-from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig, AckermannGeometry
-from motion_nodes.bases.ackermann_robot import left_first
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.from_robot import base_of
+from motion_nodes.core.bases.ackermann import AckermannBase, AckermannConfig, AckermannGeometry
+from motion_nodes.core.bases.ackermann_robot import left_first
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.bases.from_robot import base_of
+from motion_nodes.core.robot.base_description import controller_name
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
-from motion_nodes.model.base_description import controller_name
-from motion_nodes.model.loader import load_robot
 
 nan, inf = math.nan, math.inf
 fast = settings(derandomize=True, deadline=None, max_examples=100)

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motion_nodes.bases.ackermann import (
+from motion_nodes.core.bases.ackermann import (
     FREE_ERROR,
     AckermannBase,
     AckermannConfig,
     AckermannGeometry,
 )
-from motion_nodes.bases.ackermann_drive import CarCommand, DriveCommand
-from motion_nodes.bases.base import BaseCommand, BaseLimits, BodyAxisLimits, Twist2
-from motion_nodes.bases.controller import BaseController, BaseControllerConfig
+from motion_nodes.core.bases.ackermann_drive import CarCommand, DriveCommand
+from motion_nodes.core.bases.base import BaseCommand, BaseLimits, BodyAxisLimits, Twist2
+from motion_nodes.core.bases.controller import BaseController, BaseControllerConfig
 from motion_nodes.errors import InvalidCommand
 
 nan, inf = math.nan, math.inf

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.bases.ackermann_drive import (
+from motion_nodes.core.bases.ackermann_drive import (
     DEAD_ZONE_ISAAC,
     AckermannDrive,
     AckermannDriveConfig,

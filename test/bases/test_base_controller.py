@@ -12,9 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.bases.base import BaseLimits, BodyAxisLimits, Twist2
-from motion_nodes.bases.controller import BaseController, BaseControllerConfig, max_wheel_velocity
-from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.core.bases.base import BaseLimits, BodyAxisLimits, Twist2
+from motion_nodes.core.bases.controller import (
+    BaseController,
+    BaseControllerConfig,
+    max_wheel_velocity,
+)
+from motion_nodes.core.bases.differential import DifferentialBase, DifferentialConfig
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 nan, inf = math.nan, math.inf

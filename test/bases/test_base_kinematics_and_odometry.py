@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from raised_errors import about
 from scipy.integrate import solve_ivp
 
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
-from motion_nodes.bases.odometry import Odometry, arc_displacement, wrap_angle
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.core.bases.odometry import Odometry, arc_displacement, wrap_angle
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 fast = settings(derandomize=True, deadline=None, max_examples=60)

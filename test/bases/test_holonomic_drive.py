@@ -17,15 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig, HolonomicWheel
-from motion_nodes.bases.holonomic_drive import (
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.bases.holonomic import HolonomicBase, HolonomicConfig, HolonomicWheel
+from motion_nodes.core.bases.holonomic_drive import (
     HolonomicDrive,
     HolonomicQpBase,
     holonomic_base,
     wheels_from_arrays,
 )
-from motion_nodes.bases.twist_limiter import CommandShape
+from motion_nodes.core.bases.twist_limiter import CommandShape
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 fast = settings(derandomize=True, deadline=None, max_examples=60)

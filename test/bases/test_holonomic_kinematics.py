@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.holonomic import (
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.bases.holonomic import (
     HolonomicBase,
     HolonomicConfig,
     HolonomicWheel,

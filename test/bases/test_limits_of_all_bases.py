@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig, AckermannGeometry
-from motion_nodes.bases.base import BaseLimits, BodyAxisLimits, Twist2, WheeledBase
-from motion_nodes.bases.controller import BaseController, BaseControllerConfig
-from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
-from motion_nodes.bases.holonomic import HolonomicBase
+from motion_nodes.core.bases.ackermann import AckermannBase, AckermannConfig, AckermannGeometry
+from motion_nodes.core.bases.base import BaseLimits, BodyAxisLimits, Twist2, WheeledBase
+from motion_nodes.core.bases.controller import BaseController, BaseControllerConfig
+from motion_nodes.core.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.core.bases.holonomic import HolonomicBase
 
 
 def differential() -> WheeledBase:

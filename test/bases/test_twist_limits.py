@@ -13,9 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.bases.base import BaseLimits, BodyAxisLimits, Twist2
-from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
-from motion_nodes.bases.twist_limiter import TwistLimiter
+from motion_nodes.core.bases.base import BaseLimits, BodyAxisLimits, Twist2
+from motion_nodes.core.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.core.bases.twist_limiter import TwistLimiter
 from motion_nodes.errors import InvalidConfig
 
 nan, inf = math.nan, math.inf

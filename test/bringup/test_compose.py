@@ -11,9 +11,9 @@ from raised_errors import about
 from motion_nodes.bringup.bringup_config import LOG_LEVELS, BringupConfig
 from motion_nodes.bringup.compose import nodes_for, omissions
 from motion_nodes.bringup.node_specs import NodeSpec, commands_for, processes_for
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.placement import parse_placement, parse_placements
 from motion_nodes.errors import InvalidConfig, RobotNotFound
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.placement import parse_placement, parse_placements
 from motion_nodes.nodes.registry import NODES
 
 

@@ -11,7 +11,7 @@ import pytest
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import suite_of
 from motion_nodes.bringup.node_specs import NodeSpec
-from motion_nodes.model.placement import parse_placement
+from motion_nodes.core.robot.placement import parse_placement
 
 ARM = [f"panda_joint{i}" for i in range(1, 8)]
 FINGERS = ["panda_finger_joint1"]

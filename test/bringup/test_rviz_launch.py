@@ -13,10 +13,10 @@ from raised_errors import about
 
 from motion_nodes.bringup.bringup_config import CELL_ARGUMENTS
 from motion_nodes.bringup.rviz_view import PANEL_ARGUMENTS, VIEW_ARGUMENTS, panel_tools, view_tools
+from motion_nodes.core.robot.files.srdf_file import srdf_of
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.yaml_schema import read_yaml
 from motion_nodes.errors import InvalidConfig, RobotNotFound, UnknownGroup
-from motion_nodes.model.files.srdf_file import srdf_of
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.yaml_schema import read_yaml
 
 ROOT = Path(__file__).parents[2]
 RVIZ = ROOT / "config" / "rviz"

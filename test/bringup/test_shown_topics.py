@@ -17,8 +17,8 @@ import pytest
 from contracts.declared_interfaces import Quality, expected
 
 from motion_nodes.bringup.rviz_view import panel_config, view_config
-from motion_nodes.model.placement import parse_placements
-from motion_nodes.model.yaml_schema import parse_yaml, read_yaml, yaml_text
+from motion_nodes.core.robot.placement import parse_placements
+from motion_nodes.core.robot.yaml_schema import parse_yaml, read_yaml, yaml_text
 
 CONFIG = Path(__file__).parents[2] / "config"
 RVIZ, FOXGLOVE = CONFIG / "rviz", CONFIG / "foxglove"

@@ -13,8 +13,8 @@ from motion_nodes.bringup import suite as module
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.processes import ProcessGroup
 from motion_nodes.bringup.suite import Startup, SuiteOptions, run_suite
+from motion_nodes.core.robot.placement import parse_placements
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.placement import parse_placements
 from motion_nodes.ros.readiness import (
     ASLEEP,
     FAILED,
@@ -184,7 +184,7 @@ def test_news_come_from_processes_with_the_name_of_the_process():
 @pytest.mark.parametrize("respawn", [False, True])
 def test_a_suite_that_cannot_start_says_which_node_and_why(monkeypatch, capsys, respawn):
     from motion_nodes.bringup.bringup_config import BringupConfig
-    from motion_nodes.model.placement import parse_placements
+    from motion_nodes.core.robot.placement import parse_placements
 
     def commands(specs, *, composed):
         names = [spec.full_name for spec in specs]

@@ -13,7 +13,7 @@ import pytest
 from motion_nodes.bringup.node_specs import NodeSpec
 from motion_nodes.bringup.process_health import HealthLimits, RestartLimits
 from motion_nodes.bringup.supervisor import PROBE, Supervisor
-from motion_nodes.control.stop_state import StopState
+from motion_nodes.core.control.stop_state import StopState
 from motion_nodes.ros.records import (
     STOP_VARIABLE,
     Beat,

@@ -13,13 +13,13 @@ from typing import Any
 from browser.chromium import PAGE_LIMIT, Page, chromium_page, pixel_of
 from browser.chromium import wait_for as wait_within
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.scene.scene import WorldObject
-from motion_nodes.scene.world import World
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene.scene import WorldObject
+from motion_nodes.core.scene.world import World
+from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.ui_commands import PlanCommand, TargetCommand
+from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, RMPFLOW, ViewedRobot
 from motion_nodes.typing import Array
-from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.ui_commands import PlanCommand, TargetCommand
-from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW, ViewedRobot
 
 FRANKA = load_robot("franka")
 SMALL = (760, 420)

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 from browser.chromium import Page, wait_for
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.drive_panel import HOLD_TIMEOUT
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.drive_panel import HOLD_TIMEOUT
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 pytestmark = pytest.mark.timeout(900)
 

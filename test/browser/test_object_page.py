@@ -10,9 +10,9 @@ import pytest
 from browser.franka_cell import Cell, arrow
 from browser.pictures import keep_picture
 
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.scene.scene import world_object
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.scene.scene import world_object
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from browser.franka_cell import FRANKA, Cell
 
-from motion_nodes.view import ui_commands
-from motion_nodes.view.suite_panels import Health
+from motion_nodes.extras.viewer import ui_commands
+from motion_nodes.extras.viewer.suite_panels import Health
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 

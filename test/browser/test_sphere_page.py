@@ -12,11 +12,11 @@ import pytest
 from browser.chromium import PAGE_LIMIT, Page, chromium_page, pixel_of
 from browser.chromium import wait_for as wait_within
 
-from motion_nodes.model.link_poses import LinkPoses
-from motion_nodes.model.loader import load_robot
-from motion_nodes.robot_setup.sphere_set import SphereSet
+from motion_nodes.core.robot.link_poses import LinkPoses
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.extras.robot_setup.sphere_set import SphereSet
+from motion_nodes.extras.viewer.sphere_editor import SphereEditor, SphereSession
 from motion_nodes.typing import Array
-from motion_nodes.view.sphere_editor import SphereEditor, SphereSession
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 FRANKA = load_robot("franka")

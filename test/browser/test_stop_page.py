@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from browser.chromium import PAGE_LIMIT, Page, chromium_page, wait_for
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.suite_panels import Health
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.suite_panels import Health
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 

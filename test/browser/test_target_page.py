@@ -10,10 +10,10 @@ import pytest
 from browser.franka_cell import FRANKA, Cell, arrow
 from browser.pictures import keep_picture
 
-from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.extras.viewer.ui_commands import TargetCommand
+from motion_nodes.extras.viewer.viewed_robot import PLANNER, RMPFLOW
 from motion_nodes.typing import Array
-from motion_nodes.view.ui_commands import TargetCommand
-from motion_nodes.view.viewed_robot import PLANNER, RMPFLOW
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 

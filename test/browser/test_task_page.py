@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 from browser.chromium import PAGE_LIMIT, Page, wait_for
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.tasks.task_plan import parse_plan
-from motion_nodes.tasks.task_progress import TaskProgress
-from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.ui_commands import TaskCommand
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.extras.tasks.task_plan import parse_plan
+from motion_nodes.extras.tasks.task_progress import TaskProgress
+from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.ui_commands import TaskCommand
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 pytestmark = pytest.mark.timeout(900)
 PLAN = parse_plan(

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from browser.chromium import PICTURES, Page, difference, pixel_of, spread, wait_for
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 pytestmark = pytest.mark.timeout(900)
 

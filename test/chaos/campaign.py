@@ -17,7 +17,7 @@ from chaos.faults import KINDS, NEED_HOME, NEED_HOSTS, Fault, Scene
 from chaos.probes import Probes
 from chaos.running_suite import processes_of
 from chaos.work import PHASES, Drive, ShortTrajectory, Work
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
 
 READY = 240.0
 """[s] Timeout of the start, which may have to compile."""

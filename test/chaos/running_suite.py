@@ -16,7 +16,7 @@ from ros_processes import Suite, SuiteProcess
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.bringup.node_specs import commands_for, processes_for
-from motion_nodes.model.placement import parse_placements
+from motion_nodes.core.robot.placement import parse_placements
 
 ENDS = 15.0
 """[s] Timeout of a process that was asked to end."""

@@ -19,7 +19,7 @@ from rclpy.action import ActionClient
 from ros_client import RosClient
 from std_srvs.srv import Trigger
 
-from motion_nodes.model.robot import Robot
+from motion_nodes.core.robot.robot import Robot
 
 SERVER = 10.0
 """[s] Timeout of an action server to appear."""

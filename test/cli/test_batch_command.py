@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
 
 FRANKA = load_robot("franka")
 POSES = [(0.5, 0.0, 0.4), (0.4, 0.2, 0.5), (0.45, -0.3, 0.3)]

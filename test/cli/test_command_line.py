@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from motion_nodes.model.loader import available_robots
+from motion_nodes.core.robot.loader import available_robots
 
 
 def motion(*arguments, timeout=180, **environment):

@@ -8,9 +8,9 @@ import shutil
 import pytest
 from model import xrdf_samples
 
-from motion_nodes.model.files.xrdf_file import read_xrdf
-from motion_nodes.model.loader import load_robot
-from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.core.robot.files.xrdf_file import read_xrdf
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene.checker import CollisionChecker
 
 FRANKA = load_robot("franka")
 

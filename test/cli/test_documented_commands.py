@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from motion_nodes.cli.app import app
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("command_line.md", "robot_files.md")

@@ -15,9 +15,9 @@ from motion_nodes.cli import tune
 from motion_nodes.cli.learning_commands import _replayed
 from motion_nodes.cli.output import write_output
 from motion_nodes.cli.trajectory_files import read_motion
+from motion_nodes.core.reactive.tuning import Summary
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
-from motion_nodes.model.loader import load_robot
-from motion_nodes.rmpflow.tuning import Summary
 
 
 def test_degrees_are_not_applied_to_prismatic_joints_by_name(motion):
@@ -135,7 +135,7 @@ def test_a_urdf_is_enough_to_recover(motion, tmp_path, monkeypatch):
     file, called = tmp_path / "arm.urdf", []
     file.write_text("<robot/>")
     monkeypatch.setattr(
-        "motion_nodes.robot_setup.derived_robot.derived_folder",
+        "motion_nodes.extras.robot_setup.derived_robot.derived_folder",
         lambda *_: load_robot("franka").directory,
     )
 

@@ -5,10 +5,10 @@ import math
 
 import pytest
 
-from motion_nodes.base_navigation.planar_geometry import Pose2
 from motion_nodes.cli.suite_commands import _for_its_arm
 from motion_nodes.cli.values import PoseWords
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.nodes.clients import commands, wait
 
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, to_quat_xyzw
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy, to_quat_xyzw
 
 FRANKA = load_robot("franka")
 Q = (0.0, 0.0, 0.0, -1.57, 0.0, 1.57, 0.0)

@@ -9,10 +9,10 @@ import json
 import numpy as np
 import pytest
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.world import load_scene
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.world import load_scene
 
 FRANKA = load_robot("franka")
 ARM = FRANKA.group("arm")

@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import to_quat_xyzw
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.trajectory_plot import curves_of, trajectory_svg
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import to_quat_xyzw
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.core.trajectory.trajectory_plot import curves_of, trajectory_svg
 
 FRANKA = load_robot("franka")
 ARM = FRANKA.group("arm").joints
@@ -40,7 +40,7 @@ def rows(*names, times=None):
 
 
 def tool_path():
-    from motion_nodes.ik.chain import IkChain
+    from motion_nodes.core.ik.chain import IkChain
 
     chain = IkChain.of_group(FRANKA, "arm")
     X = chain.kinematics.pose(HOME, chain.tip)

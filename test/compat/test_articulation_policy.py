@@ -5,17 +5,17 @@ import numpy as np
 import pytest
 from raised_errors import about
 
-from motion_nodes.compat.articulation_policy import (
+from motion_nodes.core.reactive.obstacle_scene import ObstacleMotion
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.scene.scene import Scene, world_object
+from motion_nodes.errors import InvalidCommand, UnknownJoint
+from motion_nodes.extras.compat.articulation_policy import (
     ArticulationMotionPolicy,
     MotionPolicyController,
 )
-from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Sphere
-from motion_nodes.rmpflow.obstacle_scene import ObstacleMotion
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.scene.scene import Scene, world_object
 
 POSE = (0.45, 0.15, 0.4)
 

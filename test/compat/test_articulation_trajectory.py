@@ -6,10 +6,10 @@ import pytest
 from raised_errors import about
 from trajectory.retime_limits import limits_of
 
-from motion_nodes.compat.path_planner import ArticulationTrajectory
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.core.trajectory.time_parameterization import retime
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.time_parameterization import retime
+from motion_nodes.extras.compat.path_planner import ArticulationTrajectory
 
 ROBOT = ("joint3", "joint2", "finger", "joint1")
 

@@ -8,12 +8,12 @@ import pytest
 from kernels.random_trees import Oracle
 from raised_errors import about
 
-from motion_nodes.compat.dh import DhRow, dh_transform, tree_from_dh
-from motion_nodes.compat.dual_quaternion import numeric_jacobian
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse, multiply
 from motion_nodes.errors import InvalidCommand, InvalidDescription
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy, inverse, multiply
+from motion_nodes.extras.compat.dh import DhRow, dh_transform, tree_from_dh
+from motion_nodes.extras.compat.dual_quaternion import numeric_jacobian
 
 RIGHT = np.pi / 2
 

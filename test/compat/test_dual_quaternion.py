@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from kernels.random_trees import Oracle, random_tree
 from raised_errors import about
 
-from motion_nodes.compat import dual_quaternion as dq
-from motion_nodes.compat.dual_quaternion import DualQuaternionKinematics
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
 from motion_nodes.errors import InvalidCommand, UnknownFrame
-from motion_nodes.model.poses import from_xyz_rpy, inverse
+from motion_nodes.extras.compat import dual_quaternion as dq
+from motion_nodes.extras.compat.dual_quaternion import DualQuaternionKinematics
 
 NUMBER = st.floats(-3.0, 3.0)
 TWIST = st.tuples(*[NUMBER] * 6)

@@ -11,13 +11,13 @@ import pytest
 from kernels.random_trees import Oracle
 from raised_errors import about
 
-from motion_nodes.compat import dual_quaternion as dq
-from motion_nodes.compat.dual_quaternion import DualQuaternionKinematics
-from motion_nodes.compat.kinematic_file import read_kinematic_file, read_kinematic_text
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy, multiply, rotation_about
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, multiply, rotation_about
+from motion_nodes.extras.compat import dual_quaternion as dq
+from motion_nodes.extras.compat.dual_quaternion import DualQuaternionKinematics
+from motion_nodes.extras.formats.kinematic_file import read_kinematic_file, read_kinematic_text
 
 SAMPLE = Path(__file__).parent / "data" / "desk_arm.kinematic.json"
 

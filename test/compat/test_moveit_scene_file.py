@@ -8,13 +8,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from motion_nodes.compat.moveit_scene_file import read_scene_text, scene_text
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.scene import Subframe, world_object
+from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
+from motion_nodes.core.scene.voxels import OCTOMAP, voxels
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.scene.scene import Subframe, world_object
-from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
-from motion_nodes.scene.voxels import OCTOMAP, voxels
+from motion_nodes.extras.formats.moveit_scene_file import read_scene_text, scene_text
 
 AS_MOVEIT_WRITES = """(noname)+
 * tall box

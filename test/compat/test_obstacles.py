@@ -8,11 +8,11 @@ import logging
 import numpy as np
 import pytest
 
-from motion_nodes.compat.obstacles import Obstacles
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Mesh
-from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Mesh
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.extras.compat.obstacles import Obstacles
 from motion_nodes.typing import Array
 
 

@@ -23,12 +23,12 @@ from barrier_scene import (
 )
 from raised_errors import about
 
-from motion_nodes.compat.path_planner import PathPlanner, PathPlannerVisualizer
+from motion_nodes.core.planning.planning_problem import PlanStatus
+from motion_nodes.core.planning.task_space_rrt import RrtConfig
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import from_xyz_rpy, to_quat_xyzw
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
-from motion_nodes.planning.planning_problem import PlanStatus
-from motion_nodes.planning.task_space_rrt import RrtConfig
+from motion_nodes.extras.compat.path_planner import PathPlanner, PathPlannerVisualizer
 from motion_nodes.typing import Array
 
 CONFIG = RrtConfig(

@@ -27,7 +27,7 @@ from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import suite_of
 from motion_nodes.bringup.node_specs import ALONE
-from motion_nodes.model.placement import parse_placements
+from motion_nodes.core.robot.placement import parse_placements
 
 pytestmark = pytest.mark.timeout(900)
 MANAGER = "controller_manager"

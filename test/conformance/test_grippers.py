@@ -18,7 +18,7 @@ from joint_client import ABORTED, CANCELED, FINGERS, SUCCEEDED, JointClient
 from ros_client import RosClient
 
 from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
-from motion_nodes.control.gripper import GripperConfig, GripperMove, GripStatus
+from motion_nodes.core.control.gripper import GripperConfig, GripperMove, GripStatus
 
 pytestmark = pytest.mark.timeout(900)
 GRIPPER = "gripper_controllers"

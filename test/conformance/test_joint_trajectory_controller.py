@@ -33,8 +33,8 @@ from ros_client import RosClient
 from trajectory_msgs.msg import JointTrajectory
 
 from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory as CoreTrajectory
-from motion_nodes.trajectory.joint_trajectory import TrajectorySample
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory as CoreTrajectory
+from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
 
 pytestmark = pytest.mark.timeout(900)
 JTC = "joint_trajectory_controller"

@@ -21,8 +21,8 @@ from moveit_msgs.srv import GetPositionFK, GetPositionIK, GetStateValidity
 from planner_client import at, pose_constraints, state
 
 from conformance.behaviours import BY_PARAMETER, OURS, behaviour
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import to_quat_xyzw
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import to_quat_xyzw
 from motion_nodes.ros.messages.moveit_messages import pose_message
 
 Codes = MoveItErrorCodes

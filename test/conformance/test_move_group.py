@@ -22,8 +22,8 @@ from planner_client import Planner, at, end_of, pose_constraints, state
 from std_msgs.msg import String
 
 from conformance.behaviours import BY_PARAMETER, OURS, behaviour
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import to_quat_xyzw
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import to_quat_xyzw
 from motion_nodes.ros.messages.moveit_messages import pose_message
 
 Codes = MoveItErrorCodes

@@ -36,7 +36,7 @@ from scripted_base import ScriptedBase
 
 from conformance.base_rig import FREE, Rig
 from conformance.behaviours import BY_PARAMETER, behaviour, not_offered
-from motion_nodes.base_navigation.planar_geometry import Pose2
+from motion_nodes.core.navigation.planar_geometry import Pose2
 
 WAYPOINTS = "nav2_waypoint_follower"
 CONTROLLER = "nav2_controller"

@@ -22,8 +22,8 @@ from moveit_msgs.srv import GetMotionSequence, QueryPlannerInterfaces
 from planner_client import Planner, at, end_of, pose_constraints, state
 
 from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import to_quat_xyzw
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import to_quat_xyzw
 
 Codes = MoveItErrorCodes
 PILZ = "pilz_industrial_motion_planner"

@@ -17,12 +17,12 @@ from moveit_msgs.msg import (
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
 
 from conformance.behaviours import behaviour
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import UnknownFrame
-from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
 from motion_nodes.ros.scene.scene_update import SceneFrames
-from motion_nodes.scene.scene import Scene
 
 KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
 HAND = "panda_hand"

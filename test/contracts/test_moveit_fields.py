@@ -14,10 +14,11 @@ from geometry_msgs.msg import Pose
 from shape_msgs.msg import Mesh, SolidPrimitive
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from motion_nodes.core.planning.planners import planner_names
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import UnknownFrame
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.planning.planners import planner_names
 from motion_nodes.ros.messages.goal_constraints import GoalContext, goals_of
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.path_constraints import path_constraints_of
@@ -25,7 +26,6 @@ from motion_nodes.ros.messages.request_fields import not_used, options_not_used,
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
 from motion_nodes.ros.scene.scene_update import SceneFrames
-from motion_nodes.scene.scene import Scene
 
 PAGE = (Path(__file__).parents[2] / "docs" / "moveit_messages.md").read_text("utf-8")
 ROWS = dict(re.findall(r"^\| `(\w+\.\w+)` \| (\w+) \|", PAGE, re.MULTILINE))

@@ -6,14 +6,14 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from motion_nodes.control.cartesian_impedance import CartesianImpedance
-from motion_nodes.control.impedance_settings import ImpedanceSettings
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import rotation_vector
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.mjcf import WorldConfig
-from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.core.control.cartesian_impedance import CartesianImpedance
+from motion_nodes.core.control.impedance_settings import ImpedanceSettings
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import rotation_vector
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.sim.mjcf import WorldConfig
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 
 class CompliantArm:

@@ -10,30 +10,30 @@ import mujoco
 import numpy as np
 
 import motion_nodes as mn
-from motion_nodes.control.contact_wrench import ContactWrench, EffortResidual, Ripple
-from motion_nodes.control.gripper import (
+from motion_nodes.core.control.contact_wrench import ContactWrench, EffortResidual, Ripple
+from motion_nodes.core.control.gripper import (
     GraspForce,
     GraspSettings,
     GripperConfig,
     GripperMove,
     GripStatus,
 )
-from motion_nodes.control.joint_arbiter import JointArbiter
-from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.joint_controller import ArticulationController
-from motion_nodes.control.joint_drive import EffortLimiter, motion_load
-from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.payload import PayloadDynamics
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box, Cylinder
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.free_bodies import FreeBody
-from motion_nodes.sim.mjcf import WorldConfig
-from motion_nodes.sim.mjcf_shapes import Obstacle
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory, Trajectory
+from motion_nodes.core.control.joint_arbiter import JointArbiter
+from motion_nodes.core.control.joint_command import JointCommand
+from motion_nodes.core.control.joint_controller import ArticulationController
+from motion_nodes.core.control.joint_drive import EffortLimiter, motion_load
+from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.payload import PayloadDynamics
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box, Cylinder
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory, Trajectory
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.sim.free_bodies import FreeBody
+from motion_nodes.extras.sim.mjcf import WorldConfig
+from motion_nodes.extras.sim.mjcf_shapes import Obstacle
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 PERIOD = 0.002
 PLACE = (0.5, 0.0, 0.3)

@@ -5,25 +5,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.control.active_commands import TrajectoryRun
-from motion_nodes.control.contact_wrench import EffortResidual, Ripple
-from motion_nodes.control.joint_arbiter import JointArbiter
-from motion_nodes.control.joint_controller import ArticulationController
-from motion_nodes.control.joint_drive import motion_load
-from motion_nodes.control.joint_guard import (
+from motion_nodes.core.control.active_commands import TrajectoryRun
+from motion_nodes.core.control.contact_wrench import EffortResidual, Ripple
+from motion_nodes.core.control.joint_arbiter import JointArbiter
+from motion_nodes.core.control.joint_controller import ArticulationController
+from motion_nodes.core.control.joint_drive import motion_load
+from motion_nodes.core.control.joint_guard import (
     GuardSettings,
     JointGuard,
     effort_margins,
     gripper_joints,
     position_tolerances,
 )
-from motion_nodes.control.trajectory_follower import FollowGoal, Tolerances
-from motion_nodes.model.inverse_dynamics import InverseDynamics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory, rest_to_rest_duration
+from motion_nodes.core.control.trajectory_follower import FollowGoal, Tolerances
+from motion_nodes.core.robot.inverse_dynamics import InverseDynamics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory, rest_to_rest_duration
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 PERIOD = 0.004
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.core.control.stream_resampler import StreamSample
 
 T = 0.004  # [s] between two messages
 FINE = 0.001  # [s] between two samples of the driver

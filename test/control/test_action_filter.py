@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.control.action_filter import ActionFilter
+from motion_nodes.core.control.action_filter import ActionFilter
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.trajectory.online_trajectory import OnlineLimiter
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.model.loader import load_robot
-from motion_nodes.trajectory.online_trajectory import OnlineLimiter
 
 ROBOT = load_robot("xarm6")
 LIMITS = ROBOT.limits

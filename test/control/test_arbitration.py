@@ -12,13 +12,13 @@ import itertools
 import numpy as np
 import pytest
 
-from motion_nodes.control.joint_arbiter import JointArbiter
-from motion_nodes.control.joint_command import STREAM_PAUSE, JointCommand, StreamSenders
-from motion_nodes.control.joint_controller import ArticulationController
-from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
+from motion_nodes.core.control.joint_arbiter import JointArbiter
+from motion_nodes.core.control.joint_command import STREAM_PAUSE, JointCommand, StreamSenders
+from motion_nodes.core.control.joint_controller import ArticulationController
+from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 JOINTS = ("a", "b", "c")
 SHARED, OWN = 0, 2

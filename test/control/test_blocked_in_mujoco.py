@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from control.guarded_arm import PERIOD, GuardedArm
 
-from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.trajectory_follower import FollowStatus
+from motion_nodes.core.control.joint_command import JointCommand
+from motion_nodes.core.control.trajectory_follower import FollowStatus
 
 INTO_THE_FLOOR = {
     "franka": {"panda_joint2": 1.2, "panda_joint4": -1.6},

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from control.guarded_arm import PERIOD, GuardedArm
 
-from motion_nodes.control.cartesian_impedance import CartesianImpedance
-from motion_nodes.control.joint_command import ControlMode, JointCommand
+from motion_nodes.core.control.cartesian_impedance import CartesianImpedance
+from motion_nodes.core.control.joint_command import ControlMode, JointCommand
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.sim.drive_targets import JointTargets
+from motion_nodes.extras.sim.drive_targets import JointTargets
 
 
 class Arm(GuardedArm):

@@ -3,7 +3,7 @@
 
 import pytest
 
-from motion_nodes.control.controller_switch import plan_switch
+from motion_nodes.core.control.controller_switch import plan_switch
 from motion_nodes.errors import InvalidCommand
 
 STATES = {"arm": "active", "grip": "inactive", "base": "active", "raw": "unconfigured"}

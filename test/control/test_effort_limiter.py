@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from motion_nodes.control.joint_command import JointReference
-from motion_nodes.control.joint_drive import EffortLimiter
-from motion_nodes.model.limits import JointLimits
+from motion_nodes.core.control.joint_command import JointReference
+from motion_nodes.core.control.joint_drive import EffortLimiter
+from motion_nodes.core.robot.limits import JointLimits
 
 NAN, INF = np.nan, np.inf
 LIMITS = JointLimits(

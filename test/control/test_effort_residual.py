@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from control.guarded_arm import PERIOD, GuardedArm
 
-from motion_nodes.control.contact_wrench import EffortResidual
-from motion_nodes.control.joint_guard import CONFIRMED, NOT_DRIVEN, GuardSettings, JointGuard
+from motion_nodes.core.control.contact_wrench import EffortResidual
+from motion_nodes.core.control.joint_guard import CONFIRMED, NOT_DRIVEN, GuardSettings, JointGuard
 
 
 @pytest.fixture(scope="module")

@@ -9,16 +9,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.control.joint_arbiter import JointArbiter
-from motion_nodes.control.joint_controller import ArticulationController
-from motion_nodes.control.joint_drive import DriveGains, DriveLaw, motion_load, one_step_back
-from motion_nodes.control.trajectory_follower import FollowGoal, Tolerances
-from motion_nodes.model.inverse_dynamics import InverseDynamics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.core.control.joint_arbiter import JointArbiter
+from motion_nodes.core.control.joint_controller import ArticulationController
+from motion_nodes.core.control.joint_drive import DriveGains, DriveLaw, motion_load, one_step_back
+from motion_nodes.core.control.trajectory_follower import FollowGoal, Tolerances
+from motion_nodes.core.robot.inverse_dynamics import InverseDynamics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 FRANKA = load_robot("franka")
 JOINTS = FRANKA.joint_names

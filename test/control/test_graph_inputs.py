@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from raised_errors import about
 
-from motion_nodes.control.graph_inputs import GraphInputs
+from motion_nodes.core.control.graph_inputs import GraphInputs
+from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.model.limits import JointLimits
 
 ONES = np.ones(3)
 LIMITS = JointLimits(

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from motion_nodes.control.gripper import MARGIN, RAISE, GraspForce, GraspSettings, GraspState
+from motion_nodes.core.control.gripper import MARGIN, RAISE, GraspForce, GraspSettings, GraspState
 from motion_nodes.errors import InvalidConfig
 
 SETTINGS = GraspSettings(grasp_force=4.0, friction=0.5)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from control.grasping_arm import PLACE, ROBOT, TOOL, GraspingArm, Item
 
-from motion_nodes.control.contact_wrench import WrenchGuard, WrenchLimits
-from motion_nodes.control.gripper import GraspSettings, GraspState, GripStatus
+from motion_nodes.core.control.contact_wrench import WrenchGuard, WrenchLimits
+from motion_nodes.core.control.gripper import GraspSettings, GraspState, GripStatus
 from motion_nodes.errors import InvalidConfig
 
 G = 9.80665

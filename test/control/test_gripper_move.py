@@ -4,7 +4,7 @@
 import pytest
 from raised_errors import about
 
-from motion_nodes.control.gripper import GripperConfig, GripperMove, GripStatus
+from motion_nodes.core.control.gripper import GripperConfig, GripperMove, GripStatus
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 CONFIG = GripperConfig(lower=0.0, upper=0.04)

@@ -11,7 +11,7 @@ import scipy.linalg
 from control.compliant_arm import CompliantArm
 from long_params import shortened
 
-from motion_nodes.model.poses import rotation_vector, turned
+from motion_nodes.core.robot.poses import rotation_vector, turned
 
 STIFF = {"stiffness": (1000.0, 1000.0, 500.0, 50.0, 50.0, 50.0), "frame": "base"}
 SETTLING = 0.002

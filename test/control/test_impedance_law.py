@@ -7,16 +7,16 @@ import numpy as np
 import pinocchio
 import pytest
 
-from motion_nodes.control.cartesian_impedance import (
+from motion_nodes.core.control.cartesian_impedance import (
     CartesianImpedance,
     MomentumObserver,
     OperationalSpace,
 )
-from motion_nodes.control.impedance_settings import ImpedanceSettings
-from motion_nodes.control.pose_targets import PoseFilter, PoseTrajectory
+from motion_nodes.core.control.impedance_settings import ImpedanceSettings
+from motion_nodes.core.control.pose_targets import PoseFilter, PoseTrajectory
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownGroup
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
 
 ROBOT = load_robot("franka")
 ARM = ROBOT.group("arm").joints

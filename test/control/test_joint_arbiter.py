@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from raised_errors import about
 
-from motion_nodes.control.active_commands import TrajectorySettings
-from motion_nodes.control.joint_arbiter import JointArbiter
-from motion_nodes.control.joint_command import ControlMode, JointCommand
-from motion_nodes.control.joint_controller import ArticulationController
-from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
+from motion_nodes.core.control.active_commands import TrajectorySettings
+from motion_nodes.core.control.joint_arbiter import JointArbiter
+from motion_nodes.core.control.joint_command import ControlMode, JointCommand
+from motion_nodes.core.control.joint_controller import ArticulationController
+from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.core.trajectory.splice import point_to_point, replacement, splice
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.splice import point_to_point, replacement, splice
 
 JOINTS = ("a", "b", "c")
 DT = 0.004

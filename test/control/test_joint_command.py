@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from raised_errors import about
 
-from motion_nodes.control.joint_command import (
+from motion_nodes.core.control.joint_command import (
     ControlMode,
     JointCommand,
     check_command,
     select_joints,
 )
-from motion_nodes.control.joint_controller import ArticulationController
+from motion_nodes.core.control.joint_controller import ArticulationController
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.loader import load_robot
 
 nan, inf = math.nan, math.inf
 FRANKA = load_robot("franka")

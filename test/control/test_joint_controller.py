@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from long_params import shortened
 
-from motion_nodes.control.joint_command import ControlMode, JointCommand
-from motion_nodes.control.joint_controller import STREAM_GAP, ArticulationController
+from motion_nodes.core.control.joint_command import ControlMode, JointCommand
+from motion_nodes.core.control.joint_controller import STREAM_GAP, ArticulationController
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.loader import load_robot
-from motion_nodes.trajectory.joint_trajectory import TrajectorySample
 
 nan, inf = math.nan, math.inf
 FRANKA = load_robot("franka")

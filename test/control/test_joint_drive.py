@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from raised_errors import about
 
-from motion_nodes.control.joint_command import ControlMode, JointReference
-from motion_nodes.control.joint_drive import (
+from motion_nodes.core.control.joint_command import ControlMode, JointReference
+from motion_nodes.core.control.joint_drive import (
     EFFORT_MODES,
     DriveGains,
     DriveLaw,

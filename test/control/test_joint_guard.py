@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.control.joint_guard import EXTRAPOLATED, GuardSettings, JointGuard
+from motion_nodes.core.control.joint_guard import EXTRAPOLATED, GuardSettings, JointGuard
 
 LAG, SPEED = 0.25, 2.6
 TOLERANCE = np.array([0.05])

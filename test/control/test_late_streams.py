@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from control.sine_stream import NAN, A, T, message, ns
 
-from motion_nodes.control.stream_resampler import (
+from motion_nodes.core.control.stream_resampler import (
     SLOWER,
     ResamplerSettings,
     StreamResampler,

@@ -8,13 +8,13 @@ import pytest
 from long_params import shortened
 from trajectory.retime_limits import JERK, arm_limits, limits_of
 
-from motion_nodes.control.active_commands import PathBrake
-from motion_nodes.control.joint_arbiter import JointArbiter
-from motion_nodes.control.joint_controller import ArticulationController
-from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
-from motion_nodes.trajectory.joint_path import CornerBlending
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.time_parameterization import retime
+from motion_nodes.core.control.active_commands import PathBrake
+from motion_nodes.core.control.joint_arbiter import JointArbiter
+from motion_nodes.core.control.joint_controller import ArticulationController
+from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
+from motion_nodes.core.trajectory.joint_path import CornerBlending
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.core.trajectory.time_parameterization import retime
 
 DT, EVERYTHING = 0.004, np.arange(7)
 LIMITS = arm_limits(JERK)

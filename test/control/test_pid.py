@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from raised_errors import about
 
-from motion_nodes.control.joint_drive import Pid, PidConfig
+from motion_nodes.core.control.joint_drive import Pid, PidConfig
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 DT = 0.001

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.control.state_plausibility import (
+from motion_nodes.core.control.state_plausibility import (
     CHANGES,
     CONFIRMED,
     REPEATS,

@@ -16,8 +16,8 @@ from control.test_arbitration import (
     limits,
 )
 
-from motion_nodes.control.joint_command import STREAM_PAUSE
-from motion_nodes.control.trajectory_follower import FollowStatus
+from motion_nodes.core.control.joint_command import STREAM_PAUSE
+from motion_nodes.core.control.trajectory_follower import FollowStatus
 
 WHY = "stopped by /stop"
 

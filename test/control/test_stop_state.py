@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from motion_nodes.control.stop_state import MAX_REASON, MAX_TIME, RestTimer, StopState
+from motion_nodes.core.control.stop_state import MAX_REASON, MAX_TIME, RestTimer, StopState
 from motion_nodes.errors import InvalidCommand
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.control.stream_resampler import (
+from motion_nodes.core.control.stream_resampler import (
     CATCH_UP,
     ResamplerSettings,
     StreamResampler,

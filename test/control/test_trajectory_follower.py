@@ -4,15 +4,15 @@
 import numpy as np
 import pytest
 
-from motion_nodes.control.trajectory_follower import (
+from motion_nodes.core.control.trajectory_follower import (
     FollowGoal,
     FollowStatus,
     ToleranceRequest,
     Tolerances,
     TrajectoryFollower,
 )
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 JOINTS = ("a", "b")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.extras.sim.wiping import STROKE, WipingCell, WipingConfig
 from motion_nodes.nodes.demo.wipe import run_wipe
-from motion_nodes.sim.wiping import STROKE, WipingCell, WipingConfig
 
 
 @pytest.mark.long

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tutorial_run import TUTORIALS, Reader
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
 
 pytestmark = pytest.mark.timeout(900)
 

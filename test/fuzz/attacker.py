@@ -25,7 +25,7 @@ from rclpy.serialization import serialize_message
 from fuzz.endpoints import Endpoint
 from fuzz.templates import Templates
 from fuzz.values import Values
-from motion_nodes.model.robot import Robot
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.ros import qos
 
 MARK = "fuzz"

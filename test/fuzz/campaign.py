@@ -19,8 +19,8 @@ from fuzz.processes import Usage, tracebacks, usage_of
 from fuzz.watcher import WatcherProcess
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.placement import parse_placements
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.placement import parse_placements
 
 PHASES = {"messages": 0.8, "parameters": 0.1, "lifecycle": 0.03, "time": 0.07}
 """Share of the messages of each phase. Velocities and accelerations are watched in the first."""

@@ -13,7 +13,7 @@ from moveit_msgs.msg import CollisionObject, Constraints, JointConstraint
 from shape_msgs.msg import SolidPrimitive
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from motion_nodes.model.robot import Robot
+from motion_nodes.core.robot.robot import Robot
 
 
 class Templates:

@@ -26,8 +26,8 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.robot import Robot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.robot import Robot
 
 MARK = "fuzz"
 SLACK = 1.02

@@ -18,8 +18,8 @@ from ros_client import RosClient, values_of
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.robot import Robot
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.ros.messages.moveit_messages import pose_message
 
 AHEAD = 0.7

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
 
 ROBOTS = {
     "feetech": "so101",

@@ -7,7 +7,7 @@ import math
 
 from hardware.serial_fake import SerialFake
 
-from motion_nodes.hardware.two_wheels import line, take_line
+from motion_nodes.extras.hardware.two_wheels import line, take_line
 
 WATCHDOG_TIME = 0.2
 

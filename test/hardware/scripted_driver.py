@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.control.stream_resampler import StreamSample
-from motion_nodes.hardware.robot_driver import (
+from motion_nodes.core.control.stream_resampler import StreamSample
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.extras.hardware.robot_driver import (
     DriverFault,
     DriverOptions,
     LinkLost,
     RobotDriver,
     RobotReading,
 )
-from motion_nodes.model.robot import Robot
 
 
 class ScriptedDriver(RobotDriver):

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 from hardware.scripted_driver import ScriptedDriver
 
-from motion_nodes.control.stream_resampler import StreamSample
-from motion_nodes.hardware.driver_session import DriverSession, SessionConfig
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.control.stream_resampler import StreamSample
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.extras.hardware.driver_session import DriverSession, SessionConfig
 
 ROBOT = load_robot("so101")
 N = len(ROBOT.joint_names)

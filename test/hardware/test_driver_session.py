@@ -10,12 +10,12 @@ import pytest
 from hardware.scripted_driver import ScriptedDriver
 from hardware.session_rig import BEGIN, MS, NONE, ROBOT, N, Rig
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.core.control.stream_resampler import StreamSample
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.trajectory.online_trajectory import OnlineLimiter
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.hardware.driver_session import DriverSession, SessionConfig, SessionState
-from motion_nodes.hardware.robot_driver import DriverFault, LinkLost
-from motion_nodes.model.loader import load_robot
-from motion_nodes.trajectory.online_trajectory import OnlineLimiter
+from motion_nodes.extras.hardware.driver_session import DriverSession, SessionConfig, SessionState
+from motion_nodes.extras.hardware.robot_driver import DriverFault, LinkLost
 
 
 @pytest.fixture

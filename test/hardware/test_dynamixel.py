@@ -13,12 +13,13 @@ from hardware.fake_dynamixel import FakeDynamixel, FakeDynamixelBus, closed, crc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.core.control.stream_resampler import StreamSample
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidDescription, UnknownJoint
-from motion_nodes.hardware import dynamixel_packets
-from motion_nodes.hardware.driver_session import DriverSession, SessionConfig, SessionState
-from motion_nodes.hardware.dynamixel import DynamixelDriver
-from motion_nodes.hardware.robot_driver import (
+from motion_nodes.extras.hardware import dynamixel_packets
+from motion_nodes.extras.hardware.driver_session import DriverSession, SessionConfig, SessionState
+from motion_nodes.extras.hardware.dynamixel import DynamixelDriver
+from motion_nodes.extras.hardware.robot_driver import (
     DriverFault,
     DriverOptions,
     LinkLost,
@@ -26,7 +27,6 @@ from motion_nodes.hardware.robot_driver import (
     check_robot,
     make_driver,
 )
-from motion_nodes.model.loader import load_robot
 
 ROBOT = load_robot("so101")
 N = len(ROBOT.joint_names)

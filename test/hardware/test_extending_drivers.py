@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.core.control.stream_resampler import StreamSample
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.hardware.driver_session import DriverSession, SessionState
-from motion_nodes.hardware.robot_driver import available_drivers, make_driver
-from motion_nodes.model.loader import load_robot
+from motion_nodes.extras.hardware.driver_session import DriverSession, SessionState
+from motion_nodes.extras.hardware.robot_driver import available_drivers, make_driver
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 ROBOT = load_robot("ur5e")

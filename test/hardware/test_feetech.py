@@ -14,11 +14,12 @@ from hardware.fake_feetech import FakeFeetechBus, counts, so101_bus
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.core.control.stream_resampler import StreamSample
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
-from motion_nodes.hardware import feetech_packets
-from motion_nodes.hardware.feetech import FeetechDriver, ServoCalibration, read_calibration
-from motion_nodes.hardware.robot_driver import (
+from motion_nodes.extras.hardware import feetech_packets
+from motion_nodes.extras.hardware.feetech import FeetechDriver, ServoCalibration, read_calibration
+from motion_nodes.extras.hardware.robot_driver import (
     DriverFault,
     DriverOptions,
     LinkLost,
@@ -26,7 +27,6 @@ from motion_nodes.hardware.robot_driver import (
     available_drivers,
     make_driver,
 )
-from motion_nodes.model.loader import load_robot
 
 ROBOT = load_robot("so101")
 SETTINGS = dict(ROBOT.description.hardware.settings) | {"reply_timeout": 1.0}

@@ -22,20 +22,25 @@ from hardware.fake_franky import (
 from patience import wait_until
 from raised_errors import about
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.core.control.stream_resampler import StreamSample
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
-from motion_nodes.hardware import franka_arm as arm_module
-from motion_nodes.hardware.driver_session import DriverSession, SessionConfig, SessionState
-from motion_nodes.hardware.franka import FrankaDriver, FrankaHand
-from motion_nodes.hardware.franka_arm import ArmReader, FrankaSettings, control_fault, errors_in
-from motion_nodes.hardware.robot_driver import (
+from motion_nodes.extras.hardware import franka_arm as arm_module
+from motion_nodes.extras.hardware.driver_session import DriverSession, SessionConfig, SessionState
+from motion_nodes.extras.hardware.franka import FrankaDriver, FrankaHand
+from motion_nodes.extras.hardware.franka_arm import (
+    ArmReader,
+    FrankaSettings,
+    control_fault,
+    errors_in,
+)
+from motion_nodes.extras.hardware.robot_driver import (
     DriverFault,
     LinkLost,
     available_drivers,
     check_robot,
     make_driver,
 )
-from motion_nodes.model.loader import load_robot
 
 ROBOT = load_robot("fr3")
 NONE = np.full(9, np.nan)
@@ -408,7 +413,7 @@ def test_a_hand_that_does_not_answer_is_a_fault(
     rig = Rig(driver)
     rig.enable()
     franky.hand_dead = True
-    monkeypatch.setattr("motion_nodes.hardware.franka.READ_TIMEOUT", 0.1)
+    monkeypatch.setattr("motion_nodes.extras.hardware.franka.READ_TIMEOUT", 0.1)
     rig.until(lambda: "UDP receive: Timeout" in rig.session.fault, "the fault")
     assert rig.session.state is SessionState.HOLDING
 
@@ -418,7 +423,7 @@ def test_a_reset_connects_a_lost_hand_again(
 ) -> None:
     rig = Rig(driver)
     rig.enable()
-    monkeypatch.setattr("motion_nodes.hardware.franka.READ_TIMEOUT", 0.2)
+    monkeypatch.setattr("motion_nodes.extras.hardware.franka.READ_TIMEOUT", 0.2)
     franky.hand_dead = True
     rig.until(lambda: bool(rig.session.fault), "the fault")
     with pytest.raises(DriverFault, match="Hand"):

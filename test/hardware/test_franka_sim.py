@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from patience import LIMIT, Patience
 
-from motion_nodes.control.stream_resampler import StreamSample
-from motion_nodes.hardware import franka_arm
-from motion_nodes.hardware.driver_session import DriverSession, SessionConfig, SessionState
-from motion_nodes.hardware.franka import FrankaDriver
-from motion_nodes.hardware.robot_driver import check_robot
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.control.stream_resampler import StreamSample
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.extras.hardware import franka_arm
+from motion_nodes.extras.hardware.driver_session import DriverSession, SessionConfig, SessionState
+from motion_nodes.extras.hardware.franka import FrankaDriver
+from motion_nodes.extras.hardware.robot_driver import check_robot
 
 pytest.importorskip("franky_sim")
 franky = pytest.importorskip("franky")

@@ -9,12 +9,12 @@ import time
 import pytest
 from hardware.fake_wheel_board import FakeWheelBoard
 
-from motion_nodes.hardware import feetech_packets
-from motion_nodes.hardware.connections import WRITE_TIMEOUT, SerialPort
-from motion_nodes.hardware.robot_driver import DriverFault, DriverOptions, LinkLost
-from motion_nodes.hardware.servo_bus import ServoBus
-from motion_nodes.hardware.two_wheels import TwoWheelsDriver, line
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.extras.hardware import feetech_packets
+from motion_nodes.extras.hardware.connections import WRITE_TIMEOUT, SerialPort
+from motion_nodes.extras.hardware.robot_driver import DriverFault, DriverOptions, LinkLost
+from motion_nodes.extras.hardware.servo_bus import ServoBus
+from motion_nodes.extras.hardware.two_wheels import TwoWheelsDriver, line
 
 WHEELS = {"left": "left_wheel_joint", "right": "right_wheel_joint", "counts_per_turn": 1440.0}
 

@@ -10,10 +10,15 @@ import pytest
 from hardware.scripted_driver import ScriptedDriver
 from hardware.session_rig import MS, NONE, ROBOT, N, Rig
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.core.control.stream_resampler import StreamSample
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.hardware.driver_session import SessionConfig, SessionState
-from motion_nodes.hardware.robot_driver import DriverFault, LinkLost, RobotReading, show_motion
+from motion_nodes.extras.hardware.driver_session import SessionConfig, SessionState
+from motion_nodes.extras.hardware.robot_driver import (
+    DriverFault,
+    LinkLost,
+    RobotReading,
+    show_motion,
+)
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from hardware.fake_wheel_board import FakeWheelBoard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.core.control.stream_resampler import StreamSample
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidDescription, UnknownJoint
-from motion_nodes.hardware.connections import SerialPort
-from motion_nodes.hardware.driver_session import DriverSession, SessionState
-from motion_nodes.hardware.robot_driver import DriverFault, DriverOptions, LinkLost
-from motion_nodes.hardware.two_wheels import TwoWheelsDriver, line, state_in, take_line
-from motion_nodes.model.loader import load_robot
+from motion_nodes.extras.hardware.connections import SerialPort
+from motion_nodes.extras.hardware.driver_session import DriverSession, SessionState
+from motion_nodes.extras.hardware.robot_driver import DriverFault, DriverOptions, LinkLost
+from motion_nodes.extras.hardware.two_wheels import TwoWheelsDriver, line, state_in, take_line
 
 COUNTS = 1440.0
 WHEELS = {"left": "left_wheel_joint", "right": "right_wheel_joint", "counts_per_turn": COUNTS}

@@ -14,20 +14,20 @@ from hardware.fake_ur_controller import FakeUrController
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.core.control.stream_resampler import StreamSample
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidDescription, MotionError, UnknownJoint
-from motion_nodes.hardware import universal_robots_controller as rtde
-from motion_nodes.hardware.driver_session import DriverSession, SessionConfig, SessionState
-from motion_nodes.hardware.robot_driver import (
+from motion_nodes.extras.hardware import universal_robots_controller as rtde
+from motion_nodes.extras.hardware.driver_session import DriverSession, SessionConfig, SessionState
+from motion_nodes.extras.hardware.robot_driver import (
     DriverFault,
     DriverOptions,
     LinkLost,
     available_drivers,
     check_robot,
 )
-from motion_nodes.hardware.universal_robots import UniversalRobotsDriver
-from motion_nodes.hardware.universal_robots_controller import Recipe
-from motion_nodes.model.loader import load_robot
+from motion_nodes.extras.hardware.universal_robots import UniversalRobotsDriver
+from motion_nodes.extras.hardware.universal_robots_controller import Recipe
 
 ROBOT = load_robot("ur5e")
 READY = [0.0, -1.571, 1.571, -1.571, -1.571, 0.0]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hardware.urscript import ProgramStopped, ScriptArm, as_python
 
-from motion_nodes.hardware.universal_robots import (
+from motion_nodes.extras.hardware.universal_robots import (
     ENDS,
     FOLLOW,
     STOP,

@@ -14,10 +14,11 @@ from hardware.fake_xarm import CLEAN_ERR, MOTION_EN, MOVE_SERVOJ, SET_MODE, SET_
 from patience import wait_until
 from raised_errors import about
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.core.control.stream_resampler import StreamSample
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
-from motion_nodes.hardware.driver_session import DriverSession, SessionConfig, SessionState
-from motion_nodes.hardware.robot_driver import (
+from motion_nodes.extras.hardware.driver_session import DriverSession, SessionConfig, SessionState
+from motion_nodes.extras.hardware.robot_driver import (
     DriverFault,
     DriverOptions,
     LinkLost,
@@ -25,8 +26,7 @@ from motion_nodes.hardware.robot_driver import (
     check_robot,
     make_driver,
 )
-from motion_nodes.hardware.xarm import XArmDriver, load_sdk, state_text
-from motion_nodes.model.loader import load_robot
+from motion_nodes.extras.hardware.xarm import XArmDriver, load_sdk, state_text
 
 ROBOT = load_robot("xarm6")
 READY = np.array([0.0, -0.3268, -0.5595, 0.0, 0.8863, 0.0])

@@ -8,8 +8,8 @@ import functools
 import numpy as np
 from ik.analytic_samples import SEVEN, SIX
 
-from motion_nodes.ik.analytic_solver import AnalyticIk
-from motion_nodes.ik.chain import IkChain
+from motion_nodes.core.ik.analytic_solver import AnalyticIk
+from motion_nodes.core.ik.chain import IkChain
 
 
 @functools.cache

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from motion_nodes.compat.dh import DhRow, tree_from_dh
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Joint, JointKind, KinematicTree, Link, frozen
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Joint, JointKind, KinematicTree, Link, frozen
+from motion_nodes.extras.compat.dh import DhRow, tree_from_dh
 
 RIGHT = np.pi / 2
 TOOL = from_xyz_rpy((0.02, -0.03, 0.11), (0.3, -0.7, 1.1))

@@ -8,12 +8,12 @@ import functools
 import numpy as np
 from kernels.random_trees import Oracle, random_tree
 
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.problem import IkSettings, IkTolerance
-from motion_nodes.ik.solver import LeastSquaresIk
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import inverse
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.problem import IkSettings, IkTolerance
+from motion_nodes.core.ik.solver import LeastSquaresIk
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import inverse
 
 TIGHT = IkTolerance(1e-6, 1e-6)
 

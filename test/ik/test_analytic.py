@@ -12,13 +12,13 @@ from ik.analytic_checks import check, draw, solver, with_the_free_joint_known
 from ik.analytic_samples import anyhow, line_tree, wrist_arm
 from kernels.random_trees import Oracle
 
+from motion_nodes.core.ik.analytic_solver import AnalyticIk
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.joint_sampling import distance
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import KinematicTree, frozen
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.ik.analytic_solver import AnalyticIk
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.joint_sampling import distance
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import KinematicTree, frozen
 
 HALF = np.pi / 2
 FORMS = {

@@ -12,14 +12,14 @@ from ik.analytic_samples import Z, iiwa, line_chain
 from kernels.random_trees import random_tree
 from raised_errors import about
 
+from motion_nodes.core.ik.analytic_solver import AnalyticIk
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkStatus
+from motion_nodes.core.ik.solvers import make_solver, solver_names
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import KinematicTree
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
-from motion_nodes.ik.analytic_solver import AnalyticIk
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.problem import IkRequest, IkSettings, IkStatus
-from motion_nodes.ik.solvers import make_solver, solver_names
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import KinematicTree
 
 
 @pytest.mark.parametrize("name", ["ur10e", "franka", "iiwa", "anyhow"])

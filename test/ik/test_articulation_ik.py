@@ -10,12 +10,12 @@ import pytest
 from ik.ik_samples import draw, load, oracle_of
 from raised_errors import about
 
-from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.joint_controller import ArticulationController
+from motion_nodes.core.control.joint_command import JointCommand
+from motion_nodes.core.control.joint_controller import ArticulationController
+from motion_nodes.core.ik.problem import IkSettings, IkStatus, IkTolerance
+from motion_nodes.core.ik.tool_goal import ArticulationIk
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
 from motion_nodes.errors import InvalidCommand, UnknownGroup
-from motion_nodes.ik.problem import IkSettings, IkStatus, IkTolerance
-from motion_nodes.ik.tool_goal import ArticulationIk
-from motion_nodes.model.poses import from_xyz_rpy, inverse
 
 FRANKA = load("franka")
 X_WB = from_xyz_rpy((1.0, -2.0, 0.3), (0.0, 0.0, 2.0))

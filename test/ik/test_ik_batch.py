@@ -10,8 +10,8 @@ import pytest
 from ik.ik_samples import draw, pose_of, solver_of
 from raised_errors import about
 
+from motion_nodes.core.ik.problem import IkRequest, IkStatus
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.ik.problem import IkRequest, IkStatus
 
 
 @pytest.mark.parametrize("robot", ["franka", "ur10e"])

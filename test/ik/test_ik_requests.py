@@ -8,6 +8,13 @@ import pytest
 from ik.ik_samples import TIGHT, RandomChain, draw, load, pose_of, solver_of
 from raised_errors import about
 
+from motion_nodes.core.ik import solvers
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance
+from motion_nodes.core.ik.solver import LeastSquaresIk
+from motion_nodes.core.ik.solvers import make_solver, register, solver_names
+from motion_nodes.core.robot.poses import from_xyz_quat
+from motion_nodes.core.robot.tree import Joint, JointKind, KinematicTree, Link, Mimic, frozen
 from motion_nodes.errors import (
     InvalidCommand,
     InvalidConfig,
@@ -15,13 +22,6 @@ from motion_nodes.errors import (
     UnknownGroup,
     UnknownJoint,
 )
-from motion_nodes.ik import solvers
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance
-from motion_nodes.ik.solver import LeastSquaresIk
-from motion_nodes.ik.solvers import make_solver, register, solver_names
-from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.model.tree import Joint, JointKind, KinematicTree, Link, Mimic, frozen
 
 
 def matrix(**changes: float) -> np.ndarray:

@@ -12,11 +12,11 @@ import pytest
 from ik.ik_samples import TIGHT, RandomChain, draw, pose_of, solver_of
 from scipy.spatial.transform import Rotation
 
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance, pose_error
-from motion_nodes.ik.solver import LeastSquaresIk
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy, inverse
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance, pose_error
+from motion_nodes.core.ik.solver import LeastSquaresIk
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
 
 ROBOTS = ["franka", "ur10e"]
 

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from raised_errors import about
 from scipy.stats import qmc
 
-from motion_nodes.errors import InvalidConfig
-from motion_nodes.ik.joint_sampling import (
+from motion_nodes.core.ik.joint_sampling import (
     difference,
     distance,
     free_joint_samples,
     halton,
     interval_samples,
 )
+from motion_nodes.errors import InvalidConfig
 
 ANGLE = st.floats(-50.0, 50.0)
 

@@ -10,9 +10,8 @@ import pytest
 from ik.ik_samples import RandomChain, draw, pose_of, solver_of
 from raised_errors import about
 
-from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.ik.problem import IkRequest, IkTolerance, pose_error
-from motion_nodes.ik.redundancy import (
+from motion_nodes.core.ik.problem import IkRequest, IkTolerance, pose_error
+from motion_nodes.core.ik.redundancy import (
     LimitCentring,
     Manipulability,
     Posture,
@@ -20,7 +19,8 @@ from motion_nodes.ik.redundancy import (
     motion_to_posture,
     self_motion,
 )
-from motion_nodes.model.poses import rate_of_rotation_vector, rotation_about, rotation_vector
+from motion_nodes.core.robot.poses import rate_of_rotation_vector, rotation_about, rotation_vector
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 
 def objectives(chain, reference):

@@ -11,12 +11,12 @@ import pytest
 from ik.ik_samples import RandomChain, draw
 from raised_errors import about
 
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance, pose_error
+from motion_nodes.core.ik.solvers import FallbackIk, SubChainIk, make_solver
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, pose_error
-from motion_nodes.ik.solvers import FallbackIk, SubChainIk, make_solver
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
 
 
 @functools.cache

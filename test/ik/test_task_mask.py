@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from robot_setup.urdf_samples import LIMIT, joint, link, robot
 
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance, pose_error
-from motion_nodes.ik.solver import LeastSquaresIk
-from motion_nodes.ik.task_mask import approach_axis, relaxed_tolerances, solve_reachable
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.urdf import read_urdf
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance, pose_error
+from motion_nodes.core.ik.solver import LeastSquaresIk
+from motion_nodes.core.ik.task_mask import approach_axis, relaxed_tolerances, solve_reachable
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.urdf import read_urdf
 
 AXES = ("0 0 1", "0 1 0", "0 1 0", "0 1 0", "0 0 1", "0 1 0", "0 0 1")
 SETTINGS = IkSettings(timeout=1.0)

@@ -11,15 +11,20 @@ import pytest
 from ik.ik_samples import draw
 from raised_errors import about
 
-from motion_nodes.compat import dual_quaternion as dq
-from motion_nodes.compat.dual_quaternion import DualQuaternionKinematics
-from motion_nodes.compat.kinematic_file import read_kinematic_file
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance
+from motion_nodes.core.ik.solvers import (
+    JacobianTransposeIk,
+    conjugate_step,
+    make_solver,
+    screw_twist,
+)
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance
-from motion_nodes.ik.solvers import JacobianTransposeIk, conjugate_step, make_solver, screw_twist
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy, inverse
+from motion_nodes.extras.compat import dual_quaternion as dq
+from motion_nodes.extras.compat.dual_quaternion import DualQuaternionKinematics
+from motion_nodes.extras.formats.kinematic_file import read_kinematic_file
 
 SAMPLE = Path(__file__).parents[1] / "compat" / "data" / "desk_arm.kinematic.json"
 PATIENT = IkSettings(timeout=30.0)

@@ -11,9 +11,9 @@ from ik.ik_samples import draw, solver_of
 from raised_errors import about
 from scipy.optimize import lsq_linear
 
+from motion_nodes.core.ik.differential import VelocityIk, bounded_least_squares
+from motion_nodes.core.ik.problem import pose_error
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.ik.differential import VelocityIk, bounded_least_squares
-from motion_nodes.ik.problem import pose_error
 
 SPEEDS = np.array([2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61])
 GOOD = np.array([0.3, -0.5, 0.4, -2.0, 0.2, 1.8, 0.5])

@@ -14,8 +14,8 @@ import lerobot_standin as standin
 import numpy as np
 import pytest
 
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.clients.action_link import LinkFailed
 
 SO101 = load_robot("so101")

@@ -20,7 +20,7 @@ from sensor_msgs.msg import JointState
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.bringup.node_specs import commands_for
-from motion_nodes.model.placement import parse_placements
+from motion_nodes.core.robot.placement import parse_placements
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 

@@ -23,10 +23,10 @@ from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
 
 from motion_nodes.bringup.node_specs import ALONE
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.meshes import resolve_mesh, with_absolute_meshes
-from motion_nodes.model.poses import from_xyz_quat, inverse
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.meshes import resolve_mesh, with_absolute_meshes
+from motion_nodes.core.robot.poses import from_xyz_quat, inverse
 from motion_nodes.ros.joint_topics import stamp_ns
 
 CONTROLLER = "/joint_trajectory_controller"

@@ -29,8 +29,8 @@ from ros_client import Heard, RosClient, values_of
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import MarkerArray
 
-from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
+from motion_nodes.core.robot.loader import load_robot
 
 pytestmark = pytest.mark.timeout(900)
 ROBOTS = {

@@ -19,9 +19,9 @@ from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.tree import Box
-from motion_nodes.scene.robot_spheres import link_parts
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.robot_spheres import link_parts
 
 Codes = MoveItErrorCodes
 TIP = FRANKA.group("arm").tip

@@ -12,7 +12,7 @@ from joint_client import JointClient
 from planner_client import Planner
 from ros_client import RosClient
 
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
 
 pymoveit2 = pytest.importorskip("pymoveit2", reason="pymoveit2 is not installed")
 pytestmark = pytest.mark.timeout(900)

@@ -15,7 +15,7 @@ from nav_msgs.msg import Odometry
 from ros_client import RosClient
 from sensor_msgs.msg import JointState
 
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.ros.names import BASE_CONTROLLERS
 
 pytestmark = pytest.mark.timeout(900)

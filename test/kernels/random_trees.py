@@ -7,7 +7,7 @@ import numpy as np
 import pinocchio as pin
 from scipy.spatial.transform import Rotation
 
-from motion_nodes.model.tree import Joint, JointKind, KinematicTree, Link, Mimic, frozen
+from motion_nodes.core.robot.tree import Joint, JointKind, KinematicTree, Link, Mimic, frozen
 
 MOVING = (JointKind.REVOLUTE, JointKind.PRISMATIC, JointKind.CONTINUOUS)
 

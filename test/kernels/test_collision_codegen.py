@@ -9,6 +9,14 @@ import numpy as np
 import pytest
 from scene.random_scenes import l_shaped_mesh, random_scene, random_solid
 
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.collision_arrays import leaves_of, pack_world
+from motion_nodes.core.scene.compiled_checks import CompiledChecks
+from motion_nodes.core.scene.robot_spheres import AllowedCollisions, checked_pairs, link_bodies
+from motion_nodes.core.scene.scene import Part, Scene, world_object
 from motion_nodes.kernels import native
 from motion_nodes.kernels.collision.collision_binding import collision_calls
 from motion_nodes.kernels.collision.collision_codegen import checks_text
@@ -16,14 +24,6 @@ from motion_nodes.kernels.collision.collision_memory import BOX, FIELDS, PLANES,
 from motion_nodes.kernels.llvm_builder import FunctionBuilder
 from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.simd import Lanes
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.collision_arrays import leaves_of, pack_world
-from motion_nodes.scene.compiled_checks import CompiledChecks
-from motion_nodes.scene.robot_spheres import AllowedCollisions, checked_pairs, link_bodies
-from motion_nodes.scene.scene import Part, Scene, world_object
 from motion_nodes.typing import Array
 
 

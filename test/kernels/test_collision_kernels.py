@@ -13,6 +13,9 @@ from kernels.compile_program import Compiled
 from kernels.random_trees import Oracle, random_tree
 from scene.random_scenes import coal_shape, random_pose
 
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.shapes import Capsule, Cone
 from motion_nodes.kernels import native
 from motion_nodes.kernels.collision import collision_memory as memory
 from motion_nodes.kernels.collision.collision_binding import groups_program
@@ -23,9 +26,6 @@ from motion_nodes.kernels.kinematic_arrays import pack
 from motion_nodes.kernels.llvm_builder import FunctionBuilder
 from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.simd import Lanes
-from motion_nodes.model.poses import from_xyz_rpy, inverse
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.scene.shapes import Capsule, Cone
 
 N = 4
 LANES = Lanes("float", N)

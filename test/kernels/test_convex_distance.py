@@ -7,10 +7,10 @@ import coal
 import numpy as np
 from scene.random_scenes import coal_shape, random_pose, random_solid
 
+from motion_nodes.core.robot.tree import Box, Cylinder
+from motion_nodes.core.scene.convex_pieces import pieces_of, placed
+from motion_nodes.core.scene.shapes import HalfSpace, Solid
 from motion_nodes.kernels.collision.path_sweep import separations
-from motion_nodes.model.tree import Box, Cylinder
-from motion_nodes.scene.convex_pieces import pieces_of, placed
-from motion_nodes.scene.shapes import HalfSpace, Solid
 from motion_nodes.typing import Array
 
 KINDS = ("sphere", "box", "cylinder", "capsule", "cone", "hull")

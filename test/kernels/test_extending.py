@@ -11,25 +11,25 @@ import numpy as np
 import pytest
 from raised_errors import about
 
+from motion_nodes.core.reactive.compiled_policy import Evaluator
+from motion_nodes.core.reactive.numpy_policy import Goal, distances
+from motion_nodes.core.reactive.rmp_inputs import pack_parts
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings
+from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.convex_pieces import pieces_of
+from motion_nodes.core.scene.mesh_distance import signed_distance
+from motion_nodes.core.scene.robot_spheres import cover
+from motion_nodes.core.scene.scene import Part, Scene, world_object
+from motion_nodes.core.scene.shapes import register_solid, unregister_solid
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.collision.collision_memory import added_digest
 from motion_nodes.kernels.formulas.ops import NUMPY
 from motion_nodes.kernels.formulas.rmps import ToolState
 from motion_nodes.kernels.formulas.shapes import ALIGNED_BOX
 from motion_nodes.kernels.rmp.rmp_leaves import Leaf, add_leaf, remove_leaf
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.rmpflow_settings import RmpflowSettings
-from motion_nodes.model.tree import Sphere
-from motion_nodes.rmpflow.compiled_policy import Evaluator
-from motion_nodes.rmpflow.numpy_policy import Goal, distances
-from motion_nodes.rmpflow.rmp_inputs import pack_parts
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.convex_pieces import pieces_of
-from motion_nodes.scene.mesh_distance import signed_distance
-from motion_nodes.scene.robot_spheres import cover
-from motion_nodes.scene.scene import Part, Scene, world_object
-from motion_nodes.scene.shapes import register_solid, unregister_solid
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 

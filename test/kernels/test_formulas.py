@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from raised_errors import about
 
+from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.collision import collision_memory
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Symbol
 from motion_nodes.kernels.formulas import rmps, shapes
 from motion_nodes.kernels.formulas.ops import NUMPY, MotionOps, Moving, factorized, solved
 from motion_nodes.kernels.rmp.rmp_leaves import LEAVES, coefficients, remove_leaf
-from motion_nodes.model.rmpflow_settings import RmpflowSettings
 
 RNG = np.random.default_rng
 SIZES = {

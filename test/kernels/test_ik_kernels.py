@@ -11,6 +11,7 @@ from kernels.numpy_ik import NumpyIk
 from kernels.random_trees import random_tree
 from scipy.spatial.transform import Rotation
 
+from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.kernels import native
 from motion_nodes.kernels.ik.ik_codegen import GeneratedIk, solve_text
 from motion_nodes.kernels.ik.ik_step import (
@@ -25,7 +26,6 @@ from motion_nodes.kernels.ik.ik_step import (
     IkWorkspace,
 )
 from motion_nodes.kernels.kinematic_arrays import pack
-from motion_nodes.model.kinematics import Kinematics
 
 BLOCKS = 12
 

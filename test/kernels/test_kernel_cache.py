@@ -149,7 +149,7 @@ from motion_nodes.kernels import cache, native
 compiled = native.compiled
 calls = []
 native.compiled = lambda *a: calls.append(1) or compiled(*a)
-from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.core.robot.kinematics import Kinematics
 cache.SHARED_MEMORY = Path(sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()

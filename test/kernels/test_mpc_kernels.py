@@ -13,6 +13,7 @@ import math
 import numpy as np
 import pytest
 
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
 from motion_nodes.kernels import mpc, native
 from motion_nodes.kernels.formulas.ops import NUMPY
 from motion_nodes.kernels.mpc import (
@@ -26,7 +27,6 @@ from motion_nodes.kernels.mpc import (
 )
 from motion_nodes.kernels.rmp.rmp_memory import obstacle_shapes
 from motion_nodes.kernels.simd import Lanes
-from motion_nodes.model.poses import from_xyz_rpy, inverse
 
 N, STEPS, KNOTS, TAIL = 4, 6, 2, 5
 LANES = Lanes("float", N)

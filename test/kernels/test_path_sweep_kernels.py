@@ -12,10 +12,10 @@ from kernels.plain_kernels import plain
 from kernels.test_convex_distance import by_coal
 from scipy.optimize import brentq
 
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.convex_pieces import pieces_of
 from motion_nodes.kernels.collision import path_sweep, piece_arrays
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.scene.convex_pieces import pieces_of
 
 SWEEP, ARRAYS = plain(path_sweep), plain(piece_arrays)
 RAIL, BAR, POST = Box((0.1, 0.1, 0.1)), Box((0.5, 0.06, 0.08)), Cylinder(0.07, 0.5)

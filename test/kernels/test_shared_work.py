@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from motion_nodes.core.scene.mesh_cache import stored_arrays
 from motion_nodes.kernels.cache import in_progress, in_turns
-from motion_nodes.scene.mesh_cache import stored_arrays
 
 PROGRAM = """
 import os, sys, time
 from functools import partial
 from pathlib import Path
 import numpy as np
-from motion_nodes.scene.mesh_cache import stored_arrays
+from motion_nodes.core.scene.mesh_cache import stored_arrays
 from motion_nodes.kernels.cache import in_progress, in_turns
 log, seconds, nested = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "nested"
 

@@ -9,8 +9,8 @@ from kernels.plain_kernels import plain
 from scipy.interpolate import RegularGridInterpolator
 from scipy.ndimage import distance_transform_edt
 
+from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.kernels import voxels
-from motion_nodes.model.poses import from_xyz_rpy
 
 FIELD, VOXELS = plain(voxels), plain(voxels)
 EDGE = 0.1

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from raised_errors import about
 
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.learning.mujoco_env import MujocoEnv
-from motion_nodes.learning.tasks.registry import (
+from motion_nodes.extras.learning.mujoco_env import MujocoEnv
+from motion_nodes.extras.learning.tasks.registry import (
     TASKS,
     EnvFactory,
     make_task,
     task_config,
     task_entry,
 )
-from motion_nodes.learning.trainer import Trainer, check_step
-from motion_nodes.learning.training_run import single_threaded_blas
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
+from motion_nodes.extras.learning.trainer import Trainer, check_step
+from motion_nodes.extras.learning.training_run import single_threaded_blas
 
 
 @pytest.mark.parametrize(("name", "sizes"), [("reach", (23, 7)), ("grasp", (34, 8)),
@@ -206,7 +206,7 @@ def test_training_repeats_with_its_seed():
 
 def test_gymnasium_interface():
     gymnasium = pytest.importorskip("gymnasium")
-    from motion_nodes.learning.gymnasium_env import GymnasiumVectorEnv
+    from motion_nodes.extras.learning.gymnasium_env import GymnasiumVectorEnv
 
     env = GymnasiumVectorEnv(MujocoEnv(make_task("reach"), 2, seed=0))
     assert isinstance(env, gymnasium.vector.VectorEnv)

@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
-from motion_nodes.learning.export import DESCRIPTOR, export_policy, load_exported
-from motion_nodes.learning.mujoco_env import MujocoEnv
-from motion_nodes.learning.networks import ActorCritic, Policy, RunningNorm
-from motion_nodes.learning.tasks.registry import make_task
-from motion_nodes.policies.isaac_lab_files import read_descriptor
-from motion_nodes.policies.network import load_network
-from motion_nodes.policies.observations import PolicyInputs
-from motion_nodes.policies.policy_spec import ActionKind
-from motion_nodes.policies.runner import PolicyRunner
+from motion_nodes.extras.learning.export import DESCRIPTOR, export_policy, load_exported
+from motion_nodes.extras.learning.mujoco_env import MujocoEnv
+from motion_nodes.extras.learning.networks import ActorCritic, Policy, RunningNorm
+from motion_nodes.extras.learning.tasks.registry import make_task
+from motion_nodes.extras.policies.isaac_lab_files import read_descriptor
+from motion_nodes.extras.policies.network import load_network
+from motion_nodes.extras.policies.observations import PolicyInputs
+from motion_nodes.extras.policies.policy_spec import ActionKind
+from motion_nodes.extras.policies.runner import PolicyRunner
 
 
 def recorded(name, steps=5):

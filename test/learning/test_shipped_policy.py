@@ -3,20 +3,20 @@
 
 import numpy as np
 
-from motion_nodes.ik.tool_goal import ArticulationIk
-from motion_nodes.learning.export import load_exported
-from motion_nodes.learning.mujoco_env import MujocoEnv
-from motion_nodes.learning.tasks.registry import make_task
-from motion_nodes.learning.trainer import evaluate
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.placement import parse_placements
-from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.core.ik.tool_goal import ArticulationIk
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.placement import parse_placements
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.extras.learning.export import load_exported
+from motion_nodes.extras.learning.mujoco_env import MujocoEnv
+from motion_nodes.extras.learning.tasks.registry import make_task
+from motion_nodes.extras.learning.trainer import evaluate
+from motion_nodes.extras.policies.observations import PolicyInputs
+from motion_nodes.extras.policies.policy_files import SHIPPED, load_policy, shipped_network
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 from motion_nodes.nodes.demo.learned_policies import DRAWER_ROBOTS, HANDLE, OPEN
-from motion_nodes.policies.observations import PolicyInputs
-from motion_nodes.policies.policy_files import SHIPPED, load_policy, shipped_network
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.mujoco_world import MujocoWorld
 
 
 def test_drawer_is_opened():

@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
+from motion_nodes.core.robot import bounds
+from motion_nodes.core.robot.poses import from_xyz_quat
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model import bounds
-from motion_nodes.model.poses import from_xyz_quat
 
 
 @pytest.mark.parametrize("scale", [1e-11, 1e-3, 1.0, 1e3, 1e154, 1e155, 1e300, 1.7e308])

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from mujoco_urdf import imported
 
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy, multiply
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
 from motion_nodes.errors import UnknownGroup, UnknownState
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy, multiply
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Box, Cylinder, Sphere
 
 
 @pytest.fixture(scope="module")

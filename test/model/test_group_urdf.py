@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.robot_xml import group_urdf
-from motion_nodes.model.urdf import read_urdf
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.robot_xml import group_urdf
+from motion_nodes.core.robot.urdf import read_urdf
 
 
 def part(robot, name):

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from motion_nodes.compat.kinematic_file import read_kinematic_text
+from motion_nodes.core.robot import yaml_schema
+from motion_nodes.core.robot.files.path_spec_yaml import parse_path_spec
+from motion_nodes.core.robot.urdf import read_urdf
+from motion_nodes.core.robot.yaml_schema import parse_yaml
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model import yaml_schema
-from motion_nodes.model.files.path_spec_yaml import parse_path_spec
-from motion_nodes.model.urdf import read_urdf
-from motion_nodes.model.yaml_schema import parse_yaml
+from motion_nodes.extras.formats.kinematic_file import read_kinematic_text
 
 LAUGHS = "a0: &a0 [x, x, x]\n" + "\n".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)

@@ -10,11 +10,11 @@ import pytest
 from kernels.random_trees import Oracle, random_tree
 from raised_errors import about
 
+from motion_nodes.core.robot.inverse_dynamics import STANDARD_GRAVITY, InverseDynamics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.tree import Inertial, frozen
+from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
-from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY, InverseDynamics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.tree import Inertial, frozen
-from motion_nodes.model.urdf import read_urdf
 
 PENDULUM = """<robot name="p"><link name="base"/>
 <link name="rod"><inertial><origin xyz="0 0 -0.5"/><mass value="2"/>
@@ -113,8 +113,8 @@ def test_the_franka_agrees_with_pinocchio():
 
 def test_the_franka_agrees_with_mujoco():
     """The model is that of the simulation: its conversion keeps the dynamics."""
-    from motion_nodes.sim.backend import RobotPlacement
-    from motion_nodes.sim.mjcf import WorldConfig, build_model
+    from motion_nodes.extras.sim.backend import RobotPlacement
+    from motion_nodes.extras.sim.mjcf import WorldConfig, build_model
 
     robot = load_robot("franka")
     _, model = build_model([RobotPlacement(robot, "arm")], WorldConfig(gravity=STANDARD_GRAVITY))

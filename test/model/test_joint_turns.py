@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.control.joint_arbiter import JointArbiter
-from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.joint_controller import ArticulationController
-from motion_nodes.control.state_plausibility import WRAPPED_RANGE, encoder_turns
-from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
+from motion_nodes.core.control.joint_arbiter import JointArbiter
+from motion_nodes.core.control.joint_command import JointCommand
+from motion_nodes.core.control.joint_controller import ArticulationController
+from motion_nodes.core.control.state_plausibility import WRAPPED_RANGE, encoder_turns
+from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
+from motion_nodes.core.robot.joint_turns import TURN, JointTurns
+from motion_nodes.core.robot.limits import LIMIT_ROUNDING, JointLimits
+from motion_nodes.core.robot.urdf import read_urdf
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.joint_turns import TURN, JointTurns
-from motion_nodes.model.limits import LIMIT_ROUNDING, JointLimits
-from motion_nodes.model.urdf import read_urdf
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 NAMES = ("pan", "tilt")
 DT = 0.01

@@ -15,6 +15,8 @@ from kernels.random_trees import Oracle, random_tree
 from mujoco_urdf import imported
 from raised_errors import about
 
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import (
     InvalidCommand,
     InvalidConfig,
@@ -23,8 +25,6 @@ from motion_nodes.errors import (
     UnknownJoint,
 )
 from motion_nodes.kernels import native
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
 
 ROBOTS = ("franka", "jetbot")
 

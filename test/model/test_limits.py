@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from motion_nodes.core.robot.limits import JointLimits, joint_indices
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.model.limits import JointLimits, joint_indices
 
 LIMITS = JointLimits(
     ("a", "b", "c"),

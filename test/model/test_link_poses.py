@@ -8,10 +8,10 @@ import pytest
 from scipy.spatial.transform import Rotation
 from view.toy_robot import hand_made
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.link_poses import LinkPoses
-from motion_nodes.model.loader import available_robots, load_robot
-from motion_nodes.model.poses import to_quat_wxyz
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.link_poses import LinkPoses
+from motion_nodes.core.robot.loader import available_robots, load_robot
+from motion_nodes.core.robot.poses import to_quat_wxyz
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 from model.robot_samples import ARM, BASE, TWO_JOINTS, WHEELS, changed, write_robot
 from raised_errors import about
 
+from motion_nodes.core.robot.loader import PATH_VARIABLE, available_robots, load_robot
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError, RobotNotFound
-from motion_nodes.model.loader import PATH_VARIABLE, available_robots, load_robot
 
 
 @pytest.fixture(autouse=True)

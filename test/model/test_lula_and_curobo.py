@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from model import xrdf_samples
 
+from motion_nodes.core.robot.files.curobo import curobo_text, parse_curobo
+from motion_nodes.core.robot.files.lula import lula_text, parse_lula
+from motion_nodes.core.robot.files.xrdf_file import XrdfSelfCollision
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.yaml_schema import parse_yaml
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.files.curobo import curobo_text, parse_curobo
-from motion_nodes.model.files.lula import lula_text, parse_lula
-from motion_nodes.model.files.xrdf_file import XrdfSelfCollision
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.yaml_schema import parse_yaml
 
 
 def lula(text):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from raised_errors import about
 
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.meshes import resolve_mesh, with_absolute_meshes
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.meshes import resolve_mesh, with_absolute_meshes
 
 
 @pytest.fixture

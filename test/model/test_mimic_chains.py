@@ -10,24 +10,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.problem import IkRequest, IkSettings
+from motion_nodes.core.ik.solvers import make_solver
+from motion_nodes.core.robot.files.srdf_file import srdf
+from motion_nodes.core.robot.files.xrdf_file import xrdf_text
+from motion_nodes.core.robot.files.xrdf_robot import xrdf_of
+from motion_nodes.core.robot.import_robot import write_robot_folder
+from motion_nodes.core.robot.inverse_dynamics import InverseDynamics
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.limits import JointLimits, of_members
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.mimic_joints import MEASURED, Followers, NamedJoints, leader_values
+from motion_nodes.core.robot.payload import Payload
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot_yaml import LimitsDescription
+from motion_nodes.core.robot.urdf import read_urdf
+from motion_nodes.core.trajectory.path_efforts import PathEfforts
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.problem import IkRequest, IkSettings
-from motion_nodes.ik.solvers import make_solver
-from motion_nodes.model.files.srdf_file import srdf
-from motion_nodes.model.files.xrdf_file import xrdf_text
-from motion_nodes.model.files.xrdf_robot import xrdf_of
-from motion_nodes.model.import_robot import write_robot_folder
-from motion_nodes.model.inverse_dynamics import InverseDynamics
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.limits import JointLimits, of_members
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.mimic_joints import MEASURED, Followers, NamedJoints, leader_values
-from motion_nodes.model.payload import Payload
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.robot_yaml import LimitsDescription
-from motion_nodes.model.urdf import read_urdf
-from motion_nodes.trajectory.path_efforts import PathEfforts
 
 LIFT = Path(__file__).parent.parent / "variety" / "lift_column.urdf"
 JOINTS = ("lift_lower", "j0", "j1", "j2", "j3", "j4")

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
 
 ROBOT = load_robot("open_manipulator_x")
 SHOULDER = np.array([0.012, 0.0595])

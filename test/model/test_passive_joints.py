@@ -9,9 +9,9 @@ import pytest
 from model.robot_samples import ARM, BASE, INERTIAL, changed, joint, link, urdf, write_robot
 from raised_errors import about
 
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.robot import Robot
 
 WHEEL = '<limit velocity="9" effort="1"/>'
 CART = urdf(

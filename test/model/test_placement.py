@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
+from motion_nodes.core.robot.placement import Placement, parse_placement, parse_placements
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.placement import Placement, parse_placement, parse_placements
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from motion_nodes.model.poses import (
+from motion_nodes.core.robot.poses import (
     compose,
     from_xyz_quat,
     from_xyz_rpy,

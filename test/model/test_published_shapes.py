@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Box, Mesh
-from motion_nodes.robot_setup.link_geometry import dense_points, triangles_of
-from motion_nodes.scene.exact_checks import ROUNDING
-from motion_nodes.scene.mesh_file import read_mesh
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import Box, Mesh
+from motion_nodes.core.scene.exact_checks import ROUNDING
+from motion_nodes.core.scene.mesh_file import read_mesh
+from motion_nodes.extras.robot_setup.link_geometry import dense_points, triangles_of
 from motion_nodes.typing import Array
 
 EXTREMES = json.loads(Path(__file__).with_name("published_extremes.json").read_text())

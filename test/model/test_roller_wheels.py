@@ -16,15 +16,15 @@ from model.holonomic_robot import KAYA_YAWS, PLACES, SPIN, TRIANGLE, triangle, w
 from model.robot_samples import INERTIAL, changed, joint, link, urdf, write_robot
 from raised_errors import about
 
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.from_robot import base_of
-from motion_nodes.bases.holonomic import HolonomicBase
-from motion_nodes.bases.holonomic_drive import HolonomicQpBase
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.bases.from_robot import base_of
+from motion_nodes.core.bases.holonomic import HolonomicBase
+from motion_nodes.core.bases.holonomic_drive import HolonomicQpBase
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.robot_builder import wheel_place
+from motion_nodes.core.robot.tree import Rollers
+from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownFrame, UnknownJoint
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.robot_builder import wheel_place
-from motion_nodes.model.tree import Rollers
-from motion_nodes.model.urdf import read_urdf
 
 
 def by_yaml(**wheel: float) -> dict[str, Any]:

@@ -12,9 +12,9 @@ import pinocchio as pin
 import pytest
 from mujoco_urdf import imported
 
-from motion_nodes.model.loader import available_robots, load_robot
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import KinematicTree, Mesh
+from motion_nodes.core.robot.loader import available_robots, load_robot
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import KinematicTree, Mesh
 from motion_nodes.typing import Array
 
 SHIPPED = sorted(available_robots())

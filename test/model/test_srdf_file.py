@@ -8,10 +8,10 @@ import logging
 import pytest
 from model import xrdf_samples
 
+from motion_nodes.core.robot.files.srdf_file import SrdfPair, parse_srdf, srdf_of, srdf_text
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.files.srdf_file import SrdfPair, parse_srdf, srdf_of, srdf_text
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.urdf import read_urdf
 
 TREE = read_urdf(xrdf_samples.URDF)
 

@@ -7,10 +7,10 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from motion_nodes.model.files.srdf_file import srdf
-from motion_nodes.model.loader import load_robot
-from motion_nodes.scene.allowed_collisions import AllowedCollisions, pair_of
-from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies
+from motion_nodes.core.robot.files.srdf_file import srdf
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene.allowed_collisions import AllowedCollisions, pair_of
+from motion_nodes.core.scene.robot_spheres import checked_pairs, link_bodies
 
 ROBOTS = ["franka", "ur10e", "jetbot", "nova_carter", "kaya", "leatherback"]
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from model.robot_samples import INERTIAL, LIMIT, TWO_JOINTS, joint, link, urdf
 
+from motion_nodes.core.robot.tree import Box, Cylinder, JointKind, Mesh, Sphere
+from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.tree import Box, Cylinder, JointKind, Mesh, Sphere
-from motion_nodes.model.urdf import read_urdf
 
 AB = link("a") + link("b", INERTIAL)
 Z = '<axis xyz="0 0 1"/>'

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from raised_errors import about
 
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.from_robot import base_of
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.bases.from_robot import base_of
+from motion_nodes.core.robot.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot_builder import Agreement
+from motion_nodes.core.robot.robot_yaml import RollerDescription, SimulationDescription
+from motion_nodes.core.robot.tree import Cylinder
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.robot_builder import Agreement
-from motion_nodes.model.robot_yaml import RollerDescription, SimulationDescription
-from motion_nodes.model.tree import Cylinder
 
 BASES = ("nova_carter", "kaya", "leatherback")
 

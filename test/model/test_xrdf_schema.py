@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from model import xrdf_samples
 
-from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.files.xrdf_file import (
+from motion_nodes.core.robot.files.xrdf_file import (
     CSpace,
     GeometryGroup,
     SphereEntry,
@@ -21,10 +20,11 @@ from motion_nodes.model.files.xrdf_file import (
     parse_xrdf,
     xrdf_text,
 )
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_quat, inverse
-from motion_nodes.model.yaml_schema import parse_yaml
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_quat, inverse
+from motion_nodes.core.robot.yaml_schema import parse_yaml
+from motion_nodes.errors import InvalidDescription
 
 
 def read(text):

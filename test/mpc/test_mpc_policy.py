@@ -7,17 +7,17 @@ from long_params import shortened
 from raised_errors import about
 from u_trap import BEYOND_U, U_WALLS
 
+from motion_nodes.core.reactive.follower_settings import FollowerSettings, Phase, RobotMotion
+from motion_nodes.core.reactive.mpc.mpc_settings import MpcSettings
+from motion_nodes.core.reactive.mpc.policy import MpcPolicy
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.target_follower import Follower
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy, to_quat_xyzw
+from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.scene.scene import AttachedBody, Part, Scene, world_object
+from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
-from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.mpc.mpc_settings import MpcSettings
-from motion_nodes.mpc.policy import MpcPolicy
-from motion_nodes.rmpflow.follower_settings import FollowerSettings, Phase, RobotMotion
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.target_follower import Follower
-from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
-from motion_nodes.scene.world import World
 
 DT = 0.02
 DOWN = (1.0, 0.0, 0.0, 0.0)

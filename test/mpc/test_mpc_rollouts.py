@@ -4,18 +4,18 @@
 import numpy as np
 import pytest
 
+from motion_nodes.core.reactive.mpc.mpc_settings import MpcSettings
+from motion_nodes.core.reactive.mpc.policy import sampling_range
+from motion_nodes.core.reactive.mpc.rollouts import TAIL, Rollouts
+from motion_nodes.core.reactive.numpy_policy import Goal
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene, world_object
 from motion_nodes.kernels import mpc
 from motion_nodes.kernels.formulas.ops import NUMPY
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.mpc.mpc_settings import MpcSettings
-from motion_nodes.mpc.policy import sampling_range
-from motion_nodes.mpc.rollouts import TAIL, Rollouts
-from motion_nodes.rmpflow.numpy_policy import Goal
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene, world_object
 
 TWIST = np.array([0.0, -0.3, 0.1, 0.0, 0.0, 0.8])
 OBJECTS = {

@@ -16,14 +16,14 @@ import numpy as np
 import trimesh
 from nodes.lockstep_arm import POLL, LockstepArm
 
+from motion_nodes.extras.tasks.served_task import RulePlanner
+from motion_nodes.extras.tasks.task_plan import PlanStep
+from motion_nodes.extras.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
+from motion_nodes.extras.tasks.world_state import WorldState
 from motion_nodes.nodes.task.arm_motions import SLOW
 from motion_nodes.nodes.task.contact_skills import WIPE_FORCE
 from motion_nodes.nodes.task.reachability import raised
 from motion_nodes.nodes.task.skill_robot import WorkExecution
-from motion_nodes.tasks.served_task import RulePlanner
-from motion_nodes.tasks.task_plan import PlanStep
-from motion_nodes.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
-from motion_nodes.tasks.world_state import WorldState
 
 
 def numbers(*values: float) -> str:

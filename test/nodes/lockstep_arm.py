@@ -17,41 +17,46 @@ import mujoco
 import numpy as np
 
 import motion_nodes as mn
-from motion_nodes.control.cartesian_impedance import CartesianImpedance
-from motion_nodes.control.contact_wrench import (
+from motion_nodes.core.control.cartesian_impedance import CartesianImpedance
+from motion_nodes.core.control.contact_wrench import (
     ContactWrench,
     EffortResidual,
     Ripple,
     WrenchGuard,
     WrenchLimits,
 )
-from motion_nodes.control.gripper import GripperConfig, GripperMove, GripStatus
-from motion_nodes.control.impedance_settings import ImpedanceSettings
-from motion_nodes.control.joint_arbiter import JointArbiter
-from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.joint_controller import ArticulationController
-from motion_nodes.control.joint_drive import EffortLimiter, motion_load
-from motion_nodes.control.pose_targets import PoseTrajectory
-from motion_nodes.control.trajectory_follower import FollowGoal, Tolerances
-from motion_nodes.ik.problem import IkSettings
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.payload import PayloadDynamics
+from motion_nodes.core.control.gripper import GripperConfig, GripperMove, GripStatus
+from motion_nodes.core.control.impedance_settings import ImpedanceSettings
+from motion_nodes.core.control.joint_arbiter import JointArbiter
+from motion_nodes.core.control.joint_command import JointCommand
+from motion_nodes.core.control.joint_controller import ArticulationController
+from motion_nodes.core.control.joint_drive import EffortLimiter, motion_load
+from motion_nodes.core.control.pose_targets import PoseTrajectory
+from motion_nodes.core.control.trajectory_follower import FollowGoal, Tolerances
+from motion_nodes.core.ik.problem import IkSettings
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.payload import PayloadDynamics
+from motion_nodes.core.scene.scene import AttachedBody, world_object
+from motion_nodes.core.scene.scenery import floor_of
+from motion_nodes.core.scene.shapes import TriangleMesh
+from motion_nodes.core.scene.world import World
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.sim.free_bodies import parse_free_body
+from motion_nodes.extras.sim.mjcf import WorldConfig
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.tasks.task_plan import PlanStep
+from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.world_state import (
+    CompositeObject,
+    ObjectState,
+    WorldState,
+    composite_of,
+)
 from motion_nodes.nodes.task.arm_motions import LEAD
 from motion_nodes.nodes.task.skill_parts import SkillParts
 from motion_nodes.nodes.task.skill_robot import RobotSkills
 from motion_nodes.nodes.task.task_params import TaskServerParams
-from motion_nodes.scene.scene import AttachedBody, world_object
-from motion_nodes.scene.scenery import floor_of
-from motion_nodes.scene.shapes import TriangleMesh
-from motion_nodes.scene.world import World
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.free_bodies import parse_free_body
-from motion_nodes.sim.mjcf import WorldConfig
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.tasks.task_plan import PlanStep
-from motion_nodes.tasks.task_runner import SkillFailed
-from motion_nodes.tasks.world_state import CompositeObject, ObjectState, WorldState, composite_of
 
 PERIOD, STEPS = 0.004, 2
 """Of the controller [s], and steps of the physics in it, as with the nodes."""

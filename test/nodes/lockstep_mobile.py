@@ -14,18 +14,18 @@ import numpy as np
 from nodes.lockstep_arm import PERIOD, POLL, LockstepArm, Work
 
 import motion_nodes as mn
-from motion_nodes.base_navigation.motion_limits import MotionLimits
-from motion_nodes.base_navigation.navigator import MotionResult, Navigator
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.base_navigation.pose_motions import GoToPose
-from motion_nodes.bases.base import Twist2
-from motion_nodes.model.poses import from_xyz_rpy, inverse
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.navigation.motion_limits import MotionLimits
+from motion_nodes.core.navigation.navigator import MotionResult, Navigator
+from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.navigation.pose_motions import GoToPose
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
+from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.tasks.task_plan import Plan, PlanStep
+from motion_nodes.extras.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
+from motion_nodes.extras.tasks.world_state import STAND_OFF, ObjectState, WorldState
 from motion_nodes.nodes.task.navigated_base import DriveOutlines
 from motion_nodes.nodes.task.skill_robot import WorkExecution
-from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.tasks.task_plan import Plan, PlanStep
-from motion_nodes.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
-from motion_nodes.tasks.world_state import STAND_OFF, ObjectState, WorldState
 
 LIMITS = MotionLimits(
     max_velocity=1.0,

@@ -19,10 +19,10 @@ from ros_client import BEST_EFFORT, RosClient, values_of
 from sample_car import FRONT, REAR, STEERING, WHEELBASE, write_car
 from sensor_msgs.msg import JointState
 
-from motion_nodes.bases.ackermann import AckermannBase
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.from_robot import base_of
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.bases.ackermann import AckermannBase
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.bases.from_robot import base_of
+from motion_nodes.core.robot.loader import load_robot
 
 NODE = "/car/ackermann_steering_controller"
 BACK = "/back/ackermann_steering_controller"

@@ -13,9 +13,9 @@ from patience import wait_until
 from ros_processes import Suite
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.action_filter import ActionFilter
+from motion_nodes.core.control.action_filter import ActionFilter
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.clients import action_link
 from motion_nodes.nodes.clients.action_link import ActionLink, LinkFailed
 

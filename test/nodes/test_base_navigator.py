@@ -29,8 +29,8 @@ from ros_client import LATCHED, RosClient
 from scripted_base import ScriptedBase
 from scripted_scanner import BAD_SCANS, Scanner
 
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.bases.base import Twist2
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.navigation.planar_geometry import Pose2
 from motion_nodes.nodes.navigation.navigation_requests import TRANSFORM_WAIT
 
 pytestmark = pytest.mark.timeout(900)

@@ -19,14 +19,14 @@ from moveit_msgs.msg import (
 from moveit_msgs.srv import ApplyPlanningScene, GetCartesianPath, GetMotionSequence
 from planner_client import Planner, at, box, end_of, state
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.world import World
 from motion_nodes.ros.messages.moveit_messages import pose_message
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.world import World
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 Codes = MoveItErrorCodes

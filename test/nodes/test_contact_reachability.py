@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import motion_nodes as mn
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.world import World
+from motion_nodes.extras.tasks.skill_poses import backed, handle_grasps, strokes_over
+from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.world_state import ObjectState
 from motion_nodes.nodes.task.contact_skills import PULL
 from motion_nodes.nodes.task.reachability import APPROACH, RETREAT, Reachability
 from motion_nodes.nodes.task.remote_work import Work
-from motion_nodes.scene.world import World
-from motion_nodes.tasks.skill_poses import backed, handle_grasps, strokes_over
-from motion_nodes.tasks.task_runner import SkillFailed
-from motion_nodes.tasks.world_state import ObjectState
 
 ARM = mn.load_robot("franka")["arm"]
 SPONGE = ObjectState("sponge", from_xyz_rpy((0.4, 0.3, 0.3)), Box((0.05, 0.05, 0.05)))

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from motion_nodes.model.poses import from_xyz_rpy, inverse
-from motion_nodes.model.tree import Box
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.world import World
+from motion_nodes.extras.tasks.task_plan import PlanStep
+from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
 from motion_nodes.nodes.task.contact_skills import PULL, WIPE_FORCE
 from motion_nodes.nodes.task.holding import FREE_FORCE, LOAD_SHARE, UNKNOWN_LOAD, Grasped
 from motion_nodes.nodes.task.skill_parts import SkillParts
 from motion_nodes.nodes.task.skill_robot import RobotSkills
-from motion_nodes.scene.world import World
-from motion_nodes.tasks.task_plan import PlanStep
-from motion_nodes.tasks.task_runner import SkillFailed
-from motion_nodes.tasks.world_state import ObjectState, WorldState
 
 BOARD = ObjectState("board", from_xyz_rpy((0.5, 0.0, 0.05)), Box((0.2, 0.2, 0.1)))
 SPONGE = ObjectState("sponge", from_xyz_rpy((0.4, 0.2, 0.3)), Box((0.05, 0.05, 0.05)))

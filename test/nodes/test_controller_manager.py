@@ -33,7 +33,7 @@ from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.bringup.node_specs import ALONE
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.nodes.controller_manager import controllers_of, impedance_joints
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
 

@@ -8,9 +8,9 @@ import re
 import numpy as np
 import pytest
 
+from motion_nodes.core.ik.tool_goal import ArticulationIk
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.ik.tool_goal import ArticulationIk
-from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.demo.arm import deviation, eased, elbow_round, retraction
 from motion_nodes.nodes.demo.shows import SHOWS, show_of
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import MotionError
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.nodes.demo.follow import (
     LAG,

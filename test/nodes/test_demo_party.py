@@ -10,18 +10,18 @@ import pytest
 from action_msgs.msg import GoalStatus
 
 from motion_nodes.api.robot_model import RobotModel
-from motion_nodes.base_navigation.planar_geometry import PlanarPath
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.placement import parse_placements
-from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.core.navigation.planar_geometry import PlanarPath
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.placement import parse_placements
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.scene.robot_spheres import link_bodies
+from motion_nodes.core.scene.scene import Scene
+from motion_nodes.core.scene.world import World
+from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.nodes.demo import party, task_shows
 from motion_nodes.nodes.demo.routines import Travel, together
 from motion_nodes.nodes.demo.task_shows import ARMS, CUBE, LEFT, MIDDLE, RIGHT, fence
-from motion_nodes.scene.robot_spheres import link_bodies
-from motion_nodes.scene.scene import Scene
-from motion_nodes.scene.world import World
-from motion_nodes.tasks.task_runner import SkillFailed
 
 DOWN = (math.pi, 0.0, 0.0)
 

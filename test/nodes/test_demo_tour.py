@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.odometry import Odometry, wrap_angle
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.bases.odometry import Odometry, wrap_angle
 from motion_nodes.nodes.demo.base import SquareDrive, arrived
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.stream_resampler import StreamSample
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.control.stream_resampler import StreamSample
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.nodes.robot_driver import RobotDriverNode
 from motion_nodes.ros.messages.joint_channels import JointChannels
 

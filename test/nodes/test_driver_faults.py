@@ -17,7 +17,7 @@ from ros_processes import Suite
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
 
 CONTROLLER = "/joint_trajectory_controller"
 BASE = "/diff_drive_controller"

@@ -24,7 +24,7 @@ from ros_processes import Suite
 from std_srvs.srv import SetBool, Trigger
 
 from motion_nodes.bringup.bringup_config import HardwareOptions
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
 
 pytestmark = pytest.mark.real_time
 DRIVER, BASE = "/robot_driver", "/diff_drive_controller"

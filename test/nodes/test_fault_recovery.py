@@ -28,7 +28,7 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
-from motion_nodes.model.placement import parse_placements
+from motion_nodes.core.robot.placement import parse_placements
 from motion_nodes.nodes.registry import NODES, node_class
 from motion_nodes.ros.concurrency import fault_recovery
 from motion_nodes.ros.concurrency.lean_executor import GuardedExecutor

@@ -13,7 +13,7 @@ from planner_client import Planner, state
 from ros_client import values_of
 from sensor_msgs.msg import JointState
 
-from motion_nodes.scene.scenery import FLOOR
+from motion_nodes.core.scene.scenery import FLOOR
 
 BELOW = HOME | {"panda_joint2": 1.7, "panda_joint4": -0.1}
 """The hand would be in the floor."""

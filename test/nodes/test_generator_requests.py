@@ -14,7 +14,8 @@ from moveit_msgs.msg import GenericTrajectory, MotionPlanRequest, MoveItErrorCod
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from two_arms import TIPS, write_two_arms
 
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene.scene import Scene
 from motion_nodes.nodes.trajectory_generator import TrajectoryGeneratorNode
 from motion_nodes.nodes.trajectory_requests import (
     MAX_CHECKERS,
@@ -24,7 +25,6 @@ from motion_nodes.nodes.trajectory_requests import (
 from motion_nodes.ros.clients.trajectory_execution import ExecutionResult
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.parameters import declared
-from motion_nodes.scene.scene import Scene
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ from joint_client import CONTROLLER, HOME, JointClient, smooth
 from ros_client import LATCHED, values_of
 from std_srvs.srv import Trigger
 
-from motion_nodes.ik.tool_goal import ArticulationIk
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.core.ik.tool_goal import ArticulationIk
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.nodes.articulation.grasp_watch import STATUS
 from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER

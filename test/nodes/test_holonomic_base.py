@@ -19,8 +19,8 @@ from nav_msgs.msg import Odometry
 from ros_client import BEST_EFFORT, RosClient, values_of
 from sensor_msgs.msg import JointState
 
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.holonomic import HolonomicBase
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.bases.holonomic import HolonomicBase
 
 NODE = "/tri/mecanum_drive_controller"
 ROLLING = HolonomicBase(kaya(left_handed=False))

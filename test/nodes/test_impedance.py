@@ -15,9 +15,9 @@ from joint_client import ARM, CONTROLLER, HOME, SUCCEEDED, JointClient, smooth
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
 

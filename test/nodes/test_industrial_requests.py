@@ -23,8 +23,8 @@ from moveit_msgs.msg import (
 from moveit_msgs.srv import GetMotionSequence
 from planner_client import Planner, at, end_of, pose_constraints, state
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import to_quat_xyzw
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import to_quat_xyzw
 from motion_nodes.ros.messages.moveit_messages import pose_message
 
 Codes = MoveItErrorCodes

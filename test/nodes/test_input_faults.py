@@ -11,8 +11,8 @@ from builtin_interfaces.msg import Time
 from nav_msgs.msg import Odometry
 from std_srvs.srv import Trigger
 
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.articulation.follow_trajectory import OldTrajectory, start
 from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
 from motion_nodes.nodes.base_navigator import BaseNavigatorNode

@@ -18,7 +18,7 @@ from moveit_msgs.srv import GetPositionFK, GetPositionIK, GetStateValidity
 from ros_client import RosClient, values_of
 from tf2_msgs.msg import TFMessage
 
-from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, inverse, to_quat_xyzw
+from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy, inverse, to_quat_xyzw
 from motion_nodes.ros import qos
 
 Codes = MoveItErrorCodes

@@ -29,13 +29,13 @@ from scene.coal_robot import CoalRobot
 from sensor_msgs.msg import JointState
 from shape_msgs.msg import Plane
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.shapes import Box, Sphere
+from motion_nodes.core.scene.world import World
 from motion_nodes.ros.messages.moveit_messages import pose_message
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.shapes import Box, Sphere
-from motion_nodes.scene.world import World
 
 pytestmark = pytest.mark.long
 

@@ -17,7 +17,7 @@ from ros_client import BEST_EFFORT, RosClient
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from motion_nodes.control.gripper import GripperConfig
+from motion_nodes.core.control.gripper import GripperConfig
 
 LEFT, RIGHT = "gripper_left_joint", "gripper_right_joint"
 CONTROLLER = "/joint_trajectory_controller"

@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
 
-from motion_nodes.base_navigation.footprint import footprint_from
+from motion_nodes.core.navigation.footprint import footprint_from
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
+from motion_nodes.core.robot.tree import Box
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.model.poses import from_xyz_rpy, inverse
-from motion_nodes.model.tree import Box
+from motion_nodes.extras.tasks.skill_poses import parse_places, stand_pose, stand_poses
+from motion_nodes.extras.tasks.task_plan import PlanStep
+from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
 from motion_nodes.nodes.task import navigated_base
 from motion_nodes.nodes.task.navigated_base import DriveOutlines, NavigatedBase
 from motion_nodes.nodes.task.skill_parts import SkillParts
 from motion_nodes.nodes.task.skill_robot import RobotSkills
 from motion_nodes.ros.messages.moveit_messages import pose_of
-from motion_nodes.tasks.skill_poses import parse_places, stand_pose, stand_poses
-from motion_nodes.tasks.task_plan import PlanStep
-from motion_nodes.tasks.task_runner import SkillFailed
-from motion_nodes.tasks.world_state import ObjectState, WorldState
 
 X_WO = from_xyz_rpy((1.0, -2.0, 0.0), (0.0, 0.0, 0.5))
 X_OB = from_xyz_rpy((0.4, 0.3, 0.1), (0.0, 0.0, -1.1))

@@ -8,9 +8,9 @@ import pytest
 from nodes.lockstep_mobile import LockstepMobile
 
 import motion_nodes as mn
-from motion_nodes.robot_setup.derived_robot import mounted_folder
-from motion_nodes.tasks.served_task import RulePlanner
-from motion_nodes.tasks.task_runner import TaskRunner, TaskStatus
+from motion_nodes.extras.robot_setup.derived_robot import mounted_folder
+from motion_nodes.extras.tasks.served_task import RulePlanner
+from motion_nodes.extras.tasks.task_runner import TaskRunner, TaskStatus
 
 SHELF, TABLE, HEIGHT = (1.3, 0.4), (-0.2, -1.4), 0.5
 OBJECTS = (

@@ -14,7 +14,7 @@ from ros_client import BEST_EFFORT, RosClient, values_of
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
 
 ARM = "/cell/arm/joint_trajectory_controller"
 BASE = "/cell/base/diff_drive_controller"

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import numpy as np
 from moveit_msgs.msg import MotionPlanRequest, RobotState
 
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.planning.pipeline import PlanOptions
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene
+from motion_nodes.core.trajectory.time_parameterization import retime
 from motion_nodes.nodes.planner.motion_change import MotionChange
 from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion
-from motion_nodes.planning.pipeline import PlanOptions
 from motion_nodes.ros.messages.plan_messages import trajectory_message
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene
-from motion_nodes.trajectory.time_parameterization import retime
 
 FRANKA = load_robot("franka")
 ARM = FRANKA.group("arm")

@@ -18,8 +18,8 @@ from ros_client import RosClient
 from scripted_base import ScriptedBase
 from scripted_scanner import Scanner
 
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.nodes.navigation.navigation_requests import (
     NavigationRejected,
     plan_behavior,

@@ -14,15 +14,15 @@ import pytest
 from nav_msgs.msg import Odometry
 from std_msgs.msg import String
 
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.scene import Scene, world_object
 from motion_nodes.errors import MotionError
-from motion_nodes.model.tree import Box
 from motion_nodes.nodes.cell.sensor_topics import CameraTopics
 from motion_nodes.nodes.clients import commands
 from motion_nodes.nodes.clients.ros2 import calls, graph, topic
 from motion_nodes.nodes.object_detector import ObjectDetectorNode
 from motion_nodes.nodes.occupancy_mapper import OccupancyMapperNode
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
-from motion_nodes.scene.scene import Scene, world_object
 
 
 def test_known_objects_are_excluded_once_the_pose_of_the_base_is_known_again() -> None:

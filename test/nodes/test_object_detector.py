@@ -17,10 +17,10 @@ from ros_client import RELIABLE
 from scene_requests import box, detached, diff
 from visualization_msgs.msg import Marker, MarkerArray
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.extras.perception.depth_camera import DepthProjection
 from motion_nodes.nodes.object_detector import ObjectDetectorNode
-from motion_nodes.perception.depth_camera import DepthProjection
 from motion_nodes.ros.diagnostics import Report
 
 FLOOR = [(-2.0, -2.0, -0.1), (2.0, 2.0, 0.0)]

@@ -13,10 +13,10 @@ import pytest
 import trimesh
 from visualization_msgs.msg import Marker, MarkerArray
 
-from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.scene.world import World
+from motion_nodes.extras.tasks.grasps import grasps_of
 from motion_nodes.nodes.task.observed_objects import SHOWN_WITHIN, ObservedObjects
-from motion_nodes.scene.world import World
-from motion_nodes.tasks.grasps import grasps_of
 
 
 def marker(name: str, x: float, number: int = 0) -> Marker:

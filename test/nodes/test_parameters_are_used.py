@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import motion_nodes
-from motion_nodes.model.rmpflow_settings import RmpflowSettings
+from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings
 from motion_nodes.nodes.policy.policy_params import rmp_field
 from motion_nodes.nodes.registry import NODES, node_class
 from motion_nodes.ros.parameters import declared

@@ -26,7 +26,7 @@ from planner_client import Planner, at, end_of, state
 from ros_client import LATCHED
 from std_msgs.msg import String
 
-from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.ros.messages.moveit_messages import pose_message
 
 Codes = MoveItErrorCodes

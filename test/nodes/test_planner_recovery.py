@@ -14,8 +14,8 @@ from moveit_msgs.srv import ApplyPlanningScene
 from planner_client import Planner, box, end_of
 from std_srvs.srv import Trigger
 
-from motion_nodes.planning.recovery import RecoverySettings
-from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.core.planning.recovery import RecoverySettings
+from motion_nodes.core.scene.checker import CollisionChecker
 
 Codes = MoveItErrorCodes
 NODE = "/move_group"

@@ -11,7 +11,7 @@ from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetCartesianPath
 from planner_client import Planner, state
 
-from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.ros.messages.moveit_messages import pose_message
 
 Codes = MoveItErrorCodes

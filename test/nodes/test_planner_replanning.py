@@ -12,9 +12,9 @@ from planner_client import Planner, box
 from ros_client import LATCHED
 from visualization_msgs.msg import MarkerArray
 
-from motion_nodes.model.tree import Box
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene, world_object
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene, world_object
 
 Codes = MoveItErrorCodes
 LEFT = {**{name: HOME[name] for name in ARM}, "panda_joint1": -0.9}

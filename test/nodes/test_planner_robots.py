@@ -14,16 +14,16 @@ from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, MoveItErro
 from moveit_msgs.srv import GetCartesianPath, GetPlanningScene
 from planner_client import Planner, at, end_of, pose_constraints, state
 
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.problem import IkRequest
-from motion_nodes.ik.solvers import make_solver
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
-from motion_nodes.model.tree import Box
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.problem import IkRequest
+from motion_nodes.core.ik.solvers import make_solver
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy, to_quat_xyzw
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import AttachedBody, Part, Scene, world_object
 from motion_nodes.ros.messages.moveit_messages import pose_message
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
 
 Codes = MoveItErrorCodes
 FRANKA, UR10E = load_robot("franka"), load_robot("ur10e")

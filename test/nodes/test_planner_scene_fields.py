@@ -27,9 +27,9 @@ from moveit_msgs.srv import (
 from planner_client import Planner, box, end_of, pose_constraints
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.urdf import read_urdf
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.urdf import read_urdf
 
 Codes = MoveItErrorCodes
 HELD = "panda_hand_tcp"

@@ -27,14 +27,14 @@ from std_msgs.msg import Empty as EmptyMessage
 from std_msgs.msg import String
 from std_srvs.srv import Empty
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy
+from motion_nodes.core.scene.voxels import OCTOMAP, voxels
 from motion_nodes.ros.diagnostics import Warnings
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.octomaps import octomap_message
 from motion_nodes.ros.scene.scene_follower import SceneFollower
-from motion_nodes.scene.voxels import OCTOMAP, voxels
 
 pytestmark = pytest.mark.long
 

@@ -17,7 +17,7 @@ from ros_client import LATCHED, values_of
 from sensor_msgs.msg import Imu
 from std_msgs.msg import Empty
 
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 JOINTS = load_robot("go2").joint_names

@@ -14,7 +14,7 @@ from navigation_client import ABORTED, CANCELED, SUCCEEDED, Codes, NavigationCli
 from ros_client import RosClient
 from scripted_base import ScriptedBase
 
-from motion_nodes.base_navigation.planar_geometry import Pose2
+from motion_nodes.core.navigation.planar_geometry import Pose2
 
 pytestmark = pytest.mark.timeout(900)
 NEAR = 0.06

@@ -18,9 +18,9 @@ from moveit_msgs.msg import MoveItErrorCodes, PlanningScene
 from moveit_msgs.srv import ApplyPlanningScene, GetCartesianPath, GetPositionIK, GetStateValidity
 from planner_client import Planner, at, end_of, pose_constraints, state
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy, to_quat_xyzw
 from motion_nodes.ros.messages.moveit_messages import pose_message
 
 Codes = MoveItErrorCodes

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.nodes.clients.ros_robot_link import RosRobotLink
 from motion_nodes.nodes.task import remote_work
 from motion_nodes.nodes.task.remote_work import RemoteAction
 from motion_nodes.nodes.viewer.viewer_goals import WatchedNavigation
-from motion_nodes.tasks.task_runner import SkillFailed
 
 
 class Future:

@@ -13,8 +13,8 @@ from joint_client import ARM, CONTROLLER, FRANKA, HOME
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.ros.messages.moveit_messages import pose_message
 
 POLICY = "/rmpflow_policy"

@@ -12,9 +12,9 @@ from ros_client import RosClient
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_quat
 from motion_nodes.nodes.robot_state import AT_REST, RobotStateNode
 
 ROBOT = load_robot("ur10e")

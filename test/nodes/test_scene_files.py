@@ -7,10 +7,10 @@ import os
 
 import pytest
 
+from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.scene.scene import world_object
 from motion_nodes.errors import InvalidCommand, InvalidDescription
-from motion_nodes.model.tree import Sphere
 from motion_nodes.nodes.planner.planning_scene import load_scene_file, save_scene
-from motion_nodes.scene.scene import world_object
 
 BALL = world_object("ball", Sphere(0.1))
 

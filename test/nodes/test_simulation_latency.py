@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from motion_nodes.extras.sim.backend import RobotBackend
 from motion_nodes.nodes.mock_sim import MockSimNode
-from motion_nodes.sim.backend import RobotBackend
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from geometry_msgs.msg import PoseStamped
 from ros_client import BEST_EFFORT, RosClient
 from sensor_msgs.msg import JointState
 
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene import exact_warm_up
+from motion_nodes.core.scene.scene import Scene
 from motion_nodes.nodes.kinematics.solution_checks import StateChecks
 from motion_nodes.nodes.rmpflow_policy import RmpflowPolicyNode
-from motion_nodes.scene import exact_warm_up
-from motion_nodes.scene.scene import Scene
 
 
 def test_requests_wait_for_the_compilation_and_the_start_does_not(

@@ -24,7 +24,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Empty
 from std_srvs.srv import Trigger
 
-from motion_nodes.control.joint_command import STREAM_PAUSE
+from motion_nodes.core.control.joint_command import STREAM_PAUSE
 from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES
 from motion_nodes.ros.names import BASE_NAVIGATOR, PLANNER, REACTIVE_POLICY
 from motion_nodes.ros.stop_latch import AT_REST, INACTIVE, MOTION, RESUMED, SECONDS, STOPPED

@@ -34,15 +34,15 @@ from std_msgs.msg import Empty, String
 from std_srvs.srv import Trigger
 from task_client import SERVER, TaskClient
 
-from motion_nodes.agent_tools.function_table import FUNCTIONS
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.shapes import triangle_mesh
+from motion_nodes.extras.agent_tools.function_table import FUNCTIONS
+from motion_nodes.extras.tasks.task_codes import TaskCode
 from motion_nodes.ros import qos
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.scene.collision_objects import object_message
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.shapes import triangle_mesh
-from motion_nodes.tasks.task_codes import TaskCode
 
 
 @pytest.fixture(scope="module")

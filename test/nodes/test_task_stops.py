@@ -18,7 +18,12 @@ import pytest
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
 from visualization_msgs.msg import Marker, MarkerArray
 
-from motion_nodes.model.poses import from_xyz_rpy, inverse
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
+from motion_nodes.core.scene.world import World
+from motion_nodes.extras.tasks.grasps import grasps_of
+from motion_nodes.extras.tasks.served_task import CANCELED, RulePlanner
+from motion_nodes.extras.tasks.task_codes import TaskCode
+from motion_nodes.extras.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.reachability import raised
 from motion_nodes.nodes.task.skill_parts import SkillParts
@@ -26,11 +31,6 @@ from motion_nodes.nodes.task.skill_robot import RobotSkills, TaskRobot
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.scene.collision_objects import change_attached, change_object
 from motion_nodes.ros.scene.scene_update import SceneDraft
-from motion_nodes.scene.world import World
-from motion_nodes.tasks.grasps import grasps_of
-from motion_nodes.tasks.served_task import CANCELED, RulePlanner
-from motion_nodes.tasks.task_codes import TaskCode
-from motion_nodes.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
 
 TASK = "put the red cube on the shelf"
 PHASES = {"approach", "pre_grasp", "grasp", "lift", "find place", "move", "let down", "release",

@@ -35,7 +35,7 @@ from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
 
 pytestmark = pytest.mark.timeout(900)
 J1, J2, J7 = ARM[0], ARM[1], ARM[6]

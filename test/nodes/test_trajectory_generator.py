@@ -21,8 +21,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import to_quat_xyzw
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import to_quat_xyzw
 
 Codes = MoveItErrorCodes
 NODE = "/trajectory_generator"

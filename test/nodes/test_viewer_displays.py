@@ -16,10 +16,10 @@ from ros_client import LATCHED, RELIABLE, RosClient
 from sensor_msgs.msg import Image, PointCloud2
 from tf2_msgs.msg import TFMessage
 
+from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.displays import OFF
 from motion_nodes.nodes.browser_viewer import BrowserViewerNode
 from motion_nodes.ros.messages.camera_messages import cloud_message, depth_message
-from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.displays import OFF
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -30,13 +30,13 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from visualization_msgs.msg import Marker, MarkerArray
 
+from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy
+from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.scene.scene import world_object
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
-from motion_nodes.model.tree import Sphere
+from motion_nodes.extras.viewer.ui_commands import TargetCommand
+from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, RMPFLOW
 from motion_nodes.nodes.viewer.viewer_planning import displayed_path
-from motion_nodes.scene.scene import world_object
-from motion_nodes.view.ui_commands import TargetCommand
-from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 

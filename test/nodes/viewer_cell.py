@@ -16,7 +16,7 @@ from rclpy.executors import SingleThreadedExecutor
 from ros_client import RELIABLE, RosClient
 from shape_msgs.msg import SolidPrimitive
 
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.nodes.browser_viewer import BrowserViewerNode
 
 FRANKA = load_robot("franka")

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.perception.depth_camera import DepthProjection, Pinhole
-from motion_nodes.perception.occupancy_map import OccupancyMap
-from motion_nodes.perception.settings import MapSettings
+from motion_nodes.extras.perception.depth_camera import DepthProjection, Pinhole
+from motion_nodes.extras.perception.occupancy_map import OccupancyMap
+from motion_nodes.extras.perception.settings import MapSettings
 from motion_nodes.typing import Array
 
 TABLE = np.array([(0.1, -0.6, -0.1), (1.1, 0.6, 0.0)])

@@ -15,18 +15,18 @@ import numpy as np
 from rmpflow.judged_arm import FRAME, JudgedArm, Verdict
 from sim.lockstep_robot import NAME
 
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.target_follower import Follower
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene, world_object
+from motion_nodes.core.scene.voxels import OCTOMAP
+from motion_nodes.extras.perception.depth_camera import DepthProjection
+from motion_nodes.extras.perception.occupancy_map import OccupancyMap
+from motion_nodes.extras.perception.settings import MapSettings
+from motion_nodes.extras.sim.sensors import CameraSettings, SimulatedCamera, parse_camera, snapshot
 from motion_nodes.nodes.demo.surprise import SIZE
-from motion_nodes.perception.depth_camera import DepthProjection
-from motion_nodes.perception.occupancy_map import OccupancyMap
-from motion_nodes.perception.settings import MapSettings
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.target_follower import Follower
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene, world_object
-from motion_nodes.scene.voxels import OCTOMAP
-from motion_nodes.sim.sensors import CameraSettings, SimulatedCamera, parse_camera, snapshot
 from motion_nodes.typing import Array
 
 CAMERAS = (

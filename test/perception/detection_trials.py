@@ -12,17 +12,17 @@ import argparse
 
 import numpy as np
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.perception.depth_camera import DepthProjection
-from motion_nodes.perception.object_detection import ObjectDetector, extents
-from motion_nodes.perception.settings import DetectorSettings
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.free_bodies import parse_free_body
-from motion_nodes.sim.mjcf import WorldConfig
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.sensors import CameraSettings, SimulatedCamera, parse_camera, snapshot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.extras.perception.depth_camera import DepthProjection
+from motion_nodes.extras.perception.object_detection import ObjectDetector, extents
+from motion_nodes.extras.perception.settings import DetectorSettings
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.free_bodies import parse_free_body
+from motion_nodes.extras.sim.mjcf import WorldConfig
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.sim.sensors import CameraSettings, SimulatedCamera, parse_camera, snapshot
 
 CAMERA = "camera:=panda_link0@1.2,0.3,0.9,0,0.8,-2.8"
 FOUND = 0.03

@@ -8,10 +8,10 @@ from importlib.metadata import EntryPoint
 import numpy as np
 import pytest
 
+from motion_nodes.core.robot.colors import NAMES, RGB, color_in, color_name
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.model.colors import NAMES, RGB, color_in, color_name
-from motion_nodes.perception import image_detection
-from motion_nodes.perception.image_detection import (
+from motion_nodes.extras.perception import image_detection
+from motion_nodes.extras.perception.image_detection import (
     ColorShapeDetector,
     ImageRegion,
     checked_regions,
@@ -92,7 +92,7 @@ def _register(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
 
 
 def test_detectors_of_other_packages_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    _register(monkeypatch, "motion_nodes.perception.image_detection:ColorShapeDetector")
+    _register(monkeypatch, "motion_nodes.extras.perception.image_detection:ColorShapeDetector")
     assert isinstance(image_detector("mine"), ColorShapeDetector)
     with pytest.raises(InvalidConfig, match="colors"):
         image_detector("color")

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from perception.boxes_seen import camera, looking, with_faults
 
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.model.poses import from_xyz_rpy, inverse
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.perception.depth_camera import DepthProjection
-from motion_nodes.perception.object_detection import (
+from motion_nodes.extras.perception.depth_camera import DepthProjection
+from motion_nodes.extras.perception.object_detection import (
     Detection,
     ObjectDetector,
     Shape,
@@ -20,8 +20,8 @@ from motion_nodes.perception.object_detection import (
     hidden,
     support_plane,
 )
-from motion_nodes.perception.object_names import ObjectNames, parse_models
-from motion_nodes.perception.settings import DetectorSettings
+from motion_nodes.extras.perception.object_names import ObjectNames, parse_models
+from motion_nodes.extras.perception.settings import DetectorSettings
 
 PINHOLE = camera(320, 240)
 EYE = looking((1.1, 0.3, 0.8), (0.45, 0.0, 0.0))

@@ -22,14 +22,14 @@ from perception.boxes_seen import (
 )
 from scipy.spatial import cKDTree
 
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.shapes import HalfSpace, triangle_mesh
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
-from motion_nodes.perception.depth_camera import DepthProjection, Pinhole
-from motion_nodes.perception.occupancy_map import OccupancyMap
-from motion_nodes.perception.settings import MapSettings
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.shapes import HalfSpace, triangle_mesh
+from motion_nodes.extras.perception.depth_camera import DepthProjection, Pinhole
+from motion_nodes.extras.perception.occupancy_map import OccupancyMap
+from motion_nodes.extras.perception.settings import MapSettings
 
 BLOCK = np.array([(0.5, -0.1, 0.0), (0.7, 0.1, 0.3)])
 WORLD = np.array([TABLE, BLOCK])

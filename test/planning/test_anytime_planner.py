@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from raised_errors import about
 
+from motion_nodes.core.planning.anytime_planner import AnytimeRrtConnect
+from motion_nodes.core.planning.planar_world import PlanarWorld, Wall, maze
+from motion_nodes.core.planning.planning_problem import PlanStatus
+from motion_nodes.core.planning.rrt_connect import RrtConnect
+from motion_nodes.core.planning.search_settings import AnytimeSettings, RrtConnectSettings
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.planning.anytime_planner import AnytimeRrtConnect
-from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
-from motion_nodes.planning.planning_problem import PlanStatus
-from motion_nodes.planning.rrt_connect import RrtConnect
-from motion_nodes.planning.search_settings import AnytimeSettings, RrtConnectSettings
 
 # The first search compiles its kernels.
 pytestmark = pytest.mark.timeout(900)

@@ -12,22 +12,22 @@ import pytest
 from barrier_scene import START, at, barrier_scene, franka
 from raised_errors import about
 
-from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
-from motion_nodes.planning.cartesian import (
+from motion_nodes.core.planning.cartesian import (
     CartesianOptions,
     CartesianStop,
     cartesian_path,
     with_tool_speed,
 )
-from motion_nodes.planning.joint_space import JointSpace
-from motion_nodes.planning.path_tools import interpolate, interpolate_poses
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.world import World
-from motion_nodes.trajectory.time_parameterization import retime
+from motion_nodes.core.planning.joint_space import JointSpace
+from motion_nodes.core.planning.path_tools import interpolate, interpolate_poses
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.world import World
+from motion_nodes.core.trajectory.time_parameterization import retime
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
 from motion_nodes.typing import Array
 
 TOOL = "panda_hand_tcp"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import motion_nodes as mn
+from motion_nodes.core.planning.constrained.constraint_set import ConstraintSet
+from motion_nodes.core.planning.planning_problem import PlanStatus
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownJoint
-from motion_nodes.planning.constrained.constraint_set import ConstraintSet
-from motion_nodes.planning.planning_problem import PlanStatus
 
 DOWN = np.diag([1.0, -1.0, -1.0])
 TILT = 0.1

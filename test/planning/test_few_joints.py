@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import motion_nodes as mn
-from motion_nodes.ik.problem import IkTolerance
-from motion_nodes.model.poses import rotation_about
-from motion_nodes.planning.planning_problem import PlanStatus, PoseGoal
+from motion_nodes.core.ik.problem import IkTolerance
+from motion_nodes.core.planning.planning_problem import PlanStatus, PoseGoal
+from motion_nodes.core.robot.poses import rotation_about
 
 
 @pytest.fixture(scope="module")

@@ -10,20 +10,24 @@ import pytest
 from barrier_scene import GOAL, START, TARGET, at, barrier_checker, franka
 from raised_errors import about
 
-from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
-from motion_nodes.ik.problem import IkTolerance, pose_error
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.planning.goal_sampling import GoalConfigurations, GoalOptions, goal_configurations
-from motion_nodes.planning.planning_problem import (
+from motion_nodes.core.ik.problem import IkTolerance, pose_error
+from motion_nodes.core.planning.goal_sampling import (
+    GoalConfigurations,
+    GoalOptions,
+    goal_configurations,
+)
+from motion_nodes.core.planning.planning_problem import (
     Goal,
     JointGoal,
     PlanRequest,
     PlanStatus,
     PoseGoal,
 )
-from motion_nodes.planning.start_state import START_TOLERANCE, check_initial_end, check_start
-from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.core.planning.start_state import START_TOLERANCE, check_initial_end, check_start
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
 from motion_nodes.typing import Array
 
 HAND = "panda_hand"

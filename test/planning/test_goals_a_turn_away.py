@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import motion_nodes as mn
-from motion_nodes.planning.industrial import SequenceItem, ToolMotion, plan_sequence
-from motion_nodes.planning.pipeline import plan
-from motion_nodes.planning.planning_problem import PlanRequest
-from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.core.planning.industrial import SequenceItem, ToolMotion, plan_sequence
+from motion_nodes.core.planning.pipeline import plan
+from motion_nodes.core.planning.planning_problem import PlanRequest
+from motion_nodes.core.scene.checker import CollisionChecker
 
 URDF = """<robot name="turner"><link name="post"/><link name="arm"/><link name="hand"/>
   <joint name="turn" type="continuous"><parent link="post"/><child link="arm"/>

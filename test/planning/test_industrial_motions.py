@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import motion_nodes as mn
+from motion_nodes.core.planning.industrial import ArcPoint, SequenceItem, ToolMotion, plan_sequence
+from motion_nodes.core.planning.planning_problem import PlanRequest, PlanStatus
+from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.planning.industrial import ArcPoint, SequenceItem, ToolMotion, plan_sequence
-from motion_nodes.planning.planning_problem import PlanRequest, PlanStatus
-from motion_nodes.scene.checker import CollisionChecker
 
 ARM = mn.load_robot("franka")["arm"]
 READY = ARM.state("ready")

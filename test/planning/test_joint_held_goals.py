@@ -7,12 +7,16 @@ import numpy as np
 import pytest
 from barrier_scene import GOAL, START, TARGET, barrier_checker, franka
 
-from motion_nodes.ik.problem import IkTolerance, pose_error
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.planning.goal_sampling import GoalConfigurations, GoalOptions, goal_configurations
-from motion_nodes.planning.pipeline import plan
-from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus, PoseGoal
-from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.core.ik.problem import IkTolerance, pose_error
+from motion_nodes.core.planning.goal_sampling import (
+    GoalConfigurations,
+    GoalOptions,
+    goal_configurations,
+)
+from motion_nodes.core.planning.pipeline import plan
+from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PlanStatus, PoseGoal
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.typing import Array
 
 HAND = "panda_hand"

@@ -6,14 +6,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from motion_nodes.core.ik.problem import IkRequest
+from motion_nodes.core.planning.cartesian import (
+    CartesianOptions,
+    cartesian_path,
+    checker_kinematics,
+)
+from motion_nodes.core.planning.pose_solvers import pose_solver
+from motion_nodes.core.robot.kinematics import GroupKinematics, Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.ik.problem import IkRequest
 from motion_nodes.kernels import robot_codegen
-from motion_nodes.model.kinematics import GroupKinematics, Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.planning.cartesian import CartesianOptions, cartesian_path, checker_kinematics
-from motion_nodes.planning.pose_solvers import pose_solver
-from motion_nodes.scene.checker import CollisionChecker
 
 ARMS = {"franka": ("arm", "panda_hand"), "g1": ("left_arm", "left_wrist_yaw_link")}
 """Group and link; the joints of the hand are below the link, those of the waist above it."""

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
+from motion_nodes.core.planning import path_tools
+from motion_nodes.core.planning.joint_space import JointSpace
+from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.planning import path_tools
-from motion_nodes.planning.joint_space import JointSpace
 
 
 def generic_space(lower, upper, weights=()) -> JointSpace:

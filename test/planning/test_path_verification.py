@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from barrier_scene import GOAL, START, barrier_checker, fine_path
 
-from motion_nodes.planning.path_verification import PathVerifier
-from motion_nodes.planning.planar_world import PlanarWorld, Wall
-from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
-from motion_nodes.planning.rrt_connect import RrtConnect
+from motion_nodes.core.planning.path_verification import PathVerifier
+from motion_nodes.core.planning.planar_world import PlanarWorld, Wall
+from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest
+from motion_nodes.core.planning.rrt_connect import RrtConnect
 
 
 def test_free_path_passes_and_is_certain_between_samples() -> None:

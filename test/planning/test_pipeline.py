@@ -13,32 +13,32 @@ from barrier_scene import GOAL, START, TARGET, at, barrier_checker, franka, max_
 from raised_errors import about
 from scene.coal_robot import CoalRobot
 
-from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.ik.problem import IkTolerance
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.tree import Box
-from motion_nodes.planning import plan_run
-from motion_nodes.planning.path_verification import Verification
-from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
-from motion_nodes.planning.planners import (
+from motion_nodes.core.ik.problem import IkTolerance
+from motion_nodes.core.planning import plan_run
+from motion_nodes.core.planning.path_verification import Verification
+from motion_nodes.core.planning.pipeline import MotionPlan, PlanOptions, plan
+from motion_nodes.core.planning.planners import (
     default_settings,
     find_planner,
     make_planner,
     planner_names,
 )
-from motion_nodes.planning.planning_problem import (
+from motion_nodes.core.planning.planning_problem import (
     Goal,
     JointGoal,
     PlanRequest,
     PlanStatus,
     PoseGoal,
 )
-from motion_nodes.planning.rrt import RrtSettings
-from motion_nodes.planning.rrt_connect import RrtConnect
-from motion_nodes.planning.warm_up import warm_up
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.world import World
+from motion_nodes.core.planning.rrt import RrtSettings
+from motion_nodes.core.planning.rrt_connect import RrtConnect
+from motion_nodes.core.planning.warm_up import warm_up
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.world import World
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.typing import Array
 
 

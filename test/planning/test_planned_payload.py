@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 import motion_nodes as mn
+from motion_nodes.core.planning import pipeline
+from motion_nodes.core.planning.cartesian import cartesian_motion
+from motion_nodes.core.planning.planning_problem import PlanRequest, PlanStatus
+from motion_nodes.core.planning.recovery import RecoverySettings
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.payload import PayloadDynamics
+from motion_nodes.core.trajectory.joint_trajectory import Infeasible
+from motion_nodes.core.trajectory.path_efforts import PathEfforts
+from motion_nodes.core.trajectory.timed_path import TimedPath
 from motion_nodes.errors import InvalidConfig, UnknownFrame
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.payload import PayloadDynamics
-from motion_nodes.planning import pipeline
-from motion_nodes.planning.cartesian import cartesian_motion
-from motion_nodes.planning.planning_problem import PlanRequest, PlanStatus
-from motion_nodes.planning.recovery import RecoverySettings
-from motion_nodes.trajectory.joint_trajectory import Infeasible
-from motion_nodes.trajectory.path_efforts import PathEfforts
-from motion_nodes.trajectory.timed_path import TimedPath
 
 FRANKA = mn.load_robot("franka")
 ARM, ROBOT = FRANKA["arm"], FRANKA.description

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from raised_errors import about
 
+from motion_nodes.core.planning.planners import PlannerSettings, default_settings
+from motion_nodes.core.planning.tree_search import MAX_COUNT, MAX_NODES, new_tree
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.planning.planners import PlannerSettings, default_settings
-from motion_nodes.planning.tree_search import MAX_COUNT, MAX_NODES, new_tree
 
 
 @dataclass(frozen=True)

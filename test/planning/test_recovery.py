@@ -10,18 +10,18 @@ import pytest
 from jammed_states import KINDS, jam_checker, jammed
 from scene.random_scenes import coal_distance
 
+from motion_nodes.core.planning.pipeline import plan
+from motion_nodes.core.planning.plan_adapters import RECOVERABLE
+from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
+from motion_nodes.core.planning.recovery import RecoverySettings, check_recovery, recover
+from motion_nodes.core.planning.warm_up import warm_up
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene, world_object
+from motion_nodes.core.trajectory.trajectory_checks import limit_excess
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.planning.pipeline import plan
-from motion_nodes.planning.plan_adapters import RECOVERABLE
-from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
-from motion_nodes.planning.recovery import RecoverySettings, check_recovery, recover
-from motion_nodes.planning.warm_up import warm_up
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene, world_object
-from motion_nodes.trajectory.trajectory_checks import limit_excess
 from motion_nodes.typing import Array
 
 STATES = 5

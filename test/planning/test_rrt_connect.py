@@ -10,15 +10,15 @@ import pytest
 from raised_errors import about
 
 import motion_nodes as mn
+from motion_nodes.core.planning.anytime_planner import AnytimeRrtConnect
+from motion_nodes.core.planning.joint_space import JointSpace
+from motion_nodes.core.planning.planar_world import PlanarWorld, Wall, maze
+from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
+from motion_nodes.core.planning.rrt_connect import RrtConnect, longest_edge
+from motion_nodes.core.planning.search_settings import RrtConnectSettings
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.planning.anytime_planner import AnytimeRrtConnect
-from motion_nodes.planning.joint_space import JointSpace
-from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
-from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
-from motion_nodes.planning.rrt_connect import RrtConnect, longest_edge
-from motion_nodes.planning.search_settings import RrtConnectSettings
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.world import World
 
 START, GOAL = (0.7, 0.7), (9.3, 9.3)
 

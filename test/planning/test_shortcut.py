@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from raised_errors import about
 
+from motion_nodes.core.planning.planar_world import PlanarWorld, Wall, maze
+from motion_nodes.core.planning.rrt_connect import RrtConnect
+from motion_nodes.core.planning.search_settings import ShorteningSettings
+from motion_nodes.core.planning.shortcut import shorten_path
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
-from motion_nodes.planning.rrt_connect import RrtConnect
-from motion_nodes.planning.search_settings import ShorteningSettings
-from motion_nodes.planning.shortcut import shorten_path
 
 START, GOAL = (0.7, 0.7), (9.3, 9.3)
 THOROUGH = ShorteningSettings(rounds=20, jumps=20, corner_tries=3, least_gain=1e-5)

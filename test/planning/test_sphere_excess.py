@@ -12,18 +12,18 @@ from barrier_scene import at, franka
 from scene.coal_robot import CoalRobot
 from scene.slider_robot import slider_robot, sliding_robot
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.tree import Box
-from motion_nodes.planning.cartesian import CartesianStop, cartesian_path
-from motion_nodes.planning.path_verification import PathVerifier, PathWatch
-from motion_nodes.planning.pipeline import PlanOptions, plan
-from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
-from motion_nodes.planning.sphere_excess import searchable
-from motion_nodes.planning.start_state import check_start
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.scenery import floor_of
-from motion_nodes.scene.world import World
+from motion_nodes.core.planning.cartesian import CartesianStop, cartesian_path
+from motion_nodes.core.planning.path_verification import PathVerifier, PathWatch
+from motion_nodes.core.planning.pipeline import PlanOptions, plan
+from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
+from motion_nodes.core.planning.sphere_excess import searchable
+from motion_nodes.core.planning.start_state import check_start
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.scenery import floor_of
+from motion_nodes.core.scene.world import World
 from motion_nodes.typing import Array
 
 READY = franka().named_state("ready", "arm")
@@ -129,7 +129,7 @@ def test_cartesian_steps_find_a_sheet_between_two_configurations() -> None:
     world = World()
     world.add(world_object("sheet", Box((0.5, 2e-5, 0.3)), at(0.3, 0.2, 0.6)))
     checker = CollisionChecker(franka(), "arm", scene=world.scene)
-    from motion_nodes.model.kinematics import Kinematics
+    from motion_nodes.core.robot.kinematics import Kinematics
 
     X = Kinematics(franka().tree, franka().group("arm").joints).pose(READY, "panda_hand")
     X[1, 3] += 0.3

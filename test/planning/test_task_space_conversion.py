@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from raised_errors import about
 
-from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
-from motion_nodes.planning.composite_path import (
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.planning.composite_path import (
     CompositePathSpec,
     CSpacePathSpec,
     TransitionMode,
 )
-from motion_nodes.planning.task_space_conversion import PathConversionConfig, PathConverter
-from motion_nodes.planning.task_space_generator import TaskSpaceTrajectoryGenerator
-from motion_nodes.planning.task_space_path_spec import TaskSpacePathSpec
+from motion_nodes.core.planning.task_space_conversion import PathConversionConfig, PathConverter
+from motion_nodes.core.planning.task_space_generator import TaskSpaceTrajectoryGenerator
+from motion_nodes.core.planning.task_space_path_spec import TaskSpacePathSpec
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy, to_quat_xyzw
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
 
 
 def beside(point, x, y, z):

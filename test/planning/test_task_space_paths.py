@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.errors import InvalidCommand, InvalidDescription
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.planning.composite_path import (
+from motion_nodes.core.planning.composite_path import (
     CompositePathSpec,
     CSpacePathSpec,
     TransitionMode,
 )
-from motion_nodes.planning.task_space_generator import load_path_spec
-from motion_nodes.planning.task_space_path_spec import Arc, TaskSpacePathSpec
+from motion_nodes.core.planning.task_space_generator import load_path_spec
+from motion_nodes.core.planning.task_space_path_spec import Arc, TaskSpacePathSpec
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.errors import InvalidCommand, InvalidDescription
 
 
 def beside(point, x, y, z):

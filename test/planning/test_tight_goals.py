@@ -12,15 +12,15 @@ from barrier_scene import at, franka
 from scene.coal_robot import CoalRobot
 from scene.slider_robot import slider_robot
 
-from motion_nodes.model.tree import Box
-from motion_nodes.planning import shortcut
-from motion_nodes.planning.pipeline import PlanOptions, plan
-from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
-from motion_nodes.planning.rrt_connect import RrtConnect
-from motion_nodes.planning.shortcut import shorten_with_clearance
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.world import World
+from motion_nodes.core.planning import shortcut
+from motion_nodes.core.planning.pipeline import PlanOptions, plan
+from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest
+from motion_nodes.core.planning.rrt_connect import RrtConnect
+from motion_nodes.core.planning.shortcut import shorten_with_clearance
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.world import World
 from motion_nodes.typing import Array
 
 PREFERRED = 0.005

@@ -12,6 +12,10 @@ from raised_errors import about
 from two_arms import TIPS, write_two_arms
 
 import motion_nodes as mn
+from motion_nodes.core.ik.problem import IkStatus
+from motion_nodes.core.planning.industrial import ToolMotion, tool_path
+from motion_nodes.core.planning.planning_problem import PlanRequest, PlanStatus
+from motion_nodes.core.planning.several_poses import solve_poses
 from motion_nodes.errors import (
     InvalidCommand,
     InvalidConfig,
@@ -19,10 +23,6 @@ from motion_nodes.errors import (
     UnknownGroup,
     UnknownJoint,
 )
-from motion_nodes.ik.problem import IkStatus
-from motion_nodes.planning.industrial import ToolMotion, tool_path
-from motion_nodes.planning.planning_problem import PlanRequest, PlanStatus
-from motion_nodes.planning.several_poses import solve_poses
 
 PATIENT = mn.IkSettings(timeout=10.0)
 """Timeout for loaded machines [s]."""

@@ -15,8 +15,8 @@ import pytest
 PARENT = """
 import os, sys, threading, time
 from pathlib import Path
-from motion_nodes.planning.warm_up import compile_apart
-from motion_nodes.scene.exact_warm_up import compile_exact_checks
+from motion_nodes.core.planning.warm_up import compile_apart
+from motion_nodes.core.scene.exact_warm_up import compile_exact_checks
 
 def plan():
     compile_apart("franka", lambda: None, lambda: False)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from motion_nodes.model.yaml_schema import yaml_text
+from motion_nodes.core.robot.yaml_schema import yaml_text
 
 ENV_YAML = """
 sim:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from policies.descriptors import descriptor, write_descriptor
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.policies.onnx_writer import write_mlp
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.extras.policies.onnx_writer import write_mlp
 
 STANDING = [0.0, 0.8, -1.5] * 4
 

@@ -8,8 +8,8 @@ import pytest
 from raised_errors import about
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
-from motion_nodes.policies.network import ActuatorNetwork, ActuatorNetworkSettings
-from motion_nodes.policies.onnx_writer import OnnxGraph, write_mlp
+from motion_nodes.extras.policies.network import ActuatorNetwork, ActuatorNetworkSettings
+from motion_nodes.extras.policies.onnx_writer import OnnxGraph, write_mlp
 
 
 def sigmoid(x):

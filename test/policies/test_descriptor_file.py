@@ -10,8 +10,8 @@ import pytest
 from policies.descriptors import descriptor, write_descriptor
 
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.policies.isaac_lab_files import read_descriptor
-from motion_nodes.policies.policy_spec import ActionKind
+from motion_nodes.extras.policies.isaac_lab_files import read_descriptor
+from motion_nodes.extras.policies.policy_spec import ActionKind
 
 JOINTS = ["hip", "thigh", "calf"]
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from policies.descriptors import ENV_YAML
 
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.loader import load_robot
-from motion_nodes.policies.isaac_lab_files import breadth_first_joints, read_env
+from motion_nodes.extras.policies.isaac_lab_files import breadth_first_joints, read_env
 
 JOINTS = [f"{leg}_{part}" for part in ("hip", "thigh", "calf") for leg in ("FL", "FR", "RL", "RR")]
 

@@ -12,8 +12,8 @@ import pytest
 from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
-from motion_nodes.policies.network import check_widths, load_network
-from motion_nodes.policies.onnx_writer import ACTIVATIONS, OnnxGraph, write_mlp
+from motion_nodes.extras.policies.network import check_widths, load_network
+from motion_nodes.extras.policies.onnx_writer import ACTIVATIONS, OnnxGraph, write_mlp
 
 NUMPY = {
     "elu": lambda x: np.where(x > 0, x, np.expm1(x)),

@@ -14,12 +14,12 @@ from policies.standing_policy import STANDING
 from typer.testing import CliRunner
 
 from motion_nodes.cli.app import app
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.loader import load_robot
-from motion_nodes.policies.isaac_lab_files import breadth_first_joints
-from motion_nodes.policies.onnx_writer import write_mlp
-from motion_nodes.policies.policy_check import check_policy, replay_divergence
-from motion_nodes.policies.policy_files import load_policy
+from motion_nodes.extras.policies.isaac_lab_files import breadth_first_joints
+from motion_nodes.extras.policies.onnx_writer import write_mlp
+from motion_nodes.extras.policies.policy_check import check_policy, replay_divergence
+from motion_nodes.extras.policies.policy_files import load_policy
 
 GO2 = load_robot("go2")
 

@@ -11,11 +11,15 @@ from policies.descriptors import descriptor, write_descriptor
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.policies.isaac_lab_files import read_descriptor
-from motion_nodes.policies.network import NetworkFault, PdActuators
-from motion_nodes.policies.observations import PolicyInputs
-from motion_nodes.policies.policy_sequence import PolicyMode, PolicySequence, SequenceSettings
-from motion_nodes.policies.runner import CommandShaper, PolicyRunner
+from motion_nodes.extras.policies.isaac_lab_files import read_descriptor
+from motion_nodes.extras.policies.network import NetworkFault, PdActuators
+from motion_nodes.extras.policies.observations import PolicyInputs
+from motion_nodes.extras.policies.policy_sequence import (
+    PolicyMode,
+    PolicySequence,
+    SequenceSettings,
+)
+from motion_nodes.extras.policies.runner import CommandShaper, PolicyRunner
 
 JOINTS = ["hip", "knee"]
 Q0 = np.array([0.2, -0.6])

@@ -12,11 +12,11 @@ from raised_errors import about
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
-from motion_nodes.policies.isaac_lab_files import read_descriptor
-from motion_nodes.policies.network import NetworkFault, load_network
-from motion_nodes.policies.observations import PolicyInputs, register_term
-from motion_nodes.policies.onnx_writer import OnnxGraph, write_mlp
-from motion_nodes.policies.runner import PolicyRunner
+from motion_nodes.extras.policies.isaac_lab_files import read_descriptor
+from motion_nodes.extras.policies.network import NetworkFault, load_network
+from motion_nodes.extras.policies.observations import PolicyInputs, register_term
+from motion_nodes.extras.policies.onnx_writer import OnnxGraph, write_mlp
+from motion_nodes.extras.policies.runner import PolicyRunner
 
 JOINTS = [f"{leg}_{part}" for part in ("hip", "thigh", "calf") for leg in ("FL", "FR", "RL", "RR")]
 Q0 = np.repeat([0.1, 0.8, -1.5], 4)

@@ -17,16 +17,16 @@ import mujoco
 import numpy as np
 from sim.lockstep_robot import NAME, LockstepRobot
 
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.rmpflow.follower_settings import RobotMotion
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.target_follower import Follower
-from motion_nodes.scene.scene import Scene
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.cell_contacts import ContactLog
-from motion_nodes.sim.mjcf_shapes import quat_wxyz
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.scene_bodies import PREFIX, bodies_of
+from motion_nodes.core.reactive.follower_settings import RobotMotion
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.target_follower import Follower
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.scene.scene import Scene
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.cell_contacts import ContactLog
+from motion_nodes.extras.sim.mjcf_shapes import quat_wxyz
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.sim.scene_bodies import PREFIX, bodies_of
 from motion_nodes.typing import Array
 
 FRAME = 0.01

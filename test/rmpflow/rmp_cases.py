@@ -5,18 +5,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from motion_nodes.core.reactive import numpy_policy, rmp_inputs
+from motion_nodes.core.reactive.numpy_policy import Distances
+from motion_nodes.core.reactive.obstacle_scene import ObstaclePacker
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.rmpflow_settings import BodyCapsule, BodyController, RmpflowSettings
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.mesh_distance import signed_distance
+from motion_nodes.core.scene.scene import Scene, WorldObject, world_object
+from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace
 from motion_nodes.kernels.rmp import rmp_memory
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.rmpflow_settings import BodyCapsule, BodyController, RmpflowSettings
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.rmpflow import numpy_policy, rmp_inputs
-from motion_nodes.rmpflow.numpy_policy import Distances
-from motion_nodes.rmpflow.obstacle_scene import ObstaclePacker
-from motion_nodes.scene.mesh_distance import signed_distance
-from motion_nodes.scene.scene import Scene, WorldObject, world_object
-from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace
 
 SOLIDS = (
     *(Sphere(0.05), Box((0.1, 0.2, 0.05)), Cylinder(0.05, 0.2), Cone(0.08, 0.2)),

@@ -6,12 +6,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.rmpflow.follower_settings import Phase, RobotMotion
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.policy_motion import BrakingGuard
-from motion_nodes.rmpflow.target_follower import Follower
-from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.core.reactive.follower_settings import Phase, RobotMotion
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.policy_motion import BrakingGuard
+from motion_nodes.core.reactive.target_follower import Follower
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene.checker import CollisionChecker
 
 DT = 0.01
 # Seeds of starts from which the policy alone moves a link 2 to 10 cm into another.

@@ -8,21 +8,21 @@ import pytest
 from long_params import shortened
 from rmpflow import rmp_cases
 
+from motion_nodes.core.reactive import rmp_inputs
+from motion_nodes.core.reactive.compiled_policy import Evaluator
+from motion_nodes.core.reactive.numpy_policy import Goal, PointMotion, distances
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.scene.robot_spheres import cover
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.shapes import Capsule
 from motion_nodes.kernels.rmp.rmp_memory import (
     ObstacleArrays,
     empty_obstacles,
     obstacle_bounds,
 )
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.rmpflow import rmp_inputs
-from motion_nodes.rmpflow.compiled_policy import Evaluator
-from motion_nodes.rmpflow.numpy_policy import Goal, PointMotion, distances
-from motion_nodes.scene.robot_spheres import cover
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.shapes import Capsule
 
 ROBOTS = ("franka", "ur10e")
 SINGLE = 1e-6

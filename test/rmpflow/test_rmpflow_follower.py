@@ -6,16 +6,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from motion_nodes.core.reactive.follower_settings import FollowerSettings, Phase, RobotMotion
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.target_follower import Follower
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.scene.scene import Scene, world_object
+from motion_nodes.core.scene.shapes import Box, Sphere
+from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.rmpflow.follower_settings import FollowerSettings, Phase, RobotMotion
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.target_follower import Follower
-from motion_nodes.scene.scene import Scene, world_object
-from motion_nodes.scene.shapes import Box, Sphere
-from motion_nodes.scene.world import World
 
 DT = 0.01
 FRANKA = load_robot("franka")

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from rmpflow.judged_arm import FollowingArm
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Sphere
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.scene.scene import Scene, world_object
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.scene.scene import Scene, world_object
 
 PERIOD = 0.004
 FAR = (0.0, 0.0, -2.0)

@@ -7,17 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
-from motion_nodes.errors import InvalidConfig
-from motion_nodes.kernels.formulas.ops import NUMPY
-from motion_nodes.kernels.rmp.rmp_integration import INPUTS, affordable
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.rmpflow.integration import (
+from motion_nodes.core.reactive.integration import (
     Integrator,
     JointMotion,
     Smoothing,
     SmoothingSettings,
     substeps,
 )
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.kernels.formulas.ops import NUMPY
+from motion_nodes.kernels.rmp.rmp_integration import INPUTS, affordable
 
 NAMES = ("a", "b", "c")
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from motion_nodes.core.reactive import numpy_policy
+from motion_nodes.core.robot.rmpflow_settings import Collision, RmpflowSettings
 from motion_nodes.kernels.formulas import rmps
 from motion_nodes.kernels.formulas.ops import NUMPY
 from motion_nodes.kernels.formulas.rmps import JointState, ToolState
 from motion_nodes.kernels.rmp.rmp_leaves import LEAVES, axis_coefficients
-from motion_nodes.model.rmpflow_settings import Collision, RmpflowSettings
-from motion_nodes.rmpflow import numpy_policy
 
 DEFAULTS = RmpflowSettings()
 LEAF = {leaf.name: (leaf, leaf.coefficients(DEFAULTS)) for leaf in LEAVES}

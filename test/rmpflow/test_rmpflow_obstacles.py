@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from rmpflow import rmp_cases
 
+from motion_nodes.core.reactive.obstacle_scene import ObstacleMotion, ObstaclePacker
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse, turned
+from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.core.scene.scene import Scene, world_object
 from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
-from motion_nodes.model.poses import from_xyz_rpy, inverse, turned
-from motion_nodes.model.tree import Sphere
-from motion_nodes.rmpflow.obstacle_scene import ObstacleMotion, ObstaclePacker
-from motion_nodes.scene.allowed_collisions import AllowedCollisions
-from motion_nodes.scene.scene import Scene, world_object
 
 X_BW = inverse(from_xyz_rpy((0.3, -0.2, 0.1), (0.1, 0.2, -0.4)))
 

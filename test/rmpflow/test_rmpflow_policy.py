@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 from raised_errors import about
 
+from motion_nodes.core.reactive.integration import SmoothingSettings, substeps
+from motion_nodes.core.reactive.obstacle_scene import supported_scene
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.robot.files.rmpflow_file import read_rmpflow
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy, to_quat_xyzw
+from motion_nodes.core.robot.rmpflow_settings import BodyController
+from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.scene.allowed_collisions import AllowedCollisions, pair_of
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import AttachedBody, Part, Scene, world_object
+from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
 from motion_nodes.kernels.rmp.rmp_memory import CARRIED
-from motion_nodes.model.files.rmpflow_file import read_rmpflow
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
-from motion_nodes.model.rmpflow_settings import BodyController
-from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.rmpflow.integration import SmoothingSettings, substeps
-from motion_nodes.rmpflow.obstacle_scene import supported_scene
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.scene.allowed_collisions import AllowedCollisions, pair_of
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
-from motion_nodes.scene.world import World
 
 DOWN = (1.0, 0.0, 0.0, 0.0)
 POSE = (0.45, 0.15, 0.4)

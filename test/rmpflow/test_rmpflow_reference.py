@@ -5,16 +5,16 @@ import numpy as np
 import pytest
 from raised_errors import about
 
+from motion_nodes.core.reactive.follower_settings import FollowerSettings, Phase, RobotMotion
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.target_follower import Follower
+from motion_nodes.core.robot.files.rmpflow_file import read_rmpflow, rmpflow_text
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.scene import Scene, world_object
 from motion_nodes.errors import UnknownState
-from motion_nodes.model.files.rmpflow_file import read_rmpflow, rmpflow_text
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
-from motion_nodes.rmpflow.follower_settings import FollowerSettings, Phase, RobotMotion
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.target_follower import Follower
-from motion_nodes.scene.scene import Scene, world_object
 
 DT = 0.02
 FRANKA = load_robot("franka")

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from rmpflow import rmp_cases
 
-from motion_nodes.model.files.rmpflow_file import read_rmpflow
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.rmpflow_settings import RmpflowSettings, SelfCollision
-from motion_nodes.rmpflow.compiled_policy import Evaluator
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.core.reactive.compiled_policy import Evaluator
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.robot.files.rmpflow_file import read_rmpflow
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings, SelfCollision
+from motion_nodes.core.scene.checker import CollisionChecker
 
 ON = SelfCollision(metric_scalar=1e3, metric_modulation_radius=0.1)
 ROBOTS = ("franka", "ur10e")

@@ -8,10 +8,10 @@ import pytest
 import yaml
 from raised_errors import about
 
+from motion_nodes.core.robot.files.rmpflow_file import read_rmpflow
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings
 from motion_nodes.errors import InvalidConfig, InvalidDescription
-from motion_nodes.model.files.rmpflow_file import read_rmpflow
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.rmpflow_settings import RmpflowSettings
 
 FRANKA = {
     "joint_limit_buffers": [0.01, 0.03, 0.01, 0.01, 0.01, 0.01, 0.01],

@@ -6,15 +6,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
-from motion_nodes.rmpflow.follower_settings import RobotMotion
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.policy_motion import BrakingGuard, StandingObstacles
-from motion_nodes.rmpflow.target_follower import Follower
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene, WorldObject, world_object
+from motion_nodes.core.reactive.follower_settings import RobotMotion
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.policy_motion import BrakingGuard, StandingObstacles
+from motion_nodes.core.reactive.target_follower import Follower
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene, WorldObject, world_object
 
 DT = 0.01
 FAR = from_xyz_rpy((3.0, 0.0, 0.0))

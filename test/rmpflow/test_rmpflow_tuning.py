@@ -10,20 +10,13 @@ from rmpflow.rmp_cases import packed
 from typer.testing import CliRunner
 
 from motion_nodes.cli.app import app
-from motion_nodes.errors import InvalidConfig
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.problem import IkRequest, IkSettings
-from motion_nodes.ik.solver import LeastSquaresIk
-from motion_nodes.model.files.rmpflow_file import read_rmpflow, rmpflow_text
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.robot_builder import assemble
-from motion_nodes.model.tree import Sphere
-from motion_nodes.model.urdf import read_urdf
-from motion_nodes.rmpflow.compiled_policy import Evaluator
-from motion_nodes.rmpflow.numpy_policy import Goal
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.tuning import (
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.problem import IkRequest, IkSettings
+from motion_nodes.core.ik.solver import LeastSquaresIk
+from motion_nodes.core.reactive.compiled_policy import Evaluator
+from motion_nodes.core.reactive.numpy_policy import Goal
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.tuning import (
     STAGES,
     Knob,
     TaskDrawer,
@@ -31,8 +24,15 @@ from motion_nodes.rmpflow.tuning import (
     run_trial,
     starting_settings,
 )
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import world_object
+from motion_nodes.core.robot.files.rmpflow_file import read_rmpflow, rmpflow_text
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.robot_builder import assemble
+from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.robot.urdf import read_urdf
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.errors import InvalidConfig
 
 
 @pytest.fixture(scope="module")

@@ -10,17 +10,17 @@ import yaml
 from robot_setup.urdf_samples import INERTIAL, joint, link, robot
 from scipy.spatial.transform import Rotation
 
-from motion_nodes.bases.from_robot import base_of as ackermann_from_robot
-from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.urdf import read_urdf
-from motion_nodes.robot_setup.link_geometry import LinkGeometry
-from motion_nodes.robot_setup.new_robot import new_robot
-from motion_nodes.robot_setup.notes import Ask, Notes, take_guess
-from motion_nodes.robot_setup.wheeled_base import BaseGuess, floor_contact, guess_base
-from motion_nodes.robot_setup.wheels import Wheel, find_wheels
-from motion_nodes.sim.robot_trial import effective_separation, try_robot
+from motion_nodes.core.bases.from_robot import base_of as ackermann_from_robot
+from motion_nodes.core.robot.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.urdf import read_urdf
+from motion_nodes.extras.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.extras.robot_setup.new_robot import new_robot
+from motion_nodes.extras.robot_setup.notes import Ask, Notes, take_guess
+from motion_nodes.extras.robot_setup.wheeled_base import BaseGuess, floor_contact, guess_base
+from motion_nodes.extras.robot_setup.wheels import Wheel, find_wheels
+from motion_nodes.extras.sim.robot_trial import effective_separation, try_robot
 
 
 def base_of(name: str) -> BaseGuess:

@@ -10,10 +10,12 @@ import pytest
 from raised_errors import about
 from scene.random_scenes import coal_distance, l_shaped_mesh
 
+from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.robot.urdf import read_urdf
+from motion_nodes.core.scene.mesh_file import read_mesh
+from motion_nodes.core.scene.shapes import triangle_mesh
 from motion_nodes.errors import InvalidConfig, InvalidDescription
-from motion_nodes.model.tree import Sphere
-from motion_nodes.model.urdf import read_urdf
-from motion_nodes.robot_setup.convex_cover import (
+from motion_nodes.extras.robot_setup.convex_cover import (
     ConvexPiece,
     bounding_polytope,
     convex_pieces,
@@ -22,8 +24,6 @@ from motion_nodes.robot_setup.convex_cover import (
     with_collision_meshes,
     write_pieces,
 )
-from motion_nodes.scene.mesh_file import read_mesh
-from motion_nodes.scene.shapes import triangle_mesh
 from motion_nodes.typing import Array
 
 

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 from robot_setup.urdf_samples import arm
 
+from motion_nodes.core.robot.loader import ROBOT_FILE
 from motion_nodes.errors import InvalidConfig, InvalidDescription
-from motion_nodes.model.loader import ROBOT_FILE
-from motion_nodes.robot_setup import derived_robot, new_robot
-from motion_nodes.robot_setup.derived_robot import derived_folder
-from motion_nodes.robot_setup.package_search import PackageSearch
+from motion_nodes.extras.robot_setup import derived_robot, new_robot
+from motion_nodes.extras.robot_setup.derived_robot import derived_folder
+from motion_nodes.extras.robot_setup.package_search import PackageSearch
 
 MJCF = """<mujoco><compiler meshdir="assets"/><include file="parts.xml"/>
 <asset><mesh name="m" file="m.stl"/></asset></mujoco>"""

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from robot_setup.urdf_samples import BAR, INERTIAL, LIMIT, arm, joint, link, robot
 
-from motion_nodes.model.inverse_dynamics import InverseDynamics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.tree import KinematicTree
-from motion_nodes.model.urdf import read_urdf
-from motion_nodes.robot_setup.drives import (
+from motion_nodes.core.robot.inverse_dynamics import InverseDynamics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.tree import KinematicTree
+from motion_nodes.core.robot.urdf import read_urdf
+from motion_nodes.extras.robot_setup.drives import (
     MjcfDrive,
     MovedMasses,
     drive_block,
@@ -21,13 +21,13 @@ from motion_nodes.robot_setup.drives import (
     moved_masses,
     sufficient_efforts,
 )
-from motion_nodes.robot_setup.groups import guess_groups
-from motion_nodes.robot_setup.link_geometry import LinkGeometry
-from motion_nodes.robot_setup.new_robot import new_robot
-from motion_nodes.robot_setup.notes import Notes
-from motion_nodes.robot_setup.self_collisions import find_self_collisions
-from motion_nodes.robot_setup.wheeled_base import guess_base
-from motion_nodes.sim.robot_trial import try_robot
+from motion_nodes.extras.robot_setup.groups import guess_groups
+from motion_nodes.extras.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.extras.robot_setup.new_robot import new_robot
+from motion_nodes.extras.robot_setup.notes import Notes
+from motion_nodes.extras.robot_setup.self_collisions import find_self_collisions
+from motion_nodes.extras.robot_setup.wheeled_base import guess_base
+from motion_nodes.extras.sim.robot_trial import try_robot
 
 
 def moved_by(tree: KinematicTree) -> MovedMasses:

@@ -7,16 +7,16 @@ import pytest
 from lxml import etree
 from robot_setup.urdf_samples import BAR, INERTIAL, LIMIT, arm, joint, link, robot
 
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.tree import KinematicTree
+from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.tree import KinematicTree
-from motion_nodes.model.urdf import read_urdf
-from motion_nodes.robot_setup.drives import motion_limits
-from motion_nodes.robot_setup.groups import guess_groups, open_and_close
-from motion_nodes.robot_setup.legs import add_both_arms, are_sides
-from motion_nodes.robot_setup.new_robot import add_missing_collisions, link_geometries
-from motion_nodes.robot_setup.notes import Notes, Question
-from motion_nodes.robot_setup.robot_source import search_from
+from motion_nodes.extras.robot_setup.drives import motion_limits
+from motion_nodes.extras.robot_setup.groups import guess_groups, open_and_close
+from motion_nodes.extras.robot_setup.legs import add_both_arms, are_sides
+from motion_nodes.extras.robot_setup.new_robot import add_missing_collisions, link_geometries
+from motion_nodes.extras.robot_setup.notes import Notes, Question
+from motion_nodes.extras.robot_setup.robot_source import search_from
 
 
 @pytest.mark.parametrize(("name", "group"), [("franka", "arm"), ("ur10e", "ur_manipulator")])

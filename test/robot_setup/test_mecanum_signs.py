@@ -9,8 +9,8 @@ from lxml import etree
 from robot_setup.test_base_guesses import mecanum_base, wheels_in
 from scipy.spatial.transform import Rotation
 
-from motion_nodes.model.urdf import read_urdf
-from motion_nodes.robot_setup.wheels import mecanum_evidence, roller_angle_of_surface
+from motion_nodes.core.robot.urdf import read_urdf
+from motion_nodes.extras.robot_setup.wheels import mecanum_evidence, roller_angle_of_surface
 from motion_nodes.typing import Array
 
 

@@ -7,11 +7,11 @@ import mujoco
 import numpy as np
 import pytest
 
-from motion_nodes.robot_setup.mjcf_source import read_mjcf
-from motion_nodes.robot_setup.new_robot import new_robot
-from motion_nodes.robot_setup.notes import Notes
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.robot_setup.mjcf_source import read_mjcf
+from motion_nodes.extras.robot_setup.new_robot import new_robot
+from motion_nodes.extras.robot_setup.notes import Notes
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 FOUR_BAR = """
 <mujoco>

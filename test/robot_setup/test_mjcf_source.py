@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from lxml import etree
 
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import from_xyz_quat
+from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.model.urdf import read_urdf
-from motion_nodes.robot_setup.mjcf_source import MjcfSource, read_mjcf
-from motion_nodes.robot_setup.new_robot import new_robot
-from motion_nodes.robot_setup.notes import Notes
-from motion_nodes.robot_setup.urdf_repair import repair
-from motion_nodes.sim.robot_trial import try_robot
+from motion_nodes.extras.robot_setup.mjcf_source import MjcfSource, read_mjcf
+from motion_nodes.extras.robot_setup.new_robot import new_robot
+from motion_nodes.extras.robot_setup.notes import Notes
+from motion_nodes.extras.robot_setup.urdf_repair import repair
+from motion_nodes.extras.sim.robot_trial import try_robot
 
 ARM = """
 <mujoco model="arm">

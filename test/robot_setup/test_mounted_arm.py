@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import motion_nodes as mn
+from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.robot_setup.mounted_arm import ArmMount, mount_arm
+from motion_nodes.extras.robot_setup.mounted_arm import ArmMount, mount_arm
 
 pytestmark = pytest.mark.long
 

@@ -11,17 +11,17 @@ from raised_errors import about
 from robot_setup.urdf_samples import INERTIAL, arm, joint, link, robot
 from typer.testing import CliRunner
 
+from motion_nodes.core.planning.pipeline import plan
+from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.robot.files.rmpflow_file import read_rmpflow
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import to_quat_xyzw
+from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
-from motion_nodes.model.files.rmpflow_file import read_rmpflow
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import to_quat_xyzw
-from motion_nodes.planning.pipeline import plan
-from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.robot_setup.new_robot import NewRobot, new_robot
-from motion_nodes.robot_setup.self_collisions import random_configurations
-from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.extras.robot_setup.new_robot import NewRobot, new_robot
+from motion_nodes.extras.robot_setup.self_collisions import random_configurations
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +176,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
     def full_disk(*_: object) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("motion_nodes.robot_setup.folder_files.copy_meshes", full_disk)
+    monkeypatch.setattr("motion_nodes.extras.robot_setup.folder_files.copy_meshes", full_disk)
     with pytest.raises(InvalidConfig):
         new_robot(file, output=tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["r.urdf"]

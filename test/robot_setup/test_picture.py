@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box, Shape
-from motion_nodes.robot_setup.link_geometry import LinkGeometry
-from motion_nodes.robot_setup.readme import png, robot_picture
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box, Shape
+from motion_nodes.extras.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.extras.robot_setup.readme import png, robot_picture
 
 
 def test_spheres_are_seen_around_the_body_with_the_right_areas() -> None:

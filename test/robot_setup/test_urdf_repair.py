@@ -8,14 +8,14 @@ import pytest
 from lxml import etree
 from robot_setup.urdf_samples import BAR, INERTIAL, LIMIT, arm, joint, link, robot
 
+from motion_nodes.core.robot.tree import JointKind, KinematicTree
+from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.tree import JointKind, KinematicTree
-from motion_nodes.model.urdf import read_urdf
-from motion_nodes.robot_setup.folder_files import sort_out
-from motion_nodes.robot_setup.notes import Notes
-from motion_nodes.robot_setup.package_search import PackageSearch
-from motion_nodes.robot_setup.robot_source import read_source
-from motion_nodes.robot_setup.urdf_repair import repair
+from motion_nodes.extras.robot_setup.folder_files import sort_out
+from motion_nodes.extras.robot_setup.notes import Notes
+from motion_nodes.extras.robot_setup.package_search import PackageSearch
+from motion_nodes.extras.robot_setup.robot_source import read_source
+from motion_nodes.extras.robot_setup.urdf_repair import repair
 
 FILE = Path("robot.urdf")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.robot_setup.notes import Notes
-from motion_nodes.robot_setup.package_search import PackageSearch
-from motion_nodes.robot_setup.robot_source import read_source
-from motion_nodes.robot_setup.xacro_expansion import (
+from motion_nodes.extras.robot_setup.notes import Notes
+from motion_nodes.extras.robot_setup.package_search import PackageSearch
+from motion_nodes.extras.robot_setup.robot_source import read_source
+from motion_nodes.extras.robot_setup.xacro_expansion import (
     declared_arguments,
     parse_arguments,
     split_arguments,
@@ -133,7 +133,7 @@ def test_a_robot_named_with_its_arguments_is_split() -> None:
 
 
 def test_an_endless_file_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("motion_nodes.robot_setup.xacro_expansion._TIMEOUT", 2.0)
+    monkeypatch.setattr("motion_nodes.extras.robot_setup.xacro_expansion._TIMEOUT", 2.0)
     file = tmp_path / "r.urdf.xacro"
     file.write_text(
         f'<robot name="r" {XMLNS}><xacro:property name="n" value="${{10**10**10}}"/>'

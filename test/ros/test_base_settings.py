@@ -9,20 +9,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from motion_nodes.bases.ackermann import AckermannConfig, AckermannGeometry
-from motion_nodes.bases.base import BaseLimits, BodyAxisLimits
-from motion_nodes.bases.controller import BaseControllerConfig
-from motion_nodes.bases.differential import DifferentialConfig
-from motion_nodes.bases.holonomic import HolonomicWheel
-from motion_nodes.bases.odometry import OdometryConfig
-from motion_nodes.bases.twist_limiter import CommandShape
+from motion_nodes.core.bases.ackermann import AckermannConfig, AckermannGeometry
+from motion_nodes.core.bases.base import BaseLimits, BodyAxisLimits
+from motion_nodes.core.bases.controller import BaseControllerConfig
+from motion_nodes.core.bases.differential import DifferentialConfig
+from motion_nodes.core.bases.holonomic import HolonomicWheel
+from motion_nodes.core.bases.odometry import OdometryConfig
+from motion_nodes.core.bases.twist_limiter import CommandShape
+from motion_nodes.core.robot.base_description import AckermannSpec, DifferentialSpec, RollerWheel
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, RollerWheel
-from motion_nodes.model.setting import KEY, Setting, check_settings, setting, setting_of
 from motion_nodes.nodes.ackermann_base import AckermannParams
 from motion_nodes.nodes.differential_base import DifferentialParams
 from motion_nodes.nodes.holonomic_base import HolonomicParams
 from motion_nodes.ros.parameters import core_param, declared
+from motion_nodes.settings import KEY, Setting, check_settings, setting, setting_of
 
 GEOMETRY = {
     "wheelbase": 0.5, "front_track_width": 0.4, "rear_track_width": 0.4, "front_wheel_radius": 0.1,

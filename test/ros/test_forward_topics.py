@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.control.joint_command import ControlMode
+from motion_nodes.core.control.joint_command import ControlMode
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.nodes.articulation.stream_inputs import ForwardTopic, forward_topics
 

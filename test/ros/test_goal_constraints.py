@@ -22,17 +22,17 @@ from moveit_msgs.msg import (
 from scipy.spatial.transform import Rotation
 from shape_msgs.msg import SolidPrimitive
 
+from motion_nodes.core.planning.planning_problem import JointGoal, PoseGoal
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.scene import Scene, Subframe, attached_body, world_object
 from motion_nodes.errors import UnknownFrame
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
-from motion_nodes.planning.planning_problem import JointGoal, PoseGoal
 from motion_nodes.ros.messages.goal_constraints import GoalContext, goals_of
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.path_constraints import path_constraints_of
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.scene.scene import Scene, Subframe, attached_body, world_object
 
 Codes = MoveItErrorCodes
 FRANKA = load_robot("franka")

@@ -16,8 +16,8 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
+from motion_nodes.core.robot.poses import from_xyz_rpy, to_quat_xyzw
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
 from motion_nodes.ros.current_state_monitor import ControllerReferences
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
 from motion_nodes.ros.messages.cdr import InvalidMessage, MessageTemplate

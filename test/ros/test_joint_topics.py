@@ -11,11 +11,11 @@ import pytest
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 
-from motion_nodes.bases.base import BaseLimits
-from motion_nodes.bases.controller import BaseController, BaseControllerConfig
-from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
-from motion_nodes.control.state_plausibility import SourceWatch, StatePlausibility
-from motion_nodes.model.limits import JointLimits
+from motion_nodes.core.bases.base import BaseLimits
+from motion_nodes.core.bases.controller import BaseController, BaseControllerConfig
+from motion_nodes.core.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.core.control.state_plausibility import SourceWatch, StatePlausibility
+from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.ros.joint_topics import (
     MAX_LAYOUTS,
     JointStateReader,

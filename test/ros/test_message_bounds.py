@@ -27,9 +27,9 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
+from motion_nodes.core.robot import bounds
+from motion_nodes.core.robot.placement import parse_placements
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model import bounds
-from motion_nodes.model.placement import parse_placements
 from motion_nodes.ros.messages.message_bounds import (
     READ_ELSEWHERE,
     check_bounds,

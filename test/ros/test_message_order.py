@@ -11,8 +11,8 @@ import pytest
 import scene_requests as requests
 from scene_translation import HAND, messages, robot  # noqa: F401
 
+from motion_nodes.core.scene.scene import Scene
 from motion_nodes.ros.scene.scene_messages import OBJECT_TIMEOUT, Arrivals, EarlyAttachments
-from motion_nodes.scene.scene import Scene
 
 BOX = requests.box("box", (0.1, 0.1, 0.1), (0.5, 0.0, 0.3))
 MOVED = requests.moved("box", (0.5, 0.1, 0.3))

@@ -13,9 +13,9 @@ from moveit_msgs.msg import Constraints, JointConstraint, RobotState
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from motion_nodes.control.trajectory_follower import ToleranceRequest
+from motion_nodes.core.control.trajectory_follower import ToleranceRequest
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.model.loader import load_robot
 from motion_nodes.ros.messages.goal_constraints import of_leaders
 from motion_nodes.ros.messages.joint_channels import JointChannels
 from motion_nodes.ros.messages.mimic_messages import (

@@ -14,7 +14,8 @@ from rclpy.serialization import serialize_message
 from scipy.spatial.transform import Rotation
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-from motion_nodes.planning.planning_problem import PlanStatus
+from motion_nodes.core.planning.planning_problem import PlanStatus
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.ros.clients.trajectory_execution import CONTROLLER_CODES
 from motion_nodes.ros.messages.goal_constraints import rotation_vector_bounds
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
@@ -24,7 +25,6 @@ from motion_nodes.ros.messages.plan_messages import (
     scaling,
     trajectory_message,
 )
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 Codes = MoveItErrorCodes
 

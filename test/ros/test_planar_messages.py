@@ -15,11 +15,11 @@ from rclpy.serialization import serialize_message
 from ros_client import LATCHED, RELIABLE
 from tf2_msgs.msg import TFMessage
 
-from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
-from motion_nodes.bases.base import Twist2
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
+from motion_nodes.core.robot.bounds import OBJECTS
+from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy, to_quat_xyzw
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
-from motion_nodes.model.bounds import OBJECTS
-from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, to_quat_xyzw
 from motion_nodes.ros.messages.cdr import child_frames
 from motion_nodes.ros.messages.planar_messages import (
     fill_pose,

@@ -29,19 +29,19 @@ from scene_translation import (  # noqa: F401
 from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-from motion_nodes.model.poses import from_xyz_rpy, inverse
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.ros.messages.moveit_messages import pose_message
-from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.scene.scene_messages import SceneMessages
-from motion_nodes.ros.scene.scene_update import SceneFrames
-from motion_nodes.scene.scene import Scene, difference
-from motion_nodes.scene.shapes import (
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.scene import Scene, difference
+from motion_nodes.core.scene.shapes import (
     Cone,
     HalfSpace,
     TriangleMesh,
     bounding_radius,
 )
+from motion_nodes.ros.messages.moveit_messages import pose_message
+from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.scene.scene_messages import SceneMessages
+from motion_nodes.ros.scene.scene_update import SceneFrames
 
 
 def test_the_shapes_of_pymoveit2_stand_where_it_says(messages):

@@ -10,11 +10,11 @@ from moveit_msgs.msg import CollisionObject, PlanningScene, PlanningSceneWorld
 from scene_translation import FRANKA, KINEMATICS, Tree
 from shape_msgs.msg import Plane
 
-from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.scene.scenery import FLOOR, floor_of
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
 from motion_nodes.ros.scene.scene_update import SceneFrames
-from motion_nodes.scene.scenery import FLOOR, floor_of
 
 SCENERY = floor_of(FRANKA)
 

@@ -35,22 +35,22 @@ from scene_translation import (  # noqa: F401
 )
 from std_msgs.msg import ColorRGBA
 
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.scene.octomaps import octomap_message
-from motion_nodes.ros.scene.scene_messages import SceneMessages, allowed_from
-from motion_nodes.ros.scene.scene_update import SceneFrames
-from motion_nodes.scene.allowed_collisions import AllowedCollisions, pair_of
-from motion_nodes.scene.scene import LinkMargin, Scene, difference, world_object
-from motion_nodes.scene.shapes import (
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.allowed_collisions import AllowedCollisions, pair_of
+from motion_nodes.core.scene.scene import LinkMargin, Scene, difference, world_object
+from motion_nodes.core.scene.shapes import (
     Capsule,
     Cone,
     HalfSpace,
     triangle_mesh,
 )
-from motion_nodes.scene.voxels import OCTOMAP, voxels
-from motion_nodes.scene.world import World
+from motion_nodes.core.scene.voxels import OCTOMAP, voxels
+from motion_nodes.core.scene.world import World
+from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.scene.octomaps import octomap_message
+from motion_nodes.ros.scene.scene_messages import SceneMessages, allowed_from
+from motion_nodes.ros.scene.scene_update import SceneFrames
 
 nan = math.nan
 

@@ -14,7 +14,7 @@ from patience import wait_until
 from ros.probe import Probe, active
 from std_msgs.msg import Empty
 
-from motion_nodes.control.stop_state import StopState
+from motion_nodes.core.control.stop_state import StopState
 from motion_nodes.ros.stop_latch import MAX_AHEAD_NS
 
 TEXT = "sent before the resume"

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 from scene.numpy_checker import NumpyChecker
 
-from motion_nodes.model.robot import Robot
-from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.typing import Array
 
 NEAR = 1e-5

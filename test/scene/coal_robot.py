@@ -12,11 +12,11 @@ import coal
 import numpy as np
 from scene.random_scenes import coal_shape
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.model.tree import Sphere
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.robot_spheres import CollisionBody, link_parts
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import from_xyz_quat
+from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.robot_spheres import CollisionBody, link_parts
 from motion_nodes.typing import Array
 
 NEAR = 0.05

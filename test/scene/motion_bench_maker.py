@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.scene.allowed_collisions import AllowedCollisions
-from motion_nodes.scene.scene import Scene, WorldObject, world_object
-from motion_nodes.scene.shapes import Solid
+from motion_nodes.core.robot.poses import from_xyz_quat
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.core.scene.scene import Scene, WorldObject, world_object
+from motion_nodes.core.scene.shapes import Solid
 
 FINGERS = {"panda_finger_joint1": 0.065, "panda_finger_joint2": 0.065}
 """Finger positions of the reference model [m]."""

@@ -8,8 +8,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.contacts import SphereDistances
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.contacts import SphereDistances
 from motion_nodes.typing import Array
 
 _MOST_STEPS = 10_000_000

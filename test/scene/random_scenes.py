@@ -9,10 +9,10 @@ import coal
 import numpy as np
 from scipy.spatial import ConvexHull
 
-from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.scene.scene import Scene, world_object
-from motion_nodes.scene.shapes import (
+from motion_nodes.core.robot.poses import from_xyz_quat
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.scene import Scene, world_object
+from motion_nodes.core.scene.shapes import (
     Capsule,
     Cone,
     HalfSpace,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.robot import Robot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.robot import Robot
 
 
 def slider_robot(folder: Path, geometry: str, radius: float | None = None) -> Robot:

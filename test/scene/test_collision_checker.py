@@ -18,6 +18,17 @@ from scene.motion_bench_maker import FINGERS, scene_of
 from scene.numpy_checker import edge_step_count
 from scene.random_scenes import KINDS, coal_collides, coal_distance, random_pose, random_scene
 
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.collision_arrays import FILLING
+from motion_nodes.core.scene.contacts import KernelChecker
+from motion_nodes.core.scene.robot_spheres import link_parts
+from motion_nodes.core.scene.scene import AttachedBody, Part, Scene, world_object
 from motion_nodes.errors import (
     InvalidCommand,
     InvalidConfig,
@@ -25,17 +36,6 @@ from motion_nodes.errors import (
     UnknownGroup,
     UnknownJoint,
 )
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Sphere
-from motion_nodes.scene.allowed_collisions import AllowedCollisions
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.collision_arrays import FILLING
-from motion_nodes.scene.contacts import KernelChecker
-from motion_nodes.scene.robot_spheres import link_parts
-from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
 from motion_nodes.typing import Array
 
 PROBLEMS = Path(__file__).with_name("motion_bench_maker.json")

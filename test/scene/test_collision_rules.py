@@ -12,17 +12,17 @@ from scene.checkers import NEAR, configurations, pair
 from scene.random_scenes import random_pose, random_scene
 from scene.slider_robot import sliding_robot
 
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import AttachedBody, Part, Scene, world_object
+from motion_nodes.core.scene.shapes import HalfSpace, triangle_mesh
+from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.scene.allowed_collisions import AllowedCollisions
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
-from motion_nodes.scene.shapes import HalfSpace, triangle_mesh
-from motion_nodes.scene.world import World
 
 
 @pytest.fixture(scope="module")

@@ -21,20 +21,20 @@ from scene.random_scenes import (
 from scene.slider_robot import slider_robot, sliding_robot
 from scipy.spatial import ConvexHull
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.planning.path_verification import PathVerifier
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.convex_decomposition import convex_parts
-from motion_nodes.scene.convex_pieces import boxes_around, chosen, pieces_of, placed, shrunk
-from motion_nodes.scene.exact_checks import ROUNDING, SELF_CLEARANCE, overlap
-from motion_nodes.scene.robot_spheres import link_parts
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.shapes import HalfSpace
-from motion_nodes.scene.world import World
+from motion_nodes.core.planning.path_verification import PathVerifier
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_quat
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.convex_decomposition import convex_parts
+from motion_nodes.core.scene.convex_pieces import boxes_around, chosen, pieces_of, placed, shrunk
+from motion_nodes.core.scene.exact_checks import ROUNDING, SELF_CLEARANCE, overlap
+from motion_nodes.core.scene.robot_spheres import link_parts
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.shapes import HalfSpace
+from motion_nodes.core.scene.world import World
 from motion_nodes.typing import Array
 
 DEEP = 1e-4

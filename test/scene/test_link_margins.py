@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.link_margins import checked_margin, scaled, with_margins
+from motion_nodes.core.scene.robot_spheres import link_bodies, link_parts
+from motion_nodes.core.scene.scene import AttachedBody, Part, Scene, world_object
+from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.link_margins import checked_margin, scaled, with_margins
-from motion_nodes.scene.robot_spheres import link_bodies, link_parts
-from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
-from motion_nodes.scene.world import World
 
 FRANKA = load_robot("franka")
 HOME = FRANKA.home[:7]

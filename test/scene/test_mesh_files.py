@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import trimesh
 
+from motion_nodes.core.scene.mesh_file import EmptyMesh, read_mesh
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.scene.mesh_file import EmptyMesh, read_mesh
 
 DAE = """<COLLADA><library_geometries><geometry id="g"><mesh>
 <source id="p"><float_array id="a" count="9">0 0 0 1 0 0 0 1 0</float_array><technique_common>

@@ -6,15 +6,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.tree import Sphere
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.link_margins import carriers, scene_for
-from motion_nodes.scene.robot_spheres import link_bodies
-from motion_nodes.scene.scene import AttachedBody, Part, world_object
-from motion_nodes.scene.shapes import HalfSpace
-from motion_nodes.scene.world import World
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.link_margins import carriers, scene_for
+from motion_nodes.core.scene.robot_spheres import link_bodies
+from motion_nodes.core.scene.scene import AttachedBody, Part, world_object
+from motion_nodes.core.scene.shapes import HalfSpace
+from motion_nodes.core.scene.world import World
 
 FRANKA = load_robot("franka")
 ARM = FRANKA.group("arm").joints

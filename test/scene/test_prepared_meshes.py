@@ -10,14 +10,14 @@ import pytest
 import trimesh
 from patience import wait_until
 
+from motion_nodes.core.scene import convex_decomposition, mesh_preparation, robot_spheres
+from motion_nodes.core.scene.convex_decomposition import convex_parts
+from motion_nodes.core.scene.mesh_cache import shared_mesh
+from motion_nodes.core.scene.mesh_preparation import LARGE, MeshPreparation, large_meshes
+from motion_nodes.core.scene.robot_spheres import cover
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.shapes import TriangleMesh, triangle_mesh
 from motion_nodes.kernels import cache
-from motion_nodes.scene import convex_decomposition, mesh_preparation, robot_spheres
-from motion_nodes.scene.convex_decomposition import convex_parts
-from motion_nodes.scene.mesh_cache import shared_mesh
-from motion_nodes.scene.mesh_preparation import LARGE, MeshPreparation, large_meshes
-from motion_nodes.scene.robot_spheres import cover
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.shapes import TriangleMesh, triangle_mesh
 
 
 def ring(major: float = 0.03) -> TriangleMesh:

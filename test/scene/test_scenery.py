@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 from raised_errors import about
 
-from motion_nodes.bases.from_robot import root_height
-from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import available_robots, load_robot
-from motion_nodes.model.placement import parse_placement
-from motion_nodes.model.robot import Robot
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.robot_spheres import link_bodies
-from motion_nodes.scene.scenery import (
+from motion_nodes.core.bases.from_robot import root_height
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import available_robots, load_robot
+from motion_nodes.core.robot.placement import parse_placement
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.robot_spheres import link_bodies
+from motion_nodes.core.scene.scenery import (
     FLOOR,
     SCENERY,
     floor_below,
@@ -25,6 +24,7 @@ from motion_nodes.scene.scenery import (
     joined,
     neighbours_of,
 )
+from motion_nodes.errors import InvalidConfig
 
 SHIPPED = {name: load_robot(name) for name in sorted(available_robots())}
 ARMS = [name for name, robot in SHIPPED.items() if robot.kind == "arm" and robot.arm_joints]

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scene.random_scenes import KINDS, coal_distance, l_shaped_mesh, random_pose, random_solid
 
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.mesh_distance import signed_distance, surface_of
+from motion_nodes.core.scene.robot_spheres import COUNT, cover
+from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.scene.mesh_distance import signed_distance, surface_of
-from motion_nodes.scene.robot_spheres import COUNT, cover
-from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "ground"])

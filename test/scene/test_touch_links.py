@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 from raised_errors import about
 
+from motion_nodes.core.robot.loader import available_robots, load_robot
+from motion_nodes.core.scene.touch_links import touch_links
 from motion_nodes.errors import UnknownFrame
-from motion_nodes.model.loader import available_robots, load_robot
-from motion_nodes.scene.touch_links import touch_links
 
 ROBOTS = sorted(available_robots())
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
 
-from motion_nodes.scene.triangle_surfaces import WindingNumber, nearest_on_triangles
+from motion_nodes.core.scene.triangle_surfaces import WindingNumber, nearest_on_triangles
 
 
 def ball(count: int, seed: int = 0) -> np.ndarray:

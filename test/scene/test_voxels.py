@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from scene.checkers import configurations
 
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.mesh_distance import signed_distance
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.voxels import MAX_VOXELS, box_surface, decode, encode, voxels
+from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.mesh_distance import signed_distance
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.voxels import MAX_VOXELS, box_surface, decode, encode, voxels
-from motion_nodes.scene.world import World
 
 EDGE = 0.05
 X_WV = from_xyz_rpy((0.8, 0.1, 0.5), (0.0, 0.0, 0.3))

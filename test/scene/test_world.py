@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from raised_errors import about
 
-from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.poses import from_xyz_rpy, inverse
-from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.scene.allowed_collisions import AllowedCollisions
-from motion_nodes.scene.scene import (
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
+from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.core.scene.scene import (
     AttachedBody,
     Part,
     Scene,
@@ -21,8 +20,9 @@ from motion_nodes.scene.scene import (
     difference,
     world_object,
 )
-from motion_nodes.scene.shapes import Capsule, HalfSpace, triangle_mesh
-from motion_nodes.scene.world import World
+from motion_nodes.core.scene.shapes import Capsule, HalfSpace, triangle_mesh
+from motion_nodes.core.scene.world import World
+from motion_nodes.errors import InvalidCommand
 
 BALL = world_object("ball", Sphere(0.1), from_xyz_rpy((1.0, 0.0, 0.0)))
 CAN = world_object("can", Capsule(0.03, 0.1))

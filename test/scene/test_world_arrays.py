@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.scene.allowed_collisions import AllowedCollisions
-from motion_nodes.scene.collision_arrays import checked_matrix
-from motion_nodes.scene.robot_spheres import link_bodies
-from motion_nodes.scene.scene import WorldObject
-from motion_nodes.scene.triangle_surfaces import spatial_order
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.core.scene.collision_arrays import checked_matrix
+from motion_nodes.core.scene.robot_spheres import link_bodies
+from motion_nodes.core.scene.scene import WorldObject
+from motion_nodes.core.scene.triangle_surfaces import spatial_order
 
 
 def random_matrix(rng: Any, links: list[str], objects: list[str]) -> AllowedCollisions:

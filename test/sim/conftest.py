@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.robot import Robot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.robot import Robot
 
 MakeRobot = Callable[..., Robot]
 

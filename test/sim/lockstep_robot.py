@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.bases.base import BaseCommand, BodyAxisLimits
-from motion_nodes.bases.controller import BaseController, BaseControllerConfig
-from motion_nodes.bases.from_robot import base_of
-from motion_nodes.model.robot import Robot
+from motion_nodes.core.bases.base import BaseCommand, BodyAxisLimits
+from motion_nodes.core.bases.controller import BaseController, BaseControllerConfig
+from motion_nodes.core.bases.from_robot import base_of
+from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.extras.sim.backend import RobotBackend
+from motion_nodes.extras.sim.drive_targets import JointTargets
 from motion_nodes.ros.parameters import core_params
 from motion_nodes.ros.wheeled import wheeled_base_params as nodes
-from motion_nodes.sim.backend import RobotBackend
-from motion_nodes.sim.drive_targets import JointTargets
 
 NAME = "robot"
 """Name of the robot in its world."""

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from sim.lockstep_robot import NAME, WheeledRobot
 
-from motion_nodes.bases.base import BaseLimits, BodyAxisLimits, Twist2
-from motion_nodes.bases.controller import BaseControllerConfig
-from motion_nodes.bases.from_robot import base_of
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy, inverse
-from motion_nodes.model.robot import Robot
-from motion_nodes.sim.backend import RobotBackend, RobotPlacement
-from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.mock import MockWorld
-from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.core.bases.base import BaseLimits, BodyAxisLimits, Twist2
+from motion_nodes.core.bases.controller import BaseControllerConfig
+from motion_nodes.core.bases.from_robot import base_of
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.extras.sim.backend import RobotBackend, RobotPlacement
+from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.sim.mock import MockWorld
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 BASES = ("jetbot", "nova_carter", "kaya", "leatherback")
 PERIOD = 0.01

@@ -12,13 +12,13 @@ import trimesh
 from control.grasping_arm import PLACE, GraspingArm, Item
 from sim.test_surface_gripper import BOX, LOAD, ROBOT, Cell, Q
 
-from motion_nodes.control.gripper import GraspSettings, GripStatus
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import inverse
-from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.free_bodies import FreeBody, parse_free_body
-from motion_nodes.sim.mjcf_shapes import contact_reference
-from motion_nodes.sim.stiction import Stiction
+from motion_nodes.core.control.gripper import GraspSettings, GripStatus
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import inverse
+from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.sim.free_bodies import FreeBody, parse_free_body
+from motion_nodes.extras.sim.mjcf_shapes import contact_reference
+from motion_nodes.extras.sim.stiction import Stiction
 
 STEP, EFFORT, FRICTION = 0.002, 30.0, 0.8
 SIDE = (-1.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8)

@@ -8,13 +8,13 @@ import pytest
 from perception.boxes_seen import depth_of
 from raised_errors import about
 
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.loader import load_robot
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.free_bodies import parse_free_body
-from motion_nodes.sim.mjcf import WorldConfig
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.sensors import (
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.free_bodies import parse_free_body
+from motion_nodes.extras.sim.mjcf import WorldConfig
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.sim.sensors import (
     CameraSettings,
     SimulatedCamera,
     parse_camera,

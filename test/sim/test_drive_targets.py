@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
 
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.robot import Robot
-from motion_nodes.sim.drive_targets import DriveMode, DriveTargets, JointTargets
+from motion_nodes.extras.sim.drive_targets import DriveMode, DriveTargets, JointTargets
 
 nan, inf = np.nan, np.inf
 

@@ -10,15 +10,15 @@ import pytest
 from base_navigation.obstacle_scenes import Scene
 from raised_errors import about
 
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.robot_yaml import LaserScannerDescription
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.robot_yaml import LaserScannerDescription
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.free_bodies import parse_free_body
-from motion_nodes.sim.mjcf import WorldConfig
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.sensors import SimulatedLaser
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.free_bodies import parse_free_body
+from motion_nodes.extras.sim.mjcf import WorldConfig
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.sim.sensors import SimulatedLaser
 
 BURGER = load_robot("turtlebot3_burger")
 LDS = BURGER.description.laser_scanners[0]
@@ -77,7 +77,7 @@ def test_noise_and_sectors(world):
     ],
 )
 def test_invalid_scanners(field, change, tmp_path):
-    from motion_nodes.model.robot_builder import assemble
+    from motion_nodes.core.robot.robot_builder import assemble
 
     scanner = dataclasses.replace(LDS, **change)
     description = dataclasses.replace(BURGER.description, laser_scanners=(scanner,))
@@ -86,7 +86,7 @@ def test_invalid_scanners(field, change, tmp_path):
 
 
 def test_two_scanners_on_one_topic(tmp_path):
-    from motion_nodes.model.robot_builder import assemble
+    from motion_nodes.core.robot.robot_builder import assemble
 
     two = (LaserScannerDescription("base_scan"), LaserScannerDescription("base_link"))
     description = dataclasses.replace(BURGER.description, laser_scanners=two)

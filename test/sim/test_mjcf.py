@@ -13,17 +13,17 @@ import pytest
 from raised_errors import about
 from scipy.spatial.transform import Rotation
 
+from motion_nodes.core.robot.loader import available_robots, load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import Box, Cylinder, JointKind, KinematicTree, Mesh, Sphere
 from motion_nodes.errors import InvalidConfig, InvalidDescription
-from motion_nodes.model.loader import available_robots, load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Box, Cylinder, JointKind, KinematicTree, Mesh, Sphere
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.free_bodies import parse_free_body
-from motion_nodes.sim.mjcf import WorldConfig
-from motion_nodes.sim.mjcf_shapes import Obstacle
-from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.sim.free_bodies import parse_free_body
+from motion_nodes.extras.sim.mjcf import WorldConfig
+from motion_nodes.extras.sim.mjcf_shapes import Obstacle
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 MakeRobot = Callable[..., Robot]
 

@@ -11,16 +11,16 @@ import mujoco
 import numpy as np
 import pytest
 
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Sphere
-from motion_nodes.scene import mesh_file
-from motion_nodes.scene.convex_decomposition import is_convex
-from motion_nodes.scene.shapes import triangle_mesh
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.mjcf import WorldConfig
-from motion_nodes.sim.mjcf_shapes import Obstacle
-from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.scene import mesh_file
+from motion_nodes.core.scene.convex_decomposition import is_convex
+from motion_nodes.core.scene.shapes import triangle_mesh
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.mjcf import WorldConfig
+from motion_nodes.extras.sim.mjcf_shapes import Obstacle
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 MakeRobot = Callable[..., Robot]
 _PROFILE = (

@@ -9,21 +9,21 @@ import mujoco
 import numpy as np
 import pytest
 
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.trajectory.path_efforts import PathEfforts
+from motion_nodes.core.trajectory.time_parameterization import retime
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.sim.backend import RobotPlacement, SimulationDiverged
-from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.free_bodies import DAMPING, FRICTION, RANGE, parse_free_body
-from motion_nodes.sim.mjcf import WorldConfig
-from motion_nodes.sim.mjcf_shapes import Obstacle
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.trajectory.path_efforts import PathEfforts
-from motion_nodes.trajectory.time_parameterization import retime
+from motion_nodes.extras.sim.backend import RobotPlacement, SimulationDiverged
+from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.sim.free_bodies import DAMPING, FRICTION, RANGE, parse_free_body
+from motion_nodes.extras.sim.mjcf import WorldConfig
+from motion_nodes.extras.sim.mjcf_shapes import Obstacle
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 MakeRobot = Callable[..., Robot]
 nan = np.nan

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from raised_errors import about
 
-from motion_nodes.control.stream_resampler import ResamplerSettings
+from motion_nodes.core.control.stream_resampler import ResamplerSettings
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.robot import Robot
-from motion_nodes.sim.backend import RobotBackend, RobotPlacement, UnknownRobot
-from motion_nodes.sim.drive_targets import DriveMode, JointTargets
-from motion_nodes.sim.mock import MockWorld
-from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.sim.backend import RobotBackend, RobotPlacement, UnknownRobot
+from motion_nodes.extras.sim.drive_targets import DriveMode, JointTargets
+from motion_nodes.extras.sim.mock import MockWorld
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 both = pytest.mark.parametrize("backend", [MujocoWorld, MockWorld])
 PERIOD, LATENCY = 0.004, 0.008  # [s]

@@ -10,17 +10,17 @@ import mujoco
 import numpy as np
 import pytest
 
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.from_robot import base_of
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.bases.from_robot import base_of
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot_yaml import RollerDescription
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.robot_yaml import RollerDescription
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.mjcf import RollerRing, WorldConfig
-from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.sim.mjcf import RollerRing, WorldConfig
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 _WHEEL = """
   <link name="{name}_wheel">

@@ -8,22 +8,22 @@ import numpy as np
 import pytest
 import trimesh
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.scene.mesh_distance import mesh_distance
-from motion_nodes.scene.scene import Scene, world_object
-from motion_nodes.scene.scenery import floor_of
-from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh, triangle_mesh
-from motion_nodes.scene.world import World
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.cell_contacts import ContactLog
-from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.mjcf import WorldConfig
-from motion_nodes.sim.mjcf_shapes import Obstacle
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.scene_bodies import MAX_BODIES, bodies_of
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.mesh_distance import mesh_distance
+from motion_nodes.core.scene.scene import Scene, world_object
+from motion_nodes.core.scene.scenery import floor_of
+from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh, triangle_mesh
+from motion_nodes.core.scene.world import World
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.cell_contacts import ContactLog
+from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.sim.mjcf import WorldConfig
+from motion_nodes.extras.sim.mjcf_shapes import Obstacle
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.sim.scene_bodies import MAX_BODIES, bodies_of
 
 AWAY = (-1.0, -1.0, 0.5)
 CUBE = [(x, y, z) for x in (-0.1, 0.1) for y in (-0.1, 0.1) for z in (-0.1, 0.1)]

@@ -9,17 +9,17 @@ import mujoco
 import numpy as np
 import pytest
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
-from motion_nodes.scene.scene import Part
-from motion_nodes.sim import backend
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.free_bodies import parse_free_body
-from motion_nodes.sim.mjcf import WorldConfig
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.scene_bodies import SceneBody
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.scene import Part
+from motion_nodes.extras.sim import backend
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.sim.free_bodies import parse_free_body
+from motion_nodes.extras.sim.mjcf import WorldConfig
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.sim.scene_bodies import SceneBody
 
 NAME = "arm"
 SETTLES = 4.0

@@ -7,20 +7,20 @@ import mujoco
 import numpy as np
 import pytest
 
+from motion_nodes.core.robot.inverse_dynamics import InverseDynamics
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.scene import world_object
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.inverse_dynamics import InverseDynamics
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.scene.scene import world_object
-from motion_nodes.sim.backend import RobotPlacement, UnknownRobot
-from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.free_bodies import FreeBody, parse_free_body
-from motion_nodes.sim.mjcf import WorldConfig
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.scene_bodies import SceneBody
-from motion_nodes.sim.surface_gripper import (
+from motion_nodes.extras.sim.backend import RobotPlacement, UnknownRobot
+from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.sim.free_bodies import FreeBody, parse_free_body
+from motion_nodes.extras.sim.mjcf import WorldConfig
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.sim.scene_bodies import SceneBody
+from motion_nodes.extras.sim.surface_gripper import (
     RIM,
     GripState,
     SurfaceGripper,

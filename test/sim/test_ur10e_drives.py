@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.robot import Robot
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.drive_targets import JointTargets
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from moveit_msgs.srv import ApplyPlanningScene, GetPositionIK
 from ros_client import RosClient
 from shape_msgs.msg import SolidPrimitive
 
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
 from soak.drift import WARM_UP, Drift, drift_of
 
 READY = 240.0

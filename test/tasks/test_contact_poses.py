@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.tasks.skill_poses import (
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.extras.tasks.skill_poses import (
     MAX_POSES,
     backed,
     handle_grasps,
     moved,
     strokes_over,
 )
-from motion_nodes.tasks.world_state import ObjectState, half_extents
+from motion_nodes.extras.tasks.world_state import ObjectState, half_extents
 
 RNG = np.random.default_rng(7)
 SPONGE = ObjectState(

@@ -7,12 +7,12 @@ import dataclasses
 
 import pytest
 
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
-from motion_nodes.tasks.served_task import RulePlanner
-from motion_nodes.tasks.task_plan import PlanStep
-from motion_nodes.tasks.task_runner import repaired, with_drives
-from motion_nodes.tasks.world_state import ObjectState, WorldState
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.extras.tasks.served_task import RulePlanner
+from motion_nodes.extras.tasks.task_plan import PlanStep
+from motion_nodes.extras.tasks.task_runner import repaired, with_drives
+from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
 
 CUBE, FLAT = Box((0.05, 0.05, 0.05)), Box((0.4, 0.4, 0.5))
 STATE = WorldState(

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.tasks.grasps import grasps_of, levelled, places_at, places_on
-from motion_nodes.tasks.world_state import ObjectState, half_extents
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.extras.tasks.grasps import grasps_of, levelled, places_at, places_on
+from motion_nodes.extras.tasks.world_state import ObjectState, half_extents
 
 RNG = np.random.default_rng(2)
 SHAPES = [Box((0.05, 0.04, 0.06)), Cylinder(0.03, 0.1), Sphere(0.03)]

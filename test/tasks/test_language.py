@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motion_nodes.model.tree import Box, Cylinder
-from motion_nodes.tasks.language import NotUnderstood, parse_sentence
-from motion_nodes.tasks.task_plan import InvalidPlan, check_plan
-from motion_nodes.tasks.world_state import ObjectState, WorldState
+from motion_nodes.core.robot.tree import Box, Cylinder
+from motion_nodes.extras.tasks.language import NotUnderstood, parse_sentence
+from motion_nodes.extras.tasks.task_plan import InvalidPlan, check_plan
+from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
 
 CUBE = Box((0.05, 0.05, 0.05))
 NAMES = ("red_cube", "blue_cube", "water_cup", "bowl", "shelf", "table", "sponge", "drawer_handle")

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import pytest
 
-from motion_nodes.model.colors import NAMES
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box, Cylinder
-from motion_nodes.tasks.language import NotUnderstood, parse_sentence
-from motion_nodes.tasks.object_descriptions import WORDS
-from motion_nodes.tasks.task_codes import TaskCode
-from motion_nodes.tasks.world_state import ObjectState, WorldState
+from motion_nodes.core.robot.colors import NAMES
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box, Cylinder
+from motion_nodes.extras.tasks.language import NotUnderstood, parse_sentence
+from motion_nodes.extras.tasks.object_descriptions import WORDS
+from motion_nodes.extras.tasks.task_codes import TaskCode
+from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
 
 
 def at(name: str, x: float, y: float, shape=None, z: float | None = None, color: str = ""):

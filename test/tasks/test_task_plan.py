@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motion_nodes.model.tree import Box
-from motion_nodes.tasks.served_task import ModelPlanner
-from motion_nodes.tasks.task_plan import (
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.extras.tasks.served_task import ModelPlanner
+from motion_nodes.extras.tasks.task_plan import (
     MAX_TEXT,
     SKILLS,
     InvalidPlan,
@@ -24,8 +24,8 @@ from motion_nodes.tasks.task_plan import (
     parse_plan,
     plan_schema,
 )
-from motion_nodes.tasks.task_progress import steps_for
-from motion_nodes.tasks.world_state import ObjectState, WorldState, point_of
+from motion_nodes.extras.tasks.task_progress import steps_for
+from motion_nodes.extras.tasks.world_state import ObjectState, WorldState, point_of
 
 CUBE = Box((0.05, 0.05, 0.05))
 STATE = WorldState(

@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.model.tree import Box
-from motion_nodes.tasks.served_task import ServedTask
-from motion_nodes.tasks.task_codes import Reason, TaskCode
-from motion_nodes.tasks.task_plan import SKILLS, PlanStep, parse_plan
-from motion_nodes.tasks.task_runner import SkillFailed, TaskLimits, TaskRunner, TaskStatus
-from motion_nodes.tasks.world_state import ObjectState, WorldState
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.extras.tasks.served_task import ServedTask
+from motion_nodes.extras.tasks.task_codes import Reason, TaskCode
+from motion_nodes.extras.tasks.task_plan import SKILLS, PlanStep, parse_plan
+from motion_nodes.extras.tasks.task_runner import SkillFailed, TaskLimits, TaskRunner, TaskStatus
+from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
 
 CUBE = Box((0.05, 0.05, 0.05))
 PLAN = parse_plan(

@@ -3,8 +3,8 @@
 
 import numpy as np
 
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.trajectory.joint_path import CornerBlending
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.trajectory.joint_path import CornerBlending
 
 VELOCITY = np.array([2.175] * 4 + [2.61] * 3)
 ACCELERATION = np.array([15.0, 7.5, 10.0, 12.5, 15.0, 20.0, 20.0])

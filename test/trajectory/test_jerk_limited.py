@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trajectory.retime_limits import JERK, arm_limits, excess, limits_of
 
+from motion_nodes.core.trajectory.joint_path import CornerBlending
+from motion_nodes.core.trajectory.time_parameterization import retime
 from motion_nodes.kernels.timing.jerk_barriers import END, GROUPS, PLACES, mark_limits
-from motion_nodes.trajectory.joint_path import CornerBlending
-from motion_nodes.trajectory.time_parameterization import retime
 
 
 def least_time(way, velocity, acceleration, jerk):

@@ -7,22 +7,22 @@ from raised_errors import about
 from scipy.integrate import cumulative_trapezoid
 from scipy.interpolate import CubicHermiteSpline, CubicSpline
 
-from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.trajectory.joint_trajectory import (
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.trajectory.joint_trajectory import (
     JointTrajectory,
     TrajectorySample,
     integrated,
     rest_to_rest_duration,
     spline_velocities,
 )
-from motion_nodes.trajectory.trajectory_checks import (
+from motion_nodes.core.trajectory.trajectory_checks import (
     MAX_POINTS,
     check_point_count,
     joint_order,
     validate,
     validate_start,
 )
+from motion_nodes.errors import InvalidCommand, UnknownJoint
 
 JOINTS = ("a", "b", "c")
 

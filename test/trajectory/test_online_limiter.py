@@ -11,12 +11,16 @@ import ruckig
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.trajectory import online_trajectory
+from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
+from motion_nodes.core.trajectory.online_trajectory import (
+    OnlineLimiter,
+    peak_velocity,
+    stopping_speed,
+)
 from motion_nodes.errors import MotionError
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.loader import load_robot
-from motion_nodes.trajectory import online_trajectory
-from motion_nodes.trajectory.joint_trajectory import TrajectorySample
-from motion_nodes.trajectory.online_trajectory import OnlineLimiter, peak_velocity, stopping_speed
 
 inf = math.inf
 BY_POSITION, BY_VELOCITY = np.array([False]), np.array([True])

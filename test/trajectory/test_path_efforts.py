@@ -7,11 +7,11 @@ import numpy as np
 import pinocchio
 import pytest
 
-from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY
-from motion_nodes.model.loader import load_robot
-from motion_nodes.trajectory.joint_path import CornerBlending
-from motion_nodes.trajectory.path_efforts import PathEfforts
-from motion_nodes.trajectory.time_parameterization import retime
+from motion_nodes.core.robot.inverse_dynamics import STANDARD_GRAVITY
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.trajectory.joint_path import CornerBlending
+from motion_nodes.core.trajectory.path_efforts import PathEfforts
+from motion_nodes.core.trajectory.time_parameterization import retime
 
 SHARE = 0.9
 BOTH = pytest.mark.parametrize("jerk", [False, True], ids=["acceleration", "jerk"])

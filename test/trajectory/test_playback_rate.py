@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from trajectory.retime_limits import ACCELERATION, JERK, VELOCITY, arm_limits, limits_of
 
-from motion_nodes.control.joint_arbiter import JointArbiter
-from motion_nodes.control.joint_controller import ArticulationController
-from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
-from motion_nodes.trajectory.joint_path import CornerBlending
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.time_parameterization import retime
-from motion_nodes.trajectory.trajectory_checks import MIN_RATE, playback_rate
+from motion_nodes.core.control.joint_arbiter import JointArbiter
+from motion_nodes.core.control.joint_controller import ArticulationController
+from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
+from motion_nodes.core.trajectory.joint_path import CornerBlending
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.core.trajectory.time_parameterization import retime
+from motion_nodes.core.trajectory.trajectory_checks import MIN_RATE, playback_rate
 
 DT = 0.004
 

@@ -8,9 +8,9 @@ import pytest
 from raised_errors import about
 from trajectory.retime_limits import limits_of
 
+from motion_nodes.core.trajectory.joint_path import JointPath
+from motion_nodes.core.trajectory.time_parameterization import PointSpeeds, time_optimal
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.trajectory.joint_path import JointPath
-from motion_nodes.trajectory.time_parameterization import PointSpeeds, time_optimal
 
 AXES = np.vstack([np.eye(2), np.zeros((1, 2))])
 """Jacobian of a gantry: its joints are the coordinates of the tool."""

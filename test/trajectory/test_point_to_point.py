@@ -11,9 +11,9 @@ from raised_errors import about
 from trajectory.retime_limits import JERK, arm_limits, limits_of
 
 import motion_nodes
+from motion_nodes.core.trajectory.joint_trajectory import Infeasible, TrajectorySample
+from motion_nodes.core.trajectory.splice import point_to_point
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.trajectory.joint_trajectory import Infeasible, TrajectorySample
-from motion_nodes.trajectory.splice import point_to_point
 
 
 def test_ruckig_is_never_given_waypoints():

@@ -10,10 +10,10 @@ import pytest
 from raised_errors import about
 from trajectory.retime_limits import JERK, arm_limits, limits_of
 
+from motion_nodes.core.trajectory.joint_trajectory import Infeasible
+from motion_nodes.core.trajectory.splice import point_to_point, replacement, splice
+from motion_nodes.core.trajectory.time_parameterization import retime
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.trajectory.joint_trajectory import Infeasible
-from motion_nodes.trajectory.splice import point_to_point, replacement, splice
-from motion_nodes.trajectory.time_parameterization import retime
 
 LIMITS = arm_limits(JERK * 0.05)
 N = len(LIMITS.names)

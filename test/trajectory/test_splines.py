@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline
 from trajectory.retime_limits import JERK, arm_limits, excess, limits_of
 
+from motion_nodes.core.trajectory.spline import position_excess, segment_shares, spline_path
+from motion_nodes.core.trajectory.through_waypoints import (
+    GENERATOR_METHODS,
+    JointTrajectoryGenerator,
+)
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.trajectory.spline import position_excess, segment_shares, spline_path
-from motion_nodes.trajectory.through_waypoints import GENERATOR_METHODS, JointTrajectoryGenerator
 
 WAYPOINTS = np.random.default_rng(7).uniform(-2.0, 2.0, (8, 7))
 ONE = limits_of(2.175, 15.0, 7500.0)

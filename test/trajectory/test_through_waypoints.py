@@ -10,15 +10,15 @@ import pytest
 from raised_errors import about
 from trajectory.retime_limits import JERK, arm_limits, excess, fault_of, limits_of, random_path
 
-from motion_nodes.errors import InvalidConfig
-from motion_nodes.trajectory.joint_trajectory import Infeasible
-from motion_nodes.trajectory.through_waypoints import (
+from motion_nodes.core.trajectory.joint_trajectory import Infeasible
+from motion_nodes.core.trajectory.through_waypoints import (
     METHODS,
     JointTrajectoryGenerator,
     WaypointOptions,
     through_waypoints,
 )
-from motion_nodes.trajectory.time_parameterization import MOST_PIECES, retime
+from motion_nodes.core.trajectory.time_parameterization import MOST_PIECES, retime
+from motion_nodes.errors import InvalidConfig
 
 POINTS = np.random.default_rng(0).uniform(-2.0, 2.0, (10, 7))
 

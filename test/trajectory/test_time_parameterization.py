@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from raised_errors import about
 from trajectory.retime_limits import JERK, arm_limits, excess, limits_of
 
+from motion_nodes.core.trajectory.joint_path import CornerBlending
+from motion_nodes.core.trajectory.online_trajectory import OnlineLimiter
+from motion_nodes.core.trajectory.time_parameterization import retime
+from motion_nodes.core.trajectory.timed_path import MIN_SPACING, spaced
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.trajectory.joint_path import CornerBlending
-from motion_nodes.trajectory.online_trajectory import OnlineLimiter
-from motion_nodes.trajectory.time_parameterization import retime
-from motion_nodes.trajectory.timed_path import MIN_SPACING, spaced
 
 STOPS = CornerBlending(deviation=0.0)
 

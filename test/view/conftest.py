@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from view.toy_robot import HandMade, hand_made
 
-from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 
 @pytest.fixture

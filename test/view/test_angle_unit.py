@@ -8,10 +8,10 @@ import pytest
 from view.test_browser_viewer import Record, as_page, refresh
 from view.toy_robot import hand_made
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy, to_rpy
-from motion_nodes.view.plot_panel import Curves
-from motion_nodes.view.viewed_robot import IK, ViewedRobot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy, to_rpy
+from motion_nodes.extras.viewer.plot_panel import Curves
+from motion_nodes.extras.viewer.viewed_robot import IK, ViewedRobot
 
 FRANKA = load_robot("franka")
 

@@ -8,15 +8,15 @@ import pytest
 from view.test_browser_viewer import Record, as_page, refresh
 from view.toy_robot import pose
 
-from motion_nodes.model.link_poses import LinkPoses
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.scenery import SCENERY
-from motion_nodes.scene.shapes import HalfSpace
-from motion_nodes.scene.world import World
-from motion_nodes.view.preview import Preview, PreviewRobot
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.core.robot.link_poses import LinkPoses
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.scenery import SCENERY
+from motion_nodes.core.scene.shapes import HalfSpace
+from motion_nodes.core.scene.world import World
+from motion_nodes.extras.viewer.preview import Preview, PreviewRobot
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 FRANKA = load_robot("franka")
 TOOL = "panda_hand_tcp"

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 from view.toy_robot import pose
 
-from motion_nodes.view.live_robot import JUMP, MAX_POINTS, SPACING, TrailPoints
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.extras.viewer.live_robot import JUMP, MAX_POINTS, SPACING, TrailPoints
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 
 def test_points_are_thinned_by_distance():

@@ -14,11 +14,11 @@ from raised_errors import about
 from scipy.linalg import expm
 from view.toy_robot import hand_made, pose
 
+from motion_nodes.core.robot.loader import available_robots, load_robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig, RobotNotFound, UnknownJoint
-from motion_nodes.model.loader import available_robots, load_robot
-from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.preview import Preview, planar_step
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.preview import Preview, planar_step
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 LIMIT = 10.0
 

@@ -7,9 +7,15 @@ import numpy as np
 import pytest
 from view.toy_robot import pose
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.view.displays import MAX_POINTS, OFF, FrameTree, colours_of_heights, thinned_cloud
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.extras.viewer.displays import (
+    MAX_POINTS,
+    OFF,
+    FrameTree,
+    colours_of_heights,
+    thinned_cloud,
+)
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 X_WB, X_BT, X_TC = pose((1.0, 2.0, 0.0), (0, 0, 0.5)), pose((0.0, 0.3, 0.5)), pose((0.1, 0, 0))
 ARM = {"tool": ("base", X_BT), "camera": ("tool", X_TC), "base": ("map", pose((5.0, 0, 0)))}

@@ -8,7 +8,7 @@ import pytest
 from raised_errors import about
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.view.drive_panel import (
+from motion_nodes.extras.viewer.drive_panel import (
     HOLD_TIMEOUT,
     STOP_REPEATS,
     Direction,

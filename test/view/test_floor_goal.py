@@ -12,8 +12,8 @@ import viser
 from view.test_browser_viewer import LIMIT, Record, as_page, page, refresh
 from view.toy_robot import hand_made, pose
 
-from motion_nodes.view.live_robot import ARM, DISARM, floor_point, heading_to
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.extras.viewer.live_robot import ARM, DISARM, floor_point, heading_to
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 DOWN = (0.0, 0.0, -1.0)
 

@@ -11,8 +11,8 @@ import pytest
 from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.view.page_server import PortInUse, free_port
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.extras.viewer.page_server import PortInUse, free_port
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 HOST = "127.0.0.1"
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from view.test_browser_viewer import LIMIT, Record, as_page, refresh
 
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import UnknownJoint
-from motion_nodes.model.loader import load_robot
-from motion_nodes.view import ui_commands
-from motion_nodes.view.joint_panel import GOAL, MIN_CHANGE, ROBOT
-from motion_nodes.view.planning_view import SLIDERS
-from motion_nodes.view.viewed_robot import IK, PLANNER, ViewedRobot
+from motion_nodes.extras.viewer import ui_commands
+from motion_nodes.extras.viewer.joint_panel import GOAL, MIN_CHANGE, ROBOT
+from motion_nodes.extras.viewer.planning_view import SLIDERS
+from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, ViewedRobot
 
 FRANKA = load_robot("franka")
 ARM = FRANKA.groups["arm"].joints

@@ -8,7 +8,7 @@ import zipfile
 import viser
 from viser import _icons
 
-from motion_nodes.view.browser import open_icons
+from motion_nodes.extras.viewer.browser import open_icons
 
 
 def test_icons_are_the_same_and_the_archive_is_closed_afterwards() -> None:

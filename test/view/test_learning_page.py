@@ -7,7 +7,7 @@ import urllib.request
 
 import numpy as np
 
-from motion_nodes.view.plot_panel import LearningPage
+from motion_nodes.extras.viewer.plot_panel import LearningPage
 
 
 def test_curves_are_those_of_updates_with_episodes() -> None:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from view.toy_robot import pose
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.tree import Box, Cylinder, Mesh, Shape, Sphere
-from motion_nodes.view.robot_view import merged
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.tree import Box, Cylinder, Mesh, Shape, Sphere
+from motion_nodes.extras.viewer.robot_view import merged
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 PARTS = [
     (Box((0.1, 0.2, 0.3)), 0.1 * 0.2 * 0.3, (0.05, 0.1, 0.15)),

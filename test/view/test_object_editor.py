@@ -8,13 +8,13 @@ import pytest
 from view.test_browser_viewer import Record, as_page, refresh
 from view.toy_robot import pose
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.shapes import Cone
-from motion_nodes.scene.world import World
-from motion_nodes.view.object_editor import size_of, solid_of
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.shapes import Cone
+from motion_nodes.core.scene.world import World
+from motion_nodes.extras.viewer.object_editor import size_of, solid_of
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 FRANKA = load_robot("franka")
 OBJECTS = {

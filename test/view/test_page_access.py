@@ -11,9 +11,9 @@ import pytest
 import websockets
 from websockets.asyncio.client import connect
 
-from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.page_server import ACTION_HEADER, RESUME_PATH, STOP_PATH
-from motion_nodes.view.page_token import TOKEN_VARIABLE
+from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.page_server import ACTION_HEADER, RESUME_PATH, STOP_PATH
+from motion_nodes.extras.viewer.page_token import TOKEN_VARIABLE
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from websockets.datastructures import Headers
 from websockets.http11 import Response
 
-from motion_nodes.view.page_server import with_script
+from motion_nodes.extras.viewer.page_server import with_script
 
 PAGE = b"<!doctype html><html><head><title>x</title></head><body></body></html>"
 

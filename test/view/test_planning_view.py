@@ -12,14 +12,14 @@ import pytest
 from raised_errors import about
 from view.toy_robot import hand_made, pose
 
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.scene.scene import AttachedBody, Part, world_object
+from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
+from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, UnknownFrame
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.scene.scene import AttachedBody, Part, world_object
-from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
-from motion_nodes.scene.world import World
-from motion_nodes.view.scene_view import MAX_OBJECTS, surface_of
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.extras.viewer.scene_view import MAX_OBJECTS, surface_of
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 FRANKA = load_robot("franka")
 

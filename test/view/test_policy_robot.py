@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 
 def test_a_robot_with_a_policy_has_a_drive_pad_only():

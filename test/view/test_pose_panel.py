@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.model.poses import from_xyz_rpy, inverse, to_rpy
-from motion_nodes.view.target_gizmo import BASE, DIRECTIONS, TOOL, jogged
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse, to_rpy
+from motion_nodes.extras.viewer.target_gizmo import BASE, DIRECTIONS, TOOL, jogged
 
 X = from_xyz_rpy((0.4, -0.1, 0.3), (0.3, -0.5, 1.1))
 STEP = (0.02, 5.0)

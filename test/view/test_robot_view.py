@@ -11,11 +11,11 @@ import viser
 from scipy.spatial.transform import Rotation
 from view.toy_robot import hand_made, pose
 
+from motion_nodes.core.robot.link_poses import LinkPoses
+from motion_nodes.core.robot.tree import Box, Shape
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.link_poses import LinkPoses
-from motion_nodes.model.tree import Box, Shape
-from motion_nodes.view.robot_view import GHOST, PLACEHOLDER_RGB, PLAIN_RGB, SOLID, colour
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.extras.viewer.robot_view import GHOST, PLACEHOLDER_RGB, PLAIN_RGB, SOLID, colour
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 
 def node_pose(node):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from view.test_browser_viewer import Record, as_page
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.view.scaling_panel import MIN_PERCENT, MotionScaling
-from motion_nodes.view.viewed_robot import IK, PLANNER, ViewedRobot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.extras.viewer.scaling_panel import MIN_PERCENT, MotionScaling
+from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, ViewedRobot
 
 FRANKA = load_robot("franka")
 

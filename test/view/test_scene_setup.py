@@ -10,7 +10,7 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 
-from motion_nodes.view.scene_setup import FIELD_OF_VIEW, PANEL_SHIFT, SceneSetup
+from motion_nodes.extras.viewer.scene_setup import FIELD_OF_VIEW, PANEL_SHIFT, SceneSetup
 
 
 def camera(*balls: tuple[tuple[float, float, float], float], **options: Any) -> SimpleNamespace:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.robot.loader import load_robot
 
 
 @pytest.mark.parametrize("shipped", [True, False])

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import motion_nodes.view
-from motion_nodes.view.joint_panel import short_labels
-from motion_nodes.view.panel_style import (
+import motion_nodes.extras.viewer
+from motion_nodes.extras.viewer.joint_panel import short_labels
+from motion_nodes.extras.viewer.panel_style import (
     MAX_MESSAGE,
     STALE_AFTER,
     Freshness,
@@ -89,5 +89,5 @@ def test_short_labels(names, labels):
 def test_the_panel_has_no_symbols_that_need_a_font_of_their_own():
     # Arrows, geometric shapes, dingbats and emoji.
     symbols = re.compile("[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]")
-    sources = Path(motion_nodes.view.__file__).parent.glob("*.py")
+    sources = Path(motion_nodes.extras.viewer.__file__).parent.glob("*.py")
     assert {path.name for path in sources if symbols.search(path.read_text("utf-8"))} == set()

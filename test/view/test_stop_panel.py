@@ -8,7 +8,7 @@ import asyncio
 from view.test_browser_viewer import LIMIT, Record, as_page, drive_button, page, refresh
 from view.toy_robot import hand_made
 
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 
 def press_key(viewer):

@@ -9,12 +9,12 @@ import json
 import pytest
 from view.test_browser_viewer import Record, as_page, refresh
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.tasks.task_plan import InvalidPlan, parse_plan
-from motion_nodes.tasks.task_progress import TaskProgress
-from motion_nodes.view.task_panel import SENTENCE, shown
-from motion_nodes.view.ui_commands import TaskCommand
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.extras.tasks.task_plan import InvalidPlan, parse_plan
+from motion_nodes.extras.tasks.task_progress import TaskProgress
+from motion_nodes.extras.viewer.task_panel import SENTENCE, shown
+from motion_nodes.extras.viewer.ui_commands import TaskCommand
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 PLAN = [
     {"skill": "pick", "args": {"object": "cube"}},

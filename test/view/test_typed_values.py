@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from view.toy_robot import hand_made
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.view import ui_commands
-from motion_nodes.view.sphere_editor import SphereEditor, SphereSession
-from motion_nodes.view.ui_commands import DebouncedValues, SliderHold
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.extras.viewer import ui_commands
+from motion_nodes.extras.viewer.sphere_editor import SphereEditor, SphereSession
+from motion_nodes.extras.viewer.ui_commands import DebouncedValues, SliderHold
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 LIMIT = 10.0
 FRANKA = load_robot("franka")

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from motion_nodes.view.ui_commands import CallbackQueue
+from motion_nodes.extras.viewer.ui_commands import CallbackQueue
 
 LIMIT = 10.0
 

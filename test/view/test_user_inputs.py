@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from view.test_browser_viewer import Record, as_page, refresh
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Sphere
-from motion_nodes.scene.scene import world_object
-from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.drive_panel import Direction
-from motion_nodes.view.preview import Preview
-from motion_nodes.view.scene_view import escaped
-from motion_nodes.view.target_gizmo import DragHandles
-from motion_nodes.view.ui_commands import PageWatch
-from motion_nodes.view.viewed_robot import IK, PLANNER, ViewedRobot
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.drive_panel import Direction
+from motion_nodes.extras.viewer.preview import Preview
+from motion_nodes.extras.viewer.scene_view import escaped
+from motion_nodes.extras.viewer.target_gizmo import DragHandles
+from motion_nodes.extras.viewer.ui_commands import PageWatch
+from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, ViewedRobot
 
 FRANKA = load_robot("franka")
 JOINT = FRANKA.joint_names[0]

@@ -12,21 +12,21 @@ import pytest
 from raised_errors import about
 from view.toy_robot import pose
 
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.world import World
-from motion_nodes.view.object_editor import solid_of
-from motion_nodes.view.planning_view import Drawing
-from motion_nodes.view.plot_panel import ALL, PERIOD, WINDOW, JointHistory
-from motion_nodes.view.preview import Preview
-from motion_nodes.view.scene_setup import FIELD_OF_VIEW, VIEW_DIRECTION, camera_for
-from motion_nodes.view.sphere_nodes import COLOURS, DISTANCES, distance_colours
-from motion_nodes.view.suite_panels import SILENT_AFTER, Health
-from motion_nodes.view.ui_commands import TargetCommand
-from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW, ViewedRobot
+from motion_nodes.extras.viewer.object_editor import solid_of
+from motion_nodes.extras.viewer.planning_view import Drawing
+from motion_nodes.extras.viewer.plot_panel import ALL, PERIOD, WINDOW, JointHistory
+from motion_nodes.extras.viewer.preview import Preview
+from motion_nodes.extras.viewer.scene_setup import FIELD_OF_VIEW, VIEW_DIRECTION, camera_for
+from motion_nodes.extras.viewer.sphere_nodes import COLOURS, DISTANCES, distance_colours
+from motion_nodes.extras.viewer.suite_panels import SILENT_AFTER, Health
+from motion_nodes.extras.viewer.ui_commands import TargetCommand
+from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, RMPFLOW, ViewedRobot
 
 FRANKA = load_robot("franka")
 NAMES = FRANKA.joint_names
@@ -95,7 +95,7 @@ def test_the_worst_node_stands_first_and_silence_is_told(open_viewer, toy, monke
     assert len(lines) == 5
     assert all(line.replace("\\|", "").count("|") == 4 for line in lines), "the table stays valid"
     later = time.monotonic() + SILENT_AFTER + 1.0
-    monkeypatch.setattr("motion_nodes.view.suite_panels.time.monotonic", lambda: later)
+    monkeypatch.setattr("motion_nodes.extras.viewer.suite_panels.time.monotonic", lambda: later)
     assert panel.summary() == "3 SILENT of 3 nodes"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from motion_nodes.model.tree import (
+from motion_nodes.core.robot.tree import (
     Box,
     Cylinder,
     Joint,

@@ -17,10 +17,10 @@ import numpy as np
 from lerobot.cameras.utils import make_cameras_from_configs
 from lerobot.robots import Robot
 
-from motion_nodes.control.action_filter import ActionFilter
+from motion_nodes.core.control.action_filter import ActionFilter
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.tree import JointKind
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.tree import JointKind
 from motion_nodes.nodes.clients.action_link import ActionLink, LinkFailed
 
 from .config_motion_nodes_arm import MotionNodesArmConfig

@@ -64,7 +64,7 @@ class TaskNodes(NamedTuple):
 
 
 class TaskOptions(NamedTuple):
-    """Growth of the tree; see :class:`motion_nodes.planning.task_space_rrt.RrtConfig`."""
+    """Growth of the tree; see :class:`motion_nodes.core.planning.task_space_rrt.RrtConfig`."""
 
     step_size: float
     tries: int

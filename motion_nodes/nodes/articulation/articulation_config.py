@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.control.gripper import GripperConfig
-from motion_nodes.control.joint_command import ControlMode
-from motion_nodes.control.joint_drive import DriveGains
-from motion_nodes.control.joint_guard import position_tolerances
-from motion_nodes.control.trajectory_follower import NO_TOLERANCE, ToleranceRequest, Tolerances
+from motion_nodes.core.control.gripper import GripperConfig
+from motion_nodes.core.control.joint_command import ControlMode
+from motion_nodes.core.control.joint_drive import DriveGains
+from motion_nodes.core.control.joint_guard import position_tolerances
+from motion_nodes.core.control.trajectory_follower import NO_TOLERANCE, ToleranceRequest, Tolerances
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.ros.parameters import settings_from
 

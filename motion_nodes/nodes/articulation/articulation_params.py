@@ -8,13 +8,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from motion_nodes.control.contact_wrench import WrenchLimits
-from motion_nodes.control.gripper import GraspSettings, GripperConfig
-from motion_nodes.control.impedance_settings import ImpedanceSettings
-from motion_nodes.control.joint_guard import effort_margins
-from motion_nodes.model.limits import joint_indices
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.robot_yaml import DRIVE_MODES
+from motion_nodes.core.control.contact_wrench import WrenchLimits
+from motion_nodes.core.control.gripper import GraspSettings, GripperConfig
+from motion_nodes.core.control.impedance_settings import ImpedanceSettings
+from motion_nodes.core.control.joint_guard import effort_margins
+from motion_nodes.core.robot.limits import joint_indices
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.robot_yaml import DRIVE_MODES
 from motion_nodes.ros.names import IMPEDANCE_GROUP
 from motion_nodes.ros.node import FramedParams
 from motion_nodes.ros.parameters import core_param, core_params, param

@@ -12,26 +12,26 @@ import numpy as np
 from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
-from motion_nodes.control.contact_wrench import (
+from motion_nodes.core.control.contact_wrench import (
     ContactWrench,
     EffortResidual,
     Ripple,
     WrenchGuard,
     WrenchLimits,
 )
-from motion_nodes.control.joint_arbiter import JointArbiter
-from motion_nodes.control.joint_guard import (
+from motion_nodes.core.control.joint_arbiter import JointArbiter
+from motion_nodes.core.control.joint_guard import (
     Blocked,
     GuardSettings,
     JointGuard,
     gripper_joints,
     revolute,
 )
+from motion_nodes.core.robot.inverse_dynamics import InverseDynamics
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.payload import PayloadDynamics, payload_of
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.model.inverse_dynamics import InverseDynamics
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.payload import PayloadDynamics, payload_of
-from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.articulation_config import (
     effort_margins_of,
     gains_of,

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from motion_nodes.control.joint_arbiter import JointArbiter
-from motion_nodes.control.joint_command import JointReference
-from motion_nodes.control.joint_guard import gripper_joints
-from motion_nodes.control.state_plausibility import FrozenStates
-from motion_nodes.model.bounds import JOINT_STATE
-from motion_nodes.model.robot import Robot
+from motion_nodes.core.control.joint_arbiter import JointArbiter
+from motion_nodes.core.control.joint_command import JointReference
+from motion_nodes.core.control.joint_guard import gripper_joints
+from motion_nodes.core.control.state_plausibility import FrozenStates
+from motion_nodes.core.robot.bounds import JOINT_STATE
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.nodes.articulation.stream_inputs import StreamInputs
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.services import respond_from_loop

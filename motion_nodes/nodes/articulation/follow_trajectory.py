@@ -17,11 +17,13 @@ import numpy as np
 from control_msgs.action import FollowJointTrajectory
 from trajectory_msgs.msg import JointTrajectory
 
-from motion_nodes.control.active_commands import TrajectoryRun
-from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, ToleranceRequest
+from motion_nodes.core.control.active_commands import TrajectoryRun
+from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus, ToleranceRequest
+from motion_nodes.core.robot.bounds import DURATION
+from motion_nodes.core.robot.limits import joint_indices
+from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
+from motion_nodes.core.trajectory.trajectory_checks import playback_rate, validate
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
-from motion_nodes.model.bounds import DURATION
-from motion_nodes.model.limits import joint_indices
 from motion_nodes.nodes.articulation.articulation_config import (
     cmd_timeout_of,
     command_interfaces_of,
@@ -42,8 +44,6 @@ from motion_nodes.ros.messages.trajectory_messages import (
     tolerance_requests,
     trajectory_from,
 )
-from motion_nodes.trajectory.joint_trajectory import TrajectorySample
-from motion_nodes.trajectory.trajectory_checks import playback_rate, validate
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.articulation_controller import ArticulationControllerNode

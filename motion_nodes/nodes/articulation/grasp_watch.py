@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 
-from motion_nodes.control.active_commands import Claim
-from motion_nodes.control.gripper import GraspForce, GraspSettings, GraspState
-from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY
+from motion_nodes.core.control.active_commands import Claim
+from motion_nodes.core.control.gripper import GraspForce, GraspSettings, GraspState
+from motion_nodes.core.robot.inverse_dynamics import STANDARD_GRAVITY
 from motion_nodes.ros import qos
 from motion_nodes.typing import Array
 

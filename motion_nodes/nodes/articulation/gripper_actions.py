@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from control_msgs.action import GripperCommand, ParallelGripperCommand
 
-from motion_nodes.control.active_commands import Claim
-from motion_nodes.control.gripper import (
+from motion_nodes.core.control.active_commands import Claim
+from motion_nodes.core.control.gripper import (
     GraspForce,
     GraspSettings,
     GraspState,
     GripperMove,
     GripStatus,
 )
-from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.joint_guard import GRIPPER_GROUP
+from motion_nodes.core.control.joint_command import JointCommand
+from motion_nodes.core.control.joint_guard import GRIPPER_GROUP
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.mimic_joints import NamedJoints
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.mimic_joints import NamedJoints
-from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.articulation_config import gripper_config
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.nodes.articulation.grasp_watch import GraspWatch

@@ -19,14 +19,14 @@ from moveit_msgs.msg import CartesianTrajectory
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
-from motion_nodes.control.cartesian_impedance import CartesianImpedance
-from motion_nodes.control.impedance_settings import ImpedanceSettings
-from motion_nodes.control.joint_command import STREAM_PAUSE, Stream, StreamSenders
-from motion_nodes.control.pose_targets import PoseTrajectory
+from motion_nodes.core.control.cartesian_impedance import CartesianImpedance
+from motion_nodes.core.control.impedance_settings import ImpedanceSettings
+from motion_nodes.core.control.joint_command import STREAM_PAUSE, Stream, StreamSenders
+from motion_nodes.core.control.pose_targets import PoseTrajectory
+from motion_nodes.core.robot.bounds import JOINT_POSITION, check_count, check_numbers
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, UnknownJoint
-from motion_nodes.model.bounds import JOINT_POSITION, check_count, check_numbers
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription

@@ -20,13 +20,18 @@ import numpy as np
 from control_msgs.msg import JointTrajectoryControllerState
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.active_commands import TrajectoryRun
-from motion_nodes.control.joint_arbiter import JointArbiter
-from motion_nodes.control.joint_command import ControlMode, JointReference
-from motion_nodes.control.joint_drive import DriveLaw, EffortLimiter, motion_load, one_step_back
-from motion_nodes.model.inverse_dynamics import InverseDynamics
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.robot import Robot
+from motion_nodes.core.control.active_commands import TrajectoryRun
+from motion_nodes.core.control.joint_arbiter import JointArbiter
+from motion_nodes.core.control.joint_command import ControlMode, JointReference
+from motion_nodes.core.control.joint_drive import (
+    DriveLaw,
+    EffortLimiter,
+    motion_load,
+    one_step_back,
+)
+from motion_nodes.core.robot.inverse_dynamics import InverseDynamics
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.nodes.articulation.articulation_config import (
     command_interfaces_of,
     gains_of,

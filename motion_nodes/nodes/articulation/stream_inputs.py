@@ -3,7 +3,7 @@
 
 The topics of forward_command_controllers are command streams, too.
 A stream holds its joints from its first message until a newer command preempts it; its messages are
-then dropped until it pauses (motion_nodes/control/joint_command.py).
+then dropped until it pauses (motion_nodes/core/control/joint_command.py).
 
 Also here: topics of forward_command_controllers, which the joint controller serves beside its own.
 """
@@ -21,16 +21,16 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from motion_nodes.control.joint_command import (
+from motion_nodes.core.control.joint_command import (
     STREAM_PAUSE,
     ControlMode,
     JointCommand,
     Stream,
     StreamSenders,
 )
+from motion_nodes.core.robot.mimic_joints import NamedJoints
+from motion_nodes.core.robot.robot_yaml import DRIVE_MODES
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
-from motion_nodes.model.mimic_joints import NamedJoints
-from motion_nodes.model.robot_yaml import DRIVE_MODES
 from motion_nodes.ros import qos
 from motion_nodes.ros.current_state_monitor import BLOCKED
 from motion_nodes.ros.messages.cdr import InvalidMessage

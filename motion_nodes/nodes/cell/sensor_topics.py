@@ -17,9 +17,18 @@ from rclpy.time import Time
 from sensor_msgs.msg import CameraInfo, Image, LaserScan, PointCloud2
 from tf2_msgs.msg import TFMessage
 
+from motion_nodes.core.robot.placement import Placement
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.placement import Placement
-from motion_nodes.perception.depth_camera import DepthProjection
+from motion_nodes.extras.perception.depth_camera import DepthProjection
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.sim.sensors import (
+    CameraSettings,
+    MountedCamera,
+    SimulatedCamera,
+    SimulatedLaser,
+    Snapshot,
+    snapshot,
+)
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.camera_messages import (
@@ -32,15 +41,6 @@ from motion_nodes.ros.names import under
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.parameters import settings_from
 from motion_nodes.ros.transforms import TransformSender, frame_id
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.sensors import (
-    CameraSettings,
-    MountedCamera,
-    SimulatedCamera,
-    SimulatedLaser,
-    Snapshot,
-    snapshot,
-)
 
 
 class _Outputs:

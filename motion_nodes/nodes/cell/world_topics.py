@@ -18,22 +18,22 @@ from typing import Any
 
 from visualization_msgs.msg import Marker, MarkerArray
 
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.placement import Placement
+from motion_nodes.core.robot.tree import Box, Mesh, Sphere
+from motion_nodes.core.scene.mesh_preparation import MeshPreparation, all_parts, large_meshes
+from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import MotionError, UnknownFrame
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.placement import Placement
-from motion_nodes.model.tree import Box, Mesh, Sphere
+from motion_nodes.extras.sim.backend import RobotPlacement
+from motion_nodes.extras.sim.cell_contacts import ContactLog
+from motion_nodes.extras.sim.mujoco_world import MujocoWorld
+from motion_nodes.extras.sim.scene_bodies import SceneBody, bodies_of, body_name, load_hulls
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_follower import SceneFollower
-from motion_nodes.scene.mesh_preparation import MeshPreparation, all_parts, large_meshes
-from motion_nodes.scene.scene import Scene
-from motion_nodes.sim.backend import RobotPlacement
-from motion_nodes.sim.cell_contacts import ContactLog
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.scene_bodies import SceneBody, bodies_of, body_name, load_hulls
 from motion_nodes.typing import Array
 
 PERIOD = 0.02

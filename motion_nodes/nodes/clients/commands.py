@@ -28,7 +28,8 @@ from rclpy.node import Node
 from rclpy.task import Future
 from std_srvs.srv import Trigger
 
-from motion_nodes.base_navigation.planar_geometry import Pose2
+from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.extras.tasks.task_plan import TaskOrder
 from motion_nodes.ros import qos, signals
 from motion_nodes.ros.clients.client_node import action_client, client_node
 from motion_nodes.ros.clients.motion_clients import (
@@ -49,7 +50,6 @@ from motion_nodes.ros.stop_latch import (
     STOPPED,
     StopLatch,
 )
-from motion_nodes.tasks.task_plan import TaskOrder
 from motion_nodes.typing import Array
 
 JOINT_TOLERANCE = 1e-4

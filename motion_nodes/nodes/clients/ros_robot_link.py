@@ -21,14 +21,15 @@ from moveit_msgs.msg import PlanningSceneComponents
 from moveit_msgs.srv import GetPlanningScene
 from rclpy.node import Node
 
-from motion_nodes.agent_tools.agent_functions import (
+from motion_nodes.errors import MotionError
+from motion_nodes.extras.agent_tools.agent_functions import (
     NotDone,
     PlannedJointMotion,
     Report,
     SceneItem,
     TipTarget,
 )
-from motion_nodes.errors import MotionError
+from motion_nodes.extras.tasks.task_plan import TaskOrder
 from motion_nodes.nodes.clients.commands import arm_to_joints, arm_to_pose, resume_all, stop_all
 from motion_nodes.nodes.task.remote_work import (
     RemoteAction,
@@ -44,7 +45,6 @@ from motion_nodes.ros.messages.moveit_messages import pose_of, seconds_of
 from motion_nodes.ros.names import under
 from motion_nodes.ros.scene.collision_objects import parts_of
 from motion_nodes.ros.stop_latch import StopLatch
-from motion_nodes.tasks.task_plan import TaskOrder
 
 POLL_PERIOD = 0.01
 """Period at which a call polls for its result [s]."""
@@ -79,7 +79,7 @@ def robot_link(namespace: str, base_frame: str) -> Iterator[RosRobotLink]:
 
 
 class RosRobotLink:
-    """Implements :class:`~motion_nodes.agent_tools.agent_functions.RobotLink`."""
+    """Implements :class:`~motion_nodes.extras.agent_tools.agent_functions.RobotLink`."""
 
     def __init__(self, node: Node, namespace: str, base_frame: str) -> None:
         """Create the clients; arguments as for :func:`robot_link`."""

@@ -23,12 +23,12 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.redundancy import self_motion
+from motion_nodes.core.ik.tool_goal import ArticulationIk
+from motion_nodes.core.robot.poses import inverse
 from motion_nodes.errors import MotionError
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.redundancy import self_motion
-from motion_nodes.ik.tool_goal import ArticulationIk
-from motion_nodes.model.poses import inverse
-from motion_nodes.robot_setup.derived_robot import load_description
+from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos, signals
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds

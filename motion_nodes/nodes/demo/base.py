@@ -19,10 +19,10 @@ from geometry_msgs.msg import Twist, TwistStamped
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.odometry import wrap_angle
-from motion_nodes.model.loader import load_robot
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.bases.odometry import wrap_angle
+from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.nodes.demo.arm import FRAME, ClientNode, DemoFindings
 from motion_nodes.ros import qos
 from motion_nodes.ros.messages.planar_messages import pose2_from

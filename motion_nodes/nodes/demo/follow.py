@@ -26,18 +26,18 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Sphere
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene, world_object
+from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.nodes.demo.base import BaseClient, Square
-from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
 from motion_nodes.ros.names import REACTIVE_POLICY
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.typing import Array
 
 BALL, RADIUS = "ball", 0.06

@@ -23,10 +23,10 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 
-from motion_nodes.ik.tool_goal import ArticulationIk
-from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.core.ik.tool_goal import ArticulationIk
+from motion_nodes.core.robot.poses import from_xyz_quat
+from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.nodes.demo.arm import FRAME, ClientNode, DemoFindings
-from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.names import POLICY_CONTROLLER

@@ -20,14 +20,15 @@ from nav2_msgs.action import FollowPath, NavigateToPose
 from nav_msgs.msg import Odometry, Path
 from sensor_msgs.msg import JointState
 
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.extras.robot_setup.derived_robot import load_description
+from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.nodes.clients.commands import arm_to_joints
 from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.nodes.demo.follow import DOWN, pose_at
 from motion_nodes.nodes.demo.routines import RoutineClient, Travel, together
 from motion_nodes.nodes.task.remote_work import RemoteAction, Work, require_success
-from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
 from motion_nodes.ros.messages.planar_messages import pose2_from, stamped_pose
@@ -38,7 +39,6 @@ from motion_nodes.ros.names import (
     PLANNER,
     REACTIVE_POLICY,
 )
-from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.typing import Array
 
 PLANNING, REACTIVE = "franka", "xarm6"

@@ -20,6 +20,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from std_msgs.msg import String
 
 from motion_nodes.errors import MotionError
+from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.nodes.demo.arm import ClientNode, DemoFindings
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.ros import qos
@@ -27,7 +28,6 @@ from motion_nodes.ros.clients.task_client import ENDED
 from motion_nodes.ros.concurrency.lean_executor import LeanExecutor
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.names import TASK_SERVER
-from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.typing import Array
 
 SIMULATION = "mujoco_sim"

@@ -10,6 +10,7 @@ from typing import Any
 import rclpy
 from rclpy.signals import SignalHandlerOptions
 
+from motion_nodes.core.planning.warm_up import is_prepared
 from motion_nodes.errors import MotionError, did_you_mean
 from motion_nodes.nodes.demo.arm import (
     RETRACTION_CHECKS,
@@ -48,7 +49,6 @@ from motion_nodes.nodes.demo.task_shows import (
     show_factory,
 )
 from motion_nodes.nodes.demo.task_shows import ROBOTS as FACTORY
-from motion_nodes.planning.warm_up import is_prepared
 from motion_nodes.ros import signals
 from motion_nodes.ros.environment import init_arguments
 

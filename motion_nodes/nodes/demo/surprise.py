@@ -13,17 +13,17 @@ from octomap_msgs.msg import Octomap
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.tree import Box
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.world import World
+from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.nodes.demo.arm import ClientNode, DemoFindings
 from motion_nodes.nodes.demo.follow import DOWN, pose_at
-from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
 from motion_nodes.ros.names import OCCUPANCY_MAPPER, REACTIVE_POLICY
 from motion_nodes.ros.scene.octomaps import voxels_of
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.world import World
 from motion_nodes.typing import Array
 
 ARM = "franka"

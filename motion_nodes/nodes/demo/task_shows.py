@@ -30,18 +30,18 @@ from moveit_msgs.srv import ApplyPlanningScene
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
-from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
-from motion_nodes.model.tree import Box
+from motion_nodes.core.robot.poses import from_xyz_rpy, to_quat_xyzw
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.scene import WorldObject, world_object
+from motion_nodes.extras.robot_setup.derived_robot import load_description, mounted_folder
+from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.nodes.demo.routines import RoutineClient, TaskCommands, Travel
 from motion_nodes.nodes.task.remote_work import RemoteService, Work
-from motion_nodes.robot_setup.derived_robot import load_description, mounted_folder
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.names import BASE_NAVIGATOR, JOINT_CONTROLLER, PLANNER, TASK_SERVER
 from motion_nodes.ros.scene.collision_objects import object_message, removed_message
-from motion_nodes.scene.scene import WorldObject, world_object
-from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.typing import Array
 
 CENTRE = 0.68

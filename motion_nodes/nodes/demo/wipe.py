@@ -11,16 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Sphere
+from motion_nodes.core.scene.scene import Scene, world_object
+from motion_nodes.core.trajectory.trajectory_plot import COLOURS, Axes, page, text
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Sphere
+from motion_nodes.extras.sim.wiping import RADIUS, WipedStroke, WipingCell
+from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.ros import signals
-from motion_nodes.scene.scene import Scene, world_object
-from motion_nodes.sim.wiping import RADIUS, WipedStroke, WipingCell
-from motion_nodes.trajectory.trajectory_plot import COLOURS, Axes, page, text
-from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.viewed_robot import ViewedRobot
 
 BOUND = 0.2
 """Max deviation of the force, as a fraction of the desired one."""

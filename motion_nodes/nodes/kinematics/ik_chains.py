@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 from moveit_msgs.msg import MoveItErrorCodes
 
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.problem import IkResult, IkSettings, IkSolver, Validity
+from motion_nodes.core.ik.solver import LeastSquaresIk
+from motion_nodes.core.ik.solvers import make_solver
+from motion_nodes.core.planning.planning_problem import PoseGoal, PosesGoal
+from motion_nodes.core.planning.several_poses import solve_poses
+from motion_nodes.core.robot.robot import Group, Robot
+from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
-from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.problem import IkResult, IkSettings, IkSolver, Validity
-from motion_nodes.ik.solver import LeastSquaresIk
-from motion_nodes.ik.solvers import make_solver
-from motion_nodes.model.robot import Group, Robot
-from motion_nodes.planning.planning_problem import PoseGoal, PosesGoal
-from motion_nodes.planning.several_poses import solve_poses
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
-from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.typing import Array
 
 MAX_CHAINS = 64

@@ -10,13 +10,14 @@ from typing import Any
 from geometry_msgs.msg import PoseStamped
 from moveit_msgs.msg import ConstraintEvalResult, ContactInformation, MoveItErrorCodes, RobotState
 
+from motion_nodes.core.ik.problem import IkRequest, IkResult, IkSettings
+from motion_nodes.core.ik.task_mask import solve_reachable
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.limits import LIMIT_ROUNDING
+from motion_nodes.core.robot.poses import inverse
+from motion_nodes.core.robot.robot import Group, Robot
+from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import InvalidCommand, UnknownFrame
-from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings
-from motion_nodes.ik.task_mask import solve_reachable
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.limits import LIMIT_ROUNDING
-from motion_nodes.model.poses import inverse
-from motion_nodes.model.robot import Group, Robot
 from motion_nodes.nodes.kinematics.ik_chains import IkChains, SeveralTips
 from motion_nodes.nodes.kinematics.solution_checks import (
     CollisionValidity,
@@ -39,7 +40,6 @@ from motion_nodes.ros.messages.moveit_messages import (
     seconds_of,
 )
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.scene.scene import Scene
 from motion_nodes.typing import Array
 
 Codes = MoveItErrorCodes

@@ -16,10 +16,15 @@ import numpy as np
 from moveit_msgs.msg import ContactInformation, MoveItErrorCodes, OrientationConstraint
 from shape_msgs.msg import SolidPrimitive
 
-from motion_nodes.ik.problem import Validity
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.poses import rotation_vector
-from motion_nodes.model.robot import Robot
+from motion_nodes.core.ik.problem import Validity
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.poses import rotation_vector
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.contacts import Contact
+from motion_nodes.core.scene.exact_warm_up import after_compilation
+from motion_nodes.core.scene.link_margins import scene_for
+from motion_nodes.core.scene.scene import Scene
 from motion_nodes.ros.messages.goal_constraints import (
     GoalContext,
     of_leaders,
@@ -30,11 +35,6 @@ from motion_nodes.ros.messages.goal_constraints import (
     target_offset,
 )
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.contacts import Contact
-from motion_nodes.scene.exact_warm_up import after_compilation
-from motion_nodes.scene.link_margins import scene_for
-from motion_nodes.scene.scene import Scene
 from motion_nodes.typing import Array
 
 Codes = MoveItErrorCodes

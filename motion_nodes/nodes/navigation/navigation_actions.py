@@ -19,9 +19,9 @@ from nav2_msgs.action import (
 )
 from nav2_msgs.msg import MissedWaypoint
 
-from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.base_navigation.pose_motions import Spin as SpinMotion
+from motion_nodes.core.navigation.navigator import MotionResult, NavigationTask
+from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.navigation.pose_motions import Spin as SpinMotion
 from motion_nodes.nodes.navigation.navigation_requests import (
     BEHAVIOR_CODES,
     BEHAVIORS,

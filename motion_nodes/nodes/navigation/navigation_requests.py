@@ -20,16 +20,16 @@ from nav2_msgs.action import BackUp, DriveOnHeading, Spin
 from nav2_msgs.action import FollowPath as FollowPathAction
 from rclpy.clock import Clock, ClockType
 
-from motion_nodes.base_navigation.approaches import (
+from motion_nodes.core.navigation.approaches import (
     motion_along_heading,
     motion_through,
     motion_to_pose,
 )
-from motion_nodes.base_navigation.base_motion import BaseMotion
-from motion_nodes.base_navigation.follow_path import LAWS, FollowPath
-from motion_nodes.base_navigation.navigator import MotionResult
-from motion_nodes.base_navigation.planar_geometry import SAME_PLACE, PlanarPath, Pose2
-from motion_nodes.base_navigation.pose_motions import Spin as SpinMotion
+from motion_nodes.core.navigation.base_motion import BaseMotion
+from motion_nodes.core.navigation.follow_path import LAWS, FollowPath
+from motion_nodes.core.navigation.navigator import MotionResult
+from motion_nodes.core.navigation.planar_geometry import SAME_PLACE, PlanarPath, Pose2
+from motion_nodes.core.navigation.pose_motions import Spin as SpinMotion
 from motion_nodes.errors import InvalidCommand, MotionError, did_you_mean
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 from motion_nodes.ros.joint_topics import stamp_ns

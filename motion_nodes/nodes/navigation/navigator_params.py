@@ -12,31 +12,31 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.base_navigation.approaches import APPROACHES, ApproachConfig, QuinticConfig
-from motion_nodes.base_navigation.base_motion import GoalTolerance, ProgressCheck, StoppedCheck
-from motion_nodes.base_navigation.detour_search import DetourConfig
-from motion_nodes.base_navigation.detours import Submit, at_once
-from motion_nodes.base_navigation.follow_path import LAWS, FollowConfig
-from motion_nodes.base_navigation.footprint import (
+from motion_nodes.core.bases.ackermann_robot import max_steering_angle
+from motion_nodes.core.navigation.approaches import APPROACHES, ApproachConfig, QuinticConfig
+from motion_nodes.core.navigation.base_motion import GoalTolerance, ProgressCheck, StoppedCheck
+from motion_nodes.core.navigation.detour_search import DetourConfig
+from motion_nodes.core.navigation.detours import Submit, at_once
+from motion_nodes.core.navigation.follow_path import LAWS, FollowConfig
+from motion_nodes.core.navigation.footprint import (
     Footprint,
     body_heights,
     footprint_from,
     footprint_of,
 )
-from motion_nodes.base_navigation.grid_plan import GridPlanConfig
-from motion_nodes.base_navigation.motion_limits import BaseKind, MotionLimits
-from motion_nodes.base_navigation.obstacle_avoidance import (
+from motion_nodes.core.navigation.grid_plan import GridPlanConfig
+from motion_nodes.core.navigation.motion_limits import BaseKind, MotionLimits
+from motion_nodes.core.navigation.obstacle_avoidance import (
     AvoidanceConfig,
     GuardConfig,
     ObstacleAvoidance,
 )
-from motion_nodes.base_navigation.obstacle_memory import MemoryConfig
-from motion_nodes.base_navigation.path_tracking import SteeringConfig
-from motion_nodes.base_navigation.pose_motions import TurnThenDriveConfig
-from motion_nodes.bases.ackermann_robot import max_steering_angle
+from motion_nodes.core.navigation.obstacle_memory import MemoryConfig
+from motion_nodes.core.navigation.path_tracking import SteeringConfig
+from motion_nodes.core.navigation.pose_motions import TurnThenDriveConfig
+from motion_nodes.core.robot.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
-from motion_nodes.model.robot import Robot
 from motion_nodes.ros.names import BASE_CONTROLLER_DOC
 from motion_nodes.ros.node import RobotParams
 from motion_nodes.ros.parameters import core_param, core_params, param, settings_from

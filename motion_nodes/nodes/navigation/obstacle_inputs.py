@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from sensor_msgs.msg import LaserScan, PointCloud2
 
-from motion_nodes.base_navigation.footprint import Footprint
-from motion_nodes.base_navigation.obstacle_avoidance import SeenObstacles
-from motion_nodes.base_navigation.obstacle_memory import (
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.navigation.footprint import Footprint
+from motion_nodes.core.navigation.obstacle_avoidance import SeenObstacles
+from motion_nodes.core.navigation.obstacle_memory import (
     LaserReadings,
     MemoryConfig,
     ObstacleMemory,
@@ -21,10 +22,9 @@ from motion_nodes.base_navigation.obstacle_memory import (
     view_of_cloud,
     view_of_scan,
 )
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.bases.base import Twist2
+from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
-from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import stamp_ns

@@ -15,7 +15,7 @@ from nav2_msgs.action import ComputePathThroughPoses, ComputePathToPose, SmoothP
 from nav_msgs.msg import OccupancyGrid as GridMessage
 from nav_msgs.msg import Path
 
-from motion_nodes.base_navigation.grid_plan import (
+from motion_nodes.core.navigation.grid_plan import (
     MOST_CELLS,
     GridPlanConfig,
     GridPlanner,
@@ -24,7 +24,7 @@ from motion_nodes.base_navigation.grid_plan import (
     grid_from_file,
     smoothed,
 )
-from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
+from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.nodes.navigation.navigation_requests import MAP_FRAME
 from motion_nodes.ros import qos

@@ -9,27 +9,27 @@ from typing import Any
 import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
 
-from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.model.poses import inverse
-from motion_nodes.model.robot import Group
-from motion_nodes.nodes.planner.plan_jobs import tool_speed
-from motion_nodes.nodes.planner.planner_params import payload_of
-from motion_nodes.nodes.planner.planning_requests import ERROR_CODES, PlanningRequests
-from motion_nodes.planning.cartesian import (
+from motion_nodes.core.planning.cartesian import (
     CartesianOptions,
     CartesianStop,
     cartesian_motion,
     cartesian_path,
     cruising,
 )
-from motion_nodes.planning.constrained.constrained_plan import within_constraints
-from motion_nodes.planning.pipeline import PlanOptions
+from motion_nodes.core.planning.constrained.constrained_plan import within_constraints
+from motion_nodes.core.planning.pipeline import PlanOptions
+from motion_nodes.core.robot.poses import inverse
+from motion_nodes.core.robot.robot import Group
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.errors import InvalidConfig, MotionError
+from motion_nodes.nodes.planner.plan_jobs import tool_speed
+from motion_nodes.nodes.planner.planner_params import payload_of
+from motion_nodes.nodes.planner.planning_requests import ERROR_CODES, PlanningRequests
 from motion_nodes.ros.messages.goal_constraints import GoalContext, refused
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
 from motion_nodes.ros.messages.path_constraints import path_constraints_of
 from motion_nodes.ros.messages.plan_messages import scaling, trajectory_message
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.typing import Array
 
 Codes = MoveItErrorCodes

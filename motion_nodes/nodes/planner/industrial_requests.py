@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from moveit_msgs.msg import MoveItErrorCodes, RobotState
 
-from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
-from motion_nodes.model.robot import Group
-from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_speed
-from motion_nodes.nodes.planner.planner_params import payload_of
-from motion_nodes.planning.industrial import SequenceItem, ToolMotion, plan_sequence
-from motion_nodes.planning.planning_problem import (
+from motion_nodes.core.planning.industrial import SequenceItem, ToolMotion, plan_sequence
+from motion_nodes.core.planning.planning_problem import (
     Goal,
     PlanRequest,
     PlanStatus,
     PoseGoal,
     PosesGoal,
 )
+from motion_nodes.core.robot.robot import Group
+from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
+from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_speed
+from motion_nodes.nodes.planner.planner_params import payload_of
 from motion_nodes.ros.messages.goal_constraints import GoalContext, goals_of
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.path_constraints import path_constraints_of

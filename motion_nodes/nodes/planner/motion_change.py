@@ -2,8 +2,8 @@
 """Replanning while a motion is executed: its remaining path changes, and the robot does not stop.
 
 The new motion is planned from the position that the robot will have a short time ahead and joined
-to the active one there (:mod:`motion_nodes.trajectory.splice`). The controller gets a trajectory
-with a stamp in the past that begins on the active one, so both agree until it is left.
+to the active one there (:mod:`motion_nodes.core.trajectory.splice`). The controller gets a
+trajectory with a stamp in the past that begins on the active one, so both agree until it is left.
 
 Also here: monitoring of the remaining path during execution, in every new planning scene.
 """
@@ -19,13 +19,21 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
+from motion_nodes.core.planning.path_verification import PathWatch, sweep_path
+from motion_nodes.core.planning.pipeline import PlanOptions
+from motion_nodes.core.robot.robot import Group
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.link_margins import scene_for
+from motion_nodes.core.scene.scene import Scene
+from motion_nodes.core.trajectory.joint_trajectory import Infeasible, Trajectory
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory as CoreTrajectory
+from motion_nodes.core.trajectory.path_efforts import effort_limits
+from motion_nodes.core.trajectory.splice import SplicedMotion, replacement, splice
+from motion_nodes.core.trajectory.time_parameterization import scaled_limits
 from motion_nodes.errors import MotionError
-from motion_nodes.model.robot import Group
 from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion
 from motion_nodes.nodes.planner.planner_params import payload_of
 from motion_nodes.nodes.planner.planning_requests import PlanningRequests
-from motion_nodes.planning.path_verification import PathWatch, sweep_path
-from motion_nodes.planning.pipeline import PlanOptions
 from motion_nodes.ros.clients.motion_clients import SentTrajectory
 from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
@@ -33,14 +41,6 @@ from motion_nodes.ros.messages.path_constraints import is_constrained
 from motion_nodes.ros.messages.plan_messages import planning_time, scaling, trajectory_message
 from motion_nodes.ros.messages.request_fields import requested_motion
 from motion_nodes.ros.messages.trajectory_messages import trajectory_from
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.link_margins import scene_for
-from motion_nodes.scene.scene import Scene
-from motion_nodes.trajectory.joint_trajectory import Infeasible, Trajectory
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory as CoreTrajectory
-from motion_nodes.trajectory.path_efforts import effort_limits
-from motion_nodes.trajectory.splice import SplicedMotion, replacement, splice
-from motion_nodes.trajectory.time_parameterization import scaled_limits
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.rrt_planner import RrtPlannerNode

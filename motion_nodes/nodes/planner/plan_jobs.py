@@ -9,8 +9,8 @@ from typing import Any
 
 from moveit_msgs.msg import MoveItErrorCodes, PlanningScene, RobotState, RobotTrajectory
 
-from motion_nodes.model.robot import Group
-from motion_nodes.planning.tree_search import SearchTree
+from motion_nodes.core.planning.tree_search import SearchTree
+from motion_nodes.core.robot.robot import Group
 from motion_nodes.ros.messages.goal_constraints import GoalContext
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.typing import Array

@@ -17,27 +17,28 @@ from typing import Any
 
 from moveit_msgs.msg import MoveItErrorCodes, RobotState, RobotTrajectory
 
-from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
-from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.model.robot import Group
-from motion_nodes.nodes.planner.industrial_requests import plan_tool_motion
-from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_speed
-from motion_nodes.nodes.planner.planner_params import RrtPlannerParams, payload_of
-from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
-from motion_nodes.planning.cartesian import cruising
-from motion_nodes.planning.constrained.constrained_search import ConstrainedRrt
-from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
-from motion_nodes.planning.plan_adapters import joined
-from motion_nodes.planning.planners import (
+from motion_nodes.core.planning.cartesian import cruising
+from motion_nodes.core.planning.constrained.constrained_search import ConstrainedRrt
+from motion_nodes.core.planning.pipeline import MotionPlan, PlanOptions, plan
+from motion_nodes.core.planning.plan_adapters import joined
+from motion_nodes.core.planning.planners import (
     DirectMotion,
     PlannerSettings,
     default_settings,
     find_planner,
 )
-from motion_nodes.planning.planning_problem import PlanRequest
-from motion_nodes.planning.recovery import RecoverySettings
-from motion_nodes.planning.trajopt import TrajOptSettings
-from motion_nodes.planning.warm_up import load_planning
+from motion_nodes.core.planning.planning_problem import PlanRequest
+from motion_nodes.core.planning.recovery import RecoverySettings
+from motion_nodes.core.planning.trajopt import TrajOptSettings
+from motion_nodes.core.planning.warm_up import load_planning
+from motion_nodes.core.robot.robot import Group
+from motion_nodes.core.scene.checker import CheckerCache
+from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
+from motion_nodes.kernels.compute_clock import compute_time
+from motion_nodes.nodes.planner.industrial_requests import plan_tool_motion
+from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_speed
+from motion_nodes.nodes.planner.planner_params import RrtPlannerParams, payload_of
+from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.messages.goal_constraints import GoalContext, goals_of
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values, requested_group
@@ -53,7 +54,6 @@ from motion_nodes.ros.messages.request_fields import not_used, reference_path, r
 from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.parameters import settings_from
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.scene.checker import CheckerCache
 from motion_nodes.typing import Array
 
 Codes = MoveItErrorCodes

@@ -20,11 +20,11 @@ from moveit_msgs.srv import ServoCommandType
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
+from motion_nodes.core.reactive.target_follower import Follower
+from motion_nodes.core.robot.bounds import JOINT_POSITION, check_numbers
+from motion_nodes.core.robot.mimic_joints import NamedJoints
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
-from motion_nodes.model.bounds import JOINT_POSITION, check_numbers
-from motion_nodes.model.mimic_joints import NamedJoints
 from motion_nodes.nodes.policy.policy_robot import PolicyRobot
-from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.services import respond_from_loop
 from motion_nodes.ros.joint_topics import stamp_ns

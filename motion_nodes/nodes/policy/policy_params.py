@@ -9,14 +9,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from motion_nodes.model.rmpflow_settings import RmpflowSettings
-from motion_nodes.model.robot import Robot
-from motion_nodes.mpc.mpc_settings import MpcSettings
-from motion_nodes.mpc.policy import MpcPolicy
-from motion_nodes.rmpflow.follower_settings import FollowerSettings
-from motion_nodes.rmpflow.integration import SmoothingSettings
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.status import StuckSettings
+from motion_nodes.core.reactive.follower_settings import FollowerSettings
+from motion_nodes.core.reactive.integration import SmoothingSettings
+from motion_nodes.core.reactive.mpc.mpc_settings import MpcSettings
+from motion_nodes.core.reactive.mpc.policy import MpcPolicy
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.status import StuckSettings
+from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.node import FramedParams
 from motion_nodes.ros.parameters import core_param, core_params, param, settings_from

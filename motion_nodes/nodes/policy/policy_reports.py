@@ -21,11 +21,11 @@ from moveit_msgs.msg import ServoStatus
 from rclpy.serialization import serialize_message
 from visualization_msgs.msg import MarkerArray
 
-from motion_nodes.rmpflow.follower_settings import Phase
-from motion_nodes.rmpflow.policy_inspection import PolicyInspector
-from motion_nodes.rmpflow.policy_view import PolicyView
-from motion_nodes.rmpflow.status import Errors
-from motion_nodes.rmpflow.targets import FollowerCommand, JogCommand
+from motion_nodes.core.reactive.follower_settings import Phase
+from motion_nodes.core.reactive.policy_inspection import PolicyInspector
+from motion_nodes.core.reactive.policy_view import PolicyView
+from motion_nodes.core.reactive.status import Errors
+from motion_nodes.core.reactive.targets import FollowerCommand, JogCommand
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.markers import Colour, Markers
 from motion_nodes.ros.node import MotionNode

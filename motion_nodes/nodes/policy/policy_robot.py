@@ -11,15 +11,15 @@ from control_msgs.msg import JointTrajectoryControllerState
 from diagnostic_msgs.msg import DiagnosticStatus
 from sensor_msgs.msg import JointState
 
-from motion_nodes.rmpflow.follower_settings import RobotMotion
-from motion_nodes.rmpflow.numpy_policy import Goal
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.policy_view import PolicyView
+from motion_nodes.core.reactive.follower_settings import RobotMotion
+from motion_nodes.core.reactive.numpy_policy import Goal
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.policy_view import PolicyView
+from motion_nodes.core.scene.scene import Scene
 from motion_nodes.ros import qos
 from motion_nodes.ros.current_state_monitor import ControllerReferences, Preemptions
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.scene.scene import Scene
 from motion_nodes.typing import Array
 
 IDLE_PERIOD = 0.1

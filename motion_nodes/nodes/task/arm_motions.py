@@ -27,7 +27,9 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
 from motion_nodes.api.joint_group import JointGroup
-from motion_nodes.control.gripper import GraspState
+from motion_nodes.core.control.gripper import GraspState
+from motion_nodes.extras.tasks.task_codes import TaskCode
+from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.nodes.articulation.grasp_watch import STATUS
 from motion_nodes.nodes.clients.commands import arm_to_joints
 from motion_nodes.nodes.task.remote_work import (
@@ -44,8 +46,6 @@ from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER, JOINT_CONTROLLER
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.tasks.task_codes import TaskCode
-from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.typing import Array
 
 MAX_FORCE = "contact.max_force"

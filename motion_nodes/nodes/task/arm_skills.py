@@ -8,18 +8,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Cylinder, Sphere
+from motion_nodes.core.robot.poses import inverse
+from motion_nodes.core.robot.tree import Cylinder, Sphere
+from motion_nodes.extras.tasks.grasps import GraspPose, places_at, places_on
+from motion_nodes.extras.tasks.task_codes import TaskCode
+from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.world_state import ObjectState, WorldState, half_extents, point_of
 from motion_nodes.nodes.task.arm_motions import SLOW
 from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, UNKNOWN_LOAD, Holding
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.reachability import Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.nodes.task.skill_parts import SkillParts
-from motion_nodes.tasks.grasps import GraspPose, places_at, places_on
-from motion_nodes.tasks.task_codes import TaskCode
-from motion_nodes.tasks.task_runner import SkillFailed
-from motion_nodes.tasks.world_state import ObjectState, WorldState, half_extents, point_of
 from motion_nodes.typing import Array
 
 GAP = 2e-3

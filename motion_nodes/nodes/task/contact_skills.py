@@ -7,18 +7,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY
-from motion_nodes.model.poses import inverse
+from motion_nodes.core.robot.inverse_dynamics import STANDARD_GRAVITY
+from motion_nodes.core.robot.poses import inverse
+from motion_nodes.extras.tasks.skill_poses import backed, handle_grasps, moved, strokes_over
+from motion_nodes.extras.tasks.task_codes import TaskCode
+from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.world_state import WorldState
 from motion_nodes.nodes.task.arm_motions import SLOW
 from motion_nodes.nodes.task.arm_skills import require_unmoved
 from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, Holding
 from motion_nodes.nodes.task.reachability import RETREAT, Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.nodes.task.skill_parts import SkillParts
-from motion_nodes.tasks.skill_poses import backed, handle_grasps, moved, strokes_over
-from motion_nodes.tasks.task_codes import TaskCode
-from motion_nodes.tasks.task_runner import SkillFailed
-from motion_nodes.tasks.world_state import WorldState
 from motion_nodes.typing import Array
 
 WIPE_FORCE, WIPE_SPEED = 5.0, 0.05

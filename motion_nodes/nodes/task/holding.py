@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from motion_nodes.model.poses import inverse
+from motion_nodes.core.robot.poses import inverse
+from motion_nodes.extras.tasks.task_codes import NO_REASON, Reason, TaskCode
+from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.nodes.task.skill_parts import SkillParts
-from motion_nodes.tasks.task_codes import NO_REASON, Reason, TaskCode
-from motion_nodes.tasks.task_runner import SkillFailed
-from motion_nodes.tasks.world_state import ObjectState, WorldState
 from motion_nodes.typing import Array
 
 CLEARANCE = 3e-3

@@ -13,23 +13,23 @@ import numpy as np
 from action_msgs.srv import CancelGoal
 from nav2_msgs.action import NavigateToPose
 
-from motion_nodes.base_navigation.footprint import (
+from motion_nodes.core.navigation.footprint import (
     Footprint,
     carrier_footprint,
     footprint_of,
     solid_outline,
 )
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.base_navigation.pose_motions import OutlineLayer, outline_points
+from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.navigation.pose_motions import OutlineLayer, outline_points
+from motion_nodes.core.robot.poses import inverse
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import MotionError
-from motion_nodes.model.poses import inverse
-from motion_nodes.model.robot import Robot
+from motion_nodes.extras.tasks.world_state import WorldState
 from motion_nodes.nodes.task.remote_work import RemoteAction, RemoteService, Work, require_success
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.messages.planar_messages import pose2_of, stamped_pose
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.transforms import TransformTree
-from motion_nodes.tasks.world_state import WorldState
 from motion_nodes.typing import Array
 
 FLAT = 0.01

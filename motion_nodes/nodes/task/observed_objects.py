@@ -19,10 +19,14 @@ import numpy as np
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
 from visualization_msgs.msg import Marker, MarkerArray
 
+from motion_nodes.core.robot.poses import inverse
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.mesh_cache import shared_mesh
+from motion_nodes.core.scene.mesh_file import read_mesh
+from motion_nodes.core.scene.scene import AttachedBody, WorldObject, world_object
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.model.poses import inverse
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Box, Cylinder, Sphere
+from motion_nodes.extras.tasks.world_state import CompositeObject, ObjectState, Shape, composite_of
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.moveit_messages import pose_of
@@ -34,10 +38,6 @@ from motion_nodes.ros.scene.collision_objects import (
     removed_message,
 )
 from motion_nodes.ros.scene.scene_follower import SceneFollower
-from motion_nodes.scene.mesh_cache import shared_mesh
-from motion_nodes.scene.mesh_file import read_mesh
-from motion_nodes.scene.scene import AttachedBody, WorldObject, world_object
-from motion_nodes.tasks.world_state import CompositeObject, ObjectState, Shape, composite_of
 from motion_nodes.typing import Array
 
 MAX_FILES = 100

@@ -8,16 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from motion_nodes.ik.problem import IkSettings
-from motion_nodes.model.poses import from_xyz_rpy, inverse, rotation_about
+from motion_nodes.core.ik.problem import IkSettings
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse, rotation_about
+from motion_nodes.core.scene.world import World
+from motion_nodes.extras.tasks.grasps import MARGIN, GraspPose, grasps_of
+from motion_nodes.extras.tasks.skill_poses import backed
+from motion_nodes.extras.tasks.task_codes import TaskCode
+from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.world_state import ObjectState, half_extents
 from motion_nodes.nodes.task.arm_motions import ArmMotions
 from motion_nodes.nodes.task.remote_work import Work, beside
-from motion_nodes.scene.world import World
-from motion_nodes.tasks.grasps import MARGIN, GraspPose, grasps_of
-from motion_nodes.tasks.skill_poses import backed
-from motion_nodes.tasks.task_codes import TaskCode
-from motion_nodes.tasks.task_runner import SkillFailed
-from motion_nodes.tasks.world_state import ObjectState, half_extents
 from motion_nodes.typing import Array
 
 APPROACH = 0.10
@@ -191,7 +191,7 @@ class Reachability:
 
         Args:
             strokes: poses of the held object, shape (4, 4) each; see
-                :func:`~motion_nodes.tasks.skill_poses.strokes_over`.
+                :func:`~motion_nodes.extras.tasks.skill_poses.strokes_over`.
             X_OT: pose of the tool in the object, shape (4, 4).
             surface: wiped object, with which contact is allowed.
 

@@ -16,11 +16,11 @@ from typing import Any
 from action_msgs.msg import GoalStatus
 from rclpy.node import Node
 
+from motion_nodes.extras.tasks.task_codes import TaskCode
+from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.client_node import action_client
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
-from motion_nodes.tasks.task_codes import TaskCode
-from motion_nodes.tasks.task_runner import SkillFailed
 
 Work = Generator[None, None, Any]
 """Yields while it waits; its return value is the result."""

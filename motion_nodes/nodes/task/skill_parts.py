@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from motion_nodes.core.scene.world import World
 from motion_nodes.nodes.task.arm_motions import ArmMotions, CompliantMotions
 from motion_nodes.nodes.task.navigated_base import NavigatedBase
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.task_params import TaskServerParams
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.scene.world import World
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from motion_nodes.base_navigation.planar_geometry import Pose2
-from motion_nodes.base_navigation.pose_motions import legs_to
+from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.navigation.pose_motions import legs_to
 from motion_nodes.errors import MotionError
+from motion_nodes.extras.tasks.skill_poses import stand_poses
+from motion_nodes.extras.tasks.task_codes import NO_REASON, TaskCode, reason_of
+from motion_nodes.extras.tasks.task_plan import PlanStep
+from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.tasks.world_state import WorldState
 from motion_nodes.nodes.task.arm_skills import ArmSkills
 from motion_nodes.nodes.task.contact_skills import ContactSkills
 from motion_nodes.nodes.task.holding import Holding
@@ -21,11 +26,6 @@ from motion_nodes.nodes.task.navigated_base import NavigatedBase
 from motion_nodes.nodes.task.reachability import Reachability
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.nodes.task.skill_parts import SkillParts
-from motion_nodes.tasks.skill_poses import stand_poses
-from motion_nodes.tasks.task_codes import NO_REASON, TaskCode, reason_of
-from motion_nodes.tasks.task_plan import PlanStep
-from motion_nodes.tasks.task_runner import SkillFailed
-from motion_nodes.tasks.world_state import WorldState
 
 ARRIVED = 0.5
 """Time at rest after a drive until objects are observed again [s]."""
@@ -193,7 +193,7 @@ class TaskRobot:
         return replace(state, has_base=True, stand_off=self._parts.params.stand_off)
 
     def start(self, step: PlanStep, state: WorldState) -> WorkExecution:
-        """Begin a step; see :class:`~motion_nodes.tasks.task_runner.SkillRobot`."""
+        """Begin a step; see :class:`~motion_nodes.extras.tasks.task_runner.SkillRobot`."""
         return WorkExecution(self._skills, step, state)
 
     def now(self) -> float:

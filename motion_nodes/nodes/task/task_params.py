@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from motion_nodes.extras.tasks.world_state import STAND_OFF
 from motion_nodes.ros.node import FramedParams
 from motion_nodes.ros.parameters import param
-from motion_nodes.tasks.world_state import STAND_OFF
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

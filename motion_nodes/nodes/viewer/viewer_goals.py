@@ -16,10 +16,14 @@ from moveit_msgs.msg import Constraints
 from nav2_msgs.action import NavigateToPose
 from std_srvs.srv import Trigger
 
-from motion_nodes.base_navigation.planar_geometry import Pose2
+from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.robot.poses import inverse
+from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.errors import MotionError
-from motion_nodes.model.poses import inverse
-from motion_nodes.model.robot import Group, Robot
+from motion_nodes.extras.tasks.task_runner import SkillFailed
+from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.ui_commands import PlanCommand, TargetCommand
+from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, RMPFLOW
 from motion_nodes.nodes.task.remote_work import RemoteAction, Work, require_success
 from motion_nodes.ros.clients.motion_clients import (
     MoveClient,
@@ -33,11 +37,7 @@ from motion_nodes.ros.messages.planar_messages import pose2_of, stamped_pose
 from motion_nodes.ros.names import under
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.typing import Array
-from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.ui_commands import PlanCommand, TargetCommand
-from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW
 
 FOLLOWERS = (RMPFLOW, IK, PLANNER)
 TOPICS = {RMPFLOW: "rmpflow_policy/reference", IK: "ik_service/target_pose"}

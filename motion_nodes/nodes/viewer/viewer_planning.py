@@ -25,9 +25,13 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 from visualization_msgs.msg import Marker, MarkerArray
 
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.scene import WorldObject
+from motion_nodes.core.scene.touch_links import touch_links
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.robot import Robot
+from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.planning_view import Drawing
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
@@ -41,11 +45,7 @@ from motion_nodes.ros.scene.collision_objects import (
     removed_message,
 )
 from motion_nodes.ros.scene.scene_follower import SceneFollower
-from motion_nodes.scene.scene import WorldObject
-from motion_nodes.scene.touch_links import touch_links
 from motion_nodes.typing import Array
-from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.planning_view import Drawing
 
 SERVICE = "check_state_validity"
 COMMANDED = (

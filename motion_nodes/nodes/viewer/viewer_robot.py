@@ -19,18 +19,26 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.placement import Placement
+from motion_nodes.core.robot.poses import from_xyz_quat
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.scene import WorldObject
+from motion_nodes.core.trajectory.joint_trajectory import rest_to_rest_duration
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.placement import Placement
-from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.model.robot import Robot
+from motion_nodes.extras.robot_setup.derived_robot import load_description
+from motion_nodes.extras.tasks.task_plan import TaskOrder
+from motion_nodes.extras.tasks.task_progress import TaskProgress
+from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.scaling_panel import MotionScaling
+from motion_nodes.extras.viewer.ui_commands import PlanCommand, TargetCommand, TaskCommand
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 from motion_nodes.nodes.viewer.viewer_goals import FOLLOWERS, WatchedNavigation, WatchedTarget
 from motion_nodes.nodes.viewer.viewer_planning import (
     WatchedAttachment,
     WatchedPlanning,
     WatchedValidity,
 )
-from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
@@ -46,15 +54,7 @@ from motion_nodes.ros.names import (
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.transforms import TransformTree
-from motion_nodes.scene.scene import WorldObject
-from motion_nodes.tasks.task_plan import TaskOrder
-from motion_nodes.tasks.task_progress import TaskProgress
-from motion_nodes.trajectory.joint_trajectory import rest_to_rest_duration
 from motion_nodes.typing import Array
-from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.scaling_panel import MotionScaling
-from motion_nodes.view.ui_commands import PlanCommand, TargetCommand, TaskCommand
-from motion_nodes.view.viewed_robot import ViewedRobot
 
 MIN_DURATION = 0.1
 """Min duration of a motion [s], for joints that are at the state already."""

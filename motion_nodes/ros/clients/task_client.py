@@ -14,8 +14,8 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from motion_nodes.errors import MotionError
+from motion_nodes.extras.tasks.task_plan import TaskOrder
 from motion_nodes.ros import qos, signals
-from motion_nodes.tasks.task_plan import TaskOrder
 
 NOTICE_AFTER = 2.0
 """Waiting time after which the user is informed [s]."""

@@ -24,7 +24,8 @@ from control_msgs.action import FollowJointTrajectory
 from moveit_msgs.msg import MoveItErrorCodes
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from motion_nodes.model.limits import joint_indices
+from motion_nodes.core.robot.limits import joint_indices
+from motion_nodes.core.trajectory.trajectory_checks import START_TOO_FAR
 from motion_nodes.ros.clients.motion_clients import SentTrajectory, TrajectoryClient
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
@@ -32,7 +33,6 @@ from motion_nodes.ros.messages.trajectory_messages import fill_seconds, seconds
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.node import FramedParams, MotionNode
 from motion_nodes.ros.parameters import param
-from motion_nodes.trajectory.trajectory_checks import START_TOO_FAR
 
 Codes = MoveItErrorCodes
 Results = FollowJointTrajectory.Result

@@ -15,7 +15,7 @@ from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
-from motion_nodes.model.bounds import Bound
+from motion_nodes.core.robot.bounds import Bound
 from motion_nodes.ros.messages.message_bounds import fault_of
 
 M = TypeVar("M")

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from rclpy.serialization import deserialize_message, serialize_message
 
+from motion_nodes.core.robot.bounds import NAMES, OBJECTS
 from motion_nodes.errors import MotionError
-from motion_nodes.model.bounds import NAMES, OBJECTS
 from motion_nodes.typing import Array
 
 LITTLE_ENDIAN = b"\x00\x01"

@@ -21,12 +21,12 @@ from geometry_msgs.msg import Pose
 from moveit_msgs.msg import MoveItErrorCodes, OrientationConstraint
 from shape_msgs.msg import SolidPrimitive
 
+from motion_nodes.core.ik.problem import IkTolerance
+from motion_nodes.core.planning.planning_problem import Goal, JointGoal, PoseGoal, PosesGoal
+from motion_nodes.core.robot.limits import LIMIT_ROUNDING
+from motion_nodes.core.robot.poses import rotation_about
+from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.errors import InvalidCommand, UnknownFrame, UnknownJoint
-from motion_nodes.ik.problem import IkTolerance
-from motion_nodes.model.limits import LIMIT_ROUNDING
-from motion_nodes.model.poses import rotation_about
-from motion_nodes.model.robot import Group, Robot
-from motion_nodes.planning.planning_problem import Goal, JointGoal, PoseGoal, PosesGoal
 from motion_nodes.ros.messages.mimic_messages import leader_constraints
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
 from motion_nodes.ros.robot_frames import RobotFrames

@@ -16,10 +16,10 @@ from control_msgs.msg import DynamicJointState, InterfaceValue
 from numpy.typing import ArrayLike, NDArray
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.core.control.stream_resampler import StreamSample
+from motion_nodes.core.robot.mimic_joints import NamedJoints
+from motion_nodes.core.robot.tree import KinematicTree
 from motion_nodes.errors import InvalidCommand, UnknownJoint
-from motion_nodes.model.mimic_joints import NamedJoints
-from motion_nodes.model.tree import KinematicTree
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.cdr import (
     AFTER_STAMP,

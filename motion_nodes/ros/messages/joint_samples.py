@@ -14,7 +14,7 @@ from control_msgs.msg import JointTrajectoryControllerState
 from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.joint_command import no_values
+from motion_nodes.core.control.joint_command import no_values
 from motion_nodes.ros.messages.cdr import (
     AFTER_STAMP,
     HEADER,

@@ -5,7 +5,7 @@ Subscriptions, services and actions of the suite's nodes check every message aga
 before any other code reads it. The check of a type is generated once, from its fields: magnitudes
 of numbers, lengths of sequences and strings. NaN and infinity are left to the readers, since they
 are valid in some messages. Large fields that are read as arrays (:data:`READ_ELSEWHERE`) are
-checked there, by :func:`motion_nodes.model.bounds.check_numbers`, against the same bounds.
+checked there, by :func:`motion_nodes.core.robot.bounds.check_numbers`, against the same bounds.
 
 Also here: failure responses of services and actions of any type.
 """
@@ -18,9 +18,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from motion_nodes.core.robot import bounds
+from motion_nodes.core.robot.bounds import Bound
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model import bounds
-from motion_nodes.model.bounds import Bound
 
 Check = Callable[[Any, str, Bound], None]
 """Checks a value, given its path in the message and the bound of lengths [m]."""
@@ -64,13 +64,13 @@ COUNTS: dict[tuple[str, str], int] = {
     ("tf2_msgs/TFMessage", "transforms"): bounds.OBJECTS,
     ("moveit_msgs/PlanningSceneWorld", "collision_objects"): bounds.OBJECTS,
 }
-"""(type, field) -> max length; default :data:`motion_nodes.model.bounds.ITEMS`."""
+"""(type, field) -> max length; default :data:`motion_nodes.core.robot.bounds.ITEMS`."""
 TEXTS = {
     "std_msgs/String": bounds.TEXT_LENGTH,
     "diagnostic_msgs/DiagnosticStatus": bounds.REPORT_LENGTH,
     "diagnostic_msgs/KeyValue": bounds.REPORT_LENGTH,
 }
-"""Type -> max characters; default :data:`motion_nodes.model.bounds.NAME_LENGTH`."""
+"""Type -> max characters; default :data:`motion_nodes.core.robot.bounds.NAME_LENGTH`."""
 READ_ELSEWHERE = {
     ("sensor_msgs/JointState", "position"),
     ("sensor_msgs/JointState", "velocity"),

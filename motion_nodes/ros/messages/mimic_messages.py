@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from motion_nodes.control.trajectory_follower import ToleranceRequest
+from motion_nodes.core.control.trajectory_follower import ToleranceRequest
+from motion_nodes.core.robot.bounds import NAMES, POINTS, check_count
+from motion_nodes.core.robot.mimic_joints import COMMANDED, NamedJoints
+from motion_nodes.core.robot.tree import JointKind, KinematicTree
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.bounds import NAMES, POINTS, check_count
-from motion_nodes.model.mimic_joints import COMMANDED, NamedJoints
-from motion_nodes.model.tree import JointKind, KinematicTree
 
 _CHUNK = 512
 """Points that are converted at once, so that control loops in other threads run in between."""

@@ -13,6 +13,10 @@ from typing import Any
 from geometry_msgs.msg import Pose
 from moveit_msgs.msg import MoveItErrorCodes, RobotState
 
+from motion_nodes.core.robot.bounds import JOINT_STATE, LENGTH, QUATERNION_NORM
+from motion_nodes.core.robot.mimic_joints import MEASURED, leader_values
+from motion_nodes.core.robot.poses import from_xyz_quat, to_quat_xyzw
+from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.errors import (
     InvalidCommand,
     InvalidConfig,
@@ -20,10 +24,6 @@ from motion_nodes.errors import (
     UnknownGroup,
     did_you_mean,
 )
-from motion_nodes.model.bounds import JOINT_STATE, LENGTH, QUATERNION_NORM
-from motion_nodes.model.mimic_joints import MEASURED, leader_values
-from motion_nodes.model.poses import from_xyz_quat, to_quat_xyzw
-from motion_nodes.model.robot import Group, Robot
 from motion_nodes.typing import Array
 
 UNIT_TOLERANCE = 1e-3

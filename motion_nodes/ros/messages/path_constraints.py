@@ -14,15 +14,15 @@ import numpy as np
 from moveit_msgs.msg import OrientationConstraint, VisibilityConstraint
 from shape_msgs.msg import SolidPrimitive
 
-from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.poses import inverse, rotation_about
-from motion_nodes.planning.constrained.path_constraints import (
+from motion_nodes.core.planning.constrained.path_constraints import (
     JointBand,
     LineOfSight,
     PathConstraint,
     RegionUnion,
     TaskSpaceRegion,
 )
+from motion_nodes.core.robot.poses import inverse, rotation_about
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.ros.messages.goal_constraints import (
     GoalContext,
     joint_interval,

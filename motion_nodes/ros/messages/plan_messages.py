@@ -14,9 +14,9 @@ from moveit_msgs.msg import DisplayTrajectory, MoveItErrorCodes, RobotState, Rob
 from numpy.typing import NDArray
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-from motion_nodes.planning.planning_problem import PlanStatus
+from motion_nodes.core.planning.planning_problem import PlanStatus
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, fill_robot_state
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 Codes = MoveItErrorCodes
 

@@ -9,10 +9,10 @@ from typing import Any
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Path
 
-from motion_nodes.base_navigation.planar_geometry import PlanarPath, Pose2
-from motion_nodes.bases.base import Twist2
+from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
+from motion_nodes.core.robot.bounds import EARTH_LENGTH
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.bounds import EARTH_LENGTH
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.message_bounds import check_bounds
 

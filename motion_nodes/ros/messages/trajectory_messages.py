@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.control.trajectory_follower import ToleranceRequest
-from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.bounds import (
+from motion_nodes.core.control.trajectory_follower import ToleranceRequest
+from motion_nodes.core.robot.bounds import (
     ACCELERATION,
     DURATION,
     EFFORT,
@@ -22,14 +21,15 @@ from motion_nodes.model.bounds import (
     VELOCITY,
     check_numbers,
 )
-from motion_nodes.ros.messages.cdr import LITTLE_ENDIAN, CdrReader, InvalidMessage
-from motion_nodes.trajectory.joint_trajectory import (
+from motion_nodes.core.trajectory.joint_trajectory import (
     JointTrajectory,
     TrajectorySample,
     integrated,
     spline_velocities,
 )
-from motion_nodes.trajectory.trajectory_checks import check_point_count, joint_order
+from motion_nodes.core.trajectory.trajectory_checks import check_point_count, joint_order
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.ros.messages.cdr import LITTLE_ENDIAN, CdrReader, InvalidMessage
 from motion_nodes.typing import Array
 
 BOUNDS = {

@@ -18,17 +18,12 @@ from geometry_msgs.msg import Point, Pose
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
 from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
 
-from motion_nodes.errors import InvalidCommand, UnknownFrame, did_you_mean
-from motion_nodes.model import bounds
-from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Box, Cylinder, Sphere, frozen
-from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
-from motion_nodes.ros.messages.message_bounds import check_bounds
-from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
-from motion_nodes.ros.scene.scene_update import SceneDraft, SceneFrames
-from motion_nodes.scene.mesh_cache import shared_mesh
-from motion_nodes.scene.scene import AttachedBody, Part, Subframe, WorldObject, attached_body
-from motion_nodes.scene.shapes import (
+from motion_nodes.core.robot import bounds
+from motion_nodes.core.robot.poses import inverse
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere, frozen
+from motion_nodes.core.scene.mesh_cache import shared_mesh
+from motion_nodes.core.scene.scene import AttachedBody, Part, Subframe, WorldObject, attached_body
+from motion_nodes.core.scene.shapes import (
     Cone,
     HalfSpace,
     Solid,
@@ -38,7 +33,12 @@ from motion_nodes.scene.shapes import (
     plane_pose,
     triangle_mesh,
 )
-from motion_nodes.scene.voxels import OCTOMAP
+from motion_nodes.core.scene.voxels import OCTOMAP
+from motion_nodes.errors import InvalidCommand, UnknownFrame, did_you_mean
+from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
+from motion_nodes.ros.messages.message_bounds import check_bounds
+from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
+from motion_nodes.ros.scene.scene_update import SceneDraft, SceneFrames
 from motion_nodes.typing import Array
 
 TYPE_NAMES = {SolidPrimitive.PRISM: "prism"}

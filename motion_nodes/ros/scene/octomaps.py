@@ -10,12 +10,12 @@ import numpy as np
 from moveit_msgs.msg import PlanningSceneWorld
 from octomap_msgs.msg import Octomap
 
+from motion_nodes.core.robot.tree import frozen
+from motion_nodes.core.scene.scene import Part, WorldObject
+from motion_nodes.core.scene.voxels import OCTOMAP, Voxels, decode, encode
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.tree import frozen
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
 from motion_nodes.ros.scene.scene_update import SceneDraft, SceneFrames
-from motion_nodes.scene.scene import Part, WorldObject
-from motion_nodes.scene.voxels import OCTOMAP, Voxels, decode, encode
 from motion_nodes.typing import Array
 
 TREE = "OcTree"

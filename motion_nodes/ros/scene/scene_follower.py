@@ -17,8 +17,10 @@ from typing import Any
 from moveit_msgs.msg import MoveItErrorCodes, PlanningScene, RobotState
 from moveit_msgs.srv import GetPlanningScene
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.robot import Robot
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.scene import Scene
+from motion_nodes.core.scene.world import World
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.diagnostics import Report
@@ -28,8 +30,6 @@ from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
 from motion_nodes.ros.scene.scene_update import SceneFrames
-from motion_nodes.scene.scene import Scene
-from motion_nodes.scene.world import World
 from motion_nodes.typing import Array
 
 REPLY_TIMEOUT = 2.0

@@ -34,8 +34,14 @@ from moveit_msgs.msg import (
     RobotState,
 )
 
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.allowed_collisions import AllowedCollisions, Pair, pair_of
+from motion_nodes.core.scene.link_margins import checked_margin
+from motion_nodes.core.scene.robot_spheres import checked_pairs, link_bodies
+from motion_nodes.core.scene.scene import LinkMargin, Scene, SceneDiff
+from motion_nodes.core.scene.scenery import Scenery
+from motion_nodes.core.scene.voxels import OCTOMAP
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.model.robot import Robot
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.moveit_messages import fill_robot_state
 from motion_nodes.ros.scene.collision_objects import (
@@ -52,12 +58,6 @@ from motion_nodes.ros.scene.collision_objects import (
 )
 from motion_nodes.ros.scene.octomaps import change_octomap, fill_world
 from motion_nodes.ros.scene.scene_update import SceneDraft, SceneFrames
-from motion_nodes.scene.allowed_collisions import AllowedCollisions, Pair, pair_of
-from motion_nodes.scene.link_margins import checked_margin
-from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies
-from motion_nodes.scene.scene import LinkMargin, Scene, SceneDiff
-from motion_nodes.scene.scenery import Scenery
-from motion_nodes.scene.voxels import OCTOMAP
 from motion_nodes.typing import Array
 
 OBJECT_TIMEOUT = 1.0
@@ -283,7 +283,7 @@ class SceneMessages:
 
         Args:
             after: the current scene.
-            diff: its differences, from :func:`motion_nodes.scene.scene.difference`.
+            diff: its differences, from :func:`motion_nodes.core.scene.scene.difference`.
         """
         message = self.state_message({})
         base, objects = self._frames.base, message.world.collision_objects

@@ -13,13 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.errors import InvalidCommand, UnknownFrame, did_you_mean
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.tree import frozen
-from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.transforms import transform_pose
-from motion_nodes.scene.allowed_collisions import AllowedCollisions
-from motion_nodes.scene.scene import (
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.tree import frozen
+from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.core.scene.scene import (
     AttachedBody,
     LinkMargin,
     Part,
@@ -29,9 +26,12 @@ from motion_nodes.scene.scene import (
     detached_object,
     find_frame,
 )
-from motion_nodes.scene.scenery import Scenery
-from motion_nodes.scene.shapes import Solid, TriangleMesh
-from motion_nodes.scene.voxels import Voxels
+from motion_nodes.core.scene.scenery import Scenery
+from motion_nodes.core.scene.shapes import Solid, TriangleMesh
+from motion_nodes.core.scene.voxels import Voxels
+from motion_nodes.errors import InvalidCommand, UnknownFrame, did_you_mean
+from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.transforms import transform_pose
 from motion_nodes.typing import Array
 
 SAME_POSE = 1e-9

@@ -8,7 +8,7 @@ from typing import Any
 
 from geometry_msgs.msg import Twist, TwistStamped
 
-from motion_nodes.bases.base import Twist2
+from motion_nodes.core.bases.base import Twist2
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.joint_topics import stamp_ns

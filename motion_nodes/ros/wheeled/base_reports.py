@@ -19,9 +19,9 @@ from nav_msgs.msg import Odometry as OdometryMessage
 from std_srvs.srv import Empty
 from tf2_msgs.msg import TFMessage
 
-from motion_nodes.bases.ackermann import AckermannBase
-from motion_nodes.bases.base import BaseCommand
-from motion_nodes.bases.odometry import Odometry
+from motion_nodes.core.bases.ackermann import AckermannBase
+from motion_nodes.core.bases.base import BaseCommand
+from motion_nodes.core.bases.odometry import Odometry
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.node import MotionNode

@@ -13,8 +13,8 @@ from control_msgs.srv import SetOdometry
 from geometry_msgs.msg import TwistStamped
 from sensor_msgs.msg import JointState
 
-from motion_nodes.bases.base import BaseCommand, Twist2, WheeledBase
-from motion_nodes.bases.controller import BaseController, BaseControllerConfig
+from motion_nodes.core.bases.base import BaseCommand, Twist2, WheeledBase
+from motion_nodes.core.bases.controller import BaseController, BaseControllerConfig
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report

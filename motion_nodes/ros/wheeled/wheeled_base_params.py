@@ -9,11 +9,11 @@ from typing import Any
 
 from rclpy.parameter import Parameter
 
-from motion_nodes.bases.base import BaseLimits, BodyAxisLimits
-from motion_nodes.bases.controller import BaseControllerConfig
-from motion_nodes.bases.odometry import OdometryConfig
-from motion_nodes.bases.twist_limiter import CommandShape
-from motion_nodes.model.robot import Robot
+from motion_nodes.core.bases.base import BaseLimits, BodyAxisLimits
+from motion_nodes.core.bases.controller import BaseControllerConfig
+from motion_nodes.core.bases.odometry import OdometryConfig
+from motion_nodes.core.bases.twist_limiter import CommandShape
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.ros.node import RobotParams
 from motion_nodes.ros.parameters import core_params, param, settings_from
 

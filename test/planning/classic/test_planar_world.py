@@ -8,10 +8,10 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from raised_errors import about
 
+from motion_nodes.core.planning.planar_world import PlanarWorld, maze
+from motion_nodes.core.planning.rrt import Rrt, RrtSettings, RrtStar, RrtStarSettings
+from motion_nodes.core.planning.rrt_connect import RrtConnect
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.planning.planar_world import PlanarWorld, maze
-from motion_nodes.planning.rrt import Rrt, RrtSettings, RrtStar, RrtStarSettings
-from motion_nodes.planning.rrt_connect import RrtConnect
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -11,11 +11,11 @@ import pytest
 from barrier_scene import GOAL, START, WEIGHTS, barrier_checker, max_depth
 from raised_errors import about
 
+from motion_nodes.core.planning.planar_world import PlanarWorld, Wall, maze
+from motion_nodes.core.planning.planners import DirectMotion
+from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
+from motion_nodes.core.planning.rrt import Rrt, RrtSettings
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
-from motion_nodes.planning.planners import DirectMotion
-from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
-from motion_nodes.planning.rrt import Rrt, RrtSettings
 
 PLANAR = RrtSettings(step_size=0.5, max_iterations=20_000)
 

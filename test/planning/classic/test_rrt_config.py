@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from motion_nodes.errors import InvalidConfig, InvalidDescription
-from motion_nodes.planning.planners import connecting
-from motion_nodes.planning.task_space_rrt import (
+from motion_nodes.core.planning.planners import connecting
+from motion_nodes.core.planning.task_space_rrt import (
     RrtConfig,
     param_names,
     read_rrt_config,
     rrt_config,
 )
+from motion_nodes.errors import InvalidConfig, InvalidDescription
 
 FRANKA = """
 seed: 654321

@@ -10,15 +10,15 @@ import pytest
 from barrier_scene import GOAL, START, barrier_checker, max_depth
 from raised_errors import about
 
+from motion_nodes.core.planning import rrt
+from motion_nodes.core.planning.planar_world import PlanarWorld, Wall, maze
+from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
+from motion_nodes.core.planning.rrt import Rrt, RrtSettings, RrtStar, RrtStarSettings
+from motion_nodes.core.planning.rrt_connect import RrtConnect
+from motion_nodes.core.planning.search_settings import RrtConnectSettings
+from motion_nodes.core.planning.tree_search import TreeSearch
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.search.rrt import Costs
-from motion_nodes.planning import rrt
-from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
-from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
-from motion_nodes.planning.rrt import Rrt, RrtSettings, RrtStar, RrtStarSettings
-from motion_nodes.planning.rrt_connect import RrtConnect
-from motion_nodes.planning.search_settings import RrtConnectSettings
-from motion_nodes.planning.tree_search import TreeSearch
 
 
 class Watched(RrtStar):

@@ -18,19 +18,19 @@ from barrier_scene import (
     max_depth,
 )
 
-from motion_nodes.ik.problem import IkTolerance, pose_error
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.planning.planners import make_planner
-from motion_nodes.planning.planning_problem import (
+from motion_nodes.core.ik.problem import IkTolerance, pose_error
+from motion_nodes.core.planning.planners import make_planner
+from motion_nodes.core.planning.planning_problem import (
     JointGoal,
     PlanRequest,
     PlanResult,
     PlanStatus,
     PoseGoal,
 )
-from motion_nodes.planning.task_space_rrt import RrtConfig, TaskSpacePlanning, TaskSpaceRrt
-from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.core.planning.task_space_rrt import RrtConfig, TaskSpacePlanning, TaskSpaceRrt
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.typing import Array
 
 TIP = "panda_rightfinger"

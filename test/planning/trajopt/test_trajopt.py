@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import motion_nodes as mn
+from motion_nodes.core.planning.path_verification import sweep_path
+from motion_nodes.core.planning.pipeline import PlanOptions
+from motion_nodes.core.planning.planning_problem import JointGoal
+from motion_nodes.core.planning.trajopt import Clearances, TrajOptSettings, bspline
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.planning.path_verification import sweep_path
-from motion_nodes.planning.pipeline import PlanOptions
-from motion_nodes.planning.planning_problem import JointGoal
-from motion_nodes.planning.trajopt import Clearances, TrajOptSettings, bspline
 
 LEFT = np.array([0.9, 0.5, 0.0, -1.9, 0.0, 2.4, 0.8])
 RIGHT = LEFT * [-1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]

@@ -14,8 +14,8 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from rclpy.node import Node
 
+from motion_nodes.core.robot.yaml_schema import parse_yaml
 from motion_nodes.errors import InvalidCommand, did_you_mean
-from motion_nodes.model.yaml_schema import parse_yaml
 
 SHOWN = 128
 """Items of an array, or characters of a text, that are printed by default."""

@@ -14,8 +14,8 @@ from rcl_interfaces.srv import DescribeParameters, GetParameters, ListParameters
 from rclpy.node import Node
 from rclpy.parameter import Parameter, parameter_value_to_python
 
+from motion_nodes.core.robot.yaml_schema import parse_yaml, read_yaml, yaml_text
 from motion_nodes.errors import InvalidCommand, did_you_mean
-from motion_nodes.model.yaml_schema import parse_yaml, read_yaml, yaml_text
 from motion_nodes.nodes.clients.ros2.calls import call_service
 from motion_nodes.nodes.clients.ros2.graph import (
     APPEAR_TIMEOUT,

@@ -1,0 +1,484 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arbitration of joint commands: trajectories, streams and direct commands, in order of arrival.
+
+The newest deliberate command owns its joints; it preempts trajectories that contain any of them,
+and their error text names it. The order of a stream is that of its first message
+(:mod:`.joint_streams`), so its later values for joints of a newer command are dropped. The end of a
+trajectory, a grip or a stream never preempts other commands. Joints without a trajectory hold the
+target of their last command.
+
+Also here: joints of a controller under impedance control, until another command preempts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.core.control.active_commands import (
+    ActiveTrajectories,
+    Claim,
+    JointOwners,
+    Stop,
+    TrajectoryRun,
+)
+from motion_nodes.core.control.cartesian_impedance import CartesianImpedance
+from motion_nodes.core.control.joint_command import (
+    JointCommand,
+    JointReference,
+    Stream,
+    select_joints,
+)
+from motion_nodes.core.control.joint_controller import ArticulationController
+from motion_nodes.core.control.joint_guard import Blocked, JointGuard
+from motion_nodes.core.control.resync import Resync
+from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus
+from motion_nodes.core.robot.limits import joint_indices
+from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
+from motion_nodes.errors import MotionError
+from motion_nodes.typing import Array
+
+Joints = NDArray[np.intp]
+RESYNC_TOLERANCE = 0.05
+"""Max distance of references from joints without a tolerance after a stop [rad or m]."""
+
+
+class Compliance:
+    """Applies an impedance law to the joints of an :class:`ArticulationController`.
+
+    The references of these joints follow the measured state, which is the start state of the next
+    command.
+    """
+
+    def __init__(self, controller: ArticulationController) -> None:
+        """Create without a law."""
+        self._controller = controller
+        self.law: CartesianImpedance | None = None
+        """The active law; None if there is none."""
+        self.joints: NDArray[np.intp] = np.zeros(0, np.intp)
+        """Indices of its joints."""
+
+    def joints_of(self, law: CartesianImpedance) -> NDArray[np.intp]:
+        """Return the indices of a law's joints, shape (n,).
+
+        Raises:
+            UnknownJoint: a joint that the controller does not have.
+        """
+        return joint_indices(law.joint_names, self._controller.joint_names, "this controller")
+
+    def begin(
+        self, law: CartesianImpedance, position: Array, velocity: Array, effort: Array | None
+    ) -> None:
+        """Activate a law, which holds the current pose of the tool.
+
+        Args:
+            law: law of a subset of the controller's joints.
+            position: measured positions of all joints [rad or m], shape (n,).
+            velocity: measured [rad/s or m/s], shape (n,).
+            effort: measured efforts [N m or N], shape (n,); None: not measured.
+        """
+        joints = self.joints_of(law)
+        efforts = None if effort is None else effort[joints]
+        law.reset(position[joints], velocity[joints], efforts)
+        self.law, self.joints = law, joints
+
+    def end(self) -> NDArray[np.intp]:
+        """Deactivate the law; return the indices of its joints, (n,); references keep moving."""
+        joints = self.joints
+        if self.law is not None:
+            self._controller.end_compliance(joints)
+            self.law, self.joints = None, np.zeros(0, np.intp)
+        return joints
+
+    def step(self, dt: float, position: Array, velocity: Array, effort: Array | None) -> None:
+        """Set the efforts of this step in the controller.
+
+        Args:
+            dt: time since the last step [s].
+            position: measured positions of all joints [rad or m], shape (n,).
+            velocity: measured [rad/s or m/s], shape (n,).
+            effort: measured efforts [N m or N], shape (n,); None: no new measurement.
+        """
+        if self.law is None or dt <= 0.0:
+            return
+        j = self.joints
+        tau = self.law.step(position[j], velocity[j], dt, None if effort is None else effort[j])
+        self._controller.comply(j, tau, position, velocity)
+
+
+class JointArbiter:
+    """Moves the joints of an :class:`ArticulationController` by trajectories and commands."""
+
+    def __init__(self, controller: ArticulationController, start_tolerance: float = 0.0) -> None:
+        """Create an arbiter without trajectories.
+
+        Args:
+            controller: controller of all joints.
+            start_tolerance: max distance between the start of an immediate trajectory and the
+                joints [rad or m]; 0: unlimited.
+        """
+        self.controller = controller
+        self.start_tolerance = start_tolerance
+        self.trajectories = ActiveTrajectories(controller, self._stop)
+        """Active and stopping trajectories."""
+        self.claims: list[Claim] = []
+        """Joints held without a trajectory."""
+        n = len(controller.joint_names)
+        self.effort_bounds: Array = np.full(n, np.inf)
+        """Effort limits, valid until the joint is preempted [N m or N], shape (n,)."""
+        self._owners = JointOwners(n)
+        self.guard: JointGuard | None = None
+        """Detects blocked joints, if enabled."""
+        self.describe: Callable[[Blocked], str] = self._plain_words
+        """Describes the blocked joint and the place."""
+        self.fault = ""
+        """Contact that stopped the joints, until the next command."""
+        self.resync = Resync(n)
+        """Moves references to the measured joint positions after a stop."""
+        self.compliance = Compliance(controller)
+        """Joints under impedance control."""
+        self._gripping = np.zeros(n, np.bool_)
+        """Joints that may push against objects until preempted, shape (n,)."""
+        self._measured: tuple[Array, Array] | None = None
+        """Positions and velocities at the last step."""
+        self._effort: Array | None = None
+        """Measured efforts, if any."""
+        self._unmeasured = 0.0
+        """Time since the last measurement [s]."""
+
+    @property
+    def runs(self) -> list[TrajectoryRun]:
+        """Active trajectories."""
+        return self.trajectories.runs
+
+    @property
+    def stops(self) -> list[Stop]:
+        """Trajectories that stop along their paths."""
+        return self.trajectories.stops
+
+    def start(self, goal: FollowGoal, label: str, delay: float = 0.0) -> TrajectoryRun:
+        """Start a trajectory, which preempts earlier commands to its joints.
+
+        Args:
+            goal: the trajectory; if its first point lies ahead, it is connected to the current
+                state.
+            label: name of its sender.
+            delay: time until its start [s]; negative: it starts within the trajectory.
+
+        Raises:
+            MotionError: the robot's state is unknown.
+            UnknownJoint: a joint that the controller does not have.
+            InvalidCommand: a joint is not under position control, limits are exceeded, or the start
+                is too far away; nothing changes.
+        """
+        controller = self.controller
+        names = goal.trajectory.joint_names
+        joints = joint_indices(names, controller.joint_names, "this controller")
+        if not controller.ready:
+            raise MotionError("the robot's state is not known yet; command it after it is")
+        controller.joint_modes.require_position(names, "trajectories need position control")
+        follower = self.trajectories.follower_of(
+            goal, joints, delay, self._measured, self.start_tolerance
+        )
+        continuing = self.trajectories.settings.continue_others
+        self._take(joints, label, continuing=continuing, until_start=continuing and delay > 0.0)
+        self.trajectories.newest = run = TrajectoryRun(label, follower, joints)
+        self.runs.append(run)
+        return run
+
+    def command(self, command: JointCommand, label: str) -> None:
+        """Apply a command, which preempts active trajectories of its joints.
+
+        Joints with NaN in all channels are not affected.
+
+        Raises:
+            MotionError: see :meth:`ArticulationController.apply`; nothing changes.
+        """
+        self._take(self.controller.apply(command), label)
+
+    def begin_stream(self, label: str, sender: str = "") -> Stream:
+        """Return a new stream, the newest command; its first message preempts others.
+
+        Args:
+            label: name of its sender, for messages to other clients.
+            sender: sender name in its messages.
+        """
+        return Stream(label, sender, self._owners.next_order())
+
+    def follow_stream(self, command: JointCommand, stream: Stream) -> Joints:
+        """Apply a message of a stream to the joints that no newer command owns.
+
+        Args:
+            command: the message.
+            stream: its stream.
+
+        Returns:
+            Indices of the joints owned by newer commands, see :attr:`holders`.
+
+        Raises:
+            MotionError: see :meth:`ArticulationController.apply`; nothing changes.
+        """
+        checked = self.controller.check(command)
+        refused = checked.given & self._owners.newer_than(stream.order)
+        if np.count_nonzero(refused):
+            checked = checked.without(refused)
+        joints = self.controller.take(checked)
+        if not self._owners.all_owned_by(joints, stream.order):
+            self._take(joints, stream.label, stream.order)
+        return refused.nonzero()[0]
+
+    def comply(self, law: CartesianImpedance, stream: Stream) -> Joints:
+        """Put the joints of a law under impedance control, unless a newer command owns them.
+
+        Args:
+            law: a new law, or the active one.
+            stream: stream of its inputs.
+
+        Returns:
+            Indices of joints that a newer command owns; if there are any, nothing changes.
+
+        Raises:
+            MotionError: the robot's state is unknown.
+            UnknownJoint: the controller does not have a joint of the law.
+            InvalidCommand: a joint is not under position control.
+        """
+        joints = self.compliance.joints_of(law)
+        lost = joints[self._owners.newer_than(stream.order)[joints]]
+        if len(lost) or (
+            self.compliance.law is law and self._owners.all_owned_by(joints, stream.order)
+        ):
+            return lost
+        if not self.controller.ready or self._measured is None:
+            raise MotionError("the robot's state is not known yet; command it after it is")
+        rule = "impedance control begins from position control"
+        self.controller.joint_modes.require_position(law.joint_names, rule)
+        if self.compliance.law is law:
+            self._owners.assign(joints, stream.label, stream.order)
+            return lost
+        self._take(joints, stream.label, stream.order)
+        self.compliance.begin(law, *self._measured, self._effort)
+        self._gripping[joints] = True
+        return lost
+
+    def claim(self, command: JointCommand, label: str, max_effort: float = np.inf) -> Claim:
+        """Apply a command and claim its joints until another command preempts one of them.
+
+        Args:
+            command: command to apply.
+            label: name of its sender.
+            max_effort: effort limit of its joints [N m or N], valid until they are preempted, also
+                after release.
+
+        Raises:
+            MotionError: see :meth:`command`; nothing changes.
+        """
+        self.command(command, label)
+        claim = Claim(label, select_joints(command, self.controller.joint_names))
+        self.effort_bounds[claim.joints] = max_effort
+        self._gripping[claim.joints] = True
+        self.claims.append(claim)
+        return claim
+
+    def release(self, claim: Claim, *, stop: bool) -> None:
+        """Release a claim; its joints keep their targets, or stop."""
+        if claim in self.claims:
+            self.claims.remove(claim)
+            if stop:
+                self._stop(claim.joints)
+
+    def cancel(self, run: TrajectoryRun, text: str) -> None:
+        """End a trajectory and stop its joints along its path."""
+        self.trajectories.end_along_path(run, FollowStatus.CANCELED, text)
+
+    def abort_all(self, text: str) -> None:
+        """Abort all trajectories and claims, and stop their joints."""
+        self.trajectories.abort(text)
+        self._end_others(text)
+
+    def stop_all(self, text: str) -> None:
+        """End all commands and bring all joints to rest; grippers keep their grip.
+
+        Trajectories stop along their paths. Streams that started before are ignored until they are
+        reset.
+        """
+        self.abort_trajectories(text)
+        self._end_others(text)
+        everything = np.arange(len(self._gripping))
+        self._owners.assign(everything, text, self._owners.next_order())
+        loose = np.flatnonzero(~self._gripping)
+        self.effort_bounds[loose] = np.inf
+        self.controller.stop(np.setdiff1d(everything, self.trajectories.braking))
+        self.resync.drop(everything)
+        self.resync.request(loose)
+
+    def step(
+        self,
+        dt: float,
+        position: Array,
+        velocity: Array,
+        scaling: float = 1.0,
+        *,
+        fresh: bool = True,
+        residual: Array | None = None,
+        effort: Array | None = None,
+    ) -> JointReference:
+        """Advance by ``dt`` [s] and return the reference of the drives.
+
+        Args:
+            dt: time since the last step [s].
+            position: measured positions of all joints [rad or m], shape (n,).
+            velocity: measured velocities [rad/s or m/s], shape (n,).
+            scaling: speed scaling factor of trajectories, 0 or above.
+            fresh: whether position and velocity were measured since the last step.
+            residual: effort residual [N m or N], shape (n,); None: not measured.
+            effort: measured efforts [N m or N], shape (n,); None or NaN: not measured.
+        """
+        self._unmeasured += dt
+        if (turns := self.controller.limits.turns).any and self.controller.ready:
+            position = turns.nearest(position, self.controller.reference_position)
+        if fresh:
+            if self.guard is not None:
+                self._check_blocked(self.guard, position, residual)
+            self._resync(self._unmeasured, position, velocity)
+            self._unmeasured = 0.0
+        self._measured, self._effort = (position, velocity), effort
+        self.compliance.step(dt, position, velocity, effort if fresh else None)
+        self.trajectories.advance(dt, scaling)
+        reference = self.controller.advance(dt, position)
+        if self.guard is not None and dt > 0.0:
+            self.guard.note(reference.positions, reference.velocities, dt)
+        self.trajectories.check(dt, position, velocity, fresh=fresh)
+        return reference
+
+    def gripping(self, joints: Joints) -> bool:
+        """Return whether some joints still hold the object of a claim."""
+        return bool(self._gripping[joints].all())
+
+    def abort_trajectories(self, text: str) -> None:
+        """Abort all trajectories, and stop their joints along their paths."""
+        for run in list(self.runs):
+            self.trajectories.end_along_path(run, FollowStatus.ABORTED, text)
+
+    def take(self, joints: Sequence[str], label: str) -> None:
+        """Preempt all commands to joints; they stop.
+
+        Raises:
+            UnknownJoint: a joint that the controller does not have.
+        """
+        indices = joint_indices(joints, self.controller.joint_names, "this controller")
+        self._take(indices, label)
+        self._stop(indices)
+
+    def reference_in(self, ahead: float) -> TrajectorySample:
+        """Return the predicted reference of all joints.
+
+        Args:
+            ahead: time from now [s], negative for the past; assumes a speed scaling of 1.
+
+        Returns:
+            Samples of shape (n,): trajectories at that time, current references of other joints.
+        """
+        present = self.controller.reference(np.arange(len(self.controller.joint_names)))
+        self.trajectories.predict(present, ahead)
+        return present
+
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """Label of the newest command to each joint; empty without one."""
+        return self._owners.labels
+
+    def _take(
+        self,
+        joints: Joints,
+        label: str,
+        order: int | None = None,
+        *,
+        continuing: bool = False,
+        until_start: bool = False,
+    ) -> None:
+        """Assign joints to a command, the newest one if it has no order."""
+        order = self._owners.next_order() if order is None else order
+        self._owners.assign(joints, label, order)
+        if np.isin(self.compliance.joints, joints).any():
+            self._end_compliance(joints)
+        self._gripping[joints] = False
+        self.resync.drop(joints)
+        self.fault = ""
+        self.effort_bounds[joints] = np.inf
+        for claim in list(self.claims):
+            if np.isin(claim.joints, joints).any():
+                claim.lost = f"preempted by {label}"
+                self.claims.remove(claim)
+        self.trajectories.newest = None
+        self.trajectories.preempt(
+            joints, f"preempted by {label}", continuing=continuing, all_joints=until_start
+        )
+
+    def _end_others(self, text: str) -> None:
+        """End impedance control and claims; joints under impedance control stop."""
+        self._end_compliance(np.zeros(0, np.intp))
+        for claim in self.claims:
+            claim.lost = text
+        self.claims.clear()
+
+    def _end_compliance(self, taken: Joints) -> None:
+        """End impedance control, and stop its joints except those of a new command."""
+        joints = self.compliance.end()
+        self._gripping[joints] = False
+        self._stop(np.setdiff1d(joints, taken))
+
+    def _stop(self, joints: Joints) -> None:
+        """Stop joints; their references later move to the positions at rest."""
+        self.controller.stop(joints)
+        self.resync.request(joints)
+
+    def _check_blocked(self, guard: JointGuard, position: Array, residual: Array | None) -> None:
+        """Stop all guarded joints if one is blocked, and retreat to their current positions."""
+        if self.fault:  # A joint that retreats from a contact still pushes for a short time.
+            guard.note_preload(residual)
+            return
+        tolerances = self.trajectories.path_tolerances(guard.settings.tolerance)
+        blocked = guard.check(position, tolerances, self._gripping, residual)
+        if blocked is not None:
+            self.stop_in_contact(self.describe(blocked), blocked.guarded, position)
+
+    def stop_in_contact(self, text: str, guarded: NDArray[np.bool_], position: Array) -> None:
+        """Stop joints because of a contact, and retreat to their current positions.
+
+        Args:
+            text: description of the contact.
+            guarded: joints to stop, mask of shape (n,).
+            position: measured positions of all joints [rad or m], shape (n,).
+        """
+        for run in list(self.runs):
+            if guarded[run.joints].any():
+                self.trajectories.end(run, FollowStatus.PATH_TOLERANCE_VIOLATED, text)
+        joints = np.flatnonzero(guarded)
+        self._take(joints, text)
+        # Joints that are not under position control stop.
+        self.controller.stop(joints)
+        self.controller.move_reference_to(joints, position + self.resync.sag)
+        self.resync.request(joints, contact=True)
+        if self.guard is not None:
+            self.guard.reset()
+        self.fault = text
+
+    def _resync(self, dt: float, position: Array, velocity: Array) -> None:
+        """Start to move references to the positions of joints that stopped away from them."""
+        controller = self.controller
+        leading = controller.joint_modes.not_position | self._gripping
+        leading |= controller.reference_velocity != 0.0
+        for run in self.runs:
+            leading[run.joints] = True
+        normal: Array | float = RESYNC_TOLERANCE
+        if self.guard is not None:
+            normal = np.minimum(normal, self.guard.settings.tolerance)
+        error = controller.reference_position - position
+        joints = self.resync.update(dt, error, velocity, leading, normal)
+        if len(joints):
+            self.trajectories.return_to(joints, (position + self.resync.sag)[joints])
+
+    def _plain_words(self, blocked: Blocked) -> str:
+        return blocked.text(self.controller.joint_names[blocked.joint], revolute=True)

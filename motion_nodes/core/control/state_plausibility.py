@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plausibility of measured joint states and of their source.
+
+- :class:`EncoderTurns`: whole turns of continuous joints that a driver reports within one turn.
+- :class:`StatePlausibility`: whether a position is reachable from the last one within the velocity
+  limit. A slipping encoder or a corrupt message reports unreachable positions.
+- :class:`FrozenStates`: states that are constant while the references of the joints move, as from
+  a driver that repeats its last measurement.
+- :class:`SourceWatch`: several publishers that report (or command) the same joints.
+
+Implausible positions are ignored; if states are frozen, or have several publishers, the state of
+the robot counts as lost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.core.robot.bounds import VELOCITY
+from motion_nodes.core.robot.joint_turns import (
+    SLACK,
+    SPEED_FACTOR,
+    TURN,
+    JointTurns,
+    max_plausible_step,
+    no_turns,
+)
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.typing import Array
+
+CONFIRMED = 0.04
+"""Min duration of a moving reference with constant states, in addition to the drives' lag [s]."""
+REPEATS = 3
+"""Min number of equal measurements of a frozen joint during its motion."""
+MOVED = 1e-4
+"""Distance of a reference from which a motion counts [rad or m]."""
+CONTRADICTION = 0.02
+"""Min reported velocity of a joint that is not at rest [rad/s or m/s]."""
+SPAN = 2.0
+"""Time window in which changes of the publisher are counted [s]."""
+CHANGES = 3
+"""Number of changes within the window that a single takeover between publishers does not reach."""
+
+WRAPPED_RANGE = TURN + 1e-3
+"""Max absolute position of encoders that wrap [rad]: their ranges are [-pi, pi), [0, 2 pi) or
+(-2 pi, 2 pi)."""
+
+MAX_GAP = 10.0
+"""Bound of the time between two measurements of which velocities are used [s]."""
+
+
+class EncoderTurns:
+    """Unwraps measured positions of n joints where they come in.
+
+    A driver may report continuous joints within one turn, [-pi, pi) or [0, 2 pi), or, as Isaac Sim
+    does, within (-2 pi, 2 pi). A step that only a wrap explains is counted as whole turns. A joint
+    that was ever reported beyond that range does not wrap: its steps are what they are, so that
+    jumps are noticed, and no turn is lost in a gap of the messages. Neither does a joint whose
+    reported velocities contradict the step that a wrap would leave.
+    """
+
+    def __init__(self, turns: JointTurns, max_velocity: Array) -> None:
+        """Create without measurements.
+
+        Args:
+            turns: of the joints.
+            max_velocity: velocity limits [rad/s or m/s], shape (n,); may be infinite.
+        """
+        n = len(max_velocity)
+        self.turns, self.used = turns, turns.any
+        self._fastest = SPEED_FACTOR * np.minimum(max_velocity, VELOCITY.max)
+        self._raw: Array = np.full(n, np.nan)
+        self._velocity: Array = np.full(n, np.nan)
+        self._shift: Array = np.zeros(n)
+        self._stamps: NDArray[np.int64] = np.zeros(n, np.int64)
+        self._counts: NDArray[np.bool_] = ~turns.continuous
+        """Joints that do not wrap."""
+        self._moved: NDArray[np.bool_] = np.zeros(n, np.bool_)
+        """Joints whose velocity was reported at least once."""
+
+    def forget(self) -> None:
+        """Take the next positions as they are reported."""
+        self._raw[:] = self._velocity[:] = np.nan
+        self._shift[:] = 0.0
+
+    def rest(self, stamp_ns: int) -> None:
+        """Note that all joints were measured where they were, at a stamp [ns]."""
+        self._stamps[:] = stamp_ns
+
+    def unwrap(
+        self,
+        joints: NDArray[np.intp],
+        stamp_ns: int,
+        raw: Array,
+        velocity: Array,
+        since: Array,
+    ) -> tuple[Array, Array]:
+        """Return unwrapped positions; :meth:`keep` accepts them.
+
+        Args:
+            joints: indices, shape (k,).
+            stamp_ns: stamp of the measurement [ns].
+            raw: reported positions [rad or m], shape (k,).
+            velocity: reported velocities [rad/s or m/s], shape (k,); NaN if not reported.
+            since: time since the last measurement was received [s], shape (k,), where stamps do not
+                increase. Where half a turn or more is possible in this time, the velocities decide;
+                otherwise the shorter way.
+
+        Returns:
+            Positions [rad or m], and whole turns [rad] for :meth:`keep`, shape (k,) each.
+        """
+        shift, step = self._shift[joints], raw - self._raw[joints]
+        passed = (stamp_ns - self._stamps[joints]) * 1e-9
+        dt: Array = np.minimum(np.where(passed > 0.0, passed, since), MAX_GAP)
+        last, farthest = self._velocity[joints], self._fastest[joints] * dt
+        expected: Array = np.zeros(len(raw))
+        if np.count_nonzero(farthest >= math.pi):
+            mean, doubt = 0.5 * (velocity + last) * dt, 0.5 * np.abs(velocity - last) * dt
+            decides = (farthest >= math.pi) & (np.abs(mean) <= farthest) & (doubt < math.pi)
+            expected = np.where(decides, mean, 0.0)
+        # Comparisons with NaN are false, so the first measurement is taken as it is.
+        wraps = (np.abs(step - expected) > math.pi) & (np.abs(raw) <= WRAPPED_RANGE)
+        wraps &= ~self._counts[joints]
+        if not np.count_nonzero(wraps):
+            return raw + shift, shift
+        step = np.where(wraps, step, 0.0)
+        turns = TURN * np.rint((step - expected) / TURN)
+        speed = np.asarray(np.fmax(np.abs(velocity), np.abs(last)), np.float64)
+        reach = np.where(self._moved[joints], max_plausible_step(speed, dt), np.inf)
+        wraps &= np.abs(step - turns) <= reach
+        shift = np.where(wraps, shift - turns, shift)
+        return raw + shift, shift
+
+    def keep(
+        self,
+        joints: NDArray[np.intp],
+        stamp_ns: int,
+        raw: Array,
+        velocity: Array,
+        shift: Array,
+    ) -> None:
+        """Keep accepted measurements.
+
+        Args:
+            joints: indices, shape (k,).
+            stamp_ns: their stamp [ns].
+            raw: reported positions [rad or m], shape (k,).
+            velocity: reported velocities [rad/s or m/s], shape (k,); NaN if not reported.
+            shift: their turns, from :meth:`unwrap` [rad], shape (k,).
+        """
+        self._raw[joints], self._velocity[joints], self._shift[joints] = raw, velocity, shift
+        self._stamps[joints] = stamp_ns
+        self._counts[joints] |= np.abs(raw) > WRAPPED_RANGE
+        self._moved[joints] |= np.abs(velocity) > CONTRADICTION
+
+
+def encoder_turns(names: Sequence[str], limits: JointLimits | None) -> EncoderTurns:
+    """Return the unwrapping of some joints.
+
+    Args:
+        names: the joints.
+        limits: of these and perhaps other joints; None: no joint is continuous.
+
+    Raises:
+        UnknownJoint: a joint without limits.
+    """
+    if limits is None:
+        return EncoderTurns(no_turns(len(names)), np.zeros(len(names)))
+    chosen = limits.select(names)
+    return EncoderTurns(chosen.turns, chosen.velocity)
+
+
+class StatePlausibility:
+    """Bounds the steps of measured positions of n joints."""
+
+    def __init__(self, max_velocity: Array) -> None:
+        """Create the check.
+
+        Args:
+            max_velocity: velocity limits [rad/s or m/s], shape (n,); infinite: not checked.
+        """
+        self._max_velocity = max_velocity
+
+    def possible(
+        self, joints: NDArray[np.intp], before: Array, after: Array, dt: Array
+    ) -> NDArray[np.bool_]:
+        """Return which joints can have reached a position.
+
+        Args:
+            joints: indices, shape (k,).
+            before: last accepted positions [rad or m], shape (k,); NaN where there is none.
+            after: reported positions [rad or m], shape (k,).
+            dt: time since the last accepted position was received [s], shape (k,).
+
+        Returns:
+            Mask of shape (k,).
+        """
+        reach = max_plausible_step(self._max_velocity[joints], dt)
+        with np.errstate(invalid="ignore"):
+            return ~(np.abs(after - before) > reach)
+
+
+class FrozenStates:
+    """Detects measurements of n joints that are repeated while the references move.
+
+    A joint is a candidate once its reference has travelled more than :data:`SLACK`, for longer than
+    the lag of the drives, with bitwise equal measurements. Two candidates are frozen, because noise
+    and motion change at least the last bits of real measurements. A single candidate may be blocked
+    and have a coarse encoder; it is frozen if its reported velocity contradicts its constant
+    position.
+    """
+
+    def __init__(self, lag: float, exempt: NDArray[np.bool_]) -> None:
+        """Create the check.
+
+        Args:
+            lag: max lag of the drives and of the measurement [s].
+            exempt: joints that are not checked, such as fingers that hold an object, shape (n,).
+        """
+        self._lag = lag
+        self._exempt = exempt
+        n = len(exempt)
+        self._measured: Array = np.full((3, n), np.nan)
+        self._new = self._measured.copy()
+        self._reference: Array = np.full(n, np.nan)
+        self._resting: Array | None = None
+        """The last reference, if it is read-only and at rest."""
+        self._steps: Array = np.zeros(n)
+        """Distance of the references since the last measurement."""
+        self._time = 0.0
+        """Time of these references [s]."""
+        self._travel: Array = np.zeros(n)
+        self._elapsed: Array = np.zeros(n)
+        self._repeats: NDArray[np.intp] = np.zeros(n, np.intp)
+        self.joints: NDArray[np.intp] = np.empty(0, np.intp)
+        """Indices of the frozen joints; cleared as soon as the measurement of one changes."""
+
+    def reset(self) -> None:
+        """Reset, with no joint frozen."""
+        self.joints = np.empty(0, np.intp)
+        self._reference[:] = np.nan
+        self._resting = None
+        self._steps[:] = self._time = 0.0
+        self._travel[:] = 0.0
+        self._elapsed[:] = 0.0
+
+    def measure(
+        self,
+        position: Array,
+        velocity: Array,
+        effort: Array,
+        updated: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Compare a measurement with the last one, and update :attr:`joints`.
+
+        Args:
+            position: positions [rad or m], shape (n,).
+            velocity: velocities [rad/s or m/s], shape (n,).
+            effort: efforts [N m or N], shape (n,), NaN where not measured.
+            updated: joints that were measured, shape (n,); None: all.
+        """
+        self._add_motion()
+        new, old = self._new, self._measured
+        new[0], new[1], new[2] = position, velocity, effort
+        equal = (new.view(np.int64) == old.view(np.int64)).all(axis=0)
+        self._measured, self._new = new, old
+        self._repeats += 1 if updated is None else updated
+        changed = ~equal
+        self._repeats[changed] = 0
+        self._travel[changed] = 0.0
+        self._elapsed[changed] = 0.0
+        if len(self.joints) and not equal[self.joints].all():
+            self.joints = np.empty(0, np.intp)
+        if np.count_nonzero(self._elapsed):
+            self._evaluate()
+
+    def command(self, position: Array, velocity: Array, dt: float) -> None:
+        """Process a reference.
+
+        Args:
+            position: reference positions [rad or m], shape (n,), NaN for joints without one.
+            velocity: reference velocities [rad/s or m/s], shape (n,), NaN for joints without one.
+            dt: time since the last reference [s].
+        """
+        self._time += dt
+        if position is self._resting:
+            return
+        moves = position.flags.writeable or np.nan_to_num(velocity).any()
+        self._resting = None if moves else position
+        step = np.abs(position - self._reference)
+        self._reference[:] = position
+        unknown = np.isnan(step)
+        if np.count_nonzero(unknown):
+            step = np.where(unknown, np.abs(np.nan_to_num(velocity)) * dt, step)
+        self._steps += step
+
+    def _add_motion(self) -> None:
+        """Add the motion of the references since the last measurement."""
+        # Repetitions count from the start of the motion: late measurements are not frozen ones.
+        self._repeats *= self._travel > MOVED
+        self._travel += self._steps
+        self._elapsed += self._time * (self._travel > MOVED)
+        self._steps[:] = self._time = 0.0
+
+    def _evaluate(self) -> None:
+        suspicious = (self._travel > SLACK) & (self._elapsed > self._lag + CONFIRMED)
+        suspicious &= (self._repeats >= REPEATS) & ~self._exempt
+        if not np.count_nonzero(suspicious):
+            return
+        moving = suspicious & (np.abs(self._measured[1]) > CONTRADICTION)
+        if np.count_nonzero(suspicious) > 1 or moving.any():
+            self.joints = np.flatnonzero(suspicious)
+
+
+class SourceWatch:
+    """Detects several publishers that report or command the same of n joints.
+
+    Sequence numbers of a publisher increase; a number that does not belongs to another publisher.
+    """
+
+    def __init__(self, n: int) -> None:
+        """Create without publishers."""
+        self._numbers: NDArray[np.int64] = np.full(n, -1, np.int64)
+        self._newest: tuple[NDArray[np.intp], int] | None = None
+        """Joints and number of the last message, not in the numbers yet."""
+        self._changes: deque[float] = deque(maxlen=CHANGES)
+        self._joint = 0
+
+    def note(self, joints: NDArray[np.intp], number: int | None, now: float) -> None:
+        """Process a message.
+
+        Args:
+            joints: indices of the joints in the message.
+            number: sequence number of its publisher; None if the middleware has none.
+            now: monotonic time [s].
+        """
+        if number is None or not len(joints):
+            return
+        newest, self._newest = self._newest, (joints, number)
+        if newest is not None:
+            if joints is newest[0] and number > newest[1]:
+                return
+            self._numbers[newest[0]] = newest[1]
+        repeated = number <= self._numbers[joints]
+        if np.count_nonzero(repeated):
+            self._changes.append(now)
+            self._joint = int(joints[int(np.argmax(repeated))])
+
+    def rival(self, now: float) -> int | None:
+        """Return a joint with several publishers; None if there is at most one."""
+        full = len(self._changes) == CHANGES
+        return self._joint if full and now - self._changes[0] <= SPAN else None

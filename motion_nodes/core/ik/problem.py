@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests and results of inverse kinematics, common to all solvers.
+
+Also here: pose errors; in plain floats, which for one pose is faster than NumPy.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from motion_nodes.core.robot.bounds import JOINT_STATE, check_numbers
+from motion_nodes.core.robot.poses import rotation_vector
+from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.typing import Array
+
+Validity = Callable[[Array], bool | str]
+"""Checks joint positions q, shape (n,): True if valid, else False or the reason."""
+
+
+@dataclass(frozen=True)
+class IkTolerance:
+    """Tolerance of the pose error.
+
+    A scalar bounds the norm of the error. Three numbers bound its components along the axes of the
+    target frame separately; an axis with an infinite tolerance is unconstrained.
+    """
+
+    position: float | tuple[float, float, float] = 1e-3
+    """Position tolerance [m]."""
+    orientation: float | tuple[float, float, float] = 0.01
+    """Orientation tolerance, for the rotation vector [rad]."""
+
+    def __post_init__(self) -> None:
+        """Validate the numbers."""
+        for name, value in (("position", self.position), ("orientation", self.orientation)):
+            numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
+            if numbers.shape not in ((1,), (3,)) or not (numbers > 0.0).all():
+                raise InvalidConfig(
+                    f"{name} tolerance is {value}; allowed is one number or three, each above 0 "
+                    "(infinity: unconstrained axis)."
+                )
+            kept = float(numbers[0]) if numbers.size == 1 else tuple(map(float, numbers))
+            object.__setattr__(self, name, kept)
+        if not np.isfinite(self.axes).any() and not np.isfinite(self.lengths).any():
+            raise InvalidConfig("all axes are free; at least one tolerance must be finite.")
+
+    @classmethod
+    def position_only(cls, position: float | tuple[float, float, float] = 1e-3) -> IkTolerance:
+        """Return a tolerance that accepts any orientation.
+
+        Args:
+            position: position tolerance [m].
+        """
+        return cls(position, math.inf)
+
+    @property
+    def axes(self) -> Array:
+        """Max absolute value of each component, position before rotation [m, rad], shape (6,)."""
+        return np.concatenate([self._three(self.position), self._three(self.orientation)])
+
+    @property
+    def lengths(self) -> Array:
+        """Max norm of position and rotation error [m, rad], shape (2,)."""
+        sides = (self.position, self.orientation)
+        return np.array([x if isinstance(x, float) else math.inf for x in sides])
+
+    @property
+    def free(self) -> NDArray[np.bool_]:
+        """Which components are unconstrained, shape (6,)."""
+        return np.isinf(self.axes) & np.isinf(np.repeat(self.lengths, 3))
+
+    @property
+    def max_position(self) -> float:
+        """Max distance from the target [m]; inf if an axis is unconstrained."""
+        return min(float(self.lengths[0]), float(np.linalg.norm(self.axes[:3])))
+
+    def accepts(self, errors: Array) -> bool:
+        """Return whether errors of shape (6,), as in :class:`IkResult`, are within tolerance."""
+        lengths = np.array([np.linalg.norm(errors[:3]), np.linalg.norm(errors[3:])])
+        within = np.abs(errors) <= self.axes
+        return bool(within.all() and (lengths <= self.lengths).all())
+
+    @staticmethod
+    def _three(value: float | tuple[float, float, float]) -> Array:
+        return np.full(3, math.inf) if isinstance(value, float) else np.array(value)
+
+
+class Objective(Protocol):
+    """Objective for redundant joints, minimised in the null space."""
+
+    def value(self, q: Array) -> float:
+        """Return the value at joint positions [rad or m], shape (n,); lower is better."""
+
+    def gradient(self, q: Array) -> Array:
+        """Return the gradient, shape (n,)."""
+
+
+@dataclass(frozen=True)
+class IkSettings:
+    """Settings of a solver."""
+
+    tolerance: IkTolerance = field(default_factory=IkTolerance)
+    """Tolerance of a solution."""
+    attempts: int = 100
+    """Max number of seeds, including given ones."""
+    timeout: float = 0.05
+    """Timeout [s]."""
+    max_iterations: int | None = None
+    """Max total number of iterations over all seeds; None: unlimited."""
+    random_seed: int = 123456
+    """Seed of the random numbers, for reproducible results."""
+    sampling_order: int = 1
+    """Random configurations are means of this many uniform ones: 1 uniform, 2 triangular, and so
+    on."""
+    prefer: Literal["first", "closest"] = "first"
+    """``first``: the first solution found, but the one from the seed if there is one. ``closest``:
+    of the solutions from all seeds, the one closest to the seed."""
+
+    def __post_init__(self) -> None:
+        """Validate the numbers."""
+        if not isinstance(self.tolerance, IkTolerance):
+            raise InvalidConfig(
+                f"tolerance must be an IkTolerance, got {self.tolerance!r}.", field="tolerance"
+            )
+        for name in ("attempts", "sampling_order"):
+            _check_count(name, getattr(self, name), 1)
+        if self.max_iterations is not None:
+            _check_count("max_iterations", self.max_iterations, 1)
+        _check_count("random_seed", self.random_seed, 0)
+        if not self.timeout > 0.0:
+            raise InvalidConfig(
+                f"timeout is {self.timeout} s; it must be above 0.", field="timeout"
+            )
+        if self.prefer not in ("first", "closest"):
+            raise InvalidConfig(
+                f"prefer is '{self.prefer}'; allowed are 'first' and 'closest'.", field="prefer"
+            )
+
+
+def _check_count(name: str, value: object, least: int) -> None:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or int(value) < least:  # type: ignore[call-overload]
+        raise InvalidConfig(
+            f"{name} is {value!r}; it must be a whole number of at least {least}.", field=name
+        )
+
+
+class IkRequest(NamedTuple):
+    """Target of the tip, and seeds.
+
+    A named tuple, like the result, because a frozen dataclass takes a microsecond longer to create.
+    """
+
+    target: ArrayLike
+    """Pose of the tip in the world, ``X_WT``, shape (4, 4)."""
+    seed: ArrayLike | None = None
+    """Initial joint positions, usually the current ones [rad or m], shape (n,); the solution is
+    close to them if possible. Values beyond a limit are clamped."""
+    initial_guesses: ArrayLike | None = None
+    """Further initial guesses, tried before random ones [rad or m], shape (m, n)."""
+    base_pose: ArrayLike | None = None
+    """Pose of the chain's base in the world, ``X_WB``, shape (4, 4); None: identity."""
+    locked: Mapping[str, float] | None = None
+    """Joints that are fixed at a position [rad or m]."""
+    objectives: Sequence[Objective] = ()
+    """Objectives for the redundancy; see :mod:`motion_nodes.core.ik.redundancy`."""
+    validity: Validity | None = None
+    """Further condition on a solution, such as being collision-free."""
+    settings: IkSettings | None = None
+    """Settings of this request; None: those of the solver."""
+
+
+class IkStatus(enum.Enum):
+    """Outcome of a search."""
+
+    SOLVED = "solved"
+    NOT_FOUND = "not found"
+    """No seed converged to the target."""
+    OUT_OF_REACH = "out of reach"
+    """No seed converged, and the distance of the target exceeds the length of the chain."""
+    TIMED_OUT = "timed out"
+    ITERATION_LIMIT = "iteration limit"
+    REFUSED = "refused"
+    """The target is reachable, but every solution found was rejected by ``validity``."""
+
+
+class IkResult(NamedTuple):
+    """Result of a search."""
+
+    status: IkStatus
+    """Outcome of the search."""
+    q: Array
+    """Joint positions within the limits [rad or m], shape (n,): the solution, or the closest
+    configuration."""
+    errors: Array
+    """Position [m] and rotation vector [rad] of the tip at ``q`` in the target, shape (6,)."""
+    position_error: float
+    """Norm of the position error over all constrained axes [m]."""
+    orientation_error: float
+    """Norm of the rotation error over all constrained axes [rad]."""
+    iterations: int
+    """Total number of iterations over all seeds."""
+    attempts: int
+    """Number of seeds tried."""
+    time: float
+    """Duration of the search [s]."""
+    reason: str = ""
+    """Why there is no solution; for a solution, which part of the pose is free; else empty."""
+
+    @property
+    def success(self) -> bool:
+        """Whether ``q`` is a solution."""
+        return self.status is IkStatus.SOLVED
+
+    def __repr__(self) -> str:
+        """Return status, errors and reason, without the arrays."""
+        errors = f"{1e3 * self.position_error:.3g} mm, {self.orientation_error:.3g} rad"
+        return f"IkResult({self.status.value}, {errors}{', ' if self.reason else ''}{self.reason})"
+
+
+@dataclass(frozen=True, eq=False)
+class IkBatchResult:
+    """Results for m poses, in the order of the poses."""
+
+    status: tuple[IkStatus, ...]
+    """Outcome of each search."""
+    solved: NDArray[np.bool_]
+    """Whether a solution was found, shape (m,), bool."""
+    q: Array
+    """As in :class:`IkResult`, shape (m, n)."""
+    errors: Array
+    """As in :class:`IkResult`, shape (m, 6)."""
+    iterations: NDArray[np.int64]
+    """Iterations per pose, shape (m,)."""
+    time: float
+    """Total duration [s]."""
+
+
+class IkSolver(Protocol):
+    """Interface of all solvers."""
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The joints of ``q``, in its order."""
+
+    def solve(self, request: IkRequest) -> IkResult:
+        """Return joint positions that move the tip to the target."""
+
+
+def as_pose(value: ArrayLike, what: str) -> Array:
+    """Return a pose as float64 array of shape (4, 4).
+
+    Raises:
+        InvalidCommand: wrong shape, or not numeric. Orthonormality is not checked.
+    """
+    try:
+        X = np.ascontiguousarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        X = np.empty(0)
+    if X.shape != (4, 4):
+        shape = np.shape(value) if isinstance(value, np.ndarray) else type(value).__name__
+        raise InvalidCommand(
+            f"{what} must be a homogeneous matrix of shape (4, 4), got {shape}.", field=what
+        )
+    return X
+
+
+def rejection(validity: Validity | None, q: Array) -> str:
+    """Return why a configuration, shape (n,), is rejected; empty if it is accepted."""
+    answer: object = validity is None or validity(q.copy())
+    if isinstance(answer, str):
+        return answer or "rejected as invalid"
+    return "" if answer else "rejected as invalid"
+
+
+def rigid_pose(value: ArrayLike, what: str, tolerance: float = 1e-6) -> Array:
+    """Return a validated pose, shape (4, 4).
+
+    Args:
+        value: the pose.
+        what: its name, for errors.
+        tolerance: max deviation of the rotation from an orthonormal one, per element of R^T R.
+
+    Raises:
+        InvalidCommand: wrong shape, not finite, mirrored or not orthonormal, or another last row
+            than 0 0 0 1.
+    """
+    X = as_pose(value, what)
+    R = X[:3, :3]
+    rigid = np.isfinite(X).all() and np.abs(R.T @ R - np.eye(3)).max() <= tolerance
+    if not rigid or np.linalg.det(R) < 0.0 or X[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
+        raise bad_pose(X, what)
+    return X
+
+
+def bad_pose(X: Array, what: str) -> InvalidCommand:
+    """Return the error for an invalid pose, with the reason."""
+    if not np.isfinite(X).all():
+        return InvalidCommand(
+            f"{what} holds numbers that are not finite: {X.tolist()}.", field=what
+        )
+    R = X[:3, :3]
+    turned = float(np.linalg.det(R))
+    return InvalidCommand(
+        f"{what} is not a valid pose: its rotation must be orthonormal with determinant 1 (the "
+        f"determinant is {turned:.6g}, R^T R differs from the identity by "
+        f"{np.abs(R.T @ R - np.eye(3)).max():.3g}) and its last row 0 0 0 1 (it is "
+        f"{X[3].tolist()}). motion_nodes.core.robot.poses makes poses from quaternions.",
+        field=what,
+    )
+
+
+def as_configurations(value: ArrayLike, joints: Sequence[str], what: str) -> Array:
+    """Return joint positions as a new float64 array of shape (m, n); one row for shape (n,).
+
+    Raises:
+        InvalidCommand: wrong lengths, or values that are not finite or beyond
+            :data:`~motion_nodes.core.robot.bounds.JOINT_STATE`.
+    """
+    try:
+        Q = np.array(value, dtype=np.float64, ndmin=2, order="C")
+    except (TypeError, ValueError):
+        Q = np.empty((0, 0, 0))
+    if Q.ndim != 2 or Q.shape[1] != len(joints):
+        names = ", ".join(joints)
+        raise InvalidCommand(
+            f"{what} must hold {len(joints)} joint values ({names}), got {value!r}.", field=what
+        )
+    if not sum(map(abs, Q.ravel().tolist())) <= JOINT_STATE.max:  # for NaN, too
+        if not np.isfinite(Q).all():
+            names = ", ".join(joints)
+            raise InvalidCommand(
+                f"{what} holds numbers that are not finite: {Q.tolist()} ({names}).", field=what
+            )
+        check_numbers(Q, JOINT_STATE, what, joints)
+    return Q
+
+
+def pose_error(X_BE: Array, X_BT: Array) -> Array:
+    """Return position [m] and rotation vector [rad] of E in T, shape (6,).
+
+    The rotation vector is axis times angle, at most pi.
+    """
+    X_TE = X_BT[:3, :3].T @ X_BE[:3]
+    X_TE[:, 3] -= X_BT[:3, :3].T @ X_BT[:3, 3]
+    return np.array([*X_TE[:, 3].tolist(), *rotation_vector(X_TE)])

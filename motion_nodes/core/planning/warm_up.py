@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles the kernels of planning in a separate process.
+
+The kernels are compiled once per machine, which takes half a minute and holds Python's global lock:
+a process that controls a robot would be blocked. A node therefore compiles in another process
+and then loads the cached code.
+
+``python -m motion_nodes.core.planning.warm_up ROBOT [PARENT]`` is that process; it ends with the
+process whose id is PARENT.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from motion_nodes.core.planning.constrained.path_constraints import TaskSpaceRegion
+from motion_nodes.core.planning.pipeline import PlanOptions, plan
+from motion_nodes.core.planning.planners import planner_names
+from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PoseGoal
+from motion_nodes.core.robot.kinematics import GroupKinematics
+from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.scene import Scene
+from motion_nodes.core.trajectory.joint_path import CornerBlending
+from motion_nodes.core.trajectory.time_parameterization import retime
+from motion_nodes.errors import MotionError
+from motion_nodes.kernels import jit
+from motion_nodes.kernels.parent_death import die_with
+
+_LOG = logging.getLogger(__name__)
+_DEFAULT, _ALL, _USED = "planning", "planning-all", "planning-used"
+"""Markers in the cache: the default planner and its environment; all planners; one plan made."""
+_POLL = 0.05  # [s]
+_LITTLE = 0.05  # [rad or m]
+_FAR = 1000.0  # [m]
+
+
+def small_motion(checker: CollisionChecker, tip: str | None = None) -> PlanRequest:
+    """Return a trivial planning request (all collisions allowed) that exercises every kernel.
+
+    Args:
+        checker: of the joints that move a little from ``home``.
+        tip: link whose pose is the goal; None: a joint goal at the current positions.
+    """
+    room, robot = checker.snapshot(), checker.robot
+    links = dict.fromkeys(robot.tree.frame_names, True)
+    room.set_scene(Scene(allowed=AllowedCollisions(defaults=links)))
+    indices, clip = robot.indices(room.joint_names), room.limits.clip
+    start = clip(robot.home[indices])
+    goal = clip(start + _LITTLE)
+    goal = np.where(goal == start, clip(start - _LITTLE), goal)
+    if tip is None:
+        return PlanRequest(room, start, (JointGoal(goal),), timeout=0.05)
+    X_BT = GroupKinematics(robot, room.joint_names, robot.home).pose(goal, tip)
+    return PlanRequest(room, start, (PoseGoal(tip, X_BT),))
+
+
+def _time_a_bend(checker: CollisionChecker) -> None:
+    """Time-parameterize a path with a corner: a straight one is timed in closed form."""
+    indices, clip = checker.robot.indices(checker.joint_names), checker.limits.clip
+    start = clip(checker.robot.home[indices])
+    corner = start.copy()
+    corner[::2] += _LITTLE
+    path = clip(np.array([start, corner, start + _LITTLE]))
+    # Ignore errors here (e.g. missing limits); real requests will report them.
+    with contextlib.suppress(MotionError):
+        retime(path, checker.limits, blending=CornerBlending(PlanOptions().blend))
+
+
+def warm_up(checker: CollisionChecker, planners: Iterable[str] = ("",)) -> None:
+    """Compile or load the kernels of planning, so that no request has to wait for it.
+
+    The first time on a machine this takes some seconds per planner; later starts load the code.
+
+    Args:
+        checker: robot and joints of later requests.
+        planners: names of planners; empty: the default one.
+    """
+    _time_a_bend(checker)
+    request = small_motion(checker)
+    for name in planners:
+        with contextlib.suppress(MotionError):
+            plan(request, PlanOptions(planner=name))
+
+
+@contextlib.contextmanager
+def announced_compilation() -> Iterator[None]:
+    """Context manager of a plan: logs a message first if the planner has to be compiled."""
+    first = not any(jit.is_compiled(name) is not False for name in (_DEFAULT, _USED))
+    if first:
+        _LOG.warning(
+            "compiling the planner, once on this machine: the first plan takes about half a minute "
+            "(`motion warm-up` does this in advance)"
+        )
+    yield
+    if first:
+        jit.mark_compiled(_USED)
+
+
+def warm_up_constraints(checker: CollisionChecker, tip: str) -> None:
+    """Compile or load the kernels of planning with path constraints.
+
+    Args:
+        checker: of a robot that motions will be planned for.
+        tip: link that its joints move.
+    """
+    anywhere = TaskSpaceRegion(tip, np.eye(4), (-_FAR,) * 6, (_FAR,) * 6)
+    with contextlib.suppress(MotionError):
+        plan(replace(small_motion(checker), constraints=(anywhere,), timeout=1.0))
+
+
+def load_planning(robot: Robot) -> None:
+    """Load or compile the kernels of the default planner, for each group with tips."""
+    for group in robot.groups.values():
+        if group.tips:
+            checker = CollisionChecker(robot, group.joints)
+            plan(small_motion(checker, group.tip))
+            _time_a_bend(checker)
+    jit.mark_compiled(_DEFAULT)
+
+
+def is_prepared() -> bool:
+    """Return whether all planners' kernels are compiled on this machine, or there is no cache."""
+    return jit.is_compiled(_ALL) is not False
+
+
+def compile_apart(robot: str, ready: Callable[[], None], given_up: Callable[[], bool]) -> None:
+    """Compile the kernels of planning in another process, unless cached on this machine.
+
+    Without a cache the code is compiled where it is used. The other process ends with this one, or
+    with the calling thread.
+
+    Args:
+        robot: name, or path of its description.
+        ready: called once, when the default planner's code can be loaded, or has to be compiled
+            here because the other process failed.
+        given_up: polled; True ends the other process.
+    """
+    if is_prepared():
+        ready()
+        return
+    command = [sys.executable, "-m", "motion_nodes.core.planning.warm_up", robot, str(os.getpid())]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
+        waiting = True
+        while process.poll() is None:
+            if given_up():
+                process.terminate()
+                return
+            if waiting and jit.is_compiled(_DEFAULT):
+                waiting = False
+                ready()
+            time.sleep(_POLL)
+        if waiting and not given_up():
+            ready()
+
+
+def main() -> None:
+    """Compile for the robot named on the command line, at low priority."""
+    for parent in sys.argv[2:]:
+        die_with(int(parent))
+    with contextlib.suppress(OSError):
+        os.nice(5)
+    robot = load_robot(sys.argv[1])
+    load_planning(robot)
+    for group in robot.groups.values():
+        if group.tip is not None:
+            checker = CollisionChecker(robot, group.joints)
+            warm_up(checker, planner_names())
+            warm_up_constraints(checker, group.tip)
+    jit.mark_compiled(_ALL)
+
+
+if __name__ == "__main__":
+    main()

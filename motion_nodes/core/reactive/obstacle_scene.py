@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Obstacles of a policy: a scene, the motion of its objects, and the pose of the robot's base.
+
+Estimates the twists of obstacles from successive scenes, and predicts their poses in between.
+Without twists, the retreat from a moving obstacle looks like increasing clearance, and the policy
+stops again. Without prediction, it avoids the obstacle's pose at the last update, which is wrong by
+speed times update period.
+
+Also here: obstacles of a scene in the robot's base frame, repacked incrementally; attached bodies
+as spheres in the tool's frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from motion_nodes.core.reactive.compiled_policy import Evaluator
+from motion_nodes.core.reactive.rmp_inputs import pack_parts, placed
+from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.poses import inverse, rotation_vector, turned
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import frozen
+from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.core.scene.robot_spheres import bounding_sphere, carried_body, rigid_links
+from motion_nodes.core.scene.scene import Scene, WorldObject
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.kernels.rmp.rmp_memory import CARRIED, ObstacleArrays, empty_obstacles
+from motion_nodes.typing import Array
+
+_FASTEST = 3.0  # [m/s, rad/s] faster changes are teleports, not motion
+_LEAST_HOLD = 0.1  # [s] min time that a twist estimate is held
+_MAX_HORIZON = 0.3  # [s] max time of prediction
+_MAX_AGE = 0.5  # [s] max age of an observation; older stamps are those of another clock
+_HALF_TURN = -0.99  # trace of a rotation matrix below which its axis is ill-defined
+_STILL = np.zeros(6)
+SHOWN = 3
+"""Max number of names in a message."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    item: WorldObject
+    at: float
+    """Time at which the pose was observed."""
+    received: float
+    twist: Array
+    interval: float
+
+    @property
+    def until(self) -> float:
+        """Return the time after which the object is at rest: two intervals without an update."""
+        return self.received + max(2.0 * self.interval, _LEAST_HOLD)
+
+    def pose(self, now: float) -> Array:
+        """Return the predicted pose, shape (4, 4); it stops moving when an update is overdue."""
+        ahead = max(min(self.interval, _MAX_HORIZON), _LEAST_HOLD)
+        duration = min(now, self.received + ahead) - self.at
+        return _moved(self.item.X_WO, self.twist * duration)
+
+
+class ObstacleMotion:
+    """Twists of objects, estimated from scenes and their times."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+        self._moving = False
+
+    def update(self, scene: Scene, now: float, stamp: float | None = None) -> None:
+        """Process a scene.
+
+        Args:
+            scene: the current world.
+            now: time of an arbitrary clock [s].
+            stamp: the same time on the clock of the objects' stamps [s]; None: they are ignored.
+        """
+        self._seen = {
+            name: self._look(item, now, _age(item, stamp)) for name, item in scene.objects.items()
+        }
+
+    @property
+    def moving(self) -> bool:
+        """Whether an object moves according to the last :meth:`twists`."""
+        return self._moving
+
+    def _look(self, item: WorldObject, now: float, age: float) -> _Seen:
+        known, at = self._seen.get(item.name), now - age
+        if known is None:
+            return _Seen(item, at, now, _STILL, 0.0)
+        if known.item is item:
+            return known
+        if known.item.X_WO.tobytes() == item.X_WO.tobytes():
+            return replace(known, item=item)
+        interval = at - known.at
+        if interval <= 0.0:
+            return _Seen(item, at, now, known.twist, known.interval)
+        return _Seen(item, at, now, _twist(known.item.X_WO, item.X_WO, interval), interval)
+
+    def twists(self, now: float) -> Mapping[str, Array]:
+        """Return the twists of moving objects in the world: linear [m/s], angular [rad/s], (6,)."""
+        twists = {name: seen.twist for name, seen in self._seen.items() if _moves(seen, now)}
+        self._moving = bool(twists)
+        return twists
+
+    def poses(self, now: float) -> Mapping[str, Array]:
+        """Return the poses of moving objects in the world, predicted by constant twists, (4, 4)."""
+        return {name: seen.pose(now) for name, seen in self._seen.items() if _moves(seen, now)}
+
+
+def _moves(seen: _Seen, now: float) -> bool:
+    return seen.twist is not _STILL and now <= seen.until
+
+
+def _age(item: WorldObject, stamp: float | None) -> float:
+    """Return the age of an object's pose [s]; stamps of another clock are ignored."""
+    if stamp is None or item.observed_at is None:
+        return 0.0
+    age = stamp - item.observed_at
+    return age if abs(age) <= _MAX_AGE else 0.0
+
+
+def _twist(before: Array, after: Array, interval: float) -> Array:
+    R = after[:3, :3] @ before[:3, :3].T
+    if float(R.trace()) < _HALF_TURN:
+        return _STILL
+    turn = np.array(rotation_vector(R))
+    twist = np.concatenate((after[:3, 3] - before[:3, 3], turn)) / interval
+    return _STILL if float(np.abs(twist).max()) > _FASTEST else twist
+
+
+def _moved(X: Array, displacement: Array) -> Array:
+    """Return a pose after a translation [m] and a rotation vector [rad] in the world's axes."""
+    moved = X.copy()
+    moved[:3, 3] += displacement[:3]
+    moved[:3, :3] = turned(X[:3, :3], displacement[3:])
+    return moved
+
+
+@dataclass(frozen=True, eq=False)
+class _Packed:
+    item: WorldObject
+    X_WO: Array
+    twist: Array
+    own: ObstacleArrays
+    """In the frame of the object, at rest."""
+    rows: ObstacleArrays
+    """In the base frame."""
+
+
+class ObstaclePacker:
+    """Packs scenes incrementally."""
+
+    def __init__(self, links: Iterable[str] = ()) -> None:
+        """Create the packer.
+
+        Args:
+            links: links that avoid obstacles; objects with which all of them may collide are
+                skipped.
+        """
+        self._links = frozenset(links)
+        self._X_BW = np.eye(4)
+        self._known: dict[str, _Packed] = {}
+        self._allowed: AllowedCollisions | None = None
+        self._keeps_off: dict[str, bool] = {}
+
+    def packed(
+        self,
+        scene: Scene,
+        X_BW: Array,
+        twists: Mapping[str, Array] | None = None,
+        poses: Mapping[str, Array] | None = None,
+    ) -> ObstacleArrays:
+        """Return the enabled objects that must be avoided.
+
+        Args:
+            scene: the world.
+            X_BW: pose of the world in the robot's base frame, shape (4, 4).
+            twists: of objects in the world [m/s, rad/s], shape (6,) each; default: at rest.
+            poses: of objects in the world, shape (4, 4) each; default: those of the scene.
+        """
+        moving, predicted = twists or {}, poses or {}
+        if not np.array_equal(X_BW, self._X_BW):
+            self._X_BW, self._known = X_BW.copy(), {}
+        if scene.allowed is not self._allowed:
+            self._allowed, self._keeps_off = scene.allowed, {}
+        before = self._keeps_off
+        self._keeps_off = {
+            name: before[name] if name in before else self._must_keep_off(scene, name)
+            for name in scene.objects
+        }
+        chosen = [o for o in scene.objects.values() if o.enabled and self._keeps_off[o.name]]
+        desired = [(o, predicted.get(o.name, o.X_WO), moving.get(o.name, _STILL)) for o in chosen]
+        fresh = self._placed([found for found in desired if not self._is_known(*found)])
+        self._known = {o.name: fresh.get(o.name) or self._known[o.name] for o in chosen}
+        known = [found.rows.rows for found in self._known.values()]
+        if not known:
+            return empty_obstacles()
+        return ObstacleArrays(
+            {name: np.concatenate([rows[name] for rows in known]) for name in known[0]}
+        )
+
+    def _must_keep_off(self, scene: Scene, name: str) -> bool:
+        """Return whether any link must avoid an object."""
+        allows = scene.allowed.allows
+        return not self._links or not all(allows(link, name) for link in self._links)
+
+    def _is_known(self, item: WorldObject, X_WO: Array, twist: Array) -> bool:
+        known = self._known.get(item.name)
+        if known is None or known.item is not item or known.X_WO is not X_WO:
+            return False
+        return known.twist is twist or np.array_equal(known.twist, twist)
+
+    def _placed(self, desired: list[tuple[WorldObject, Array, Array]]) -> dict[str, _Packed]:
+        """Return objects with poses and twists, packed in one batch, which is much faster."""
+        if not desired:
+            return {}
+        items, poses, twists = zip(*desired, strict=True)
+        own = [self._in_own_frame(item) for item in items]
+        X_BO = self._X_BW @ np.stack(poses)
+        R = self._X_BW[:3, :3]
+        turned = (np.stack(twists).reshape(-1, 2, 3) @ R.T).reshape(-1, 6)
+        moved = {
+            name: _split_placed([o.rows[name] for o in own], X_BO, turned) for name in own[0].rows
+        }
+        return {
+            item.name: _Packed(
+                item, X_WO, twist, own[k], ObstacleArrays({name: moved[name][k] for name in moved})
+            )
+            for k, (item, X_WO, twist) in enumerate(desired)
+        }
+
+    def _in_own_frame(self, item: WorldObject) -> ObstacleArrays:
+        known = self._known.get(item.name)
+        same = known is not None and known.item.parts is item.parts
+        return known.own if known is not None and same else pack_parts(item.parts)
+
+
+def _split_placed(tables: list[Array], X_BO: Array, twists: Array) -> list[Array]:
+    """Return the rows of each object in the base frame."""
+    counts = [len(table) for table in tables]
+    if not any(counts):
+        return tables
+    owner = np.repeat(np.arange(len(tables)), counts)
+    rows = placed(np.concatenate(tables), X_BO[owner], twists[owner])
+    return np.split(rows, np.cumsum(counts)[:-1])
+
+
+def supported_scene(robot: Robot, tool: str, scene: Scene) -> tuple[Scene, str]:
+    """Return a scene without the attached bodies that are not supported.
+
+    Args:
+        robot: the robot.
+        tool: frame of the tool.
+        scene: scene with attached bodies.
+
+    Returns:
+        The scene, the same object if all are supported, and which bodies are missing and why,
+        empty if none.
+    """
+    top = rigid_links(robot.tree)
+    moving = [name for name, item in scene.attached.items() if top.get(item.link) != top[tool]]
+    rest = [name for name in scene.attached if name not in moving]
+    missing = [*moving, *rest[CARRIED:]]
+    if not missing:
+        return scene, ""
+    reasons = []
+    if moving:
+        reasons.append(
+            f"attached to links that move relative to '{tool}': {', '.join(moving[:SHOWN])}"
+        )
+    if rest[CARRIED:]:
+        reasons.append(f"more than {CARRIED}: {', '.join(rest[CARRIED:][:SHOWN])}")
+    attached = {name: scene.attached[name] for name in rest[:CARRIED]}
+    text = f"attached bodies do not avoid obstacles ({len(missing)}), {'; '.join(reasons)}"
+    return replace(scene, attached=MappingProxyType(attached)), text
+
+
+def carried_spheres(robot: Robot, tool: str, scene: Scene) -> Array:
+    """Return the attached bodies as spheres, shape (c, 4): centre (tool frame) and radius [m].
+
+    If the max number of spheres would be exceeded, each body is replaced by one bounding sphere.
+
+    Args:
+        robot: the robot.
+        tool: frame of the tool.
+        scene: scene with attached bodies.
+
+    Raises:
+        InvalidCommand: a body is attached to a link that moves relative to the tool, or there are
+            too many bodies.
+    """
+    if not scene.attached:
+        return np.empty((0, 4))
+    top = rigid_links(robot.tree)
+    kinematics = Kinematics(robot.tree)
+    q = robot.home
+    X_TW = inverse(kinematics.pose(q, tool))
+    bodies = []
+    for item in scene.attached.values():
+        if top.get(item.link) != top[tool]:
+            raise InvalidCommand(
+                f"'{item.name}' is attached to '{item.link}', which moves relative to '{tool}': "
+                f"RMPflow supports only bodies that move with its tool.",
+                field=item.name,
+            )
+        X_TL = X_TW @ kinematics.pose(q, item.link)
+        spheres = carried_body(item).spheres
+        centres = spheres[:, :3] @ X_TL[:3, :3].T + X_TL[:3, 3]
+        bodies.append(np.column_stack((centres, spheres[:, 3])))
+    if sum(map(len, bodies)) > CARRIED:
+        bodies = [bounding_sphere(body)[None] for body in bodies]
+    if len(bodies) > CARRIED:
+        raise InvalidCommand(f"{len(bodies)} bodies are attached; the max is {CARRIED}.")
+    return np.concatenate(bodies)
+
+
+class MovingScene:
+    """Provides an evaluator with the obstacles of a scene, in the base frame, with twists."""
+
+    def __init__(self, robot: Robot, tool: str, evaluator: Evaluator) -> None:
+        self._robot, self._tool, self._evaluator = robot, tool, evaluator
+        self.X_WB: Array = frozen(np.eye(4))
+        """Pose of the robot's base frame in the world."""
+        self.X_BW: Array = self.X_WB
+        """Pose of the world in the base frame."""
+        self.reset()
+
+    def reset(self) -> None:
+        """Clear all objects; the base pose stays."""
+        self.scene = Scene()
+        self._motion = ObstacleMotion()
+        self._given: dict[str, Array] = {}
+        self._twists: dict[str, Array] = {}
+        self._time = 0.0
+        self._packer = ObstaclePacker(self._evaluator.spheres.links)
+        self._evaluator.set_carried(np.empty((0, 4)))
+        self._refresh()
+
+    def set_scene(self, scene: Scene, now: float | None = None) -> None:
+        """Replace the obstacles.
+
+        Args:
+            scene: the world.
+            now: time on the clock of the objects' stamps [s]; None: poses count as observed now.
+
+        Raises:
+            InvalidCommand: an attached body is not supported; the previous scene stays.
+        """
+        if scene.attached != self.scene.attached:
+            self._evaluator.set_carried(carried_spheres(self._robot, self._tool, scene))
+        self.scene = scene
+        self._motion.update(scene, self._time, now)
+        self._refresh()
+
+    def set_base(self, X_WB: Array) -> None:
+        """Set the pose of the base in the world, shape (4, 4)."""
+        self.X_WB, self.X_BW = X_WB, inverse(X_WB)
+        self._refresh()
+
+    def set_twists(self, twists: Mapping[str, Array]) -> None:
+        """Set the twists of objects in the world, shape (6,) each, instead of estimating them."""
+        self._given = dict(twists)
+        self._refresh()
+
+    def elapse(self, duration: float) -> None:
+        """Advance the time [s].
+
+        Objects that are observed to move are predicted to continue; others rest where they were
+        last observed.
+        """
+        self._time += duration
+        if self._motion.moving:
+            self._refresh()
+
+    @property
+    def twists(self) -> dict[str, Array]:
+        """Twists of objects in the world: linear [m/s], angular [rad/s], shape (6,) each."""
+        return dict(self._twists)
+
+    def _refresh(self) -> None:
+        self._twists = {**self._motion.twists(self._time), **self._given}
+        poses = self._motion.poses(self._time)
+        packed = self._packer.packed(self.scene, self.X_BW, self._twists, poses)
+        self._evaluator.set_obstacles(packed)

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reader of mesh files of robot descriptions: STL, OBJ, DAE and (with trimesh) glTF and PLY.
+
+Reader of COLLADA meshes, in metres; colours, textures and animations are ignored. Source: COLLADA
+1.4.1 specification (Khronos, 2008), elements mesh, triangles, polylist, polygons, node,
+instance_geometry, unit. As in RViz and MoveIt, ``up_axis`` is ignored: the URDF defines the
+orientation of a mesh.
+
+Convex hulls of mesh files: the geometry of the exact checks, for the simulation. They are cached on
+disk by the content of the file, so that startup neither parses meshes nor imports SciPy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lxml import etree  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from motion_nodes.core.scene import convex_decomposition
+from motion_nodes.core.scene.convex_decomposition import convex_parts, fills_its_hull
+from motion_nodes.core.scene.mesh_cache import hash_of_files, stored_arrays
+from motion_nodes.core.scene.shapes import TriangleMesh, triangle_mesh
+from motion_nodes.errors import InvalidDescription
+from motion_nodes.kernels import cache
+from motion_nodes.typing import Array
+
+Triangles = tuple[Array, NDArray[np.int64]]
+_DEEPEST = 60  # max depth of nested nodes
+_RECORD = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
+_SOURCES = (__file__, convex_decomposition.__file__)
+"""Source files on which hulls depend."""
+
+
+def read_dae(path: Path) -> Triangles:
+    """Return vertices [m], shape (v, 3), and triangles, shape (t, 3).
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is not COLLADA, or has no triangles.
+    """
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
+    try:
+        root = etree.fromstring(path.read_bytes(), parser)
+    except etree.XMLSyntaxError as error:
+        raise ValueError(f"is not XML ({error.msg})") from None
+    for element in root.iter("*"):
+        element.tag = etree.QName(element).localname
+    by_id = {element.get("id"): element for element in root.iter("*") if element.get("id")}
+    unit = root.find("asset/unit")
+    metres = float(unit.get("meter", 1.0)) if unit is not None else 1.0
+    placed: list[Triangles] = []
+    shown = root.find("scene/instance_visual_scene")
+    if shown is not None:
+        scene = _target(shown, "url", by_id)
+        for node in scene.findall("node"):
+            _place(node, np.eye(4), by_id, placed, 0)
+    if not placed:  # without a scene, geometries have no transform
+        for geometry in root.iter("geometry"):
+            placed.append(_geometry(geometry, by_id))
+    if not placed:
+        raise ValueError("has no geometry")
+    firsts = np.cumsum([0, *(len(vertices) for vertices, _ in placed)])
+    vertices = np.concatenate([vertices for vertices, _ in placed])
+    triangles = [faces + first for (_, faces), first in zip(placed, firsts[:-1], strict=True)]
+    return metres * vertices, np.concatenate(triangles)
+
+
+def _place(node: Any, X: Array, by_id: dict[str, Any], placed: list[Triangles], depth: int) -> None:
+    """Add the geometry of a node and its children, in the frame of the scene."""
+    if depth > _DEEPEST:
+        raise ValueError("has nodes that contain themselves")
+    X = X @ _transform(node)
+    for instance in node.findall("instance_geometry"):
+        vertices, triangles = _geometry(_target(instance, "url", by_id), by_id)
+        placed.append((vertices @ X[:3, :3].T + X[:3, 3], triangles))
+    for child in node.findall("node"):
+        _place(child, X, by_id, placed, depth + 1)
+    for instance in node.findall("instance_node"):
+        _place(_target(instance, "url", by_id), X, by_id, placed, depth + 1)
+
+
+def _transform(node: Any) -> Array:
+    """Return the pose (and scale) of a node in its parent, shape (4, 4)."""
+    X = np.eye(4)
+    for element in node:
+        if element.tag not in ("matrix", "translate", "scale", "rotate"):
+            continue
+        values = _floats(element)
+        step = np.eye(4)
+        if element.tag == "matrix":
+            step = values.reshape(4, 4)
+        elif element.tag == "translate":
+            step[:3, 3] = values
+        elif element.tag == "scale":
+            step[:3, :3] = np.diag(values)
+        else:
+            step[:3, :3] = _rotation(values[:3], np.radians(values[3]))
+        X = X @ step
+    return X
+
+
+def _rotation(axis: Array, angle: float) -> Array:
+    """Return the rotation about an axis by Rodrigues' formula, shape (3, 3)."""
+    x, y, z = axis / max(float(np.linalg.norm(axis)), 1e-12)
+    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    return np.asarray(np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross)
+
+
+def _geometry(geometry: Any, by_id: dict[str, Any]) -> Triangles:
+    """Return the triangles of one geometry; lines and points are ignored."""
+    vertices, triangles = [np.empty((0, 3))], [np.empty((0, 3), np.int64)]
+    first = 0
+    for primitive in geometry.iterfind("mesh/*"):
+        if primitive.tag not in ("triangles", "polylist", "polygons", "trifans", "tristrips"):
+            continue
+        corners = _positions(primitive, by_id)
+        faces = _faces(primitive)
+        if len(faces) and faces.max() >= len(corners):
+            raise ValueError(f"refers to vertex {faces.max()} of {len(corners)}")
+        vertices.append(corners)
+        triangles.append(faces + first)
+        first += len(corners)
+    return np.concatenate(vertices), np.concatenate(triangles)
+
+
+def _positions(primitive: Any, by_id: dict[str, Any]) -> Array:
+    """Return the positions of a primitive's VERTEX input, shape (v, 3)."""
+    vertices = _target(_input(primitive, "VERTEX"), "source", by_id)
+    source = _target(_input(vertices, "POSITION"), "source", by_id)
+    values = _floats(source.find("float_array"))
+    accessor = source.find("technique_common/accessor")
+    stride = int(accessor.get("stride", 3)) if accessor is not None else 3
+    offset = int(accessor.get("offset", 0)) if accessor is not None else 0
+    if stride < 3 or offset < 0:
+        raise ValueError(f"has positions of stride {stride} and offset {offset}")
+    count = (len(values) - offset) // stride
+    return values[offset : offset + count * stride].reshape(count, stride)[:, :3]
+
+
+def _faces(primitive: Any) -> NDArray[np.int64]:
+    """Return the corners of a primitive's triangles, shape (t, 3); polygons become fans."""
+    inputs = primitive.findall("input")
+    stride = 1 + max(int(i.get("offset", 0)) for i in inputs)
+    offset = int(_input(primitive, "VERTEX").get("offset", 0))
+    runs = [
+        np.array((p.text or "").split(), np.int64)[offset::stride] for p in primitive.findall("p")
+    ]
+    if primitive.tag == "triangles":
+        return np.concatenate([np.empty(0, np.int64), *runs]).reshape(-1, 3)
+    if primitive.tag == "polylist":
+        counts = np.array((primitive.findtext("vcount") or "").split(), np.int64)
+        joined = np.concatenate([np.empty(0, np.int64), *runs])
+        runs = np.split(joined, np.cumsum(counts)[:-1]) if len(counts) else []
+    faces = []
+    for run in runs:
+        k = np.arange(1, len(run) - 1)
+        if primitive.tag == "tristrips":
+            odd = k % 2 == 0
+            faces.append(
+                np.stack(
+                    (run[k - 1], run[np.where(odd, k + 1, k)], run[np.where(odd, k, k + 1)]), 1
+                )
+            )
+        else:
+            faces.append(
+                np.stack((np.full(len(k), run[0] if len(run) else 0), run[k], run[k + 1]), 1)
+            )
+    return np.concatenate([np.empty((0, 3), np.int64), *faces])
+
+
+def _input(element: Any, semantic: str) -> Any:
+    """Return the input with a semantic."""
+    found = next((i for i in element.findall("input") if i.get("semantic") == semantic), None)
+    if found is None:
+        raise ValueError(f"<{element.tag}> has no input {semantic}")
+    return found
+
+
+def _target(element: Any, key: str, by_id: dict[str, Any]) -> Any:
+    name = (element.get(key) or "").removeprefix("#")
+    if name not in by_id:
+        raise ValueError(f"refers to '{name}', which does not exist")
+    return by_id[name]
+
+
+def _floats(element: Any) -> Array:
+    if element is None:
+        raise ValueError("has no array of numbers")
+    return np.array((element.text or "").split(), np.float64)
+
+
+class EmptyMesh(InvalidDescription):
+    """A mesh file without triangles."""
+
+
+def read_mesh(
+    path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0), convex: bool = False
+) -> TriangleMesh:
+    """Return the mesh in a file.
+
+    Args:
+        path: a ``.stl`` (binary or text), ``.obj``, ``.dae``, ``.glb``, ``.gltf`` or ``.ply``
+            file; the axes of the last three are not converted.
+        scale: factor on each axis.
+        convex: whether to use the convex hull.
+
+    Raises:
+        EmptyMesh: the file has no triangles.
+        InvalidDescription: the file cannot be read, or has an unsupported format.
+    """
+    readers = {".stl": _stl, ".obj": _obj, ".dae": read_dae}
+    readers |= dict.fromkeys((".glb", ".gltf", ".ply"), _by_trimesh)
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InvalidDescription(
+            f"{path}: collision meshes are read from {', '.join(readers)} files only."
+        )
+    try:
+        with path.open("rb") as file:
+            start = file.read(40)
+        if start.startswith(b"version https://git-lfs"):
+            raise InvalidDescription(
+                f"{path} is a git-lfs pointer, not a mesh; fetch the mesh with 'git lfs pull'."
+            )
+        vertices, triangles = reader(path) if start else (np.empty((0, 3)), np.empty((0, 3), int))
+        if len(triangles) == 0:
+            raise EmptyMesh(f"{path} has no triangles.")
+        return triangle_mesh(vertices * np.asarray(scale), triangles, convex)
+    except InvalidDescription:
+        raise
+    except (OSError, ValueError, IndexError, OverflowError) as error:
+        raise InvalidDescription(f"{path} cannot be read as a mesh: {error}") from error
+
+
+def _by_trimesh(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    import trimesh  # on demand, because the import is slow
+
+    try:
+        mesh = trimesh.load(path, force="mesh")
+    except Exception as error:  # its errors have no common base class
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+    return np.asarray(mesh.vertices, np.float64), np.asarray(mesh.faces, np.int64)
+
+
+def _stl(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    content = path.read_bytes()
+    count = int.from_bytes(content[80:84], "little")
+    if len(content) == 84 + _RECORD.itemsize * count:
+        corners = np.frombuffer(content, _RECORD, count, 84)["corners"].reshape(-1, 3)
+    else:
+        lines = [line.split() for line in content.decode("ascii", "replace").splitlines()]
+        corners = np.array([line[1:4] for line in lines if line[:1] == ["vertex"]], np.float64)
+    return corners.astype(np.float64).reshape(-1, 3), np.arange(len(corners)).reshape(-1, 3)
+
+
+def _obj(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    vertices: list[list[float]] = []
+    triangles: list[list[int]] = []
+    for line in path.read_text(errors="replace").splitlines():
+        words = line.split()
+        if words[:1] == ["v"]:
+            vertices.append([float(word) for word in words[1:4]])
+        elif words[:1] == ["f"]:
+            # Corner indices start at 1, negative ones count from the end; polygons become fans.
+            numbers = [int(word.split("/")[0]) for word in words[1:]]
+            face = [n - 1 if n > 0 else len(vertices) + n for n in numbers]
+            triangles += [[face[0], face[k], face[k + 1]] for k in range(1, len(face) - 1)]
+    return np.array(vertices, np.float64).reshape(-1, 3), np.array(triangles, np.int64).reshape(
+        -1, 3
+    )
+
+
+def mesh_hulls(
+    path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0), whole: bool = False
+) -> list[Array]:
+    """Return points whose convex hulls together contain the mesh in a file.
+
+    They are the hulls of the exact checks: one for a convex mesh, else those of
+    :func:`motion_nodes.core.scene.convex_decomposition.convex_parts`.
+
+    Args:
+        path: a file that :func:`read_mesh` supports.
+        scale: factor on each axis.
+        whole: return one hull, also for a non-convex mesh.
+
+    Returns:
+        Points [m], shape (p, 3) each.
+
+    Raises:
+        InvalidDescription: the file cannot be read, or has an unsupported format.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidDescription(f"{path} cannot be read as a mesh: {error}") from error
+    sha = hashlib.sha256(
+        repr((path.suffix.lower(), scale, whole)).encode() + hash_of_files(_SOURCES)
+    )
+    sha.update(content)
+    key = f"{cache.MESHES}file-{sha.hexdigest()}"
+    return stored_arrays(key, lambda: _hulls(read_mesh(path, scale), whole))
+
+
+def hulls_of(mesh: TriangleMesh) -> list[Array]:
+    """Return points whose convex hulls together contain a mesh; see :func:`mesh_hulls`.
+
+    Returns:
+        Points [m], shape (p, 3) each.
+    """
+    known = _known.get(mesh)
+    if known is None:
+        known = _known[mesh] = [mesh.vertices] if mesh.convex else _hulls(mesh, whole=False)
+    return known
+
+
+_known: weakref.WeakKeyDictionary[TriangleMesh, list[Array]] = weakref.WeakKeyDictionary()
+
+
+def _hulls(mesh: TriangleMesh, whole: bool) -> list[Array]:
+    if whole or fills_its_hull(mesh):
+        return [np.unique(mesh.vertices[mesh.triangles].reshape(-1, 3), axis=0)]
+    return convex_parts(mesh)

@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Online trajectories to changing targets within velocity, acceleration and jerk limits.
+
+Each joint moves independently, as fast as its limits allow, from its current state to its target.
+Computed by Ruckig (Berscheid and Kröger, "Jerk-limited real-time trajectory generation with
+arbitrary target states", RSS 2021) from state to state, without intermediate waypoints. Ruckig does
+not support position limits; they are satisfied by choosing targets without overshoot. (The cases of
+that choice are kept in one file.)
+
+Also here: velocities of one joint from which it can stop, or stop accelerating, within its limits.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import ruckig
+
+from motion_nodes.core.robot.bounds import JOINT_POSITION
+from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
+from motion_nodes.errors import MotionError
+from motion_nodes.typing import Array, Mask
+
+FARTHEST = JOINT_POSITION.max
+"""Position limits beyond this are ignored: Ruckig is numerically unstable at such distances [rad or
+m]."""
+_HORIZON = 1000.0
+"""Max time to a target given to Ruckig, which supports at most two hours [s]."""
+_UNLIMITED_VELOCITY = 1e6
+"""Replaces an infinite velocity limit, which Ruckig does not support [rad/s or m/s]."""
+_CHASE = 0.999
+"""Max fraction of the velocity limit for a moving goal; the rest is for catching up."""
+_GOAL_ACCELERATION = 0.9
+"""Max fraction of the acceleration limit of a moving goal that is taken into account."""
+_STANDING = 1e-6
+"""Velocity towards a position limit below which a joint is at rest [rad/s or m/s]."""
+_EXCESS = 1e-3
+"""Relative tolerance of limits for samples of a trajectory, for rounding."""
+_ACCELERATION_EXCESS = 0.04
+"""The same for accelerations, which may exceed those of the points in between."""
+_ROUNDING = 2e-8
+"""Accuracy of Ruckig at its targets [rad, m, or per second]."""
+_ROUNDING_ACCELERATION = 1e-6
+"""[rad/s^2 or m/s^2]"""
+
+
+def stopping_speed(room: float, acceleration: float, jerk: float) -> float:
+    """Return the max velocity [rad/s or m/s] from which a joint can stop within a distance.
+
+    Args:
+        room: the distance [rad or m]; 0 or less gives 0.
+        acceleration: limit, may be infinite [rad/s^2 or m/s^2].
+        jerk: limit, may be infinite [rad/s^3 or m/s^3].
+
+    Source: braking from v takes ``v/a + a/j`` at the mean velocity v/2, or ``2 sqrt(v/j)`` if the
+    acceleration limit is not reached (v below ``a^2/j``); solved for v.
+    """
+    if room <= 0.0:
+        return 0.0
+    corner = acceleration * acceleration / jerk if math.isfinite(acceleration) else math.inf
+    by_jerk = float(np.cbrt(room * room * jerk))
+    if by_jerk <= corner:
+        return by_jerk
+    return 0.5 * (math.sqrt(corner * corner + 8.0 * acceleration * room) - corner)
+
+
+def peak_velocity(velocity: Array, acceleration: Array, jerk: Array) -> Array:
+    """Return velocities [rad/s or m/s] of joints whose acceleration decreases to 0 at the max jerk.
+
+    Args:
+        velocity: current velocities [rad/s or m/s], shape (n,).
+        acceleration: current accelerations [rad/s^2 or m/s^2], shape (n,).
+        jerk: limits, may be infinite [rad/s^3 or m/s^3], shape (n,).
+
+    Source: the acceleration a falls linearly in the time ``a/j``.
+    """
+    return np.asarray(velocity + 0.5 * acceleration * np.abs(acceleration) / jerk)
+
+
+def _solvable_acceleration(limits: JointLimits) -> Array:
+    """Return acceleration limits that Ruckig supports: finite for joints with a jerk limit.
+
+    Between opposite max velocities V the acceleration peaks at sqrt(2 V jerk); a limit of twice
+    that is never active, while without one Ruckig misses targets.
+    """
+    peak = 2.0 * np.sqrt(2.0 * np.minimum(limits.velocity, _UNLIMITED_VELOCITY) * limits.jerk)
+    return np.where(np.isinf(limits.acceleration), peak, limits.acceleration)
+
+
+class OnlineLimiter:
+    """Reference of n joints that tracks targets which may change at every step."""
+
+    def __init__(self, limits: JointLimits) -> None:
+        """Start at zero; call :meth:`reset` with the joint positions."""
+        self._n = len(limits.names)
+        self._limits = limits
+        self._lower = np.where(limits.lower < -FARTHEST, -np.inf, limits.lower)
+        self._upper = np.where(limits.upper > FARTHEST, np.inf, limits.upper)
+        self._input, self._output = ruckig.InputParameter(self._n), ruckig.OutputParameter(self._n)
+        self._solver = ruckig.Ruckig(self._n, 0.001)
+        self._input.synchronization = ruckig.Synchronization.No
+        self._acceleration_limit = _solvable_acceleration(limits)
+        self._brake = ruckig.InputParameter(self._n)
+        self._brake.control_interface = ruckig.ControlInterface.Velocity
+        self._brake.synchronization = ruckig.Synchronization.No
+        self._brake.target_velocity = self._no_speeds = [0.0] * self._n
+        self._brake.max_velocity = [_UNLIMITED_VELOCITY] * self._n
+        # Without limits no braking is needed: any finite value is valid for Ruckig.
+        self._brake.max_acceleration = self._acceleration_limit.clip(max=1e9).tolist()
+        self._brake.max_jerk = limits.jerk.tolist()
+        self._brake_solver = ruckig.Ruckig(self._n)
+        self._brake_way = ruckig.Trajectory(self._n)
+        self._sudden = np.isinf(limits.acceleration) & np.isinf(limits.jerk)
+        self._some_sudden = bool(self._sudden.any())
+        self._velocity_limit = np.minimum(limits.velocity, _UNLIMITED_VELOCITY)
+        self._input.max_acceleration = self._acceleration_limit.tolist()
+        self._input.max_jerk = limits.jerk.tolist()
+        self._inputs: tuple[bytes, ...] | None = None
+        """Inputs of the current targets; None to recompute them."""
+        self._lasting = self._resting = False
+        self._targets = (np.zeros(self._n, dtype=np.bool_), np.zeros(self._n), np.zeros(self._n))
+        """Velocity-controlled joints, goals and velocities, after processing."""
+        self._frame: Array = np.zeros(self._n)
+        """Velocities of moving goals; 0 for others."""
+        self._frame_acceleration: Array = np.zeros(self._n)
+        """Accelerations of moving goals; 0 for others."""
+        self._chasing = False
+        """Whether a goal moves."""
+        self._fastest: Array = self._velocity_limit
+        """Velocity limits during the motion."""
+        self._interfaces, self._standing = b"", np.zeros(self._n)
+        self.position: Array = np.zeros(self._n)
+        """Reference positions [rad or m]."""
+        self.velocity: Array = np.zeros(self._n)
+        """Reference velocities [rad/s or m/s]."""
+        self.acceleration: Array = np.zeros(self._n)
+        """Reference accelerations [rad/s^2 or m/s^2]."""
+        self._write_state()
+
+    def reset(self, position: Array) -> None:
+        """Reset to rest at ``position`` [rad or m], shape (n,)."""
+        self.position[:] = position
+        self.velocity[:] = 0.0
+        self.acceleration[:] = 0.0
+        self._write_state()
+        self._solver.reset()
+        self._inputs = None
+
+    def follow(self, joints: Mask, position: Array) -> None:
+        """Set the reference of some joints to positions [rad or m], shape (n,); skips NaN."""
+        np.copyto(self.position, position, where=joints & np.isfinite(position))
+        self._input.current_position = self.position.tolist()
+        self._inputs = None
+
+    def reachable(self, joints: Mask, sample: TrajectorySample, dt: float) -> Mask:
+        """Return which joints can reach a trajectory's sample one step from now.
+
+        Args:
+            joints: that follow the trajectory, shape (n,).
+            sample: their states one step from now, of shape (n,); NaN without a trajectory.
+            dt: duration of the step [s].
+
+        Positions and velocities that are connected by an acceleration within ``a`` in a time T lie
+        within ``(a^2 T^2 - dv^2) / 4a`` of the mean of both velocities times T (a for a part of the
+        time and -a for the rest). Samples accepted here thus satisfy the acceleration limit in
+        second differences of positions, too.
+        """
+        mean = 0.5 * (self.velocity + sample.velocity)
+        reach = self._acceleration_limit * (1.0 + _ACCELERATION_EXCESS)
+        change = np.abs(sample.velocity - self.velocity)
+        # Written as a product, because a limit may be infinite.
+        most = 0.25 * (reach * dt - change) * (dt + change / reach)
+        return np.asarray(
+            joints
+            & (np.abs(sample.velocity) <= self._velocity_limit * (1.0 + _EXCESS))
+            & (change <= reach * dt)
+            & (np.abs(sample.position - self.position - mean * dt) <= most)
+            # A reference outside its limits may return at the speed of the trajectory.
+            & (sample.position >= np.minimum(self._lower, self.position) - _EXCESS)
+            & (sample.position <= np.maximum(self._upper, self.position) + _EXCESS)
+        )
+
+    def resting(self, by_velocity: Mask, goal: Array, speed: Array) -> Mask:
+        """Return which joints are at rest at their targets; arguments as for :meth:`step`."""
+        still = (self.velocity == 0.0) & (self.acceleration == 0.0) & (speed == 0.0)
+        return np.asarray(still & (by_velocity | (self.position == goal)))
+
+    def rests(self, by_velocity: Mask, goal: Array, speed: Array) -> bool:
+        """Return whether all joints are at rest at their targets; see :meth:`resting`."""
+        if any(map(np.count_nonzero, (self.velocity, self.acceleration, speed))):
+            return False
+        return bool((by_velocity | (self.position == goal)).all())
+
+    def set_state(self, joints: Mask, sample: TrajectorySample) -> None:
+        """Set the reference of some joints to a trajectory's sample, of shape (n,)."""
+        np.copyto(self.position, sample.position, where=joints)
+        np.copyto(self.velocity, sample.velocity, where=joints)
+        np.copyto(self.acceleration, sample.acceleration, where=joints)
+        self._write_state()
+        self._inputs = None
+
+    def step(
+        self,
+        by_velocity: Mask,
+        goal: Array,
+        speed: Array,
+        dt: float,
+        acceleration: Array | None = None,
+    ) -> None:
+        """Advance the reference by one step.
+
+        A joint that starts within its position limits stays within; one that starts outside returns
+        to the nearest limit, or holds its position under velocity control.
+
+        Args:
+            by_velocity: joints that follow ``speed`` alone, shape (n,), until a position limit; the
+                others move to ``goal``.
+            goal: target positions [rad or m], shape (n,), finite where used; clamped to the
+                position limits.
+            speed: target velocities [rad/s or m/s], shape (n,), finite. A goal with a velocity
+                moves: ``goal`` is its position at the end of this step. It is limited so that the
+                joint can brake before the position limits on either side.
+            dt: duration of the step [s]; nothing moves unless it is finite and above 0.
+            acceleration: of goals with a velocity [rad/s^2 or m/s^2], shape (n,), finite; without
+                it the reference lags behind a goal whose velocity changes.
+
+        Raises:
+            MotionError: limits and state are contradictory; nothing moved.
+        """
+        if not 0.0 < dt < math.inf:
+            return
+        acceleration = self._standing if acceleration is None else acceleration
+        inputs = by_velocity.tobytes(), goal.tobytes(), speed.tobytes(), acceleration.tobytes()
+        if inputs != self._inputs:
+            self._resting = False
+            self._set_targets(by_velocity, goal, speed, acceleration, dt)
+            self._inputs = inputs if self._lasting else None
+        if self._resting:
+            return
+        self._solver.delta_time = dt
+        try:
+            self._plan(dt)
+        except (ruckig.RuckigError, ValueError) as error:
+            self._inputs = None
+            self._stand()
+            self._write_state()
+            raise MotionError(f"no trajectory to the target within the limits: {error}") from error
+        self._output.pass_to_input(self._input)
+        self.position[:] = self._output.new_position
+        self.velocity[:] = self._output.new_velocity
+        self.acceleration[:] = self._output.new_acceleration
+        if self._chasing:
+            self.velocity += self._frame
+            self.acceleration += self._frame_acceleration
+        self._round_off()
+
+    def _plan(self, dt: float) -> None:
+        """Let Ruckig compute the next state; brake if there is no solution."""
+        by_velocity, goal, speed = self._targets
+        if self._chasing:
+            self._write_state(dt)
+        try:
+            self._solver.update(self._input, self._output)
+            if self._chasing and np.count_nonzero(self._frame_acceleration):
+                self._respect_velocity_limits(dt)
+            late = self._late_to_brake() if self._chasing else None
+            if late is not None and late.any():
+                # Near a limit Ruckig would turn around too late to stop before it.
+                self._targets = by_velocity, goal, np.where(late, 0.0, speed)
+                self._stop_chasing(late, dt)
+        except (ruckig.RuckigError, ValueError):
+            # No solution because of rounding at a limit: brake; the next state has one.
+            self._write_interfaces(np.ones_like(by_velocity))
+            self._input.target_velocity = self._no_speeds
+            self._targets = np.ones_like(by_velocity), goal, np.zeros_like(speed)
+            self.velocity[self._sudden] = 0.0
+            self._stop_chasing(np.ones_like(by_velocity), dt)
+
+    def _respect_velocity_limits(self, dt: float) -> None:
+        """Recompute the next state of joints that could not stop accelerating at their limits.
+
+        Ruckig limits the velocity in the frame of a goal, regardless of the frame's acceleration.
+        """
+        velocity = self._frame + self._output.new_velocity
+        acceleration = self._frame_acceleration + self._output.new_acceleration
+        peak = peak_velocity(velocity, acceleration, self._limits.jerk)
+        fast = np.abs(peak) > self._velocity_limit
+        if np.count_nonzero(fast & (self._frame_acceleration != 0.0)):
+            self._frame_acceleration[fast] = 0.0
+            self._write_state(dt)
+            self._solver.update(self._input, self._output)
+
+    def _stop_chasing(self, joints: Mask, dt: float) -> None:
+        """Recompute the next state with some joints' goals at rest."""
+        self._inputs = None
+        self._frame[joints] = self._frame_acceleration[joints] = 0.0
+        self._write_state(dt)
+        self._solver.update(self._input, self._output)
+
+    def _late_to_brake(self) -> Mask:
+        """Return which joints, braked from the next state, would exceed their position limits."""
+        brake = self._brake
+        brake.current_position = self._output.new_position
+        brake.current_velocity = (self._frame + self._output.new_velocity).tolist()
+        brake.current_acceleration = (
+            self._frame_acceleration + self._output.new_acceleration
+        ).tolist()
+        self._brake_solver.calculate(brake, self._brake_way)
+        extrema = self._brake_way.position_extrema
+        lowest, highest = np.array([(bound.min, bound.max) for bound in extrema]).T
+        return np.asarray((lowest < self._lower) | (highest > self._upper)) & ~self._sudden
+
+    def _set_targets(
+        self, by_velocity: Mask, goal: Array, speed: Array, acceleration: Array, dt: float
+    ) -> None:
+        """Set Ruckig's targets and velocity limits such that the limits are never exceeded."""
+        before, self._fastest = self._fastest, self._velocity_limit
+        written = not self._chasing
+        self._stand()
+        goal = np.where(by_velocity, self.position, goal.clip(self._lower, self._upper))
+        to_limit, moves = False, bool(np.count_nonzero(speed))
+        if moves:
+            by_velocity = by_velocity.copy()
+            speed, to_limit = self._set_speeds(by_velocity, goal, speed, acceleration, dt)
+            self._chasing = bool(self._frame.any())
+        reach = _HORIZON * self._fastest
+        lasting = not (to_limit or self._chasing)
+        if np.count_nonzero(np.abs(goal - self.position) > reach):
+            goal, lasting = goal.clip(self.position - reach, self.position + reach), False
+        if self._some_sudden and np.count_nonzero(by_velocity & self._sudden):
+            # Ruckig finds no solution between velocities without acceleration limits.
+            np.copyto(self.velocity, speed, where=by_velocity & self._sudden)
+            written = lasting = False
+        self._lasting, self._targets = lasting, (by_velocity, goal, speed)
+        given = self._input
+        self._write_interfaces(by_velocity)
+        given.target_position = goal.tolist()
+        given.target_velocity = (speed * by_velocity).tolist() if moves else self._no_speeds
+        if not written or self._chasing or self._fastest is not before:
+            self._write_state(dt)
+
+    def _set_speeds(
+        self, by_velocity: Mask, goal: Array, speed: Array, acceleration: Array, dt: float
+    ) -> tuple[Array, bool]:
+        """Set the frame, and change ``by_velocity`` and ``goal``, for targets with velocities.
+
+        Returns:
+            Remaining velocities, shape (n,), and whether velocity control leads to a limit.
+        """
+        fastest = self._fastest = self._velocity_limit.copy()
+        frame, frame_acceleration = self._frame, self._frame_acceleration
+        speed, to_limit = speed.clip(-fastest, fastest), False
+        for i in speed.nonzero()[0].tolist():
+            if not by_velocity[i] and self._sudden[i]:
+                speed[i] = 0.0  # such a joint jumps along with its goal
+                continue
+            if not by_velocity[i]:
+                bound = min(self._passing_speed(i, goal[i], abs(speed[i]), dt), _CHASE * fastest[i])
+                if abs(speed[i]) <= bound:
+                    most = _GOAL_ACCELERATION * self._acceleration_limit[i]
+                    frame_acceleration[i] = min(max(acceleration[i], -most), most)
+                speed[i] = frame[i] = min(max(speed[i], -bound), bound)
+                continue
+            limit = self._upper[i] if speed[i] > 0.0 else self._lower[i]
+            if math.isinf(limit):
+                continue
+            # Velocity control until a limit is equivalent to moving to the limit at that velocity.
+            to_limit = True
+            room = (limit - self.position[i]) * math.copysign(1.0, speed[i])
+            if room > 0.0 and abs(speed[i]) >= _STANDING:
+                by_velocity[i], goal[i], fastest[i] = False, limit, abs(speed[i])
+            speed[i] = 0.0
+        return speed, to_limit
+
+    def _stand(self) -> None:
+        """Let no goal move."""
+        if self._chasing:
+            self._frame[:] = self._frame_acceleration[:] = 0.0
+            self._chasing = False
+
+    def _passing_speed(self, i: int, goal: float, desired: float, dt: float) -> float:
+        """Return the velocity at a goal that permits braking, even one step late."""
+        room = float(min(goal - self._lower[i], self._upper[i] - goal))
+        limits = float(self._acceleration_limit[i]), float(self._limits.jerk[i])
+        return stopping_speed(room - min(desired, stopping_speed(room, *limits)) * dt, *limits)
+
+    def _round_off(self) -> None:
+        """Set joints that have arrived exactly to their targets, to avoid creep."""
+        by_velocity, goal, speed = self._targets
+        exact = np.where(by_velocity, self.position, goal)
+        off = np.maximum(np.abs(self.velocity), np.abs(self.position - exact))
+        near = (
+            (off < _ROUNDING)
+            & (np.abs(self.acceleration) < _ROUNDING_ACCELERATION)
+            & (speed == 0.0)
+        )
+        if np.count_nonzero(near & (off > 0.0)):
+            np.copyto(self.position, exact, where=near)
+            self.velocity[near] = 0.0
+            self.acceleration[near] = 0.0
+            self._write_state()
+        self._resting = self._inputs is not None and bool(near.all())
+
+    def _write_interfaces(self, by_velocity: Mask) -> None:
+        """Set which joints Ruckig moves by velocity alone."""
+        key = by_velocity.tobytes()
+        if key != self._interfaces:
+            kinds = (ruckig.ControlInterface.Position, ruckig.ControlInterface.Velocity)
+            self._input.per_dof_control_interface = [kinds[v] for v in by_velocity.tolist()]
+            self._interfaces = key
+
+    def _write_state(self, dt: float = 0.0) -> None:
+        """Set Ruckig's current state and velocity limits.
+
+        A moving goal is tracked in a frame that moves with it, where it is at rest. The frame is at
+        its place at the end of the step of ``dt`` [s].
+        """
+        given, frame = self._input, self._frame
+        acceleration, limit = self._frame_acceleration, self._acceleration_limit
+        given.current_position = (self.position + (frame - 0.5 * dt * acceleration) * dt).tolist()
+        given.current_velocity = (self.velocity - frame + dt * acceleration).tolist()
+        given.current_acceleration = (self.acceleration - acceleration).tolist()
+        given.max_acceleration = (limit - acceleration).tolist()
+        given.min_acceleration = (-limit - acceleration).tolist()
+        given.max_velocity = (self._fastest - frame).tolist()
+        given.min_velocity = (-self._fastest - frame).tolist()

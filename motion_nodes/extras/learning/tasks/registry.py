@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shipped tasks by name, with settings that learn them."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import cast
+
+from motion_nodes.errors import InvalidConfig, did_you_mean
+from motion_nodes.extras.learning.mujoco_env import MujocoEnv
+from motion_nodes.extras.learning.ppo import PpoConfig
+from motion_nodes.extras.learning.tasks.franka_cell import FrankaCell
+from motion_nodes.extras.learning.trainer import TrainingConfig
+
+_REACH = PpoConfig(
+    learning_rate=1e-3, target_kl=0.02, value_clip=math.inf, gamma=0.95, epochs=8, minibatches=8
+)
+_SHAPED = replace(_REACH, gamma=0.98, epochs=5)
+
+
+@dataclass(frozen=True)
+class TaskEntry:
+    """A shipped task."""
+
+    kind: str
+    """Module and class, below this package."""
+    summary: str
+    config: TrainingConfig
+    minutes: float
+    """Default duration of training [min]."""
+
+
+TASKS = {
+    "reach": TaskEntry(
+        "franka_tasks:Reach",
+        "move the tool to a random point",
+        TrainingConfig(num_envs=64, log_std=-1.5, ppo=_REACH),
+        4.0,
+    ),
+    "grasp": TaskEntry(
+        "franka_tasks:Grasp",
+        "pick a cube and carry it to a target",
+        TrainingConfig(
+            num_envs=64,
+            anneal_steps=600_000,
+            log_std=-0.7,
+            ppo=replace(_SHAPED, minibatches=4, target_kl=0.03),
+        ),
+        10.0,
+    ),
+    "drawer": TaskEntry(
+        "franka_tasks:Drawer",
+        "pull a drawer open by its handle",
+        TrainingConfig(num_envs=128, log_std=-0.7, ppo=_SHAPED),
+        6.0,
+    ),
+}
+
+
+def task_entry(name: str) -> TaskEntry:
+    """Return a shipped task.
+
+    Raises:
+        InvalidConfig: no such task; lists them.
+    """
+    if name not in TASKS:
+        raise InvalidConfig(f"task '{name}' is not known.{did_you_mean(name, TASKS)}", field=name)
+    return TASKS[name]
+
+
+@lru_cache(maxsize=8)
+def make_task(name: str) -> FrankaCell:
+    """Return a shipped task; its world is built once per process."""
+    module, _, kind = task_entry(name).kind.partition(":")
+    return cast(
+        FrankaCell,
+        getattr(importlib.import_module(f"motion_nodes.extras.learning.tasks.{module}"), kind)(),
+    )
+
+
+@dataclass(frozen=True)
+class EnvFactory:
+    """Creates environments of a shipped task for training: (number, seed) -> environments."""
+
+    task: str
+
+    def __call__(self, num_envs: int, seed: int) -> MujocoEnv:
+        """Return environments in which half of the episodes begin close to success."""
+        return MujocoEnv(make_task(self.task), num_envs, seed, assisted=0.5)
+
+
+def task_config(name: str, *, seed: int, num_envs: int | None = None) -> TrainingConfig:
+    """Return the settings of a shipped task.
+
+    Args:
+        name: the task.
+        seed: of all random numbers.
+        num_envs: number of environments; None: that of the task.
+
+    Raises:
+        InvalidConfig: no such task, or a value out of range.
+    """
+    config = task_entry(name).config
+    return replace(config, seed=seed, num_envs=config.num_envs if num_envs is None else num_envs)

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Content of the robot.yaml of a new robot."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import KinematicTree
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.extras.robot_setup.groups import Groups, open_and_close
+from motion_nodes.extras.robot_setup.wheeled_base import BaseGuess
+from motion_nodes.typing import Array
+
+URDF_FILE = "robot.urdf"
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def checked_name(given: str | None, urdf_name: str) -> str:
+    """Return the robot's name: the given one, or one derived from the URDF's.
+
+    Raises:
+        InvalidConfig: the given name is not a valid ROS name.
+    """
+    if given is not None:
+        if not _NAME.fullmatch(given):
+            raise InvalidConfig(
+                f"the name '{given}' cannot be used: lower-case letters, digits and underscores, a "
+                "letter first.",
+                field="name",
+            )
+        return given
+    plain = unicodedata.normalize("NFKD", urdf_name).encode("ascii", "ignore").decode().lower()
+    plain = re.sub(r"[^a-z0-9]+", "_", plain).strip("_").lstrip("0123456789_")
+    return plain or "robot"
+
+
+def base_frame(tree: KinematicTree) -> str:
+    """Return the reference link of the robot's poses.
+
+    That is ``base_link`` if no joint moves it (REP-105), else the root; a root that only represents
+    the world is skipped.
+    """
+    link, rigid = tree.root, {tree.root}
+    for name in tree.frame_names[1:]:
+        joint = tree.parent_joint[name]
+        if not joint.movable and joint.parent in rigid:
+            rigid.add(name)
+    if "base_link" in rigid:
+        return "base_link"
+    while link in ("world", "map", "odom", "ground"):
+        below = [j.child for j in tree.joints.values() if j.parent == link and j.child in rigid]
+        if len(below) != 1:
+            break
+        link = below[0]
+    return link
+
+
+def robot_data(
+    name: str,
+    tree: KinematicTree,
+    base: BaseGuess,
+    groups: Groups,
+    limits: Mapping[str, Mapping[str, float]],
+    drives: Sequence[Mapping[str, Any]],
+    *,
+    has_spheres: bool,
+) -> dict[str, Any]:
+    """Return the fields of robot.yaml in order; states and ignored pairs are added later."""
+    frames: dict[str, Any] = {"base": base_frame(tree)}
+    if groups.main is not None and groups.main.tip is not None:
+        frames["tool"] = groups.main.tip
+    if base.block:
+        frames["odom"] = next(n for n in ("odom", "odometry", "odom_frame") if n not in tree.links)
+    data: dict[str, Any] = {
+        "format": 1,
+        "name": name,
+        "kind": base.kind,
+        "urdf": URDF_FILE,
+        "frames": frames,
+    }
+    if base.block:
+        data["base"] = base.block
+    data["groups"] = {
+        group.name: _group(group.joints, group.base, group.tip, group.aliases)
+        for group in groups.groups
+    }
+    if base.driven and "wheels" not in data["groups"]:
+        wheels = (*base.driven, *base.steering)
+        ordered = [joint for joint in tree.joint_names if joint in wheels]
+        data["groups"]["wheels"] = {"joints": ordered}
+    moved = [joint for joint in tree.joint_names if joint not in base.passive]
+    data["limits"] = {
+        key: {joint: values[joint] for joint in moved} for key, values in limits.items()
+    }
+    data["named_states"] = {}
+    data["drives"] = [dict(drive) for drive in drives]
+    if base.passive:
+        data["passive_joints"] = list(base.passive)
+    if has_spheres:
+        data["collision"] = {"spheres": "spheres.yaml", "ignore": []}
+    source = "README.md#guesses"
+    data["sources"] = {"limits": source, "drives": source} if moved else {}
+    if base.block:
+        data["sources"]["base"] = source
+    return data
+
+
+def named_states(
+    robot: Robot, groups: Groups, home: Array, ready: Mapping[str, float]
+) -> dict[str, dict[str, float]]:
+    """Return the states: home, ready for the arm, open and close for a gripper."""
+    states = {
+        "home": {
+            joint: _round(value)
+            for joint, value in zip(robot.joint_names, home.tolist(), strict=True)
+            if joint not in robot.description.passive_joints
+        }
+    }
+    if ready:
+        states["ready"] = {joint: _round(value) for joint, value in ready.items()}
+    one = len(groups.grippers) == 1
+    for gripper in groups.grippers:
+        ends = open_and_close(robot.tree, gripper)
+        for word, end in zip(("open", "close"), ends or (), strict=False):
+            states[word if one else f"{word}_{gripper.name}"] = dict(end)
+    # Rounding may have exceeded a limit.
+    for state in states.values():
+        names = list(state)
+        clipped = robot.limits.select(names).clip(np.array([state[n] for n in names]))
+        state.update(zip(names, map(float, clipped), strict=True))
+    return states
+
+
+def _group(
+    joints: Sequence[str], base: str | None, tip: str | None, aliases: Sequence[str]
+) -> dict[str, Any]:
+    group: dict[str, Any] = {"joints": list(joints)}
+    if tip is not None:
+        group.update({"base": base, "tip": tip})
+    if aliases:
+        group["aliases"] = list(aliases)
+    return group
+
+
+def _round(value: float) -> float:
+    return round(value, 4) + 0.0

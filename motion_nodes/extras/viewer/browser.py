@@ -1,0 +1,701 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The browser viewer: robots in a web page, with joint sliders and drive pads, without ROS.
+
+Also here: reads viser's icons from an archive that is opened once; camera presets and appearance of
+the page.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
+
+import numpy as np
+import viser
+from viser import _icons
+
+from motion_nodes.core.scene.scene import Scene, WorldObject
+from motion_nodes.errors import InvalidConfig, RobotNotFound
+from motion_nodes.extras.tasks.task_progress import TaskProgress
+from motion_nodes.extras.viewer.displays import Displays
+from motion_nodes.extras.viewer.live_robot import LiveRobot
+from motion_nodes.extras.viewer.page_server import (
+    ALIVE_PATH,
+    HOLD_PATH,
+    RELEASE_PATH,
+    RESUME_PATH,
+    STOP_PATH,
+    address_of,
+    set_theme,
+    start_server,
+    stop_server,
+)
+from motion_nodes.extras.viewer.page_token import page_token
+from motion_nodes.extras.viewer.panel_style import AngleUnit, AngleUnitChoice, global_line
+from motion_nodes.extras.viewer.planning_view import Drawing, notify
+from motion_nodes.extras.viewer.scaling_panel import MotionScaling, ScalingPanel
+from motion_nodes.extras.viewer.scene_setup import (
+    MOBILE_RADIUS,
+    VIEW_DIRECTION,
+    DrawLoop,
+    SceneSetup,
+    camera_for,
+)
+from motion_nodes.extras.viewer.suite_panels import Health, HealthPanel, SimulationPanel, StopPanel
+from motion_nodes.extras.viewer.ui_commands import (
+    BaseDriving,
+    PanelEvents,
+    PlanCommand,
+    SliderHold,
+    TargetCommand,
+    TaskCommand,
+    invoke,
+)
+from motion_nodes.extras.viewer.viewed_robot import PLANNER, ViewedRobot
+from motion_nodes.typing import Array
+
+DIRECTIONS: dict[str, Array] = {
+    "Fit": VIEW_DIRECTION,
+    "Front": np.array([1.0, 0.0, 0.12]),
+    "Side": np.array([0.0, 1.0, 0.12]),
+    # Not exactly vertical, where the camera's up direction would be undefined.
+    "Top": np.array([-0.02, 0.0, 1.0]),
+}
+"""Directions from the robots to the camera, in the world frame, shape (3,)."""
+SETTLING = 3.0
+"""[s] Time within which a new page in portrait format settles on its initial camera."""
+
+
+@contextmanager
+def open_icons() -> Iterator[None]:
+    """Keep the archive of icons open meanwhile.
+
+    viser opens it for each icon, which takes about 30 ms, as it contains some 5000.
+    """
+    with zipfile.ZipFile(_icons.ICONS_DIR / "tabler-icons.zip") as archive:
+        kept = SimpleNamespace(ZipFile=lambda _file: nullcontext(archive))
+        _icons.zipfile = kept  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            _icons.zipfile = zipfile
+
+
+class ViewPanel:
+    """Camera presets, dark theme and shadows.
+
+    Args:
+        server: the viser server.
+        setup: floor and lights.
+        bounding_spheres: returns the centre [m], shape (3,), and radius [m] of each robot's
+            bounding sphere in the world.
+        dark: initial theme.
+        shadows: whether shadows and reflections are initially enabled.
+    """
+
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        setup: SceneSetup,
+        bounding_spheres: Callable[[], list[tuple[Array, float]]],
+        dark: bool,
+        shadows: bool,
+    ) -> None:
+        """Add the folder."""
+        self._server, self._setup, self._bounding_spheres = server, setup, bounding_spheres
+        with server.gui.add_folder("View", expand_by_default=False):
+            self.camera = server.gui.add_button_group("Camera", tuple(DIRECTIONS))
+            self.dark = server.gui.add_checkbox("Dark", dark)
+            self.shadows = server.gui.add_checkbox(
+                "Shadows", shadows, hint="Shadows and reflections. Turn off on slow devices."
+            )
+        self.camera.on_click(self._camera_pressed)
+        self.dark.on_update(self._dark_changed)
+        self.shadows.on_update(self._shadows_changed)
+
+    def set_initial_camera(self, client: viser.ClientHandle) -> None:
+        """Place the camera of a new page in portrait format, whose panel is at the bottom.
+
+        A new page reports its size and camera several times, the first time possibly before it has
+        its size, and may replace a camera that it was sent meanwhile.
+        """
+        end = time.monotonic() + SETTLING
+
+        async def updated(camera: viser.CameraHandle) -> None:
+            if time.monotonic() < end and camera.aspect < 1.0:
+                position, _ = self._view_from(VIEW_DIRECTION, camera.aspect)
+                if not np.allclose(camera.position, position, atol=1e-3):
+                    self._place_camera(client, VIEW_DIRECTION)
+
+        client.camera.on_update(updated)
+        if client.camera.aspect < 1.0:
+            self._place_camera(client, VIEW_DIRECTION)
+
+    def _view_from(self, direction: Array, aspect: float) -> tuple[Array, Array]:
+        """Return position and target of a camera that shows all robots [m], shape (3,) each."""
+        radius = self._setup.min_radius
+        return camera_for(self._bounding_spheres(), direction, radius, float(aspect))
+
+    def _place_camera(self, client: viser.ClientHandle, direction: Array) -> None:
+        position, look_at = self._view_from(direction, client.camera.aspect)
+        with client.atomic():
+            client.camera.up_direction = (0.0, 0.0, 1.0)
+            client.camera.position = position
+            client.camera.look_at = look_at
+
+    async def _camera_pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
+        """Place the camera of the page on which the button was pressed."""
+        if event.client is not None:
+            self._place_camera(event.client, DIRECTIONS[str(event.target.value)])
+
+    async def _dark_changed(self, _: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
+        set_theme(self._server, bool(self.dark.value))
+        self._setup.set_dark(bool(self.dark.value))
+
+    async def _shadows_changed(self, _: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
+        self._setup.set_shadows(bool(self.shadows.value))
+
+
+class BrowserViewer:
+    """Serves a page that displays robots and accepts commands for them.
+
+    Updates may come from any thread at any rate: only the newest is kept, and all links that moved
+    are sent together at most ``rate`` times a second. Without an open page nothing is sent.
+
+    Commands given on the page are passed to the ``on_...`` callbacks, None initially. They are
+    called one at a time on a single thread of the viewer. If a callback is slow, superseded values
+    are skipped. Exceptions in callbacks are logged.
+
+    Everyone who can open the page can move the robots; by default only this machine can.
+
+    Args:
+        robots: the robots.
+        port: TCP port of the page; 0: any free port.
+        host: address to listen on; ``0.0.0.0``: all network interfaces.
+        port_search: number of further ports to try if ``port`` is in use.
+        title: title of the panel.
+        rate: max number of scene updates per second [Hz].
+        dark: use the dark theme.
+        shadows: enable shadows and reflections; turn off on machines without a graphics card.
+        require_token: serve only requests with the token of :attr:`url`.
+        stops: add a button, and the key Esc, that stop all robots; see ``on_stop``.
+        simulation: add buttons that pause and reset the simulation; see ``on_pause``.
+        displays: add a folder that shows frames, a point cloud and an image; see ``displays``.
+
+    Raises:
+        InvalidConfig: two robots with the same name, or settings out of range.
+        PortInUse: no port is free.
+    """
+
+    def __init__(
+        self,
+        robots: Sequence[ViewedRobot],
+        port: int = 8080,
+        *,
+        host: str = "127.0.0.1",
+        port_search: int = 10,
+        title: str = "motion_nodes",
+        rate: float = 30.0,
+        dark: bool = False,
+        shadows: bool = True,
+        require_token: bool = True,
+        stops: bool = False,
+        simulation: bool = False,
+        displays: bool = False,
+    ) -> None:
+        """Start the server and its threads, without callbacks."""
+        self._token = page_token() if require_token else None
+        names = [robot.name for robot in robots]
+        if len(set(names)) != len(names):
+            raise InvalidConfig(
+                f"names of viewed robots must be unique, got {', '.join(names)}.", field="name"
+            )
+        if not (np.isfinite(rate) and 0.0 < rate <= 240.0):
+            raise InvalidConfig(
+                f"rate is {rate} Hz; it must be above 0 and at most 240.", field="rate"
+            )
+        self.slider_hold = SliderHold()
+        """Whether a slider is held on a page."""
+        self._scaling: ScalingPanel | None = None
+        self.on_joint_target: Callable[[str, str, float], None] | None = None
+        """Robot, joint and target position [rad or m], from a slider."""
+        self.on_named_state: Callable[[str, str], None] | None = None
+        """Robot and named state to move to."""
+        self.on_twist: Callable[[str, float, float, float], None] | None = None
+        """Robot, vx, vy [m/s] and wz [rad/s] in its base frame; repeated at 15 Hz while driving,
+        then zero three times."""
+        self.on_target: Callable[[str, TargetCommand], None] | None = None
+        """Robot and target of its tool."""
+        self.on_plan: Callable[[str, PlanCommand], None] | None = None
+        """Robot and goal of its planner."""
+        self.on_object: Callable[[str, str, WorldObject | None], None] | None = None
+        """Robot, name of an object of its scene, and the object: added, with a new pose, or None
+        to remove it."""
+        self.on_attach: Callable[[str, str, str], None] | None = None
+        """Robot, name of an object of its scene, and the link to attach it to; empty: detach it."""
+        self.on_scene_load: Callable[[str, tuple[WorldObject, ...]], None] | None = None
+        """Robot and objects of a file to add to its scene."""
+        self.on_recover: Callable[[str], None] | None = None
+        """Robot to recover from a collision."""
+        self.on_suction: Callable[[str, bool], None] | None = None
+        """Robot, and whether to close its surface gripper, or open it."""
+        self.on_task: Callable[[str, TaskCommand], None] | None = None
+        """Robot and task for its task server."""
+        self.on_go: Callable[[str, float, float, float], None] | None = None
+        """Base, and the pose to drive to: x, y [m] and yaw [rad] in the world."""
+        self.on_pause: Callable[[bool], None] | None = None
+        """Whether to pause the simulation, or continue it."""
+        self.on_reset: Callable[[], None] | None = None
+        """Reset the simulation."""
+        self.on_stop: Callable[[], object] | None = None
+        """Stop all robots. This callback and ``on_resume`` are called immediately, on viser's event
+        loop."""
+        self.on_resume: Callable[[], object] | None = None
+        """Accept commands again."""
+        self._closed = threading.Event()
+        self._draw_lock = threading.Lock()
+        hold = self.slider_hold
+        actions: dict[str, Callable[[], object]] = {
+            HOLD_PATH: hold.hold, RELEASE_PATH: hold.release, ALIVE_PATH: lambda: None,
+        }  # fmt: skip
+        if stops:
+            actions |= {STOP_PATH: self._stop_all, RESUME_PATH: self._resume}
+        self._server = start_server(host, port, port_search, title, dark, self._token, actions)
+        self._loop = self._server.get_event_loop()
+        self._driving = BaseDriving(self._server, self.send_twist)
+        self._drawing = DrawLoop(1.0 / rate, self._draw, self._page_open, self._animated)
+        self._simulation: SimulationPanel | None = None
+        with open_icons():
+            self._add_panels(robots, dark, shadows, stops)
+            if simulation:
+                self._simulation = SimulationPanel(self._server.gui, self._pause, self._reset)
+        self.displays: Displays | None = None
+        """Frames, a point cloud and an image; None without ``displays``."""
+        if displays:
+            self.displays = Displays(self._server, self._drawing, self._on_loop)
+        self._server.on_client_connect(self._client_connected)
+        self._server.on_client_disconnect(self._client_left)
+        self._drawing.start()
+
+    @property
+    def url(self) -> str:
+        """Address of the page, with the actual port and the token."""
+        return address_of(self._server, self._token)
+
+    @property
+    def client_count(self) -> int:
+        """Number of open pages."""
+        return len(self._server.get_clients())
+
+    @property
+    def robot_names(self) -> tuple[str, ...]:
+        """Names of the robots in updates and callbacks."""
+        return tuple(self._robots)
+
+    @property
+    def scaling(self) -> MotionScaling:
+        """Velocity and acceleration scaling chosen on the page, for all robots."""
+        return MotionScaling() if self._scaling is None else self._scaling.scaling
+
+    def send_twist(self, name: str, vx: float = 0.0, vy: float = 0.0, wz: float = 0.0) -> None:
+        """Call ``on_twist``; only on the thread of the callbacks.
+
+        Args:
+            name: of the robot.
+            vx: forward velocity in the base frame [m/s].
+            vy: velocity to the left [m/s].
+            wz: yaw rate, counter-clockwise [rad/s].
+        """
+        invoke(self.on_twist, name, vx, vy, wz)
+
+    def flush(self) -> None:
+        """Update the scene now, even without an open page."""
+        with self._draw_lock, self._server.atomic():
+            for live in self._robots.values():
+                live.draw()
+                live.draw_trail()
+            if self.displays is not None:
+                self.displays.draw()
+
+    def close(self) -> None:
+        """Stop driving, end all threads and release the port; may be called repeatedly."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        self._driving.close()
+        self._drawing.close()
+        stop_server(self._server)
+
+    def __enter__(self) -> BrowserViewer:
+        """Return the viewer."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the viewer."""
+        self.close()
+
+    # ---- updates
+
+    def update_joints(self, name: str, q: object, v: object | None = None) -> None:
+        """Show joint positions.
+
+        Args:
+            name: the robot.
+            q: positions in the order of its ``joint_names`` [rad or m], shape (n,); NaN and
+                infinite values leave a joint unchanged.
+            v: velocities for the plots [rad/s or m/s], shape (n,).
+
+        Raises:
+            RobotNotFound: no such robot.
+            InvalidCommand: not n numbers; nothing changes.
+        """
+        self._robot(name).set_joints(q, v)
+        self._drawing.request_if_watched()
+
+    def update_base(self, name: str, X_WB: object) -> None:
+        """Show the pose of the root link, and extend its trail.
+
+        Args:
+            name: the robot.
+            X_WB: pose of the root link in the world, shape (4, 4).
+
+        Raises:
+            RobotNotFound: no such robot.
+            InvalidCommand: not a finite rigid pose; the previous one is kept.
+        """
+        self._robot(name).set_base(X_WB)
+        self._drawing.request_if_watched()
+
+    def update_reference(self, name: str, q: object | None) -> None:
+        """Show the joint reference as a translucent ghost.
+
+        Args:
+            name: the robot.
+            q: positions as in :meth:`update_joints`; None hides the ghost.
+
+        Raises:
+            RobotNotFound: no such robot.
+            InvalidCommand: not n numbers; nothing changes.
+        """
+        self._robot(name).set_reference(q)
+        self._drawing.request_if_watched()
+
+    def update_scene(self, name: str, scene: Scene) -> None:
+        """Show the planning scene of a robot, with attached bodies, in its ``scene_frame``.
+
+        Args:
+            name: the robot.
+            scene: replaces the previous scene.
+
+        Raises:
+            RobotNotFound: no such robot.
+            InvalidCommand: the robot has no tool.
+        """
+        self._robot(name).required_planning().set_scene(scene)
+        self._drawing.request_if_watched()
+
+    def update_plan(self, name: str, times: object, positions: object) -> None:
+        """Show a planned trajectory by a ghost and the path of the tool.
+
+        Args:
+            name: the robot.
+            times: time of each row [s], shape (m,), not decreasing.
+            positions: positions of all joints [rad or m], shape (m, n).
+
+        Raises:
+            RobotNotFound: no such robot.
+            InvalidCommand: wrong shapes or values, or the robot has no tool.
+        """
+        self._robot(name).required_planning().path.set_plan(times, positions)
+        self._drawing.request_if_watched()
+
+    def update_target(self, name: str, X_BT: object) -> None:
+        """Show the target of the tool, as the pose of its handle.
+
+        Args:
+            name: the robot.
+            X_BT: pose of the tool in the robot's scene frame, shape (4, 4).
+
+        Raises:
+            RobotNotFound: no such robot.
+            InvalidCommand: not a finite rigid pose, or the robot has no target.
+        """
+        self._robot(name).required_target().set_target(X_BT)
+        self._drawing.request_if_watched()
+
+    def update_tree(self, name: str, drawings: Sequence[Drawing]) -> None:
+        """Show the search tree of a planner in the robot's scene frame.
+
+        Args:
+            name: the robot.
+            drawings: replace the previous ones.
+
+        Raises:
+            RobotNotFound: no such robot.
+            InvalidCommand: the robot has no tool.
+        """
+        self._robot(name).required_planning().tree.set_drawings(drawings)
+        self._drawing.request_if_watched()
+
+    def wants_tree(self, name: str) -> bool:
+        """Return whether the search tree of a robot is to be shown.
+
+        Raises:
+            RobotNotFound: no such robot.
+        """
+        planning = self._robot(name).planning
+        return planning is not None and bool(planning.show_tree.value)
+
+    def set_target_message(self, name: str, text: str, follower: str) -> None:
+        """Show the status of a controller below the target of a robot; ignored without a target.
+
+        Args:
+            name: the robot.
+            text: one line of plain text.
+            follower: the controller; its status is shown while it is selected.
+
+        Raises:
+            RobotNotFound: no such robot.
+        """
+        target = self._robot(name).target
+        if target is not None:
+            target.set_message(text, follower)
+
+    def joint_sliders(self, name: str) -> dict[str, float]:
+        """Return the positions that the joint sliders of a robot show [rad or m], by joint.
+
+        Raises:
+            RobotNotFound: no such robot.
+        """
+        return self._robot(name).slider_values()
+
+    def set_plan_message(self, name: str, text: str) -> None:
+        """Show the status of the planner where it is commanded; ignored without a planner.
+
+        Raises:
+            RobotNotFound: no such robot.
+        """
+        robot = self._robot(name)
+        if robot.planning is not None and robot.planning.goals is not None:
+            robot.planning.goals.set_message(text)
+        if robot.goal_state is not None:
+            robot.goal_state.set_message(text)
+
+    def notify(self, title: str, text: str) -> None:
+        """Show a notification on all open pages for some seconds.
+
+        Args:
+            title: of the notification.
+            text: one or several lines of plain text.
+        """
+        self._on_loop(lambda: notify(self._server.get_clients().values(), title, text))
+
+    def set_scene_message(self, name: str, text: str) -> None:
+        """Show one line of text below the object editor of a robot; ignored without one.
+
+        Raises:
+            RobotNotFound: no such robot.
+        """
+        planning = self._robot(name).planning
+        if planning is not None and planning.editor is not None:
+            planning.editor.set_message(text)
+
+    def set_recovery_message(self, name: str, text: str) -> None:
+        """Show the result of a recovery on the robot's plan tab; ignored without one.
+
+        Raises:
+            RobotNotFound: no such robot.
+        """
+        planning = self._robot(name).planning
+        if planning is not None:
+            planning.set_recovery_message(text)
+            self._drawing.request_if_watched()
+
+    def set_suction(self, name: str, state: str, held: str) -> None:
+        """Show the state of a robot's surface gripper and its button.
+
+        Args:
+            name: the robot.
+            state: such as ``open`` or ``closed``.
+            held: names of the held objects.
+
+        Raises:
+            RobotNotFound: no such robot.
+        """
+        panel = self._robot(name).suction
+        if panel is not None:
+            self._on_loop(lambda: panel.show(state, held))
+
+    def update_task(self, name: str, progress: TaskProgress) -> None:
+        """Show the status of a robot's task server; ignored without its tab.
+
+        Raises:
+            RobotNotFound: no such robot.
+        """
+        panel = self._robot(name).tasks
+        if panel is not None:
+            panel.set_progress(progress)
+            self._drawing.request_if_watched()
+
+    def set_task_message(self, name: str, text: str) -> None:
+        """Show why a task was not sent; ignored without a tab of tasks.
+
+        Raises:
+            RobotNotFound: no such robot.
+        """
+        panel = self._robot(name).tasks
+        if panel is not None:
+            panel.set_message(text)
+            self._drawing.request_if_watched()
+
+    def update_health(self, reports: Sequence[Health]) -> None:
+        """Show diagnostics of nodes; each report replaces the previous one of its node."""
+        self._health.set_reports(reports)
+
+    def set_message(self, name: str, text: str) -> None:
+        """Show one line of plain text below the status line of a robot.
+
+        Raises:
+            RobotNotFound: no such robot.
+        """
+        self._robot(name).set_message(text)
+        self._drawing.request_if_watched()
+
+    def set_stopped(self, reason: str) -> None:
+        """Show why all robots are stopped, with a button to resume; empty: not stopped."""
+        if self._stop is not None and self._stop.set_reason(reason):
+            self._drawing.request_if_watched()
+
+    def set_simulation(self, paused: bool, text: str | None = None) -> None:
+        """Show whether the simulation is paused.
+
+        Args:
+            paused: whether simulated time is paused.
+            text: a line below the buttons; None: unchanged.
+        """
+        if self._simulation is not None and self._simulation.set_state(paused, text):
+            self._drawing.request_if_watched()
+
+    def set_drive_message(self, name: str, text: str, *, driving: bool = False) -> None:
+        """Show the status of a motion to a click on the floor; ignored without one.
+
+        Args:
+            name: the robot.
+            text: the status; empty: none.
+            driving: whether the motion continues; its goal is marked until it ends.
+
+        Raises:
+            RobotNotFound: no such robot.
+        """
+        goal = self._robot(name).floor_goal
+        if goal is not None:
+            goal.set_message(text, driving=driving)
+            self._drawing.request_if_watched()
+
+    # ---- internal
+
+    def _robot(self, name: str) -> LiveRobot:
+        try:
+            return self._robots[name]
+        except KeyError:
+            raise RobotNotFound(name, self._robots, "the viewer") from None
+
+    def _on_loop(self, call: Callable[[], None]) -> None:
+        """Schedule a call on viser's event loop."""
+        try:
+            self._loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            # The loop is closed: the viewer is shutting down.
+            return
+
+    def _add_panels(
+        self, robots: Sequence[ViewedRobot], dark: bool, shadows: bool, stops: bool
+    ) -> None:
+        """Add robots, panels, floor and lights."""
+        self._status = self._server.gui.add_markdown(global_line(0))
+        self._stop = StopPanel(self._server.gui, self._stop_all, self._resume) if stops else None
+        if any(PLANNER in robot.followers for robot in robots):
+            self._scaling = ScalingPanel(self._server.gui)
+        unit = AngleUnit()
+        self._angles = AngleUnitChoice(self._server.gui, unit)
+        self._robots: dict[str, LiveRobot] = {}
+        for number, robot in enumerate(robots):
+            events = PanelEvents(self, robot.name, self._driving, self._drawing)
+            self._robots[robot.name] = LiveRobot(self._server, robot, number, events, unit)
+        for live in self._robots.values():
+            live.view.meshes.warn_of_missing()
+        self._driving.set_pads(
+            {name: live.drive for name, live in self._robots.items() if live.drive is not None}
+        )
+        min_radius = MOBILE_RADIUS if any(robot.drive for robot in robots) else 0.0
+        setup = SceneSetup(
+            self._server, self._bounding_spheres(), dark, shadows=shadows, min_radius=min_radius
+        )
+        self._health = HealthPanel(self._server.gui)
+        self._view = ViewPanel(self._server, setup, self._bounding_spheres, dark, shadows)
+
+    def _page_open(self) -> bool:
+        return self.client_count > 0
+
+    def _animated(self) -> bool:
+        return any(live.animated for live in self._robots.values())
+
+    def _draw(self, panel: bool) -> None:
+        """Send changes of the scene; if ``panel``, those of trails and panels, too."""
+        with self._draw_lock, self._server.atomic():
+            for live in self._robots.values():
+                live.draw()
+                if panel:
+                    live.draw_trail()
+            if self.displays is not None:
+                self.displays.draw()
+        if panel:
+            self._on_loop(self._refresh_panels)
+
+    def _refresh_panels(self) -> None:
+        """Update all status lines and sliders; on viser's event loop."""
+        self._health.refresh()
+        for panel in (self._stop, self._simulation, self.displays):
+            if panel is not None:
+                panel.refresh()
+        line = global_line(self.client_count, self._health.summary())
+        if line != self._status.content:
+            self._status.content = line
+        for live in self._robots.values():
+            live.refresh_panel()
+
+    def _client_connected(self, client: viser.ClientHandle) -> None:
+        """Draw the current state, which is not sent while no page is open."""
+        self._view.set_initial_camera(client)
+        self._drawing.request()
+
+    def _client_left(self, client: viser.ClientHandle) -> None:
+        """Stop the drives of a disconnected page; all drives if it was the last page."""
+        self._driving.client_left(client.client_id)
+        for live in self._robots.values():
+            if live.floor_goal is not None:
+                live.floor_goal.client_left(client.client_id)
+        if not self.client_count:
+            self._driving.stop()
+
+    def _stop_all(self) -> None:
+        """Stop all drive pads and robots; the pads first, should the callback fail."""
+        self._driving.stop()
+        invoke(self.on_stop)
+
+    def _pause(self, paused: bool) -> None:
+        invoke(self.on_pause, paused)
+
+    def _reset(self) -> None:
+        invoke(self.on_reset)
+
+    def _resume(self) -> None:
+        invoke(self.on_resume)
+
+    def _bounding_spheres(self) -> list[tuple[Array, float]]:
+        """Return the bounding sphere of each robot at its current pose."""
+        return [live.bounding_sphere() for live in self._robots.values()]

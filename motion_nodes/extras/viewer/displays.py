@@ -1,0 +1,432 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Displays beside the robots: frames of /tf, a point cloud, an image.
+
+Also here: the folder of displays on the panel: frames of /tf, a point cloud, an image; axes and
+names of the frames of /tf, as RViz's TF display; frames of /tf in the page's world, in which only
+the robots are placed; a point cloud of a sensor on the page.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import viser
+from numpy.typing import NDArray
+
+from motion_nodes.core.robot.poses import inverse, to_quat_wxyz
+from motion_nodes.extras.viewer.panel_style import plain
+from motion_nodes.extras.viewer.scene_setup import DrawLoop
+from motion_nodes.extras.viewer.scene_view import escaped
+from motion_nodes.typing import Array
+
+OFF = "(off)"
+"""Option of a disabled display."""
+MAX_WIDTH = 480
+"""Max width of an image on the panel [pixels]; of larger ones every n-th pixel is sent."""
+JPEG_QUALITY = 80
+Transforms = Mapping[str, tuple[str, Array]]
+"""Parent and pose X_PC in it, shape (4, 4), by child frame."""
+AXES = 0.1
+"""Length of the axes [m]."""
+MAX_FRAMES = 300
+"""Max number of frames drawn."""
+MIN_MOVE = 5e-5
+"""Smaller changes of the elements of a pose are not sent."""
+MAX_POINTS = 20_000
+"""Max number of points drawn; of larger clouds every n-th point is drawn."""
+POINT_SIZE = 0.01
+"""Diameter of a point [m]."""
+COLOUR_RANGE = 2.0, 98.0
+"""Percentiles of the heights between which colours change."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Selected displays."""
+
+    frames: bool = False
+    """Whether to show frames of /tf."""
+    names: bool = True
+    """Whether to show frame names."""
+    cloud: str = ""
+    """Topic of a point cloud; empty: none."""
+    image: str = ""
+    """Topic of an image; empty: none."""
+
+
+class DisplaysPanel:
+    """Selects the displays in addition to the robots.
+
+    Args:
+        gui: viser's panel.
+        redraw: called when the selection changes.
+    """
+
+    def __init__(self, gui: viser.GuiApi, redraw: Callable[[], None]) -> None:
+        """Add the folder."""
+        self._gui = gui
+        self._topics: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
+        self._text = ""
+        with gui.add_folder("Displays", expand_by_default=False) as self._folder:
+            self.frames = gui.add_checkbox("TF", False, hint="Axes of all frames of /tf.")
+            self.names = gui.add_checkbox("Frame names", True, hint="Names of these frames.")
+            self.cloud = gui.add_dropdown(
+                "PointCloud2", (OFF,), hint="Points of a sensor: their own colours, or by height."
+            )
+            self.image = gui.add_dropdown(
+                "Image", (OFF,), hint="A colour image, or a depth image: near is bright."
+            )
+            self._line = gui.add_markdown("", visible=False)
+        self.picture: viser.GuiImageHandle | None = None
+        for element in (self.frames, self.names, self.cloud, self.image):
+            element.on_update(lambda _: redraw())
+
+    @property
+    def selected(self) -> Selection:
+        """Displays to be shown; from any thread."""
+        cloud, image = (
+            "" if box.value == OFF else str(box.value) for box in (self.cloud, self.image)
+        )
+        return Selection(bool(self.frames.value), bool(self.names.value), cloud, image)
+
+    def set_topics(self, clouds: Sequence[str], images: Sequence[str]) -> None:
+        """Store the topics to choose from."""
+        self._topics = tuple(clouds), tuple(images)
+
+    def set_message(self, text: str) -> None:
+        """Store a line of text below the displays; empty: none."""
+        self._text = text
+
+    def show_image(self, topic: str, pixels: NDArray[np.uint8]) -> None:
+        """Show an image of a topic, shape (h, w, 3); on viser's event loop."""
+        if topic != self.selected.image or not pixels.size:
+            return  # another topic is selected, or the image is empty
+        small = np.ascontiguousarray(pixels[:: _step(pixels), :: _step(pixels)])
+        if self.picture is None:
+            with self._folder:
+                self.picture = self._gui.add_image(
+                    small, format="jpeg", jpeg_quality=JPEG_QUALITY, label=topic
+                )
+        else:
+            self.picture.image = small
+
+    def refresh(self) -> None:
+        """Update the elements; on viser's event loop."""
+        for box, topics in zip((self.cloud, self.image), self._topics, strict=True):
+            # A selected topic stays in the list even without publishers.
+            options = (OFF, *sorted({*topics, str(box.value)} - {OFF}))
+            if options != tuple(box.options):
+                box.options = options
+        if self.picture is not None and self.picture.label != self.selected.image:
+            self.picture.remove()
+            self.picture = None
+        text = plain(self._text)
+        if text != self._line.content:
+            self._line.content, self._line.visible = text, bool(text)
+
+
+def _step(pixels: NDArray[np.uint8]) -> int:
+    return -(-int(pixels.shape[1]) // MAX_WIDTH)
+
+
+@dataclass(frozen=True, eq=False)
+class FrameTree:
+    """Trees of frames whose roots have a pose in the world."""
+
+    transforms: Transforms
+    """Transforms of all frames except roots."""
+    roots: Mapping[str, Array]
+    """Pose of each root in the world X_WR, shape (4, 4)."""
+    unplaced: tuple[str, ...] = ()
+    """Frames without a transform chain to a robot, sorted."""
+
+    @classmethod
+    def of(cls, transforms: Transforms, anchors: Iterable[tuple[str, Array]]) -> FrameTree:
+        """Create the trees from frames with known poses.
+
+        Args:
+            transforms: by child frame; frames in a cycle are not placed.
+            anchors: frames and their poses in the world X_WA, shape (4, 4). If a tree
+                contains several, the first one is used.
+        """
+        names = {*transforms, *(parent for parent, _ in transforms.values())}
+        roots: dict[str, Array] = {}
+        for frame, X_WA in anchors:
+            root, X_RA = _to_root(transforms, frame)
+            if root in names and root not in roots:
+                roots[root] = X_WA @ inverse(X_RA)
+        unplaced = sorted(name for name in names if _to_root(transforms, name)[0] not in roots)
+        return cls(transforms, roots, tuple(unplaced))
+
+    def pose(self, frame: str) -> Array | None:
+        """Return the pose of a frame in the world X_WF, shape (4, 4); None: unknown."""
+        root, X_RF = _to_root(self.transforms, frame)
+        return self.roots[root] @ X_RF if root in self.roots else None
+
+    def placed(self) -> list[tuple[str, str, Array]]:
+        """Return the frames with a pose in the world, parents before children.
+
+        Returns:
+            Name, parent and pose in the parent, shape (4, 4). Roots have the parent "" and their
+            pose in the world.
+        """
+        children: dict[str, list[str]] = {}
+        for child, (parent, _) in self.transforms.items():
+            children.setdefault(parent, []).append(child)
+        found = [(root, "", X_WR) for root, X_WR in self.roots.items()]
+        for name, _, _ in found:  # grows while it is read
+            found += [(child, name, self.transforms[child][1]) for child in children.get(name, ())]
+        return found
+
+
+def _to_root(transforms: Transforms, frame: str) -> tuple[str, Array]:
+    """Return the root above a frame, "" in a cycle, and the frame's pose in it, (4, 4)."""
+    X, seen = np.eye(4), {frame}
+    while frame in transforms:
+        frame, X_PC = transforms[frame]
+        if frame in seen:
+            return "", X
+        seen.add(frame)
+        X = X_PC @ X
+    return frame, X
+
+
+@dataclass
+class _Node:
+    """A drawn frame."""
+
+    parent: str
+    X_PC: Array
+    axes: viser.FrameHandle
+    label: viser.LabelHandle | None = None
+
+
+class FrameView:
+    """Accepts frames from any thread and draws them on the drawing thread.
+
+    Nodes are nested like the frames, so only frames that move in their parents cause messages.
+
+    Args:
+        scene: the viser scene.
+        path: name of the parent node.
+    """
+
+    def __init__(self, scene: viser.SceneApi, path: str) -> None:
+        """Start empty."""
+        self._scene, self._path = scene, path
+        self._lock = threading.Lock()
+        self._newest: FrameTree | None = None
+        self._nodes: dict[str, _Node] = {}
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """Names of the drawn frames."""
+        return tuple(self._nodes)
+
+    def set_frames(self, tree: FrameTree) -> None:
+        """Replace the frames."""
+        with self._lock:
+            self._newest = tree
+
+    def draw(self, shown: bool, named: bool) -> None:
+        """Send changes since the last call.
+
+        Args:
+            shown: whether to draw the frames.
+            named: whether to draw their names, too.
+        """
+        if not shown:
+            self._clear()
+            return
+        with self._lock:
+            tree, self._newest = self._newest, None
+        if tree is not None:
+            self._draw_frames(tree)
+        for name, node in self._nodes.items():
+            if named and node.label is None:
+                node.label = self._scene.add_label(f"{node.axes.name}/name", name)
+            if node.label is not None and node.label.visible != named:
+                node.label.visible = named
+
+    def _draw_frames(self, tree: FrameTree) -> None:
+        placed = tree.placed()[:MAX_FRAMES]
+        parents = {name: parent for name, parent, _ in placed}
+        # A node cannot move to another parent: all are drawn again then, which is rare.
+        if any(parents.get(name) != node.parent for name, node in self._nodes.items()):
+            self._clear()
+        for name, parent, X_PC in placed:
+            node = self._nodes.get(name)
+            if node is None:
+                above = self._nodes[parent].axes.name if parent else self._path
+                axes = self._scene.add_frame(
+                    f"{above}/{escaped(name)}", axes_length=AXES, axes_radius=0.03 * AXES,
+                    origin_radius=0.04 * AXES, wxyz=to_quat_wxyz(X_PC[:3, :3]),
+                    position=X_PC[:3, 3],
+                )  # fmt: skip
+                self._nodes[name] = _Node(parent, X_PC, axes)
+            elif np.abs(X_PC - node.X_PC).max() > MIN_MOVE:
+                if np.abs(X_PC[:3, :3] - node.X_PC[:3, :3]).max() > MIN_MOVE:
+                    node.axes.wxyz = to_quat_wxyz(X_PC[:3, :3])
+                node.axes.position = X_PC[:3, 3]
+                node.X_PC = X_PC
+
+    def _clear(self) -> None:
+        for node in self._nodes.values():
+            if not node.parent:
+                node.axes.remove()  # with its children
+        self._nodes = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    """Points of a sensor."""
+
+    topic: str
+    """Topic of the sensor."""
+    points: NDArray[np.float32]
+    """In the frame of the sensor [m], shape (n, 3), finite."""
+    rgb: NDArray[np.uint8]
+    """Colours, shape (n, 3)."""
+    X_WF: Array
+    """Pose of that frame in the world, shape (4, 4)."""
+
+
+def thinned_cloud(
+    topic: str, points: NDArray[np.float32], rgb: NDArray[np.uint8] | None, X_WF: Array
+) -> Cloud:
+    """Return a cloud of at most ``MAX_POINTS`` finite points.
+
+    Args:
+        topic: topic of the sensor.
+        points: in its frame [m], shape (n, 3); NaN and infinite ones are omitted.
+        rgb: colours, shape (n, 3); None: by height, from blue to red.
+        X_WF: pose of the frame in the world, shape (4, 4).
+    """
+    seen = np.flatnonzero(np.isfinite(points).all(axis=1))
+    seen = seen[:: -(-len(seen) // MAX_POINTS) or 1]
+    kept = np.ascontiguousarray(points[seen])
+    if rgb is None:
+        return Cloud(topic, kept, colours_of_heights(kept @ X_WF[2, :3] + X_WF[2, 3]), X_WF)
+    return Cloud(topic, kept, rgb[seen], X_WF)
+
+
+def colours_of_heights(z: Array) -> NDArray[np.uint8]:
+    """Return colours from blue (low) to red (high), shape (n, 3), of heights [m], shape (n,)."""
+    if not len(z):
+        return np.empty((0, 3), np.uint8)
+    low, high = np.percentile(z, COLOUR_RANGE)
+    share = np.clip((z - low) / max(high - low, 1e-6), 0.0, 1.0)
+    # The hues between blue, at 4 sixths of the colour circle, and red, at 0.
+    sixths = 4.0 * (1.0 - share)[:, None] + (0.0, 4.0, 2.0)
+    rgb = np.clip(np.abs(sixths % 6.0 - 3.0) - 1.0, 0.0, 1.0)
+    return np.asarray(np.round(255.0 * rgb), np.uint8)
+
+
+class CloudView:
+    """Accepts clouds from any thread and draws them on the drawing thread.
+
+    Args:
+        scene: the viser scene.
+        path: name of the node.
+    """
+
+    def __init__(self, scene: viser.SceneApi, path: str) -> None:
+        """Start empty."""
+        self._scene, self._path = scene, path
+        self._lock = threading.Lock()
+        self._newest: Cloud | None = None
+        self._topic = ""
+        self._node: viser.PointCloudHandle | None = None
+
+    @property
+    def drawn(self) -> int:
+        """Number of points drawn."""
+        return 0 if self._node is None else len(self._node.points)
+
+    def set_cloud(self, cloud: Cloud) -> None:
+        """Replace the cloud."""
+        with self._lock:
+            self._newest = cloud
+
+    def draw(self, topic: str) -> None:
+        """Send changes since the last call.
+
+        Args:
+            topic: topic of the cloud to show; others are removed.
+        """
+        with self._lock:
+            cloud, self._newest = self._newest, None
+        if topic != self._topic or not topic:
+            self._topic = topic
+            if self._node is not None:
+                self._node.remove()
+                self._node = None
+        if cloud is None or cloud.topic != topic:
+            return
+        wxyz, position = to_quat_wxyz(cloud.X_WF[:3, :3]), cloud.X_WF[:3, 3]
+        self._node = self._scene.add_point_cloud(
+            self._path, cloud.points, cloud.rgb, point_size=POINT_SIZE, point_shape="circle",
+            wxyz=wxyz, position=position,
+        )  # fmt: skip
+
+
+class Displays:
+    """Shows the displays selected on the page; updates may come from any thread.
+
+    Args:
+        server: the viser server.
+        drawing: the thread that draws.
+        on_loop: schedules a call on viser's event loop.
+    """
+
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        drawing: DrawLoop,
+        on_loop: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """Add the folder."""
+        self._drawing, self._on_loop = drawing, on_loop
+        self._frames = FrameView(server.scene, "/tf")
+        self._cloud = CloudView(server.scene, "/cloud")
+        self._panel = DisplaysPanel(server.gui, drawing.request)
+
+    @property
+    def selected(self) -> Selection:
+        """Selection on the page."""
+        return self._panel.selected
+
+    def set_topics(self, clouds: Sequence[str], images: Sequence[str]) -> None:
+        """Offer topics of point clouds and images."""
+        self._panel.set_topics(clouds, images)
+
+    def set_message(self, text: str) -> None:
+        """Show one line of text below the displays; empty: none."""
+        self._panel.set_message(text)
+
+    def set_frames(self, tree: FrameTree) -> None:
+        """Show frames."""
+        self._frames.set_frames(tree)
+        self._drawing.request_if_watched()
+
+    def set_cloud(self, cloud: Cloud) -> None:
+        """Show a point cloud in place of the previous one."""
+        self._cloud.set_cloud(cloud)
+        self._drawing.request_if_watched()
+
+    def set_image(self, topic: str, pixels: NDArray[np.uint8]) -> None:
+        """Show an image of a topic, shape (h, w, 3)."""
+        self._on_loop(lambda: self._panel.show_image(topic, pixels))
+
+    def draw(self) -> None:
+        """Send changes of the scene; on the drawing thread."""
+        selected = self.selected
+        self._frames.draw(selected.frames, selected.names)
+        self._cloud.draw(selected.cloud)
+
+    def refresh(self) -> None:
+        """Update the panel; on viser's event loop."""
+        self._panel.refresh()

@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Editing of a planning scene's objects on the page: select, drag, add, attach and remove.
+
+Also here: attaching the selected object to a link of the robot, and detaching it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import viser
+
+from motion_nodes.core.robot.tree import Box, Cylinder, Sphere, frozen
+from motion_nodes.core.scene.scene import AttachedBody, Scene, WorldObject, world_object
+from motion_nodes.core.scene.scenery import SCENERY
+from motion_nodes.core.scene.shapes import HalfSpace, Solid
+from motion_nodes.core.scene.voxels import OCTOMAP
+from motion_nodes.errors import MotionError
+from motion_nodes.extras.viewer.joint_panel import show_value
+from motion_nodes.extras.viewer.panel_style import SECONDARY, plain
+from motion_nodes.extras.viewer.scene_view import SceneView
+from motion_nodes.extras.viewer.target_gizmo import DragHandles
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
+from motion_nodes.typing import Array
+
+NONE = "(none)"
+SHAPES = ("box", "sphere", "cylinder")
+MIN_SIZE, MAX_SIZE = 0.005, 5.0
+"""Size range of a new object [m]."""
+MAX_CHOICES = 100
+"""Max number of objects in the list; further ones can be clicked in the scene."""
+CONFIRMATION_TIMEOUT = 5.0
+"""Time within which the owner of the scene must confirm a new object [s]."""
+NEW_POSITION = (0.5, 0.0, 0.3)
+"""Position of a new object in the scene frame [m]."""
+Report = Callable[[str, WorldObject | None], None]
+
+
+class AttachPanel:
+    """A list of links with buttons to attach and detach.
+
+    Args:
+        gui: viser's panel; elements are added to the active container, hidden.
+        links: of the robot.
+        tool: the link selected at first.
+        selected: returns the name of the selected object; empty: none.
+        report: called on viser's event loop with the name of an object, and the link to attach it
+            to; empty: detach it.
+    """
+
+    def __init__(
+        self,
+        gui: viser.GuiApi,
+        links: Sequence[str],
+        tool: str,
+        selected: Callable[[], str],
+        report: Callable[[str, str], None],
+    ) -> None:
+        """Add the elements."""
+        self._selected, self._report = selected, report
+        self.link = gui.add_dropdown(
+            "Attach to", tuple(links), initial_value=tool, visible=False,
+            hint="The link that the object is attached to, at its present pose relative to it.",
+        )  # fmt: skip
+        self.attach = gui.add_button(
+            "Attach object", color=SECONDARY, icon=viser.Icon.LINK, visible=False,
+            hint="The object moves with the link, and may touch the links of its gripper.",
+        )  # fmt: skip
+        self.detach = gui.add_button(
+            "Detach object", color=SECONDARY, icon=viser.Icon.UNLINK, visible=False,
+            hint="Puts the object back in the world, at its present pose.",
+        )  # fmt: skip
+        self.note = gui.add_markdown("", visible=False)
+        self.attach.on_click(self._attach_pressed)
+        self.detach.on_click(self._detach_pressed)
+
+    def show(self, item: WorldObject | None, body: AttachedBody | None) -> None:
+        """Show what can be done with the selected object; on viser's event loop.
+
+        Args:
+            item: the object, if it is in the world.
+            body: the object, if it is attached.
+        """
+        free = item is not None and attachable(item)
+        for element, visible in (
+            (self.link, free), (self.attach, free), (self.detach, body is not None),
+        ):  # fmt: skip
+            if element.visible != visible:
+                element.visible = visible
+        text = "" if body is None else f"Attached to `{body.link}`."
+        if text != self.note.content:
+            self.note.content, self.note.visible = text, bool(text)
+
+    async def _attach_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        if event.client is not None and self._selected():
+            self._report(self._selected(), str(self.link.value))
+
+    async def _detach_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        if event.client is not None and self._selected():
+            self._report(self._selected(), "")
+
+
+def attachable(item: WorldObject) -> bool:
+    """Return whether an object can be carried: it is not a part of the cell, voxels or a plane."""
+    fixed = item.static or item.kind == SCENERY or item.name == OCTOMAP
+    return not fixed and not any(isinstance(part.solid, HalfSpace) for part in item.parts)
+
+
+class ObjectEditor:
+    """Reports edits of the scene, and shows them before the owner of the scene has confirmed them.
+
+    Args:
+        server: the viser server; panel elements are added to the active container.
+        viewed: the robot of the scene.
+        base: scene node of the scene frame.
+        objects: scene nodes of the objects.
+        handle_size: size of the handles [m].
+        report: called on viser's event loop with name and object; None: remove it.
+        attach: called on viser's event loop with the name of an object, and the link to attach it
+            to; empty: detach it.
+        redraw: called when the scene must be redrawn.
+    """
+
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        viewed: ViewedRobot,
+        base: str,
+        objects: SceneView,
+        handle_size: float,
+        report: Report,
+        attach: Callable[[str, str], None],
+        redraw: Callable[[], None],
+    ) -> None:
+        """Add the elements to the panel."""
+        self._objects, self._report, self._redraw = objects, report, redraw
+        self._lock = threading.Lock()
+        self._scene = Scene()
+        self._local: tuple[str, Array] | None = None
+        """Name and pose of an object that is being dragged."""
+        self._names: tuple[str, ...] = (NONE,)
+        self._text = ""
+        self._unconfirmed = ("", 0.0)
+        """Name of an object that was added here, and the time at which its confirmation times out
+        [s]."""
+        objects.on_pick.append(self._picked)
+        self.handles = DragHandles(
+            server.scene, f"{base}/object_handles", handle_size, self._dragged
+        )
+        gui = server.gui
+        self.choice = gui.add_dropdown(
+            "Object", (NONE,), hint="Select an object to drag it, or click it in the scene."
+        )
+        self.turn = gui.add_checkbox("Allow rotation", False, visible=False)
+        self.remove = gui.add_button(
+            "Remove object", color=SECONDARY, icon=viser.Icon.TRASH, visible=False
+        )
+        self.resize = gui.add_button(
+            "Resize object", color=SECONDARY, icon=viser.Icon.RESIZE, visible=False,
+            hint="Gives the object the size below, about its centre.",
+        )  # fmt: skip
+        self._sized = NONE
+        """Object whose size is shown."""
+        links = viewed.model.tree.frame_names
+        self.attachment = AttachPanel(gui, links, viewed.tool, self._selected, attach)
+        self.shape = gui.add_dropdown("Shape", SHAPES)
+        self.size = gui.add_vector3(
+            "Size [m]", (0.1, 0.1, 0.1), min=(MIN_SIZE,) * 3, max=(MAX_SIZE,) * 3, step=0.01,
+            hint="Box: x, y, z. Sphere: diameter, -, -. Cylinder: diameter, -, height.",
+        )  # fmt: skip
+        add = gui.add_button("Add object", icon=viser.Icon.PLUS)
+        self._message = gui.add_markdown("", visible=False)
+        self.choice.on_update(self._chosen)
+        self.turn.on_update(self._turned)
+        self.remove.on_click(self._remove_pressed)
+        self.resize.on_click(self._resize_pressed)
+        add.on_click(self._add_pressed)
+
+    def set_message(self, text: str) -> None:
+        """Store the status message below the objects."""
+        self._text = text
+
+    def draw(self, scene: Scene, visible: bool) -> None:
+        """Update the handles; on the drawing thread.
+
+        Args:
+            scene: the scene.
+            visible: whether its objects are shown.
+        """
+        with self._lock:
+            self._scene = scene
+            local = self._local
+        item = scene.objects.get(self.choice.value)
+        movable = item is not None and not item.static and item.kind != SCENERY
+        self.handles.show(visible and movable, bool(self.turn.value))
+        if local is not None and item is not None and local[0] == item.name and self.handles.held:
+            self._objects.place(*local)
+            return
+        if local is not None:
+            # The drag has ended: the owner's pose of the object applies again.
+            with self._lock:
+                self._local = None
+            if local[0] in scene.objects:
+                self._objects.place(local[0], scene.objects[local[0]].X_WO)
+        if item is None:
+            return
+        self.handles.place(item.X_WO)
+
+    @property
+    def animated(self) -> bool:
+        """Whether a dragged object's pose has not been replaced by the owner's yet."""
+        return self._local is not None
+
+    def refresh_panel(self) -> None:
+        """Update the panel; on viser's event loop."""
+        chosen = self.choice.value
+        with self._lock:
+            attached = self._scene.attached
+            names = (NONE, *list(self._scene.objects)[:MAX_CHOICES], *attached)
+            item = self._scene.objects.get(chosen)
+        known = item is not None
+        pending = chosen == self._unconfirmed[0] and time.monotonic() < self._unconfirmed[1]
+        if chosen not in names and (known or pending):
+            names = (*names, chosen)
+        if names != self._names:
+            self._names = names
+            self.choice.options = names
+        body = attached.get(chosen)
+        # An attached object moves with its link; it is removed after it was detached.
+        free = self.choice.value != NONE and body is None
+        for element in (self.turn, self.remove):
+            if element.visible != free:
+                element.visible = free
+        self.attachment.show(item, body)
+        self._show_size(item)
+        text = plain(self._text)
+        if text != self._message.content:
+            self._message.content, self._message.visible = text, bool(text)
+
+    def _show_size(self, item: WorldObject | None) -> None:
+        """Show shape and size of the selected object, once: the user may change the size."""
+        known = None if item is None or item.kind == SCENERY else size_of(item)
+        if self.resize.visible != (known is not None):
+            self.resize.visible = known is not None
+        if item is None or item.name == self._sized:
+            if self.choice.value == NONE:
+                self._sized = NONE
+            return
+        self._sized = item.name
+        if known is not None:
+            show_value(self.shape, known[0])
+            show_value(self.size, known[1])
+
+    def _selected(self) -> str:
+        """Return the name of the selected object; empty: none."""
+        return "" if self.choice.value == NONE else str(self.choice.value)
+
+    def _choose(self, name: str) -> None:
+        if name not in self.choice.options:
+            self._names = (*self.choice.options, name)
+            self.choice.options = self._names
+        show_value(self.choice, name)
+        self.refresh_panel()
+        self._redraw()
+
+    def _dragged(self, X_WO: Array, ended: bool) -> None:
+        with self._lock:
+            item = self._scene.objects.get(self.choice.value)
+            if item is None:
+                return
+            self._local = (item.name, X_WO)
+        self._report(item.name, replace(item, X_WO=frozen(X_WO), observed_at=None))
+        self._redraw()
+
+    async def _picked(self, name: str) -> None:
+        self._choose(name)
+
+    async def _chosen(self, _: viser.GuiEvent[viser.GuiDropdownHandle[str]]) -> None:
+        self.refresh_panel()
+        self._redraw()
+
+    async def _turned(self, _: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
+        self._redraw()
+
+    async def _remove_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        if event.client is not None and self.choice.value != NONE:
+            self._report(self.choice.value, None)
+
+    async def _resize_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        with self._lock:
+            item = self._scene.objects.get(self.choice.value)
+        known = None if item is None else size_of(item)
+        if event.client is None or item is None or known is None:
+            return
+        solid, poses = solid_of(known[0], self.size.value), (item.parts[0].X_OS,)
+        try:
+            changed = world_object(item.name, solid, item.X_WO, poses=poses)
+        except MotionError as error:
+            self.set_message(str(error))
+            return
+        self.set_message("")
+        self._report(item.name, replace(item, parts=changed.parts, observed_at=None))
+        self._redraw()
+
+    async def _add_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        if event.client is None:
+            return
+        kind = self.shape.value
+        with self._lock:
+            taken = {*self._scene.objects, *self._scene.attached}
+        name = next(n for k in range(1, len(taken) + 2) if (n := f"{kind}_{k}") not in taken)
+        X = np.eye(4)
+        X[:3, 3] = NEW_POSITION
+        try:
+            item = world_object(name, solid_of(kind, self.size.value), X)
+        except MotionError as error:
+            self.set_message(str(error))
+            return
+        self.set_message("")
+        self._unconfirmed = (name, time.monotonic() + CONFIRMATION_TIMEOUT)
+        self._report(name, item)
+        self._choose(name)
+
+
+def size_of(item: WorldObject) -> tuple[str, tuple[float, float, float]] | None:
+    """Return shape and size of an object as in :func:`solid_of`; None: other or several shapes."""
+    solid = item.parts[0].solid if len(item.parts) == 1 else None
+    if isinstance(solid, Sphere):
+        return "sphere", (2.0 * solid.radius,) * 3
+    if isinstance(solid, Cylinder):
+        return "cylinder", (2.0 * solid.radius, 2.0 * solid.radius, solid.length)
+    if isinstance(solid, Box):
+        x, y, z = map(float, solid.size)
+        return "box", (x, y, z)
+    return None
+
+
+def solid_of(kind: str, size: tuple[float, float, float]) -> Solid:
+    """Return a solid.
+
+    Args:
+        kind: one of ``SHAPES``.
+        size: box: along x, y, z [m]; sphere: diameter, -, -; cylinder: diameter, -, length [m].
+    """
+    x, _, z = size
+    if kind == "sphere":
+        return Sphere(0.5 * x)
+    if kind == "cylinder":
+        return Cylinder(0.5 * x, z)
+    return Box(size)

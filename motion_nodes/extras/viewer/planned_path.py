@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A planned trajectory: a ghost with playback and time slider, and the path of the tool.
+
+During playback the time is shown as text and not by the slider: a value sent to a slider would
+overwrite the user's input.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import viser
+from numpy.typing import NDArray
+
+from motion_nodes.core.robot.joint_turns import turns_of
+from motion_nodes.core.robot.link_poses import LinkPoses
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.extras.viewer.joint_panel import show_value
+from motion_nodes.extras.viewer.robot_view import GHOST, Appearance, RobotView, ghost_of
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
+from motion_nodes.typing import Array
+
+PLANNED = Appearance(rgb=(240, 150, 40), opacity=0.35, shadow=False, grow=GHOST.grow)
+"""Appearance of the ghost; its colour differs from that of the reference."""
+LINE_RGB = (230, 120, 20)
+MAX_POINTS = 200
+"""Max number of points of the tool's path."""
+STEP = 0.01
+"""Step of the time slider [s]."""
+PAUSE = 1.0
+"""Pause at the end of the plan before the playback loops [s]."""
+ARRIVED = 0.02
+"""Largest distance of a joint from the end of an executed plan [rad or m]."""
+
+
+class PlannedPath:
+    """Accepts plans from any thread and draws the newest on the drawing thread.
+
+    Args:
+        server: the viser server; panel elements are added to the active container.
+        viewed: the robot.
+        path: scene node of the robot's base, the parent of the ghost.
+    """
+
+    def __init__(self, server: viser.ViserServer, viewed: ViewedRobot, path: str) -> None:
+        """Add the elements to the panel, hidden until a plan is received."""
+        self._scene, self._viewed, self._path = server.scene, viewed, path
+        self._poses = LinkPoses(viewed.model.tree)
+        self._turns = turns_of(viewed.model.tree, viewed.model.joint_names)
+        self._lock = threading.Lock()
+        self._plan: tuple[Array, Array] | None = None
+        self._new = self._shown_again = False
+        self._pending = False
+        """Whether the plan is not executed yet; False if it ends at the current state."""
+        self._executed = self._hidden = False
+        self._play_start = 0.0
+        self.ghost: RobotView | None = None
+        self._line: viser.LineSegmentsHandle | None = None
+        gui = server.gui
+        self._none = gui.add_markdown("No plan yet.")
+        self.show = gui.add_checkbox("Show plan", True, visible=False)
+        self.play = gui.add_checkbox(
+            "Play", True, visible=False,
+            hint="Loop playback in real time.",
+        )  # fmt: skip
+        self.play_time = gui.add_markdown("", visible=False)
+        self.scrub = gui.add_slider(
+            "Time [s]", min=0.0, max=1.0, step=STEP, initial_value=0.0, visible=False,
+            hint="Moves the ghost to this time and pauses playback.",
+        )  # fmt: skip
+        self.scrub.on_update(self._scrubbed)
+        self.play.on_update(self._play_switched)
+
+    def set_plan(self, times: object, positions: object) -> None:
+        """Replace the plan.
+
+        Args:
+            times: time of each row [s], shape (m,), not decreasing.
+            positions: positions of all joints [rad or m], shape (m, n).
+
+        Raises:
+            InvalidCommand: wrong shapes, values that are not finite, or decreasing times; the
+                previous plan is kept.
+        """
+        when = np.asarray(times, dtype=np.float64)
+        rows = np.asarray(positions, dtype=np.float64)
+        shape = (when.size, len(self._viewed.model.joint_names))
+        if when.ndim != 1 or not when.size or rows.shape != shape:
+            raise InvalidCommand(
+                f"{self._viewed.name}: a plan with times of shape {when.shape} needs positions of "
+                f"shape {shape}, got {rows.shape}."
+            )
+        if not (np.isfinite(when).all() and np.isfinite(rows).all()):
+            raise InvalidCommand(f"{self._viewed.name}: the plan contains non-finite values.")
+        if (np.diff(when) < 0.0).any():
+            raise InvalidCommand(f"{self._viewed.name}: the times of the plan decrease.")
+        with self._lock:
+            self._plan, self._new = (when - when[0], rows), True
+            self._play_start = time.monotonic()
+
+    @property
+    def playing(self) -> bool:
+        """Whether playback is active."""
+        return self._plan is not None and self.show.value and self.play.value
+
+    @property
+    def duration(self) -> float:
+        """Duration of the plan [s]; 0 without one."""
+        with self._lock:
+            return 0.0 if self._plan is None else float(self._plan[0][-1])
+
+    @property
+    def now(self) -> float:
+        """Time of the ghost within the plan [s]."""
+        if not self.play.value:
+            return min(float(self.scrub.value), self.duration)
+        return self._playback_time()
+
+    def draw(self, q: Array) -> None:
+        """Send changes since the last call; ``q``: joint positions [rad or m], shape (n,)."""
+        with self._lock:
+            plan, new, self._new = self._plan, self._new, False
+        if plan is None:
+            return
+        arrived = self._at_end(plan[1], q)
+        if new:
+            self._draw_line(plan[1])
+            # The ghost of a plan without motion would only cover the robot.
+            moves = bool(_moved(plan[1]).any())
+            self._pending, self._executed, self._shown_again = not arrived, not moves, moves
+        elif arrived and self._pending:
+            self._pending, self._executed = False, True
+        shown = bool(self.show.value)
+        if self._line is not None:
+            self._line.visible = shown
+        if shown:
+            self._ghost().draw_joints(_at(*plan, self.now))
+        if self.ghost is not None:
+            self.ghost.base.visible = shown
+
+    def refresh_panel(self) -> None:
+        """Show the elements once there is a plan, and the playback time; on viser's event loop."""
+        if self._plan is None:
+            return
+        self._hide_executed()
+        if self._none.visible:
+            self._none.visible = False
+            for element in (self.show, self.play, self.scrub):
+                element.visible = True
+        duration = self.duration
+        end = round(max(np.ceil(duration / STEP - 1e-9), 1.0) * STEP, 2)
+        if self.scrub.max != end:
+            self.scrub.max = end
+            show_value(self.scrub, min(self.scrub.value, end))
+        text = f"**{self.now:.1f} s** of {duration:.1f} s" if self.playing else ""
+        if text != self.play_time.content:
+            self.play_time.content, self.play_time.visible = text, bool(text)
+
+    def _hide_executed(self) -> None:
+        """Hide an executed plan, and show the next one unless the user has hidden plans."""
+        if self.show.value:
+            self._hidden = False
+        if self._executed:
+            self._executed, self._hidden = False, bool(self.show.value)
+            show_value(self.show, False)
+        if self._shown_again:
+            self._shown_again = False
+            show_value(self.show, bool(self.show.value) or self._hidden)
+
+    def _playback_time(self) -> float:
+        """Return the current playback time [s]."""
+        duration = self.duration
+        return min((time.monotonic() - self._play_start) % (duration + PAUSE), duration)
+
+    def _ghost(self) -> RobotView:
+        if self.ghost is None:
+            self.ghost = ghost_of(self._scene, self._viewed, f"{self._path}/plan", PLANNED)
+        return self.ghost
+
+    def _draw_line(self, rows: Array) -> None:
+        """Draw the path of the tool as a child of the robot's base."""
+        keep = np.unique(np.linspace(0, len(rows) - 1, MAX_POINTS).round().astype(int))
+        row = self._viewed.model.tree.frame_names.index(self._viewed.tool)
+        points = np.array([self._poses.in_root(q)[row, :3, 3] for q in rows[keep]])
+        if self._line is not None:
+            self._line.remove()
+            self._line = None
+        if len(points) > 1:
+            self._line = self._scene.add_line_segments(
+                f"{self._path}/plan_line",
+                np.stack([points[:-1], points[1:]], axis=1).astype(np.float32),
+                colors=LINE_RGB, thickness=3.0, thickness_units="screen",
+            )  # fmt: skip
+
+    async def _scrubbed(self, event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
+        # Without a client, the value was set by the program.
+        if event.client is not None:
+            show_value(self.play, False)
+
+    async def _play_switched(self, event: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
+        """Pause at the ghost's current time, or continue from the slider's."""
+        if event.client is None:
+            return
+        if self.play.value:
+            self._play_start = time.monotonic() - min(float(self.scrub.value), self.duration)
+        else:
+            show_value(self.scrub, round(self._playback_time() / STEP) * STEP)
+
+    def _at_end(self, rows: Array, q: Array) -> bool:
+        """Return whether the joints that a plan moves are at its end."""
+        moved = _moved(rows)
+        away = self._turns.distance(rows[-1], q)[moved]
+        return bool(moved.any() and away.max() <= ARRIVED)
+
+
+def _moved(rows: Array) -> NDArray[np.bool_]:
+    """Return which joints a plan moves, shape (n,)."""
+    return np.asarray(np.ptp(rows, axis=0) > ARRIVED)
+
+
+def _at(times: Array, rows: Array, now: float) -> Array:
+    """Return the linearly interpolated joint positions at a time [s], shape (n,)."""
+    return np.array([np.interp(now, times, column) for column in rows.T])

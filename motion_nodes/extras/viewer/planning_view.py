@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planning of one robot on the page: scene, collision spheres, planned trajectory, search tree.
+
+Also here: visualization markers of other programs, such as a planner's search tree; goals of the
+planner on the panel: named states, joint sliders, or the target of the tool; buttons that save the
+planning scene to a file of the browser's machine, and load one; notifications in the corner of
+pages.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import viser
+
+from motion_nodes.core.robot.link_poses import LinkPoses
+from motion_nodes.core.scene.scene import Scene, WorldObject
+from motion_nodes.core.scene.scenery import SCENERY
+from motion_nodes.core.scene.voxels import OCTOMAP
+from motion_nodes.errors import InvalidCommand, MotionError
+from motion_nodes.extras.formats.moveit_scene_file import SUFFIX, read_scene_text, scene_text
+from motion_nodes.extras.viewer.joint_panel import GOAL, GoalStatePanel, show_value
+from motion_nodes.extras.viewer.object_editor import ObjectEditor
+from motion_nodes.extras.viewer.panel_style import SECONDARY, plain, shortened
+from motion_nodes.extras.viewer.planned_path import PlannedPath
+from motion_nodes.extras.viewer.robot_view import RobotView
+from motion_nodes.extras.viewer.scaling_panel import MotionScaling
+from motion_nodes.extras.viewer.scene_view import MAX_OBJECTS, SceneView
+from motion_nodes.extras.viewer.sphere_nodes import RobotSpheresView
+from motion_nodes.extras.viewer.target_gizmo import TargetGizmo
+from motion_nodes.extras.viewer.ui_commands import PLAN_VERBS, PanelEvents, PlanCommand
+from motion_nodes.extras.viewer.viewed_robot import PLANNER, ViewedRobot
+from motion_nodes.typing import Array
+
+MAX_POINTS = 20_000
+"""Max number of points of one drawing; further ones are not drawn."""
+SLIDERS, TARGET = "joint sliders", "target"
+"""Goals that are not named states."""
+NO_GOAL = f"The sliders set the robot. Choose '{GOAL}' in 'Sliders set' on the tab Joints."
+DURATION = 8.0
+"""Time for which a notification is shown [s]."""
+HANDLE_SIZE = 0.15
+"""Size of the handles of an object [m]."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Lines or points of one colour, in the robot's scene frame.
+
+    Raises:
+        InvalidCommand: wrong shape of the points, or points that are not finite.
+    """
+
+    points: Array
+    """Both ends of each line [m], shape (2 m, 3), or the points [m], shape (m, 3)."""
+    rgb: tuple[int, int, int]
+    """Colour, 0 to 255 each."""
+    lines: bool = True
+    """Whether to draw lines or points."""
+    size: float = 2.0
+    """Width of lines [pixels], or diameter of points [m]."""
+
+    def __post_init__(self) -> None:
+        """Check the points."""
+        points = np.asarray(self.points)
+        if points.ndim != 2 or points.shape[1] != 3 or (self.lines and len(points) % 2):
+            rows = "(2 m, 3), two rows per line" if self.lines else "(m, 3)"
+            raise InvalidCommand(
+                f"the points of a drawing have shape {points.shape}; expected {rows}.",
+                field="points",
+            )
+        if not np.isfinite(points).all():
+            raise InvalidCommand("the points of a drawing are not finite.", field="points")
+
+
+class MarkerView:
+    """Accepts drawings from any thread and draws them on the drawing thread.
+
+    Args:
+        scene: the viser scene.
+        path: name of the parent node.
+    """
+
+    def __init__(self, scene: viser.SceneApi, path: str) -> None:
+        """Start empty."""
+        self._scene, self._path = scene, path
+        self._lock = threading.Lock()
+        self._newest: tuple[Drawing, ...] | None = None
+        self.nodes: list[viser.SceneNodeHandle] = []
+        self._shown = True
+
+    def set_drawings(self, drawings: Sequence[Drawing]) -> None:
+        """Replace all drawings."""
+        with self._lock:
+            self._newest = tuple(drawings)
+
+    def draw(self, shown: bool) -> None:
+        """Send changes; while hidden, sending is deferred until shown."""
+        if shown:
+            with self._lock:
+                drawings, self._newest = self._newest, None
+            if drawings is not None:
+                self._replace(drawings)
+        if shown != self._shown:
+            self._shown = shown
+            for node in self.nodes:
+                node.visible = shown
+
+    def _replace(self, drawings: tuple[Drawing, ...]) -> None:
+        for node in self.nodes:
+            node.remove()
+        self.nodes = []
+        for number, drawing in enumerate(drawings):
+            points = np.asarray(drawing.points, dtype=np.float32)[:MAX_POINTS]
+            path = f"{self._path}/{number}"
+            if not len(points):
+                continue
+            if drawing.lines:
+                self.nodes.append(
+                    self._scene.add_line_segments(
+                        path, points.reshape(-1, 2, 3), colors=drawing.rgb,
+                        thickness=drawing.size, thickness_units="screen",
+                    )
+                )  # fmt: skip
+            else:
+                self.nodes.append(
+                    self._scene.add_point_cloud(
+                        path, points, drawing.rgb, point_size=drawing.size, point_shape="circle"
+                    )
+                )
+
+
+class GoalPanel:
+    """Plans and executes motions to goals of the panel.
+
+    Args:
+        gui: viser's panel; elements are added to the active container.
+        states: names of the named states.
+        joints: the goal state of the joint sliders; None: none.
+        target: returns the pose of the target in the scene frame, shape (4, 4); None: no target.
+        scaling: returns the scaling factors for plans.
+        commanded: called on viser's event loop.
+    """
+
+    def __init__(
+        self,
+        gui: viser.GuiApi,
+        states: tuple[str, ...],
+        joints: GoalStatePanel | None,
+        target: Callable[[], Array] | None,
+        scaling: Callable[[], MotionScaling],
+        commanded: Callable[[PlanCommand], None],
+    ) -> None:
+        """Add the elements."""
+        self._joints, self._target, self._commanded = joints, target, commanded
+        self._scaling = scaling
+        self._text = self._note = ""
+        others = {SLIDERS: joints, TARGET: target}
+        self.goal = gui.add_dropdown(
+            "Goal", (*states, *(name for name, given in others.items() if given is not None)),
+            hint="A named state, the goal state of the joint sliders, or the target of the tool.",
+        )  # fmt: skip
+        self.verbs = gui.add_button_group(
+            "Motion", tuple(PLAN_VERBS),
+            hint="With the velocity and acceleration scaling at the top of the panel.",
+        )  # fmt: skip
+        self._message = gui.add_markdown("", visible=False)
+        self.goal.on_update(self._chosen)
+        self.verbs.on_click(self._pressed)
+        if joints is not None:
+            joints.on_change.append(self._mode_changed)
+
+    def set_message(self, text: str) -> None:
+        """Store the status of the planner, shown below the buttons."""
+        self._text = text
+
+    def refresh(self) -> None:
+        """Update the panel; on viser's event loop."""
+        text = plain(self._note or self._text)
+        if text != self._message.content:
+            self._message.content, self._message.visible = text, bool(text)
+
+    def _mode_changed(self) -> None:
+        """Select the goal state that the sliders set from now on."""
+        assert self._joints is not None
+        self._note = ""
+        if self._joints.active:
+            show_value(self.goal, SLIDERS)
+
+    async def _chosen(self, event: viser.GuiEvent[viser.GuiDropdownHandle[str]]) -> None:
+        if event.client is None:
+            return
+        self._note = ""
+        if self.goal.value == SLIDERS and self._joints is not None:
+            self._joints.set_active(True)
+
+    async def _pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
+        if event.client is None:
+            return
+        verb, goal = PLAN_VERBS[str(event.target.value)], str(self.goal.value)
+        self._note = ""
+        if goal == SLIDERS and self._joints is not None:
+            if self._joints.active or verb == "stop":
+                self._commanded(self._joints.command(verb))
+            else:
+                self._note = NO_GOAL
+            return
+        scaling = self._scaling()
+        self._commanded(
+            PlanCommand(
+                verb,
+                state="" if goal == TARGET else goal,
+                X_BT=self._target() if goal == TARGET and self._target is not None else None,
+                velocity_scaling=scaling.velocity,
+                acceleration_scaling=scaling.acceleration,
+            )
+        )
+
+
+def notify(clients: Iterable[viser.ClientHandle], title: str, text: str) -> None:
+    """Show a notification on pages for some seconds; on viser's event loop.
+
+    Args:
+        clients: the pages.
+        title: of the notification.
+        text: one or several lines of plain text.
+    """
+    for client in clients:
+        # Not Markdown: escapes would be shown.
+        client.add_notification(title, shortened(text), auto_close_seconds=DURATION, color="red")
+
+
+class SceneFilesPanel:
+    """Saves and loads MoveIt's ``.scene`` files.
+
+    Args:
+        gui: viser's panel; elements are added to the active container.
+        name: of the robot, and of the file.
+        scene: returns the planning scene.
+        load: called on viser's event loop with the objects of a file.
+    """
+
+    def __init__(
+        self,
+        gui: viser.GuiApi,
+        name: str,
+        scene: Callable[[], Scene],
+        load: Callable[[tuple[WorldObject, ...]], None],
+    ) -> None:
+        """Add the buttons."""
+        self._name, self._scene, self._load = name, scene, load
+        self.save = gui.add_button(
+            "Save scene", color=SECONDARY, icon=viser.Icon.DOWNLOAD,
+            hint="Downloads the objects as a .scene file, as RViz's Export does.",
+        )  # fmt: skip
+        self.upload = gui.add_upload_button(
+            "Load scene", color=SECONDARY, icon=viser.Icon.UPLOAD, mime_type=SUFFIX,
+            hint="Adds the objects of a .scene file; objects of the same names are replaced.",
+        )  # fmt: skip
+        self.save.on_click(self._save_pressed)
+        self.upload.on_upload(self._uploaded)
+
+    async def _save_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        if event.client is None:
+            return
+        items = saved_objects(self._scene())
+        try:
+            text = scene_text(items, self._name)
+        except MotionError as error:
+            notify((event.client,), f"{self._name}: the scene cannot be saved", str(error))
+            return
+        if not items:
+            notify((event.client,), f"{self._name}: the saved scene has no objects", "")
+        event.client.send_file_download(
+            f"{self._name.replace('/', '_')}{SUFFIX}", text.encode(), save_immediately=True
+        )
+
+    async def _uploaded(self, event: viser.GuiEvent[viser.GuiUploadButtonHandle]) -> None:
+        file = event.target.value
+        try:
+            items = loaded_objects(file.content, file.name, self._scene())
+        except MotionError as error:
+            if event.client is not None:
+                notify((event.client,), f"{self._name}: no scene was loaded", str(error))
+            return
+        self._load(items)
+
+
+def saved_objects(scene: Scene) -> tuple[WorldObject, ...]:
+    """Return the objects of a scene to be saved: all but scenery and octomap."""
+    items = scene.objects.values()
+    return tuple(item for item in items if item.kind != SCENERY and item.name != OCTOMAP)
+
+
+def loaded_objects(content: bytes, name: str, scene: Scene) -> tuple[WorldObject, ...]:
+    """Return the objects of a file that are not attached to the robot.
+
+    Args:
+        content: content of the file.
+        name: name of the file, for errors.
+        scene: the planning scene.
+
+    Raises:
+        InvalidDescription: not a scene file.
+    """
+    # Invalid UTF-8 is rejected by the parser, with its line.
+    items = read_scene_text(content.decode(errors="replace"), name)
+    return tuple(item for item in items if item.name not in scene.attached)
+
+
+class PlanningView:
+    """Accepts scenes and plans from any thread and draws them on the drawing thread.
+
+    Args:
+        server: the viser server.
+        viewed: a robot with a tool.
+        view: scene nodes of the robot.
+        events: receivers of the panel's commands.
+        tabs: tab group of the robot's panel.
+        joints: goal state of the joint sliders; None: none.
+        target: of the tool; None: it has none.
+    """
+
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        viewed: ViewedRobot,
+        view: RobotView,
+        events: PanelEvents,
+        tabs: viser.GuiTabGroupHandle,
+        joints: GoalStatePanel | None,
+        target: TargetGizmo | None,
+    ) -> None:
+        """Add tabs for scene and plan."""
+        names = viewed.model.tree.frame_names
+        links = {n: node.name for n, node in zip(names, view.links, strict=True)}
+        frame = viewed.scene_frame or names[0]
+        base = links[frame]
+        self.objects = SceneView(server.scene, base, links, view.meshes)
+        self._lock = threading.Lock()
+        self._newest: Scene | None = None
+        self._recovery_text = ""
+        self.spheres: RobotSpheresView | None = None
+        if viewed.bodies is not None:
+            poses, row = LinkPoses(viewed.model.tree), names.index(frame)
+            self.spheres = RobotSpheresView(server.scene, poses, names, row, links, viewed.bodies)
+        with tabs.add_tab("Scene"):
+            self.show_scene = server.gui.add_checkbox(
+                "Show objects",
+                True,
+                hint="Objects of the planning scene and objects attached to the robot.",
+            )
+            self.show_spheres = server.gui.add_checkbox(
+                "Collision spheres",
+                False,
+                hint="Collision model of the robot, coloured by distance: red in collision, yellow "
+                "within 6 cm, blue beyond 30 cm.",
+                visible=self.spheres is not None,
+            )
+            self.show_frames = server.gui.add_checkbox(
+                "Link frames", False, hint="Axes of all links: x red, y green, z blue."
+            )
+            self._note = server.gui.add_markdown("", visible=False)
+            self.editor: ObjectEditor | None = None
+            if viewed.edits_scene:
+                self.editor = ObjectEditor(
+                    server, viewed, base, self.objects, HANDLE_SIZE, events.scene_object,
+                    events.attach, events.redraw,
+                )  # fmt: skip
+                self.files = SceneFilesPanel(
+                    server.gui, viewed.name, lambda: self.objects.shown, events.scene_load
+                )
+        self.goals: GoalPanel | None = None
+        with tabs.add_tab("Plan"):
+            if PLANNER in viewed.followers:
+                current = None if target is None else target.current
+                self.goals = GoalPanel(
+                    server.gui, tuple(viewed.named_states), joints, current, events.scaling,
+                    events.plan,
+                )  # fmt: skip
+            self.path = PlannedPath(server, viewed, view.base.name)
+            planned = PLANNER in viewed.followers
+            self.show_tree = server.gui.add_checkbox(
+                "Search tree", False, hint="Search tree of the newest plan.", visible=planned
+            )
+            self.recover = server.gui.add_button(
+                "Recover", color=SECONDARY, visible=planned,
+                hint="Move slowly out of a shallow collision or back within joint limits.",
+            )  # fmt: skip
+            self.recover.on_click(lambda _: events.recover())
+            self._recovery = server.gui.add_markdown("", visible=False)
+        self.tree = MarkerView(server.scene, f"{base}/search_tree")
+        self._view = view
+        for box in (self.show_scene, self.show_spheres, self.show_frames, self.show_tree):
+            box.on_update(lambda _: events.redraw())
+
+    def set_scene(self, scene: Scene) -> None:
+        """Replace the scene."""
+        with self._lock:
+            self._newest = scene
+
+    def set_recovery_message(self, text: str) -> None:
+        """Store the result of a recovery, shown on one line below its button."""
+        self._recovery_text = text
+
+    def draw(self, q: Array) -> None:
+        """Send changes since the last call; ``q``: joint positions [rad or m], shape (n,)."""
+        with self._lock:
+            scene, self._newest = self._newest, None
+        if scene is not None:
+            self.objects.draw(scene)
+        visible = bool(self.show_scene.value)
+        self.objects.show(visible)
+        if self.editor is not None:
+            self.editor.draw(self.objects.shown, visible)
+        if self.spheres is not None:
+            self.spheres.draw(bool(self.show_spheres.value), q, self.objects.shown)
+        self._view.show_frames(bool(self.show_frames.value))
+        self.tree.draw(bool(self.show_tree.value))
+        self.path.draw(q)
+
+    @property
+    def animated(self) -> bool:
+        """Whether anything moves between updates."""
+        return self.path.playing or (self.editor is not None and self.editor.animated)
+
+    def refresh_panel(self) -> None:
+        """Update the panel; on viser's event loop."""
+        omitted = self.objects.omitted
+        text = f"{omitted} objects are not drawn (max {MAX_OBJECTS})" if omitted else ""
+        if text != self._note.content:
+            self._note.content, self._note.visible = text, bool(text)
+        text = plain(self._recovery_text)
+        if text != self._recovery.content:
+            self._recovery.content, self._recovery.visible = text, bool(text)
+        if self.editor is not None:
+            self.editor.refresh_panel()
+        if self.goals is not None:
+            self.goals.refresh()
+        self.path.refresh_panel()

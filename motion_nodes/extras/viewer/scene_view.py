@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scene nodes of the objects of a planning scene and of attached bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+
+import numpy as np
+import viser
+from numpy.typing import NDArray
+
+from motion_nodes.core.robot.poses import to_quat_wxyz
+from motion_nodes.core.robot.tree import Box, Cylinder, Shape, Sphere
+from motion_nodes.core.scene.scene import AttachedBody, Part, Scene, WorldObject, difference
+from motion_nodes.core.scene.scenery import SCENERY
+from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh
+from motion_nodes.core.scene.voxels import OCTOMAP, Voxels, box_surface
+from motion_nodes.extras.viewer.robot_view import SOLID, Appearance, MeshFiles, add_shape
+from motion_nodes.typing import Array
+
+Rgba = tuple[float, float, float, float]
+Surface = tuple[Array, NDArray[np.uint32]]
+"""Vertices [m], shape (v, 3), and triangles, shape (t, 3)."""
+
+OBJECT_RGBA: Rgba = (0.45, 0.65, 0.45, 0.85)
+ATTACHED_RGBA: Rgba = (0.65, 0.45, 0.75, 0.9)
+DISABLED = Appearance(opacity=0.25, shadow=False)
+"""Objects excluded from collision checks."""
+MAX_OBJECTS = 500
+"""Max number of objects drawn; each is a node of the page's scene."""
+GROUND_SIZE, GROUND_DEPTH = 4.0, 1e-3
+"""Edge length of the square that represents a half-space, and its offset below the plane [m], so
+that it does not cover the page's grid."""
+SIDES = 32
+"""Number of segments around a cone or capsule."""
+
+
+class SceneView:
+    """Draws scenes; not thread-safe.
+
+    Args:
+        scene: the viser scene.
+        base: scene node of the frame of the objects' poses.
+        links: scene node of each link, for attached bodies.
+        meshes: mesh files of the robot; meshes of a scene contain their triangles.
+    """
+
+    def __init__(
+        self, scene: viser.SceneApi, base: str, links: dict[str, str], meshes: MeshFiles
+    ) -> None:
+        """Start empty."""
+        self._scene, self._base, self._links, self._meshes = scene, base, links, meshes
+        self._shown = Scene()
+        self._nodes: dict[tuple[str, str], viser.FrameHandle] = {}
+        """Node of each object, ("object", name), and attached body, ("attached", name)."""
+        self._visible = True
+        self.omitted = 0
+        """Number of objects not drawn because of ``MAX_OBJECTS``."""
+        self.on_pick: list[Callable[[str], Awaitable[None]]] = []
+        """Called on viser's event loop with the name of a clicked object; added before any is
+        drawn."""
+
+    @property
+    def shown(self) -> Scene:
+        """The scene last drawn."""
+        return self._shown
+
+    def place(self, name: str, X_WO: Array) -> None:
+        """Draw an object at a pose until the scene moves it.
+
+        Args:
+            name: of the object; ignored if it is not drawn.
+            X_WO: pose in the scene frame, shape (4, 4).
+        """
+        node = self._nodes.get(("object", name))
+        if node is not None:
+            _place(node, X_WO)
+
+    def draw(self, scene: Scene) -> None:
+        """Draw a scene by applying its differences from the last one."""
+        diff = difference(self._shown, scene)
+        for name in (*diff.removed, *diff.changed):
+            self._remove("object", name)
+        for name in diff.detached + diff.attached:
+            self._remove("attached", name)
+        for name in diff.moved:
+            node = self._nodes.get(("object", name))
+            if node is not None:
+                _place(node, scene.objects[name].X_WO)
+        self._add_objects(scene.objects.values())
+        for name in diff.attached:
+            self._add_attached(scene.attached[name])
+        self._shown = scene
+
+    def show(self, visible: bool) -> None:
+        """Show or hide all objects, including those added later."""
+        if visible == self._visible:
+            return
+        self._visible = visible
+        for node in self._nodes.values():
+            node.visible = visible
+
+    def _add_objects(self, objects: Iterable[WorldObject]) -> None:
+        self.omitted = 0
+        for item in objects:
+            if ("object", item.name) in self._nodes:
+                continue
+            if len(self._nodes) >= MAX_OBJECTS:
+                self.omitted += 1
+                continue
+            appearance = SOLID if item.enabled else DISABLED
+            node = self._frame("object", item.name, self._base, item.X_WO)
+            parts = self._add_parts(node.name, item.parts, item.rgba or OBJECT_RGBA, appearance)
+            # Fixed parts of the cell and voxels of cameras cannot be selected.
+            if item.kind != SCENERY and item.name != OCTOMAP:
+                self._make_clickable(item.name, parts)
+
+    def _make_clickable(self, name: str, parts: list[viser.MeshHandle]) -> None:
+        if not self.on_pick:
+            return
+
+        async def clicked(_: object) -> None:
+            for picked in self.on_pick:
+                await picked(name)
+
+        for part in parts:
+            part.on_click(clicked)
+
+    def _add_attached(self, body: AttachedBody) -> None:
+        parent = self._links.get(body.link)
+        if parent is not None:
+            node = self._frame("attached", body.name, parent, body.X_LO)
+            parts = self._add_parts(node.name, body.parts, body.rgba or ATTACHED_RGBA, SOLID)
+            self._make_clickable(body.name, parts)
+
+    def _frame(self, kind: str, name: str, parent: str, X: Array) -> viser.FrameHandle:
+        path = f"{parent}/{kind}_{escaped(name)}"
+        node = self._scene.add_frame(path, show_axes=False, visible=self._visible)
+        _place(node, X)
+        self._nodes[kind, name] = node
+        return node
+
+    def _remove(self, kind: str, name: str) -> None:
+        node = self._nodes.pop((kind, name), None)
+        if node is not None:
+            node.remove()  # with its children
+
+    def _add_parts(
+        self, parent: str, parts: tuple[Part, ...], rgba: Rgba, appearance: Appearance
+    ) -> list[viser.MeshHandle]:
+        nodes: list[viser.MeshHandle] = []
+        for number, part in enumerate(parts):
+            path, solid = f"{parent}/part_{number}", part.solid
+            if isinstance(solid, Sphere | Box | Cylinder):
+                shape = Shape(solid, part.X_OS, rgba)
+                nodes.append(add_shape(self._scene, path, shape, appearance, self._meshes))
+            else:
+                nodes.append(self._add_mesh(path, surface_of(solid), part.X_OS, rgba, appearance))
+        return nodes
+
+    def _add_mesh(
+        self, path: str, surface: Surface, X_OS: Array, rgba: Rgba, appearance: Appearance
+    ) -> viser.MeshHandle:
+        vertices, faces = surface
+        red, green, blue = (round(255 * min(max(x, 0.0), 1.0)) for x in rgba[:3])
+        opacity = rgba[3] * appearance.opacity
+        return self._scene.add_mesh_simple(
+            path, vertices, faces, color=(red, green, blue), flat_shading=True,
+            opacity=None if opacity >= 1.0 else opacity, side="double",
+            wxyz=to_quat_wxyz(X_OS[:3, :3]), position=X_OS[:3, 3],
+        )  # fmt: skip
+
+
+def surface_of(solid: Capsule | Cone | HalfSpace | TriangleMesh | Voxels) -> Surface:
+    """Return the surface of a solid in its own frame; of a half-space a square of its plane.
+
+    Returns:
+        Vertices [m], shape (v, 3), and triangles, shape (t, 3).
+    """
+    if isinstance(solid, TriangleMesh):
+        return solid.vertices, solid.triangles.astype(np.uint32)
+    if isinstance(solid, Voxels):
+        return box_surface(solid.boxes)
+    if isinstance(solid, HalfSpace):
+        h, z = 0.5 * GROUND_SIZE, -GROUND_DEPTH
+        corners = np.array([(-h, -h, z), (h, -h, z), (h, h, z), (-h, h, z)])
+        return corners, np.array([(0, 1, 2), (0, 2, 3)], dtype=np.uint32)
+    if isinstance(solid, Cone):
+        h = 0.5 * solid.height
+        return _revolved(np.array([(0.0, -h), (solid.radius, -h), (0.0, h)]))
+    angles = np.linspace(0.0, 0.5 * np.pi, 9)
+    arc = solid.radius * np.column_stack((np.cos(angles), np.sin(angles)))
+    arc[:, 1] += 0.5 * solid.length
+    return _revolved(np.concatenate([arc[::-1] * (1.0, -1.0), arc]))
+
+
+def _revolved(outline: Array) -> Surface:
+    """Return the surface of revolution of an outline (radius, z) [m] about the z axis."""
+    angles = np.linspace(0.0, 2.0 * np.pi, SIDES, endpoint=False)
+    rings = [
+        np.column_stack((r * np.cos(angles), r * np.sin(angles), np.full(SIDES, z)))
+        for r, z in outline
+    ]
+    here = np.arange(SIDES)
+    after = (here + 1) % SIDES
+    faces = []
+    for k in range(len(outline) - 1):
+        low, high = k * SIDES, (k + 1) * SIDES
+        faces.append(np.column_stack((low + here, low + after, high + after)))
+        faces.append(np.column_stack((low + here, high + after, high + here)))
+    return np.concatenate(rings), np.concatenate(faces).astype(np.uint32)
+
+
+def _place(node: viser.FrameHandle, X: Array) -> None:
+    node.wxyz = to_quat_wxyz(X[:3, :3])
+    node.position = X[:3, 3]
+
+
+def escaped(name: str) -> str:
+    """Return a name escaped for one component of a node's path; injective."""
+    return "".join(
+        c if c.isalnum() or c in "-_." else "".join(f"%{byte:02x}" for byte in c.encode())
+        for c in name
+    )
