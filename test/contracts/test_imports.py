@@ -35,7 +35,8 @@ ROOMS_OF_LIBRARIES = {
     "trimesh": "extras.viewer core.scene extras.robot_setup",
     "onnxruntime": "extras.policies",
     "ruckig": "core.trajectory",
-    "yaml msgspec": "core.robot",
+    "yaml": "core.robot",
+    "msgspec": "core.robot settings",
     "typer": "cli",
     "mcp mcp_types": "extras.agent_tools",
 }
