@@ -30,14 +30,13 @@ from scipy.spatial import cKDTree
 
 from motion_nodes.core.reactive.mpc.policy import MpcPolicy
 from motion_nodes.core.reactive.policy import RmpflowPolicy
-from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.loader import load_description, load_robot
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.voxels import decode, encode, voxels
 from motion_nodes.core.scene.world import World
 from motion_nodes.extras.perception.depth_camera import DepthProjection
 from motion_nodes.extras.perception.occupancy_map import OccupancyMap
 from motion_nodes.extras.perception.settings import MapSettings
-from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.nodes.demo import surprise
 from motion_nodes.ros.names import REACTIVE_POLICY
 

@@ -33,11 +33,11 @@ from motion_nodes.core.planning.warm_up import warm_up
 from motion_nodes.core.reactive.follower_settings import FollowerSettings, Phase
 from motion_nodes.core.reactive.policy import RmpflowPolicy
 from motion_nodes.core.reactive.target_follower import Follower
+from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box, Sphere
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import Scene, WorldObject, world_object
-from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.typing import Array
 
 KINDS = ("1 rad around the posture", "whole range of the joints", "whole range, beside the base",

@@ -22,9 +22,9 @@ from motion_nodes.core.bases.from_robot import base_of
 from motion_nodes.core.bases.odometry import Odometry
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.loader import available_robots as robots_on_path
+from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:

@@ -21,12 +21,12 @@ from motion_nodes.bringup.parameter_files import (
 )
 from motion_nodes.core.robot.base_description import CONTROLLERS
 from motion_nodes.core.robot.files.rmpflow_file import RMPFLOW_FILE
+from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.placement import Placement
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.scenery import floor_below
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.hardware.robot_driver import driver_name
-from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.ros.names import (
     BASE_NAVIGATOR,
     CONTROLLER_MANAGER,

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from motion_nodes.bringup.bringup_config import YES_NO, Argument, checked
+from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.placement import Placement, parse_placements
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.yaml_schema import read_yaml, yaml_text
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.ros.names import BASE_CONTROLLERS, base_controller, under
 
 WORLD = "world"

@@ -304,7 +304,7 @@ def _usable(config: BringupConfig) -> tuple[BringupConfig, dict[str, str]]:
         RobotNotFound: an unknown name.
     """
     from motion_nodes.core.bases.from_robot import base_of
-    from motion_nodes.extras.robot_setup.derived_robot import load_description
+    from motion_nodes.core.robot.loader import load_description
 
     kept: list[Placement] = []
     left_out: dict[str, str] = {}
@@ -344,7 +344,7 @@ def _next_steps(config: BringupConfig) -> list[tuple[str, str]]:
 
 def _a_move(config: BringupConfig, place: Placement) -> str:
     """Return a command that moves a robot; empty for one without joints to move."""
-    from motion_nodes.extras.robot_setup.derived_robot import load_description
+    from motion_nodes.core.robot.loader import load_description
 
     if config.policy_of(place.namespace):
         topic = "/" + under(place.namespace, f"{POLICY_CONTROLLER}/cmd_vel_unstamped")

@@ -316,8 +316,7 @@ def warm_up(
     from motion_nodes.core.reactive.policy import RmpflowPolicy
     from motion_nodes.core.robot.files.rmpflow_file import RMPFLOW_FILE
     from motion_nodes.core.robot.kinematics import Kinematics
-    from motion_nodes.core.robot.loader import available_robots
-    from motion_nodes.extras.robot_setup.derived_robot import load_description
+    from motion_nodes.core.robot.loader import available_robots, load_description
 
     for name in robots or sorted(available_robots()):
         begin = time.monotonic()

@@ -17,10 +17,9 @@ from rich.table import Column, Table
 
 from motion_nodes.cli.output import print_json
 from motion_nodes.core.robot.base_description import BaseSpec, HolonomicSpec
-from motion_nodes.core.robot.loader import available_robots
+from motion_nodes.core.robot.loader import available_robots, load_description
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import MotionError
-from motion_nodes.extras.robot_setup.derived_robot import load_description
 
 PACKAGE = Path(__file__).resolve().parents[1]
 """Folder of the shipped robots."""

@@ -40,8 +40,8 @@ def check(
     ] = False,
 ) -> None:
     """Check a real robot: link, permissions, drives, calibration. Nothing is enabled or moved."""
+    from motion_nodes.core.robot.loader import load_description
     from motion_nodes.extras.hardware.robot_driver import check_robot, make_driver, show_motion
-    from motion_nodes.extras.robot_setup.derived_robot import load_description
 
     described = load_description(robot)
     made = make_driver(described, driver, device=device, calibration=calibration)

@@ -250,9 +250,9 @@ def check(
     recorded ones.
     """
     from motion_nodes.cli.output import print_json
+    from motion_nodes.core.robot.loader import load_description
     from motion_nodes.extras.policies.policy_check import check_policy
     from motion_nodes.extras.policies.policy_files import load_policy
-    from motion_nodes.extras.robot_setup.derived_robot import load_description
 
     described = load_description(robot)
     order = [name.strip() for name in joint_order.split(",") if name.strip()]

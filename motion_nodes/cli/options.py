@@ -30,7 +30,7 @@ def robot_words(incomplete: str) -> list[str]:
 
 def _robot(ctx: typer.Context) -> Robot | None:
     """Return the robot on an incomplete command line."""
-    from motion_nodes.extras.robot_setup.derived_robot import load_description
+    from motion_nodes.core.robot.loader import load_description
 
     # While the value of an option is completed, click keeps the words before it in ctx.args.
     words = [ctx.params.get("robot"), ctx.params.get("source"), *ctx.args]

@@ -325,8 +325,7 @@ def spheres(
     shadows: Annotated[bool, typer.Option(help="Shadows and reflections.")] = True,
 ) -> None:
     """Edit a robot's collision spheres in the browser until Ctrl-C."""
-    from motion_nodes.core.robot.loader import ROBOT_FILE
-    from motion_nodes.extras.robot_setup.derived_robot import load_description
+    from motion_nodes.core.robot.loader import ROBOT_FILE, load_description
     from motion_nodes.extras.robot_setup.sphere_set import SPHERES_FILE
     from motion_nodes.extras.viewer.sphere_editor import SphereEditor, SphereSession
 
@@ -408,8 +407,8 @@ def _write_folder(source: str, folder: Path, urdf: Path | None) -> None:
         with_meshes_from,
         write_robot_folder,
     )
+    from motion_nodes.core.robot.loader import load_description
     from motion_nodes.errors import InvalidConfig
-    from motion_nodes.extras.robot_setup.derived_robot import load_description
 
     file = Path(source)
     if not file.is_file() or format_of(file) is None:
@@ -454,7 +453,7 @@ def _text(source: str, kind: str, urdf: Path | None, group: str | None) -> str:
     from motion_nodes.core.robot.files.srdf_file import srdf
     from motion_nodes.core.robot.files.xrdf_file import xrdf_text
     from motion_nodes.core.robot.files.xrdf_robot import xrdf_of
-    from motion_nodes.extras.robot_setup.derived_robot import load_description
+    from motion_nodes.core.robot.loader import load_description
 
     comment = f"Converted from {Path(source).name}."
     xrdf = _xrdf_of_file(source) if group is None else None

@@ -68,9 +68,9 @@ def go(
 
     from motion_nodes.cli.output import print_line
     from motion_nodes.cli.values import NO_SOLUTION, PoseWords, checked_timeout
+    from motion_nodes.core.robot.loader import load_description
     from motion_nodes.core.robot.placement import parse_placement
     from motion_nodes.errors import InvalidCommand, RobotNotFound
-    from motion_nodes.extras.robot_setup.derived_robot import load_description
     from motion_nodes.nodes.clients.commands import execute
 
     for name, factor in (("velocity", velocity), ("acceleration", acceleration)):
@@ -199,9 +199,9 @@ def recover(
     """
     from motion_nodes.cli.output import print_line
     from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
+    from motion_nodes.core.robot.loader import load_description
     from motion_nodes.core.robot.placement import parse_placement
     from motion_nodes.errors import InvalidCommand
-    from motion_nodes.extras.robot_setup.derived_robot import load_description
     from motion_nodes.nodes.clients.commands import recover as call
 
     checked_timeout(timeout)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy, inverse
 from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.core.robot.tree import JointKind
 from motion_nodes.errors import InvalidCommand, UnknownState, did_you_mean
-from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:

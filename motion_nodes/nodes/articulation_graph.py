@@ -20,9 +20,9 @@ from std_srvs.srv import Trigger
 from motion_nodes.core.control.graph_inputs import GraphInputs
 from motion_nodes.core.control.joint_command import CheckedCommand
 from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.placement import parse_placements
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.services import respond_from_loop
 from motion_nodes.ros.diagnostics import Report

@@ -33,9 +33,9 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
 from motion_nodes.core.control.stop_state import RestTimer
+from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.ros.concurrency.fault_recovery import FaultRecovery
 from motion_nodes.ros.concurrency.loops import RateLoop
 from motion_nodes.ros.concurrency.queues import ExecutorQueue, LoopQueue

@@ -8,10 +8,11 @@ a folder of such folders.
 
 from __future__ import annotations
 
+import importlib
 import importlib.resources
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from motion_nodes.core.robot.robot import Robot
@@ -56,6 +57,51 @@ def load_robot(name_or_path: str | Path, urdf: str | Path | None = None) -> Robo
     urdf = read_urdf_text(urdf_file)
     spheres = _read_spheres(file, description)
     return assemble(file, description, read_urdf(urdf, str(urdf_file)), urdf, spheres)
+
+
+SOURCES = {
+    suffix: "motion_nodes.extras.robot_setup.derived_robot:derived_from"
+    for suffix in (".urdf", ".xacro", ".xml", ".mjcf")
+}
+"""Function that returns a robot's folder for a file of a suffix, as module:name."""
+_SUFFIX = re.compile(r"(\.\w+)(?:$|['\"\s])")
+
+
+def load_description(
+    name_or_path: str | Path,
+    urdf: str | Path | None = None,
+    package_paths: Sequence[str | Path] = (),
+    progress: Callable[[str], None] | None = None,
+) -> Robot:
+    """Load a robot by name, folder or file; a URDF alone is sufficient.
+
+    Args:
+        name_or_path: see :func:`load_robot`; or a URDF, MJCF or xacro file, the latter also with
+            arguments: ``"robot.urdf.xacro name:=ur prefix:=left_"``.
+        urdf: the URDF for a file of another system.
+        package_paths: folders to search for ``package://`` names in a URDF.
+        progress: called with the steps of deriving a robot.
+
+    Raises:
+        RobotNotFound, InvalidDescription, InvalidConfig: as the loader and ``motion new``.
+    """
+    text = str(name_or_path)
+    source = next((SOURCES[x] for x in _SUFFIX.findall(text) if x in SOURCES), None)
+    if urdf is None and source is not None:
+        module, _, name = source.partition(":")
+        try:
+            derive = getattr(importlib.import_module(module), name)
+        except ModuleNotFoundError as error:
+            if not module.startswith(str(error.name)):
+                raise
+            raise InvalidConfig(
+                f"{text}: robots from such files need {module.rpartition('.')[0]}, which this "
+                "installation leaves out; give a folder with a robot.yaml."
+            ) from None
+        folder = derive(text, package_paths, progress)
+        if folder is not None:
+            return load_robot(folder)
+    return load_robot(name_or_path, urdf)
 
 
 _FILE_SUFFIXES = (".yaml", ".yml", ".urdf", ".xacro", ".xml", ".mjcf", ".xrdf")

@@ -21,8 +21,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from motion_nodes.core.robot.loader import ROBOT_FILE, load_robot
-from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.loader import ROBOT_FILE, SOURCES, load_robot
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.extras.robot_setup.package_search import PackageSearch
 from motion_nodes.extras.robot_setup.robot_source import search_from
@@ -32,7 +31,6 @@ from motion_nodes.kernels.cache import lock, open_private, preferred_folder
 Progress = Callable[[str], None]
 
 _LOG = logging.getLogger(__name__)
-_URDF_SUFFIXES = (".urdf", ".xacro", ".xml", ".mjcf")
 _FILENAME = re.compile(rb"file(?:name)?\s*=\s*[\"']([^\"']+)[\"']")
 _FOLDER = re.compile(rb"(?:asset|mesh|texture)dir\s*=\s*[\"']([^\"']+)[\"']")
 """Folders of an MJCF's files."""
@@ -40,30 +38,24 @@ _ROOMS = ("core/robot", "extras/robot_setup", "core/scene")
 """Packages whose code derives a robot."""
 
 
-def load_description(
-    name_or_path: str | Path,
-    urdf: str | Path | None = None,
-    package_paths: Sequence[str | Path] = (),
-    progress: Progress | None = None,
-) -> Robot:
-    """Load a robot by name, folder or file; a URDF alone is sufficient.
+def derived_from(
+    text: str, package_paths: Sequence[str | Path] = (), progress: Progress | None = None
+) -> Path | None:
+    """Return the folder of a robot that is given as a file; None if there is no such file.
 
     Args:
-        name_or_path: see :func:`motion_nodes.core.robot.loader.load_robot`; or a URDF, MJCF or
-            xacro file, the latter also with arguments: ``"robot.urdf.xacro name:=ur
-            prefix:=left_"``.
-        urdf: the URDF for a file of another system.
-        package_paths: folders to search for ``package://`` names in a URDF.
-        progress: called with the steps of deriving a robot.
+        text: URDF, MJCF or xacro file, the latter also with arguments.
+        package_paths: folders to search for ``package://`` names.
+        progress: called with the steps.
 
     Raises:
-        RobotNotFound, InvalidDescription, InvalidConfig: as the loader and ``motion new``.
+        InvalidDescription, InvalidConfig: as :func:`derived_folder`.
     """
-    text, arguments = split_arguments(str(name_or_path))
-    path = Path(text).expanduser()
-    if urdf is None and path.suffix in _URDF_SUFFIXES and path.is_file():
-        return load_robot(derived_folder(path.absolute(), package_paths, arguments, progress))
-    return load_robot(name_or_path, urdf)
+    file, arguments = split_arguments(text)
+    path = Path(file).expanduser()
+    if not path.is_file():
+        return None
+    return derived_folder(path.absolute(), package_paths, arguments, progress)
 
 
 def derived_folder(
@@ -202,7 +194,7 @@ def _referenced(text: bytes, search: PackageSearch) -> set[Path]:
         for name, folder in itertools.product(_FILENAME.findall(text), folders):
             with contextlib.suppress(InvalidDescription):
                 file = search.find(folder + os.fsdecode(name))
-                if file not in found and file.suffix in _URDF_SUFFIXES:
+                if file not in found and file.suffix in SOURCES:
                     texts.append(file.read_bytes())
                 found.add(file)
     return found

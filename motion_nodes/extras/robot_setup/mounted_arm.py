@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from lxml import etree  # type: ignore[import-untyped]
 
-from motion_nodes.core.robot.loader import ROBOT_FILE, load_robot
+from motion_nodes.core.robot.loader import ROBOT_FILE, load_description, load_robot
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_builder import assemble
 from motion_nodes.core.robot.robot_yaml import RobotDescription
@@ -26,7 +26,6 @@ from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.core.robot.yaml_schema import decode, read_yaml, yaml_text
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidConfig, did_you_mean
-from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.extras.robot_setup.folder_files import target_folder, write_folder
 from motion_nodes.extras.robot_setup.new_robot import Progress, link_geometries
 from motion_nodes.extras.robot_setup.notes import Notes

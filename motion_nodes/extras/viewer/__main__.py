@@ -10,8 +10,8 @@ import sys
 import threading
 from collections.abc import Sequence
 
+from motion_nodes.core.robot.loader import load_description
 from motion_nodes.errors import MotionError
-from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.preview import Preview
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot

@@ -26,9 +26,9 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from motion_nodes.core.ik.chain import IkChain
 from motion_nodes.core.ik.redundancy import self_motion
 from motion_nodes.core.ik.tool_goal import ArticulationIk
+from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.errors import MotionError
-from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos, signals
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds

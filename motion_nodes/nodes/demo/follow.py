@@ -27,12 +27,12 @@ from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Sphere
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import Scene, world_object
-from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.nodes.demo.base import BaseClient, Square
 from motion_nodes.ros import qos

@@ -24,8 +24,8 @@ from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 
 from motion_nodes.core.ik.tool_goal import ArticulationIk
+from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.poses import from_xyz_quat
-from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.nodes.demo.arm import FRAME, ClientNode, DemoFindings
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns

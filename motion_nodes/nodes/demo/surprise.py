@@ -14,10 +14,10 @@ from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.world import World
-from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.nodes.demo.arm import ClientNode, DemoFindings
 from motion_nodes.nodes.demo.follow import DOWN, pose_at
 from motion_nodes.ros import qos

@@ -30,10 +30,11 @@ from moveit_msgs.srv import ApplyPlanningScene
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
+from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.poses import from_xyz_rpy, to_quat_xyzw
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.scene import WorldObject, world_object
-from motion_nodes.extras.robot_setup.derived_robot import load_description, mounted_folder
+from motion_nodes.extras.robot_setup.derived_robot import mounted_folder
 from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.nodes.demo.routines import RoutineClient, TaskCommands, Travel

@@ -20,13 +20,13 @@ from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.placement import Placement
 from motion_nodes.core.robot.poses import from_xyz_quat
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.scene import WorldObject
 from motion_nodes.core.trajectory.joint_trajectory import rest_to_rest_duration
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.extras.robot_setup.derived_robot import load_description
 from motion_nodes.extras.tasks.task_plan import TaskOrder
 from motion_nodes.extras.tasks.task_progress import TaskProgress
 from motion_nodes.extras.viewer.browser import BrowserViewer

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suite without its extras: the front door and the nodes of the core work in a copy without them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "motion_nodes"
+EXTRAS = sorted(path.parent.name for path in PACKAGE.glob("extras/*/__init__.py"))
+NODES = (
+    "articulation_controller", "differential_base", "holonomic_base", "ackermann_base",
+    "base_navigator", "ik_service", "rrt_planner", "rmpflow_policy", "trajectory_generator",
+    "robot_state", "controller_manager",
+)  # fmt: skip
+USE = """
+import importlib, pathlib, sys
+import motion_nodes as mn
+folder = pathlib.Path(mn.__file__).parent
+assert str(folder) == sys.argv[1], folder
+for file in sorted(folder.glob("core/**/*.py")):
+    importlib.import_module(".".join(file.relative_to(folder.parent).with_suffix("").parts))
+arm = mn.load_robot("franka")["arm"]
+goal = arm.ik(arm.fk(arm.state("ready")), seed="home")
+assert goal.success, goal
+world = mn.World()
+world.add("post", mn.Box(0.1, 0.1, 0.5), mn.pose(xyz=(0.6, 0.3, 0.3)))
+assert arm.plan("home", goal.q, world).success
+from motion_nodes.nodes.registry import node_class
+for name in sys.argv[2:]:
+    node_class(name)
+"""
+
+
+def used_without(extras, folder):
+    """Use a copy of the package without some extras, in another process."""
+    copy = folder / "motion_nodes"
+    gone = [str(PACKAGE / "extras" / name) for name in extras]
+    shutil.copytree(
+        PACKAGE, copy,
+        ignore=lambda path, names: [n for n in names if n == "__pycache__"
+                                    or os.path.join(path, n) in gone],
+    )  # fmt: skip
+    environment = os.environ | {"PYTHONPATH": str(folder)}
+    return subprocess.run(
+        [sys.executable, "-c", USE, str(copy), *NODES], env=environment, cwd=folder,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_without_any_extra(tmp_path):
+    assert len(EXTRAS) > 8
+    done = used_without(EXTRAS, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_without_one(extra, tmp_path):
+    done = used_without([extra], tmp_path)
+    assert done.returncode == 0, done.stderr
