@@ -32,9 +32,9 @@ from motion_nodes.core.reactive.mpc.policy import MpcPolicy
 from motion_nodes.core.reactive.policy import RmpflowPolicy
 from motion_nodes.core.robot.loader import load_description, load_robot
 from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.depth_camera import DepthProjection
 from motion_nodes.core.scene.voxels import decode, encode, voxels
 from motion_nodes.core.scene.world import World
-from motion_nodes.extras.perception.depth_camera import DepthProjection
 from motion_nodes.extras.perception.occupancy_map import OccupancyMap
 from motion_nodes.extras.perception.settings import MapSettings
 from motion_nodes.nodes.demo import surprise

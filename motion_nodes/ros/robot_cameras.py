@@ -22,8 +22,8 @@ from sensor_msgs.msg import CameraInfo, Image, JointState, PointCloud2
 
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.depth_camera import DepthProjection
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.extras.perception.depth_camera import DepthProjection
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, stamp_ns

@@ -14,9 +14,9 @@ from browser.chromium import wait_for as wait_within
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.moveit_scene_file import read_scene_text
 from motion_nodes.core.scene.scene import WorldObject, world_object
 from motion_nodes.core.scene.world import World
-from motion_nodes.extras.formats.moveit_scene_file import read_scene_text
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.displays import FrameTree, thinned_cloud
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot

@@ -10,11 +10,11 @@ import pytest
 
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.moveit_scene_file import read_scene_text, scene_text
 from motion_nodes.core.scene.scene import Subframe, world_object
 from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
 from motion_nodes.core.scene.voxels import OCTOMAP, voxels
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.extras.formats.moveit_scene_file import read_scene_text, scene_text
 
 AS_MOVEIT_WRITES = """(noname)+
 * tall box

@@ -25,6 +25,13 @@ LAYERS = """
 """
 """A room imports from lower lines only, not from its own line: siblings do not know each other."""
 
+ACROSS = {
+    "learning": {"policies", "robot_setup", "sim"},
+    "sim": {"policies"},
+    "viewer": {"robot_setup", "tasks"},
+}
+"""Extras that import other extras; all others do not, and these only become fewer."""
+
 WING = ("core", "kernels", "settings", "errors", "typing")
 """What ``core`` may import: the motion itself needs no ROS and no extra."""
 
@@ -94,6 +101,16 @@ def test_the_core_needs_no_other_wing():
            if name.startswith("motion_nodes.")]  # fmt: skip
     assert len(own) > 500
     assert [each for each in own if each[1].split(".")[1] not in WING] == []
+
+
+def test_extras_stand_alone():
+    across = {}
+    for room, name, _ in imports():
+        if room.startswith("extras.") and name.startswith("motion_nodes.extras."):
+            one, other = room.split(".")[1], name.split(".")[2]
+            if other != one:
+                across.setdefault(one, set()).add(other)
+    assert across == ACROSS
 
 
 def test_each_library_stays_in_its_rooms():

@@ -19,7 +19,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.poses import from_xyz_rpy
-from motion_nodes.extras.perception.depth_camera import DepthProjection
+from motion_nodes.core.scene.depth_camera import DepthProjection
 from motion_nodes.nodes.object_detector import ObjectDetectorNode
 from motion_nodes.ros.diagnostics import Report
 

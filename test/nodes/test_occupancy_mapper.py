@@ -18,7 +18,7 @@ from std_srvs.srv import Empty
 from tf2_msgs.msg import TFMessage
 
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.extras.perception.depth_camera import DepthProjection
+from motion_nodes.core.scene.depth_camera import DepthProjection
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.camera_messages import (
     cloud_message,

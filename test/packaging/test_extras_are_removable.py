@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suite without its extras: the front door and the nodes of the core work in a copy without them."""
+"""The suite without its extras: front door and nodes of the core work in a copy without them."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.extras.perception.depth_camera import DepthProjection, Pinhole
+from motion_nodes.core.scene.depth_camera import DepthProjection, Pinhole
 from motion_nodes.extras.perception.occupancy_map import OccupancyMap
 from motion_nodes.extras.perception.settings import MapSettings
 from motion_nodes.typing import Array

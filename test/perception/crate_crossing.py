@@ -20,9 +20,9 @@ from motion_nodes.core.reactive.target_follower import Follower
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.depth_camera import DepthProjection
 from motion_nodes.core.scene.scene import Scene, world_object
 from motion_nodes.core.scene.voxels import OCTOMAP
-from motion_nodes.extras.perception.depth_camera import DepthProjection
 from motion_nodes.extras.perception.occupancy_map import OccupancyMap
 from motion_nodes.extras.perception.settings import MapSettings
 from motion_nodes.extras.sim.sensors import CameraSettings, SimulatedCamera, parse_camera, snapshot

@@ -15,7 +15,7 @@ import numpy as np
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.scene.checker import CollisionChecker
-from motion_nodes.extras.perception.depth_camera import DepthProjection
+from motion_nodes.core.scene.depth_camera import DepthProjection
 from motion_nodes.extras.perception.object_detection import ObjectDetector, extents
 from motion_nodes.extras.perception.settings import DetectorSettings
 from motion_nodes.extras.sim.backend import RobotPlacement

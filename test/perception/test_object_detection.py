@@ -9,8 +9,8 @@ from perception.boxes_seen import camera, looking, with_faults
 
 from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
+from motion_nodes.core.scene.depth_camera import DepthProjection
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.extras.perception.depth_camera import DepthProjection
 from motion_nodes.extras.perception.object_detection import (
     Detection,
     ObjectDetector,

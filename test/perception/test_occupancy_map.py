@@ -24,10 +24,10 @@ from scipy.spatial import cKDTree
 
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.depth_camera import DepthProjection, Pinhole
 from motion_nodes.core.scene.scene import world_object
 from motion_nodes.core.scene.shapes import HalfSpace, triangle_mesh
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.extras.perception.depth_camera import DepthProjection, Pinhole
 from motion_nodes.extras.perception.occupancy_map import OccupancyMap
 from motion_nodes.extras.perception.settings import MapSettings
 

@@ -10,8 +10,8 @@ import pytest
 from builtin_interfaces.msg import Time
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2, PointField
 
+from motion_nodes.core.scene.depth_camera import Pinhole
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.extras.perception.depth_camera import Pinhole
 from motion_nodes.ros.messages.camera_messages import (
     cloud_message,
     depth_message,

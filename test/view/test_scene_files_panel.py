@@ -8,11 +8,11 @@ import pytest
 from view.toy_robot import pose
 
 from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.scene.moveit_scene_file import scene_text
 from motion_nodes.core.scene.scene import AttachedBody, Part, Scene, world_object
 from motion_nodes.core.scene.scenery import SCENERY
 from motion_nodes.core.scene.shapes import HalfSpace
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.extras.formats.moveit_scene_file import scene_text
 from motion_nodes.extras.viewer.planning_view import loaded_objects, saved_objects
 
 BOX = world_object("box", Box((0.1, 0.2, 0.3)), pose((0.5, 0.0, 0.2)), rgba=(1.0, 0.0, 0.0, 1.0))

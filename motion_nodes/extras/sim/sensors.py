@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.robot_yaml import LaserScannerDescription
 from motion_nodes.core.robot.tree import frozen
+from motion_nodes.core.scene.depth_camera import DepthProjection, Pinhole
 from motion_nodes.errors import InvalidConfig, did_you_mean
-from motion_nodes.extras.perception.depth_camera import DepthProjection, Pinhole
 from motion_nodes.extras.sim.mjcf_shapes import VISUAL_GROUP
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 from motion_nodes.settings import check_settings, setting

@@ -17,11 +17,11 @@ import numpy as np
 import viser
 
 from motion_nodes.core.robot.link_poses import LinkPoses
+from motion_nodes.core.scene.moveit_scene_file import SUFFIX, read_scene_text, scene_text
 from motion_nodes.core.scene.scene import Scene, WorldObject
 from motion_nodes.core.scene.scenery import SCENERY
 from motion_nodes.core.scene.voxels import OCTOMAP
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.extras.formats.moveit_scene_file import SUFFIX, read_scene_text, scene_text
 from motion_nodes.extras.viewer.joint_panel import GOAL, GoalStatePanel, show_value
 from motion_nodes.extras.viewer.object_editor import ObjectEditor
 from motion_nodes.extras.viewer.panel_style import SECONDARY, plain, shortened

@@ -18,8 +18,8 @@ from sensor_msgs.msg import CameraInfo, Image, LaserScan, PointCloud2
 from tf2_msgs.msg import TFMessage
 
 from motion_nodes.core.robot.placement import Placement
+from motion_nodes.core.scene.depth_camera import DepthProjection
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.extras.perception.depth_camera import DepthProjection
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
 from motion_nodes.extras.sim.sensors import (
     CameraSettings,

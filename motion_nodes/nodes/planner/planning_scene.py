@@ -45,12 +45,12 @@ from motion_nodes.core.robot.files.srdf_file import srdf
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.meshes import with_absolute_meshes
 from motion_nodes.core.scene.mesh_preparation import MeshPreparation, all_parts, large_meshes
+from motion_nodes.core.scene.moveit_scene_file import SUFFIX, read_scene_text, scene_text
 from motion_nodes.core.scene.scene import Scene, WorldObject, difference
 from motion_nodes.core.scene.scenery import Scenery
 from motion_nodes.core.scene.voxels import OCTOMAP
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidDescription, MotionError
-from motion_nodes.extras.formats.moveit_scene_file import SUFFIX, read_scene_text, scene_text
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.services import ServiceThreads

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2, PointField
 
+from motion_nodes.core.scene.depth_camera import Pinhole
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.extras.perception.depth_camera import Pinhole
 
 ENCODINGS = {"32FC1": (4, 1.0), "16UC1": (2, 1e-3), "mono16": (2, 1e-3)}
 """Bytes per pixel of a depth image, and its unit [m]."""
