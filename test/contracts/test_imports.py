@@ -26,7 +26,7 @@ LAYERS = """
 """A room imports from lower lines only, not from its own line: siblings do not know each other."""
 
 ACROSS = {
-    "learning": {"policies", "robot_setup", "sim"},
+    "learning": {"policies", "sim"},
     "sim": {"policies"},
     "viewer": {"robot_setup", "tasks"},
 }
