@@ -120,7 +120,7 @@ class LockstepArm:
 
     def skills(self, base: Any = None) -> RobotSkills:
         touching = frozenset({"panda_hand", "panda_leftfinger", "panda_rightfinger"})
-        node: Any = SimpleNamespace(params=TaskServerParams())
+        node: Any = SimpleNamespace(params=TaskServerParams(robot=self.robot.name))
         return RobotSkills(SkillParts(node, self, self, self, self.scene, touching, base))
 
     def execute(self, skills: RobotSkills, skill: str, **args: str) -> Iterator[str]:

@@ -90,26 +90,32 @@ def _texts(given: ast.expr, text: str, module: object) -> set[str]:
     return found
 
 
-def sources_of(cls: type) -> list[Path]:
+def imported_by(file: Path, rooms: tuple[str, ...]) -> set[Path]:
+    """Return the modules of some packages that a module imports from."""
+    return {
+        PACKAGE.parent / (statement.module.replace(".", "/") + ".py")
+        for statement in ast.walk(ast.parse(file.read_text()))
+        if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith(rooms)
+    }
+
+
+def sources_of(cls: type) -> set[Path]:
     """Return the files of a class, of its bases, and of the modules that implement them.
 
-    A node's parts are the modules beside it that it imports, and those that bases share.
+    A node's parts are the modules that it imports, those that bases share, and the parts of parts
+    in the same folder.
     """
-    own = [
+    own = {
         PACKAGE.parent / (base.__module__.replace(".", "/") + ".py")
         for base in cls.__mro__
         if base.__module__.startswith("motion_nodes.")
-    ]
-    parts = {
-        PACKAGE.parent / (statement.module.replace(".", "/") + ".py")
-        for file in own
-        for statement in ast.walk(ast.parse(file.read_text()))
-        if isinstance(statement, ast.ImportFrom)
-        and (statement.module or "").startswith(
-            ("motion_nodes.nodes.", "motion_nodes.ros.wheeled.", "motion_nodes.ros.clients.")
-        )
     }
-    return [*own, *parts]
+    rooms = ("motion_nodes.nodes.", "motion_nodes.ros.wheeled.", "motion_nodes.ros.clients.")
+    parts = {part for file in own for part in imported_by(file, rooms)}
+    beside = {
+        other for part in parts for other in imported_by(part, rooms) if other.parent == part.parent
+    }
+    return own | parts | beside
 
 
 @pytest.mark.parametrize("executable", NODES)
