@@ -22,8 +22,9 @@ import motion_nodes
 ROOT = Path(motion_nodes.__file__).parent
 LIST = Path(__file__).with_name("joint_comparisons.yaml")
 ROOMS = (
-    "agent_tools", "api", "cli", "compat", "control", "hardware", "ik", "model", "mpc", "nodes",
-    "planning", "policies", "rmpflow", "ros", "tasks", "trajectory", "view",
+    "api", "cli", "nodes", "ros", "core/control", "core/ik", "core/planning", "core/reactive",
+    "core/robot", "core/trajectory", "extras/agent_tools", "extras/compat", "extras/formats",
+    "extras/hardware", "extras/policies", "extras/tasks", "extras/viewer",
 )  # fmt: skip
 POSITIONS = re.compile(
     r"^(q\d?|Q|q_next|seen|positions?|joints?|current|measured|reference(_q|_position)?|posture"

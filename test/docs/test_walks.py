@@ -26,9 +26,7 @@ def test_files_and_names_exist():
     assert len(named) > 30
     files = {name: ROOT / "motion_nodes" / name for name, _ in named}
     assert [name for name, file in files.items() if not file.is_file()] == []
-    assert [
-        (name, what) for name, what in named if what and not defined(files[name], what)
-    ] == []
+    assert [(name, what) for name, what in named if what and not defined(files[name], what)] == []
 
 
 def test_the_three_walks_are_there_and_the_page_is_short():

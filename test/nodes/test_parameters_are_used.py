@@ -110,7 +110,12 @@ def sources_of(cls: type) -> set[Path]:
         for base in cls.__mro__
         if base.__module__.startswith("motion_nodes.")
     }
-    rooms = ("motion_nodes.nodes.", "motion_nodes.ros.wheeled.", "motion_nodes.ros.clients.")
+    rooms = (
+        "motion_nodes.nodes.",
+        "motion_nodes.ros.wheeled.",
+        "motion_nodes.ros.clients.",
+        "motion_nodes.ros.robot_cameras",
+    )
     parts = {part for file in own for part in imported_by(file, rooms)}
     beside = {
         other for part in parts for other in imported_by(part, rooms) if other.parent == part.parent
