@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from raised_errors import about
+from scipy.spatial import Delaunay
 
 from motion_nodes.core.reactive.compiled_policy import Evaluator
 from motion_nodes.core.reactive.numpy_policy import Goal, distances
@@ -23,8 +24,9 @@ from motion_nodes.core.scene.convex_pieces import pieces_of
 from motion_nodes.core.scene.mesh_distance import signed_distance
 from motion_nodes.core.scene.robot_spheres import cover
 from motion_nodes.core.scene.scene import Part, Scene, world_object
-from motion_nodes.core.scene.shapes import register_solid, unregister_solid
+from motion_nodes.core.scene.shapes import hull_meshes, register_solid, unregister_solid
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.extras.viewer.scene_view import surface_of
 from motion_nodes.kernels.collision.collision_memory import added_digest
 from motion_nodes.kernels.formulas.ops import NUMPY
 from motion_nodes.kernels.formulas.rmps import ToolState
@@ -61,6 +63,26 @@ def oracle(torus, points: np.ndarray) -> np.ndarray:
     circle = torus.ring * np.column_stack((np.cos(angles), np.sin(angles), 0.0 * angles))
     gaps = [np.linalg.norm(circle - point, axis=1).min() for point in points]
     return np.array(gaps) - torus.tube
+
+
+def test_a_torus_has_a_surface_for_page_messages_and_simulation(shape):
+    torus = shape.Torus(0.03, 0.12)
+    meshes = hull_meshes(torus)
+    angles = np.linspace(0.0, 2.0 * np.pi, 60)
+    ring = 0.15 * np.column_stack((np.cos(angles), np.sin(angles), 0.0 * angles))
+    for mesh in meshes:
+        a, b, c = (mesh.vertices[mesh.triangles[:, k]] for k in range(3))
+        normal = np.cross(b - a, c - a)
+        middle = mesh.vertices.mean(axis=0)
+        assert (np.einsum("ij,ij->i", normal, a - middle) > 0.0).all(), "triangles face outward"
+    inside = [
+        any((Delaunay(mesh.vertices).find_simplex(p[None]) >= 0).all() for mesh in meshes)
+        for p in ring * 0.999
+    ]
+    assert all(inside), "the meshes contain the torus"
+    vertices, triangles = surface_of(torus)
+    assert np.abs(vertices[:, :2]).max() < 0.16
+    assert triangles.max() == len(vertices) - 1
 
 
 def test_a_torus_has_distances_and_a_cover(shape):

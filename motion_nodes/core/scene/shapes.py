@@ -313,3 +313,55 @@ def unregister_solid(solid: type) -> None:
     known = TYPES.get(solid)
     if known is not None and known.hulls is not None:
         remove_kind(TYPES.pop(solid).kind)
+
+
+def is_registered(solid: Any) -> bool:
+    """Return whether the type of a solid was registered from outside."""
+    known = TYPES.get(type(solid))
+    return known is not None and known.hulls is not None
+
+
+def hull_meshes(solid: Any) -> tuple[TriangleMesh, ...]:
+    """Return convex meshes that together contain a solid of a registered type, in its frame.
+
+    For formats that know neither the type nor its formula: messages, pages, simulations.
+
+    Raises:
+        InvalidCommand: the type is not registered with hulls.
+    """
+    # Imported on use: most processes have no such solids.
+    from scipy.spatial import ConvexHull
+
+    known = TYPES.get(type(solid))
+    if known is None or known.hulls is None:
+        raise InvalidCommand(f"a {type(solid).__name__} has no surface; use a mesh of it.")
+    meshes = []
+    for points, radius in known.hulls(solid):
+        around = (
+            np.concatenate([[(0.0, 0.0, 0.0)], radius * _ROUND]) if radius else np.zeros((1, 3))
+        )
+        cloud = (np.asarray(points, float)[:, None, :] + around).reshape(-1, 3)
+        hull = ConvexHull(cloud)
+        # Simplices of Qhull are not oriented; the equations are outward.
+        corners = cloud[hull.simplices]
+        turned = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        inward = np.einsum("ij,ij->i", turned, hull.equations[:, :3]) < 0.0
+        triangles = np.where(inward[:, None], hull.simplices[:, ::-1], hull.simplices)
+        kept, place = np.unique(triangles, return_inverse=True)
+        meshes.append(triangle_mesh(cloud[kept], place.reshape(triangles.shape), convex=True))
+    return tuple(meshes)
+
+
+def _round_directions(count: int = 96) -> Array:
+    """Return vectors whose convex hull contains the unit sphere, by a spiral, shape (count, 3)."""
+    k = np.arange(count) + 0.5
+    polar, turn = np.arccos(1.0 - 2.0 * k / count), np.pi * (1.0 + np.sqrt(5.0)) * k
+    unit = np.column_stack(
+        (np.cos(turn) * np.sin(polar), np.sin(turn) * np.sin(polar), np.cos(polar))
+    )
+    return unit / _ROUND_INNER
+
+
+_ROUND_INNER = 0.96
+"""Inner radius of the hull of the directions on a spiral, 0.961, rounded down."""
+_ROUND = _round_directions()

@@ -23,7 +23,15 @@ from motion_nodes.core.scene.mesh_file import hulls_of
 from motion_nodes.core.scene.robot_spheres import link_bodies
 from motion_nodes.core.scene.scene import Part, Scene
 from motion_nodes.core.scene.scenery import SCENERY
-from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
+from motion_nodes.core.scene.shapes import (
+    Capsule,
+    Cone,
+    HalfSpace,
+    Solid,
+    TriangleMesh,
+    hull_meshes,
+    is_registered,
+)
 from motion_nodes.core.scene.voxels import OCTOMAP
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.extras.sim.backend import RobotPlacement
@@ -192,6 +200,8 @@ def _pieces(solid: Solid) -> list[Solid | Array]:
     """Return a solid as MuJoCo primitives and corners of convex hulls [m], shape (c, 3)."""
     if isinstance(solid, TriangleMesh):
         return [solid_corners(corners) for corners in hulls_of(solid)]
+    if is_registered(solid):
+        return [mesh.vertices for mesh in hull_meshes(solid)]
     return [_cone_vertices(solid) if isinstance(solid, Cone) else solid]
 
 

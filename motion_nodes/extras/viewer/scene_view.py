@@ -13,7 +13,7 @@ from motion_nodes.core.robot.poses import to_quat_wxyz
 from motion_nodes.core.robot.tree import Box, Cylinder, Shape, Sphere
 from motion_nodes.core.scene.scene import AttachedBody, Part, Scene, WorldObject, difference
 from motion_nodes.core.scene.scenery import SCENERY
-from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh
+from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh, hull_meshes
 from motion_nodes.core.scene.voxels import OCTOMAP, Voxels, box_surface
 from motion_nodes.extras.viewer.robot_view import SOLID, Appearance, MeshFiles, add_shape
 from motion_nodes.typing import Array
@@ -188,6 +188,12 @@ def surface_of(solid: Capsule | Cone | HalfSpace | TriangleMesh | Voxels) -> Sur
     if isinstance(solid, Cone):
         h = 0.5 * solid.height
         return _revolved(np.array([(0.0, -h), (solid.radius, -h), (0.0, h)]))
+    if not isinstance(solid, Capsule):
+        meshes = hull_meshes(solid)
+        first = np.cumsum([0, *(len(mesh.vertices) for mesh in meshes)])
+        triangles = [m.triangles + n for m, n in zip(meshes, first[:-1], strict=True)]
+        vertices = np.concatenate([mesh.vertices for mesh in meshes])
+        return vertices, np.concatenate(triangles).astype(np.uint32)
     angles = np.linspace(0.0, 0.5 * np.pi, 9)
     arc = solid.radius * np.column_stack((np.cos(angles), np.sin(angles)))
     arc[:, 1] += 0.5 * solid.length

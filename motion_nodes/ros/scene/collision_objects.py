@@ -30,6 +30,8 @@ from motion_nodes.core.scene.shapes import (
     TriangleMesh,
     as_primitives,
     check_solid,
+    hull_meshes,
+    is_registered,
     plane_pose,
     triangle_mesh,
 )
@@ -135,6 +137,10 @@ def fill_shapes(message: CollisionObject, parts: Iterable[Part]) -> None:
         if isinstance(solid, TriangleMesh):
             message.meshes.append(_mesh_message(solid))
             message.mesh_poses.append(pose_message(X))
+        elif is_registered(solid):
+            for mesh in hull_meshes(solid):
+                message.meshes.append(_mesh_message(mesh))
+                message.mesh_poses.append(pose_message(X))
         elif isinstance(solid, HalfSpace):
             message.planes.append(Plane(coef=[0.0, 0.0, 1.0, 0.0]))
             message.plane_poses.append(pose_message(X))
