@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joint space of planning: joints, limits, continuous joints, metric.
 
-Also here: joint ranges at a goal.
+Joint ranges at a goal.
 """
 
 from __future__ import annotations

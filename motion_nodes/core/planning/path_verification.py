@@ -7,7 +7,7 @@ attached bodies and the scene's shapes are computed exactly
 by the distances at its middle. Segments that cannot be proven, because the path passes too close,
 are checked at a fraction of the planners' steps.
 
-Also here: monitors the remaining path of an active motion for collisions as the world changes.
+Monitors the remaining path of an active motion for collisions as the world changes.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from motion_nodes.core.planning.plan_adapters import (
     payload_along,
     payload_at_ends,
     reachable_goals,
+    recoverable,
     recovered_start,
 )
 from motion_nodes.core.planning.plan_run import PlanAttempt, PlanOptions, PlanRun
@@ -92,7 +93,6 @@ def plan(
 
 REQUEST_ADAPTERS: tuple[Callable[[PlanRun], PlanResult | None], ...] = (
     payload_at_ends,
-    recovered_start,
     reachable_goals,
 )
 """In this order; each may change the request of the run, or return its rejection."""
@@ -105,25 +105,21 @@ PLAN_ADAPTERS: tuple[Callable[[PlanRun, MotionPlan], MotionPlan], ...] = (
 
 
 class Strategy(NamedTuple):
-    """Form of a request in which it is searched."""
+    """Another form of a request, searched if the attempt before it gives reason to."""
 
-    words: str
-    """For the note of a repetition."""
     worth: Callable[[PlanRun, PlanAttempt], bool]
-    """Whether it may help after the attempt before it."""
+    """Whether it may help after that attempt."""
+    words: str = ""
+    """For the note that a refused motion is searched again."""
+    change: Callable[[PlanRun, PlanAttempt], bool] | None = None
+    """Changes the run's request; returns False if it cannot help, with the reason in the result."""
     finer: int = 1
     """Ratio of the checker's resolution to that of the search: the cost of checks."""
     margin: float = 0.0
     """Additional clearance of the spheres [m]."""
-    exact_poses: bool = False
-    """Whether poses are replaced by joint goals that are free by exact geometry only."""
 
-    def request(self, run: PlanRun) -> PlanRequest | None:
-        """Return a run's request in this form; None if there is none."""
-        if self.exact_poses:
-            changed = with_joint_goals(run.request, run.left)
-            run.request = run.request if changed is None else changed
-            return changed
+    def request(self, run: PlanRun) -> PlanRequest:
+        """Return a run's request in this form."""
         checker = run.request.checker
         if self.finer > 1 or self.margin:
             checker = checker.snapshot()
@@ -132,50 +128,45 @@ class Strategy(NamedTuple):
         return replace(run.request, checker=checker, timeout=max(1e-3, run.left))
 
 
-def _collides_by_spheres(run: PlanRun, last: PlanAttempt) -> bool:
-    poses = any(not isinstance(goal, JointGoal) for goal in run.request.goals)
-    return poses and last.result.status is PlanStatus.GOAL_IN_COLLISION
+def _refused(run: PlanRun, last: PlanAttempt) -> bool:
+    return bool(last.refused) and run.left > 0.0
 
 
-def _refused(_: PlanRun, last: PlanAttempt) -> bool:
-    return bool(last.refused)
-
-
-EXACT_POSES = Strategy("goals by exact geometry", _collides_by_spheres, exact_poses=True)
-"""Costs some inverse kinematics; for poses at which the spheres always collide."""
+RECOVERED_START = Strategy(recoverable, change=recovered_start)
+"""Costs the search for a way out, up to its own timeout; for starts that no planner accepts."""
 FINER_STEPS = (
-    Strategy("a finer resolution", _refused, FINER),
-    Strategy("a finer resolution and spheres 3 mm larger", _refused, FINER, 0.003),
-    Strategy("a finer resolution and spheres 10 mm larger", _refused, FINER, 0.01),
+    Strategy(_refused, "a finer resolution", finer=FINER),
+    Strategy(_refused, "a finer resolution and spheres 3 mm larger", finer=FINER, margin=0.003),
+    Strategy(_refused, "a finer resolution and spheres 10 mm larger", finer=FINER, margin=0.01),
 )
 """Cost up to ten times the first search; succeed where exact shapes extend beyond spheres, or
 between two configurations of an edge."""
+STRATEGIES = (RECOVERED_START, *FINER_STEPS)
+"""Of every pipeline, in this order."""
 
 
 class Pipeline(NamedTuple):
-    """A search, what is done with its path, and the strategies if that fails."""
+    """A search, and what is done with its path."""
 
     search: Callable[[PlanRun, PlanRequest, bool], PlanAttempt]
     """From run, request, and whether it is the first search, to its result."""
     adapters: tuple[Callable[[PlanRun, PlanAttempt], None], ...]
     """Called in this order on each path that is found."""
-    strategies: tuple[Strategy, ...]
 
 
 def searched(run: PlanRun, pipeline: Pipeline) -> PlanAttempt:
     """Return the result of one strategy after the other, until a motion is valid."""
     found = _attempt(run, pipeline, run.request, 1)
-    for strategy in pipeline.strategies:
-        if run.left <= 0.0 or run.request.cancelled():
+    for strategy in STRATEGIES:
+        if run.request.cancelled():
             break
         if not strategy.worth(run, found):
             continue
-        request = strategy.request(run)
-        if request is None:
+        if strategy.change is not None and not strategy.change(run, found):
             continue
         if found.refused:
             run.notes.append(f"searched again with {strategy.words}: {found.refused}")
-        other = _attempt(run, pipeline, request, strategy.finer)
+        other = _attempt(run, pipeline, strategy.request(run), strategy.finer)
         if other.result.path is None and strategy.margin:
             break  # no path exists with larger spheres
         found = other
@@ -189,8 +180,8 @@ def _attempt(run: PlanRun, pipeline: Pipeline, request: PlanRequest, finer: int)
     found.corner_step /= finer
     if found.result.path is None:
         return found
-    if first and found.ends.note:
-        run.notes.append(found.ends.note)
+    if first:
+        run.note(found.ends.note)
     for adapt in pipeline.adapters:
         adapt(run, found)
     return found
@@ -202,16 +193,28 @@ def _attempt(run: PlanRun, pipeline: Pipeline, request: PlanRequest, finer: int)
 def search(run: PlanRun, request: PlanRequest, first: bool) -> PlanAttempt:
     """Search a path by the planner of the options, between ends that the spheres permit.
 
-    The first search may have several attempts with different seeds; the shortest path is used.
+    Poses at which the spheres always collide become joint goals that are free by exact geometry.
     """
-    options, ends = run.options, searchable(request)
+    ends = searchable(request)
+    result = _planned(run, ends.request, run.options.attempts if first else 1)
+    poses = any(not isinstance(goal, JointGoal) for goal in request.goals)
+    if result.status is PlanStatus.GOAL_IN_COLLISION and poses and run.left > 0.0:
+        other = with_joint_goals(request, run.left)
+        if other is not None:
+            ends = searchable(other)
+            result = _planned(run, ends.request, run.options.attempts if first else 1)
+    return PlanAttempt(ends, result, is_free=ends.request.checker.are_free)
+
+
+def _planned(run: PlanRun, request: PlanRequest, attempts: int) -> PlanResult:
+    """Return the shortest path of some searches with different seeds."""
+    options = run.options
     name, note = find_planner(options.planner)
-    if note and note not in run.notes:
-        run.notes.append(note)
+    run.note(note)
     best: PlanResult | None = None
-    for number in range(options.attempts if first else 1):
+    for number in range(attempts):
         timeout = max(1e-3, min(request.timeout, run.left))
-        asked = replace(ends.request, random_seed=request.random_seed + number, timeout=timeout)
+        asked = replace(request, random_seed=request.random_seed + number, timeout=timeout)
         with run.stage("path"):
             planner = make_planner(name, options.settings)
             result = planner.plan(asked)
@@ -226,7 +229,7 @@ def search(run: PlanRun, request: PlanRequest, first: bool) -> PlanAttempt:
         if not result.success or run.left <= 0.0:
             break
     assert best is not None
-    return PlanAttempt(ends, best, is_free=ends.request.checker.are_free)
+    return best
 
 
 def shorten(run: PlanRun, found: PlanAttempt) -> None:
@@ -319,9 +322,8 @@ def verify(run: PlanRun, found: PlanAttempt) -> None:
     if not run.options.verify:
         return
     with run.stage("verify"):
-        moves = found.motion is not None and found.points is not None
-        driven = found.points.positions if moves and found.points is not None else found.path
-        found.refused = run.refusal(driven)
+        points = None if found.motion is None else found.points
+        found.refused = run.refusal(found.path if points is None else points.positions)
 
 
 def path_effort_limits(checker: CollisionChecker, options: PlanOptions) -> PathEfforts | None:
@@ -331,8 +333,4 @@ def path_effort_limits(checker: CollisionChecker, options: PlanOptions) -> PathE
     return effort_limits(robot, joints, checker.positions, share, payload)
 
 
-DEFAULT = Pipeline(
-    search,
-    (shorten, join_ends, parameterize, sample, verify),
-    (EXACT_POSES, *FINER_STEPS),
-)
+DEFAULT = Pipeline(search, (shorten, join_ends, parameterize, sample, verify))

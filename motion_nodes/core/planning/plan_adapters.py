@@ -18,7 +18,7 @@ from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance, as_
 from motion_nodes.core.ik.task_mask import FULL, relaxed_tolerances, what_is_free
 from motion_nodes.core.planning.goal_sampling import is_exact
 from motion_nodes.core.planning.joint_space import JointSpace
-from motion_nodes.core.planning.plan_run import PlanOptions, PlanRun
+from motion_nodes.core.planning.plan_run import PlanAttempt, PlanOptions, PlanRun
 from motion_nodes.core.planning.planning_problem import (
     JointGoal,
     MotionPlan,
@@ -30,7 +30,7 @@ from motion_nodes.core.planning.planning_problem import (
 )
 from motion_nodes.core.planning.pose_solvers import ATTEMPTS, moving_joints, pose_chain, pose_solver
 from motion_nodes.core.planning.recovery import Recovery, RecoverySettings, check_recovery, recover
-from motion_nodes.core.planning.start_state import check_start, configuration
+from motion_nodes.core.planning.start_state import configuration
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.payload import too_heavy
 from motion_nodes.core.scene.checker import CollisionChecker
@@ -48,21 +48,20 @@ _TIMEOUT = 0.2
 """Timeout of the check whether a pose is reached [s]."""
 
 
-def recovered_start(run: PlanRun) -> PlanResult | None:
+def recoverable(run: PlanRun, last: PlanAttempt) -> bool:
+    """Return whether the start of a request is invalid, and a recovery from it is wanted."""
+    settings, status = run.recovery, last.result.status
+    return settings is not None and run.recovered is None and status in RECOVERABLE
+
+
+def recovered_start(run: PlanRun, last: PlanAttempt) -> bool:
     """Let a request begin where the recovery from its invalid start ends.
 
     Returns:
-        The rejection of a request whose start cannot be recovered; None for all others.
-
-    Raises:
-        InvalidCommand: wrong number of joint positions.
+        Whether it can be recovered; else the result of the attempt has the reason.
     """
     request, settings = run.request, run.recovery
-    if settings is None:
-        return None
-    start = check_start(request.checker, request.start)
-    if start.status not in RECOVERABLE:
-        return None
+    assert settings is not None
     limited = replace(settings, timeout=min(settings.timeout, max(run.left, MIN_SEARCH)))
     out = recover(
         request.checker,
@@ -71,17 +70,19 @@ def recovered_start(run: PlanRun) -> PlanResult | None:
         random_seed=request.random_seed,
         cancelled=request.cancelled,
     )
-    run.stages.append(PlanStage("recover", out.time, out.reason or f"{len(out.path)} waypoints"))
+    run.stages[:] = [PlanStage("recover", out.time, out.reason or f"{len(out.path)} waypoints")]
     refused = out.reason
     if out.success:
         slow = recovery_trajectory(request.checker, out, settings, run.options)
         refused = check_recovery(request.checker, slow.positions)
     if not out.success or refused:
-        return PlanResult(start.status, None, f"{start.reason}; no recovery: {refused}")
+        reason = f"{last.result.reason}; no recovery: {refused}"
+        last.result = replace(last.result, reason=reason)
+        return False
     run.recovered = out, slow
     run.request = replace(request, start=out.path[-1])
-    run.notes.append(f"recovery: the start is invalid ({out.note}); slow motion to a valid state")
-    return None
+    run.note(f"recovery: the start is invalid ({out.note}); slow motion to a valid state")
+    return True
 
 
 def after_recovery(run: PlanRun, plan: MotionPlan) -> MotionPlan:
@@ -168,7 +169,7 @@ def _widened(limits: JointLimits, path: Array) -> JointLimits:
 def reachable_goals(run: PlanRun) -> None:
     """Relax the goals of a request as far as an arm with fewer than six joints reaches them."""
     run.request, note = reachable_form(run.request)
-    run.notes += [note] if note else []
+    run.note(note)
 
 
 def reachable_form(request: PlanRequest) -> tuple[PlanRequest, str]:

@@ -171,6 +171,11 @@ class PlanRun:
         """Time until the timeout of the request [s]; may be negative."""
         return self.request.timeout - self.spent
 
+    def note(self, text: str) -> None:
+        """Add a note for the client, once; empty: none."""
+        if text and text not in self.notes:
+            self.notes.append(text)
+
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Time a stage; :attr:`words` becomes its result."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planner registry, with settings and common aliases.
 
-Also here: planner parameters as text, for all groups or for one; straight-line planner in joint
+Planner parameters as text, for all groups or for one; straight-line planner in joint
 space.
 """
 

@@ -7,7 +7,7 @@ moves joints outside their limits inwards (a quadratic program with a few rows, 
 by coordinate ascent). Sampling: collision-free configurations nearby, reached in a straight line. A
 path is valid only if depths along it never increase.
 
-Also here: checks that depths decrease along a path: of pairs in collision, of joints outside
+Checks that depths decrease along a path: of pairs in collision, of joints outside
 limits.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RRT-Connect: two trees, from the start and from the goals, that grow until they meet.
 
-Also here: bidirectional search (RRT-Connect): the two trees, their memory, and the calls of the
+Bidirectional search (RRT-Connect): the two trees, their memory, and the calls of the
 kernels.
 """
 

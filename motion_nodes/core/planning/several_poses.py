@@ -5,7 +5,7 @@ The links are solved for one after the other, each with the joints that no link 
 arms without common joints are independent of each other. If a link is not reached with the joints
 that the others share with it, all poses together are reached by Newton's method from there.
 
-Also here: configurations for a pose goal, sampled by inverse kinematics.
+Configurations for a pose goal, sampled by inverse kinematics.
 """
 
 from __future__ import annotations

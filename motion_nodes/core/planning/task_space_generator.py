@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trajectories along tool paths.
 
-Also here: tool and joint paths from files.
+Tool and joint paths from files.
 """
 
 from __future__ import annotations

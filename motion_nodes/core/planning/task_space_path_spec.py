@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tool paths composed of lines, rotations and arcs, each starting at the previous end.
 
-Also here: segments of a tool path: lines, rotations on the spot, circular arcs, and their chain.
+Segments of a tool path: lines, rotations on the spot, circular arcs, and their chain.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ The exact time parameterization of the curve follows afterwards.
 Uniform B-splines over a parameter from 0 to 1, clamped at their first and last point. Source: C. de
 Boor, "A Practical Guide to Splines", 1978, chapters IX and X.
 
-Also here: clearances of many configurations that are too small, with their gradients; settings of
+Clearances of many configurations that are too small, with their gradients; settings of
 trajectory optimization.
 """
 

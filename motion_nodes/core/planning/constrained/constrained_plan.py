@@ -19,7 +19,6 @@ from motion_nodes.core.planning.constrained.constrained_search import (
 from motion_nodes.core.planning.constrained.constraint_set import ConstraintSet
 from motion_nodes.core.planning.constrained.path_constraints import PathConstraint
 from motion_nodes.core.planning.pipeline import (
-    FINER_STEPS,
     Pipeline,
     join_ends,
     path_effort_limits,
@@ -53,11 +52,12 @@ def search(run: PlanRun, request: PlanRequest, first: bool) -> PlanAttempt:
     """Search a path that satisfies the constraints, between ends that the spheres permit."""
     if first:
         name, note = find_planner(run.options.planner)
-        run.notes += [note] if note else []
+        run.note(note)
         if run.options.planner and name != NAME:
-            run.notes.append(f"path constraints: planned by {NAME}, not {name}")
+            run.note(f"path constraints: planned by {NAME}, not {name}")
         run.constraints = ConstraintSet(request.checker, request.constraints, start=request.start)
-        run.notes += run.constraints.notes
+        for text in run.constraints.notes:
+            run.note(text)
     with run.stage("path"):
         ends = searchable(request, run.constraints.projected)
         timeout = max(1e-3, min(request.timeout, run.left))
@@ -105,7 +105,7 @@ def parameterize(run: PlanRun, found: PlanAttempt) -> None:
             return
 
 
-CONSTRAINED = Pipeline(search, (shorten, join_ends, parameterize, sample), FINER_STEPS)
+CONSTRAINED = Pipeline(search, (shorten, join_ends, parameterize, sample))
 
 
 def _settings(run: PlanRun) -> ConstrainedSettings:
