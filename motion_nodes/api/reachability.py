@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.api.group_inputs import shape_of
 from motion_nodes.core.ik.problem import IkSettings, IkTolerance, rigid_pose
+from motion_nodes.core.scene.shapes import spiral_directions
 from motion_nodes.core.scene.world import World
 from motion_nodes.core.trajectory.trajectory_plot import Axes, page, text
 from motion_nodes.errors import InvalidCommand, did_you_mean
@@ -27,7 +28,6 @@ _SAMPLES = 4000
 """Number of random configurations from which the extent of the workspace is estimated."""
 _SETTINGS = IkSettings(IkTolerance(1e-3, (0.01, 0.01, math.inf)), attempts=20)
 """Default tolerance: the rotation about the approach axis is free."""
-_GOLDEN = math.pi * (3.0 - math.sqrt(5.0))
 _COLOURS = ((255, 255, 255), (253, 231, 37), (53, 183, 121), (49, 104, 142), (68, 1, 84))
 """Colours of the fractions 0 to 1 in equal steps, interpolated linearly."""
 
@@ -152,10 +152,7 @@ def _rotations(directions: int, orientation: ArrayLike | None) -> tuple[Array, I
 
 def _directions(count: int) -> Array:
     """Return rotations whose z axes are spread evenly, on a spiral, shape (count, 3, 3)."""
-    k = np.arange(count)
-    z = 1.0 - (2.0 * k + 1.0) / count
-    r = np.sqrt(1.0 - z * z)
-    axes = np.stack([r * np.cos(_GOLDEN * k), r * np.sin(_GOLDEN * k), z], axis=1)
+    axes = spiral_directions(count)
     helper = np.where(np.abs(axes[:, :1]) < 0.9, [[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]])
     x = np.cross(helper, axes)
     x /= np.linalg.norm(x, axis=1, keepdims=True)

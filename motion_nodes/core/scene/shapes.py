@@ -329,39 +329,48 @@ def hull_meshes(solid: Any) -> tuple[TriangleMesh, ...]:
     Raises:
         InvalidCommand: the type is not registered with hulls.
     """
-    # Imported on use: most processes have no such solids.
-    from scipy.spatial import ConvexHull
-
     known = TYPES.get(type(solid))
     if known is None or known.hulls is None:
         raise InvalidCommand(f"a {type(solid).__name__} has no surface; use a mesh of it.")
     meshes = []
     for points, radius in known.hulls(solid):
-        around = (
-            np.concatenate([[(0.0, 0.0, 0.0)], radius * _ROUND]) if radius else np.zeros((1, 3))
-        )
-        cloud = (np.asarray(points, float)[:, None, :] + around).reshape(-1, 3)
-        hull = ConvexHull(cloud)
-        # Simplices of Qhull are not oriented; the equations are outward.
-        corners = cloud[hull.simplices]
-        turned = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-        inward = np.einsum("ij,ij->i", turned, hull.equations[:, :3]) < 0.0
-        triangles = np.where(inward[:, None], hull.simplices[:, ::-1], hull.simplices)
-        kept, place = np.unique(triangles, return_inverse=True)
-        meshes.append(triangle_mesh(cloud[kept], place.reshape(triangles.shape), convex=True))
+        cloud = np.asarray(points, float)
+        if radius:
+            cloud = (cloud[:, None, :] + radius * _ROUND).reshape(-1, 3)
+        meshes.append(triangle_mesh(*convex_hull(cloud), convex=True))
     return tuple(meshes)
 
 
-def _round_directions(count: int = 96) -> Array:
-    """Return vectors whose convex hull contains the unit sphere, by a spiral, shape (count, 3)."""
-    k = np.arange(count) + 0.5
-    polar, turn = np.arccos(1.0 - 2.0 * k / count), np.pi * (1.0 + np.sqrt(5.0)) * k
-    unit = np.column_stack(
-        (np.cos(turn) * np.sin(polar), np.sin(turn) * np.sin(polar), np.cos(polar))
-    )
-    return unit / _ROUND_INNER
+def convex_hull(points: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Return the surface of the convex hull of points.
+
+    Args:
+        points: not in one plane, shape (n, 3).
+
+    Returns:
+        The corners, shape (v, 3), and triangles that face outward, shape (t, 3).
+    """
+    # Imported on use: it takes almost a second, and few processes need it.
+    from scipy.spatial import ConvexHull
+
+    hull = ConvexHull(points)
+    used, numbers = np.unique(hull.simplices, return_inverse=True)
+    vertices, triangles = points[used], numbers.reshape(hull.simplices.shape)
+    a, b, c = (vertices[triangles[:, k]] for k in range(3))
+    turned = np.einsum("ti,ti->t", np.cross(b - a, c - a), hull.equations[:, :3]) < 0.0
+    triangles[turned] = triangles[turned][:, [0, 2, 1]]
+    return vertices, triangles
 
 
-_ROUND_INNER = 0.96
-"""Inner radius of the hull of the directions on a spiral, 0.961, rounded down."""
-_ROUND = _round_directions()
+def spiral_directions(count: int) -> Array:
+    """Return unit vectors spread evenly over the sphere by a golden spiral, shape (count, 3)."""
+    k = np.arange(count)
+    z = 1.0 - (2.0 * k + 1.0) / count
+    r, turn = np.sqrt(1.0 - z * z), _GOLDEN * k
+    return np.stack([r * np.cos(turn), r * np.sin(turn), z], axis=1)
+
+
+_GOLDEN = np.pi * (3.0 - np.sqrt(5.0))
+"""Golden angle [rad]."""
+_ROUND = spiral_directions(96) / 0.96
+"""Vectors whose convex hull contains the unit sphere; that of the directions has radius 0.961."""

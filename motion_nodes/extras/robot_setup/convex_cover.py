@@ -4,7 +4,7 @@
 Each piece is a polytope bounded by support planes of its part of the mesh, so it contains it by
 construction. Physics engines and collision libraries handle such pieces fast and robustly.
 
-Also here: convex pieces as the collision geometry of a URDF's links.
+Convex pieces as the collision geometry of a URDF's links.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.core.scene.mesh_distance import mesh_distance
-from motion_nodes.core.scene.shapes import TriangleMesh, triangle_mesh
+from motion_nodes.core.scene.shapes import TriangleMesh, convex_hull, triangle_mesh
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.extras.robot_setup.link_geometry import dense_points
 from motion_nodes.typing import Array
@@ -189,22 +189,10 @@ class _Hull:
 
     def piece(self, normals: Array) -> ConvexPiece:
         """Return the polytope as a piece."""
-        from scipy.spatial import ConvexHull
-
         vertices = np.unique(self.vertices(normals).round(_DECIMALS), axis=0)
-        shell = ConvexHull(vertices)
-        vertices, triangles = _used(vertices, shell.simplices)
-        a, b, c = (vertices[triangles[:, k]] for k in range(3))
-        turned = np.einsum("ti,ti->t", np.cross(b - a, c - a), shell.equations[:, :3]) < 0.0
-        triangles[turned] = triangles[turned][:, [0, 2, 1]]
+        vertices, triangles = convex_hull(vertices)
         excess = float(mesh_distance(self.solid, vertices)[0].max())
         return ConvexPiece(frozen(self.planes(normals)), frozen(vertices), triangles, excess)
-
-
-def _used(vertices: Array, triangles: NDArray[np.intp]) -> tuple[Array, NDArray[np.intp]]:
-    """Return the vertices used by triangles, and the reindexed triangles."""
-    used, numbers = np.unique(triangles, return_inverse=True)
-    return vertices[used], numbers.reshape(triangles.shape)
 
 
 def _without_needless(normals: Array, hull: _Hull, tolerance: float) -> Array:

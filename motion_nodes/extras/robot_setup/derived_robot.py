@@ -53,7 +53,7 @@ def derived_from(
     """
     file, arguments = split_arguments(text)
     path = Path(file).expanduser()
-    if not path.is_file():
+    if path.suffix not in SOURCES or not path.is_file():
         return None
     return derived_folder(path.absolute(), package_paths, arguments, progress)
 
