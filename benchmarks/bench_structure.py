@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import tempfile
 import time
 from collections import Counter
@@ -125,8 +124,7 @@ def traced(
     with tempfile.TemporaryDirectory() as name, started(simulation):
         folder = Path(name)
         command = script_command("harness/traced_nodes.py", "--nodes", json.dumps(listed))
-        with started(command, TRACE_FOLDER=name) as process:
-            del process
+        with started(command, TRACE_FOLDER=name):
             request()  # The first one loads and compiles
             (folder / "record").touch()
             time.sleep(IDLE)
@@ -227,8 +225,8 @@ class Requests:
         client.destroy()
 
 
-def walks() -> list[Row]:
-    """Return the walks of the three requests."""
+def walks(lists: str) -> list[Row]:
+    """Return the walks of the three requests; write their files and types to a folder if named."""
     requests = Requests()
     franka = {"robot": "franka"}
     cases = {
@@ -250,14 +248,17 @@ def walks() -> list[Row]:
              "of these idle, too": len(set(found["files"]) & set(found["idle"])),
              "types": len(found["types"])}
         )  # fmt: skip
-        if os.environ.get("WALK_LISTS"):
-            Path(os.environ["WALK_LISTS"], f"{name}.json").write_text(json.dumps(found, indent=1))
+        if lists:
+            Path(lists, f"{name}.json").write_text(json.dumps(found, indent=1))
     return rows
 
 
-@benchmark("Structure", ros=True, walks=("all", "all, or none", ("all", "none")))
+@benchmark(
+    "Structure", ros=True, walks=("all", "all, or none", ("all", "none")),
+    lists=("", "write files and types of each walk to this folder"),
+)  # fmt: skip
 def measure(report: Report, options: Options) -> None:
     """Count, and trace the walks."""
     report.table("Size", size())
     if options.walks == "all":
-        report.table("Walks", walks())
+        report.table("Walks", walks(options.lists))

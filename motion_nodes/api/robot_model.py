@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A loaded robot with its groups, as returned by ``mn.load_robot``.
 
-Also here: the wheeled base of a robot: inverse and forward kinematics, odometry and control.
+The wheeled base of a robot: inverse and forward kinematics, odometry and control.
 """
 
 from __future__ import annotations

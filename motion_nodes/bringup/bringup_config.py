@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration of the bringup: robots, backend, viewer and options, validated.
 
-Also here: launch arguments, and their conversion to the bring-up configuration; libraries of a
+Launch arguments, and their conversion to the bring-up configuration; libraries of a
 suite that are optional extras of the package, checked before it starts.
 """
 

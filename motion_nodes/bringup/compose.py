@@ -3,7 +3,7 @@
 
 The single source for ``motion up`` and the launch files.
 
-Also here: objects before an arm, with which its tasks can be tried at once in the simulation.
+Objects before an arm, with which its tasks can be tried at once in the simulation.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Over shared memory, the middleware may lose the connection of one publisher to o
 if its port is judged dead while the process is starved, publishers that start later write to
 another one. Both processes run and answer others, so only a comparison of receivers shows it.
 
-Also here: process accounting of the Linux kernel; a bounded number of restarts in a time window, as
+Process accounting of the Linux kernel; a bounded number of restarts in a time window, as
 systemd's StartLimitBurst and Interval.
 """
 

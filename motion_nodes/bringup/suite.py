@@ -3,7 +3,7 @@
 
 ``python -m motion_nodes.bringup.suite NAME:=VALUE...`` takes the arguments of the launch file.
 
-Also here: monitors the startup of a suite until every node is ready, and prints the progress.
+Monitors the startup of a suite until every node is ready, and prints the progress.
 """
 
 from __future__ import annotations

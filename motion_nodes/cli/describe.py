@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``motion robots`` and ``motion describe``.
 
-Also here: data of ``motion describe --json``.
+Data of ``motion describe --json``.
 """
 
 from __future__ import annotations

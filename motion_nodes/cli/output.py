@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Printing of tables, JSON and progress.
 
-Also here: output files of commands: their paths are checked first, and they are replaced
+Output files of commands: their paths are checked first, and they are replaced
 atomically.
 """
 

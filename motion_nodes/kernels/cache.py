@@ -19,7 +19,7 @@ of a robot need its compiled kinematics and the convex parts of its meshes at th
 Each result is computed by one process, under a lock of the file system that ends with the process;
 the others compute another one meanwhile, or wait and read it from the disk.
 
-Also here: folders and files that only this user or root can have written, and locks of such files;
+Folders and files that only this user or root can have written, and locks of such files;
 hashes of the source files that generate code.
 """
 

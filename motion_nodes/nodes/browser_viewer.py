@@ -4,7 +4,7 @@
 Joint commands are sent to the joint controller's ``~/reference``, twists to the base controller's
 ``~/cmd_vel``, targets to RMPflow, inverse kinematics or the planner, objects to the planning scene.
 
-Also here: frames of /tf, a point cloud and an image on the viewer's page; diagnostics of the nodes,
+Frames of /tf, a point cloud and an image on the viewer's page; diagnostics of the nodes,
 for the viewer's page; the simulation on the viewer's page: pause, continue and reset.
 """
 

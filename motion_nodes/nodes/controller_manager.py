@@ -6,7 +6,7 @@ triggers their transitions, for clients such as rqt_joint_trajectory_controller 
 control``. Unsupported requests, such as loading a controller from a library, get a response with
 ok = false, and the reason is logged.
 
-Also here: controllers of a robot and their interfaces, as the controller manager lists them.
+Controllers of a robot and their interfaces, as the controller manager lists them.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Services run in request threads, separate from the executor and the loop
 (:mod:`motion_nodes.ros.concurrency.services`). The loop tracks poses on ``~/target_pose``:
 it solves IK with the measured joint positions as seed and sends solutions to the joint controller.
 
-Also here: service compute_ik_batch: joint positions for an array of poses.
+Service compute_ik_batch: joint positions for an array of poses.
 """
 
 from __future__ import annotations

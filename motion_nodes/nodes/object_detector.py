@@ -6,7 +6,7 @@ thread searches the points of all cameras together. Points of the robot and of a
 ignored. An object that is occluded by the robot, or close to it, is reported with its last detected
 pose and the stamp of that detection.
 
-Also here: parameters of the object detector.
+Parameters of the object detector.
 """
 
 from __future__ import annotations

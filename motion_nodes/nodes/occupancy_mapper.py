@@ -5,7 +5,7 @@ The loop reads the newest image of each camera, with the poses of camera and rob
 image whose transforms or joint states have not arrived waits for them for a short time. The robot,
 attached objects and the objects of the planning scene are excluded from the map.
 
-Also here: parameters of the occupancy mapper; publishers of the mapper: the octomap for the
+Parameters of the occupancy mapper; publishers of the mapper: the octomap for the
 planning scene and others, and displays of RViz.
 """
 

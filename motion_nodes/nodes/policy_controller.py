@@ -3,7 +3,7 @@
 
 Inputs are twists (or other commands) and measurements, outputs joint commands (docs/policies.md).
 
-Also here: parameters of the policy controller, and its core objects made from them; commands of a
+Parameters of the policy controller, and its core objects made from them; commands of a
 policy: twists, limited, or arrays of another width.
 """
 
@@ -35,7 +35,7 @@ from motion_nodes.extras.policies.policy_sequence import (
 )
 from motion_nodes.extras.policies.policy_spec import TWIST_WIDTH
 from motion_nodes.extras.policies.runner import CommandShaper, PolicyRunner
-from motion_nodes.nodes.policy_signals import DriveOutputs, Measurements
+from motion_nodes.nodes.policy.policy_signals import DriveOutputs, Measurements
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.services import respond_from_loop
 from motion_nodes.ros.diagnostics import Report

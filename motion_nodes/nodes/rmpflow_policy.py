@@ -6,7 +6,7 @@ The loop reads inputs and robot state and steps the policy, see
 and publishes status. Without a target no references are sent, so other commands can move the
 joints.
 
-Also here: escape of a stuck arm by a planner: goals of move_action to the policy's target.
+Escape of a stuck arm by a planner: goals of move_action to the policy's target.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 Services run in request threads, each action goal in its own thread. The loop
 updates and publishes the planning scene.
 
-Also here: services for planners, their settings and the robot's model, as RViz and MoveIt's clients
+Services for planners, their settings and the robot's model, as RViz and MoveIt's clients
 use; service ~/recover: slow motion out of a shallow collision, or back inside joint limits; markers
 of plans and collision spheres, for RViz, Foxglove and similar tools.
 """

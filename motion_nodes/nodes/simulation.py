@@ -4,7 +4,7 @@
 Each robot subscribes to ``joint_command`` and publishes ``joint_states`` and ``ground_truth`` in
 its namespace, like a driver; the cell publishes ``/clock``.
 
-Topics of one simulated robot, like those of a driver. Also here: topics of a simulated floating
+Topics of one simulated robot, like those of a driver. Topics of a simulated floating
 robot: its IMU, and the gains of its drives.
 """
 

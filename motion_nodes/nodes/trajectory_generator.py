@@ -26,7 +26,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.nodes.trajectory_requests import (
+from motion_nodes.nodes.trajectory.generator_requests import (
     GeneratedMotion,
     GeneratorRequests,
     TrajectoryGeneratorParams,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Current state of a robot's joints, shared by the threads of a node.
 
-Also here: state of a joint controller: the references of its joints, and preempted streams.
+State of a joint controller: the references of its joints, and preempted streams.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ new client may arrive before its reader of responses is discovered. The middlewa
 most 100 ms, drops the response, and rclpy only warns: the client never gets it. Such responses are
 sent again by a thread, without blocking the executor or other service threads.
 
-Also here: logger of the nodes.
+Logger of the nodes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the ROS installation, for ``motion doctor``.
 
-Also here: log files of ROS: disabled where their folder is not writable, instead of an error at
+Log files of ROS: disabled where their folder is not writable, instead of an error at
 start.
 """
 

@@ -15,7 +15,7 @@ Braking a robot within its limits before the loop of the node that drives it end
 deactivation and process exit would command zero velocity at once: a velocity step, which drives
 track with their max effort.
 
-Also here: base class of nodes for one robot: loads its description first.
+Base class of nodes for one robot: loads its description first.
 """
 
 from __future__ import annotations

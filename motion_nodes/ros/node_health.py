@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node's diagnostics and readiness, published by the report thread.
 
-Also here: faults of the ROS graph that a node can see: duplicate names, publishers of another type.
+Faults of the ROS graph that a node can see: duplicate names, publishers of another type.
 """
 
 from __future__ import annotations

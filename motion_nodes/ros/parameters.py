@@ -8,7 +8,7 @@ nothing, and readers never see a partial update.
 A dataclass may have ``WITHOUT_EFFECT``: names of parameters of other systems that are accepted,
 with ``*`` for any text, and the reason why they have no effect here.
 
-Also here: fields of parameter dataclasses, and the ROS parameters that they declare; configuration
+Fields of parameter dataclasses, and the ROS parameters that they declare; configuration
 dataclasses of the core from a node's parameters.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recording of topics, selected by message type or name, to JSON lines or CSV.
 
-Also here: messages of any type as plain data, and as named numbers.
+Messages of any type as plain data, and as named numbers.
 """
 
 from __future__ import annotations

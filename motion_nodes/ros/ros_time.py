@@ -6,7 +6,7 @@ wakes up late, or simulated time arrives in bursts, several deadlines are due at
 gets its own sample and stamp, in order, so that the motion is uniform both for receivers that count
 samples and for receivers that use stamps.
 
-Also here: timeout of stamped commands.
+Timeout of stamped commands.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 A serialized TFMessage of fixed frames, whose stamps and poses are written in place. rclpy takes
 half a millisecond to fill and serialize the transforms of an arm; this takes a twentieth of it.
 
-Also here: transform tree of /tf and /tf_static, polled on demand, without tf2_ros.
+Transform tree of /tf and /tf_static, polled on demand, without tf2_ros.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from std_msgs.msg import Float64MultiArray
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.extras.policies.onnx_writer import OnnxGraph, write_mlp
 from motion_nodes.extras.policies.policy_files import load_policy
+from motion_nodes.nodes.policy.policy_signals import Measurements
 from motion_nodes.nodes.policy_controller import PolicyControllerNode
-from motion_nodes.nodes.policy_signals import Measurements
 from motion_nodes.ros.diagnostics import Report
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]

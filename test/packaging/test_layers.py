@@ -17,10 +17,10 @@ BUSY = {
     "api/joint_group.py": 26,
     "nodes/ik_service.py": 27,
     "nodes/planner/planning_requests.py": 27,
-    "nodes/rmpflow_policy.py": 31,
-    "nodes/rrt_planner.py": 41,
+    "nodes/rmpflow_policy.py": 30,
+    "nodes/rrt_planner.py": 40,
     "nodes/task_server.py": 28,
-    "nodes/trajectory_requests.py": 30,
+    "nodes/trajectory/generator_requests.py": 30,
     "core/planning/industrial.py": 26,
     "extras/robot_setup/new_robot.py": 31,
 }

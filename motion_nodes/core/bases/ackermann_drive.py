@@ -3,7 +3,7 @@
 
 For library users, and for clients that use steering angles. All four wheels get a velocity.
 
-Also here: the current command of a car, by yaw rate or by steering angle, as a twist.
+The current command of a car, by yaw rate or by steering angle, as a twist.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interface of wheeled bases, and its values.
 
-Also here: limits of a base: of its body along each axis, and of its wheels.
+Limits of a base: of its body along each axis, and of its wheels.
 """
 
 from __future__ import annotations

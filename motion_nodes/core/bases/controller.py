@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base controller: commanded twist in, wheel velocities out, odometry from measured wheels.
 
-Also here: wheel displacements between measurements; slip detection from redundant wheels.
+Wheel displacements between measurements; slip detection from redundant wheels.
 """
 
 from __future__ import annotations

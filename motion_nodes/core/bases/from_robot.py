@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kinematics of a robot's base, from its description.
 
-Also here: the holonomic base of a robot's description.
+The holonomic base of a robot's description.
 """
 
 from __future__ import annotations

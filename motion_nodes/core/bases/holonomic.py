@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holonomic bases: any number of omni and mecanum wheels at any positions.
 
-Also here: wheel layout of a holonomic base, and its infeasible motions.
+Wheel layout of a holonomic base, and its infeasible motions.
 """
 
 from __future__ import annotations

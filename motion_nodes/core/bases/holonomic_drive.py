@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Open-loop holonomic drive: gains, velocity limits, wheel velocities; Isaac Sim's inputs.
 
-Also here: wheel velocities of a holonomic base by Isaac Sim's quadratic program, solved in closed
+Wheel velocities of a holonomic base by Isaac Sim's quadratic program, solved in closed
 form.
 """
 

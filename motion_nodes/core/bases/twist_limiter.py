@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ramps of the body twist, with preserved direction.
 
-Also here: jerk limits: the moving average of a ramp is an S-curve; ramps of a base with steered
+Jerk limits: the moving average of a ramp is an S-curve; ramps of a base with steered
 wheels: velocity by limits, curvature by the steering; gains and velocity limits, the first step of
 the processing of a command.
 """

@@ -11,7 +11,7 @@ each joint bound the slope of the rate:
 Source: the path-velocity decomposition of time-optimal control along a path, Bobrow, Dubowsky and
 Gibson 1985.
 
-Also here: active trajectories of a controller: checks before the start, playback, stops along
+Active trajectories of a controller: checks before the start, playback, stops along
 paths.
 """
 

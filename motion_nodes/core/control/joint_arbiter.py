@@ -7,7 +7,7 @@ and their error text names it. The order of a stream is that of its first messag
 trajectory, a grip or a stream never preempts other commands. Joints without a trajectory hold the
 target of their last command.
 
-Also here: joints of a controller under impedance control, until another command preempts it.
+Joints of a controller under impedance control, until another command preempts it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ message after a pause; this message is a command and preempts others. The follow
 a pause preempt nothing: joints of a newer command stay with it until the stream pauses and starts
 again. A sender that comes to rest, or ignores its preemption, thus never regains joints.
 
-Also here: control modes of joints, and the references of their drives.
+Control modes of joints, and the references of their drives.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joint controller of one robot: targets in, limited references out.
 
-Also here: control modes of the joints of one controller.
+Control modes of the joints of one controller.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ residual (:mod:`.effort_residual`) detects a contact earlier, except at a positi
 joint may touch its end stop. Joints are checked while the reference moves and shortly after. A load
 on a joint at rest is a preload and does not count, so that an arm can leave a contact.
 
-Also here: default thresholds of blocked joints, from effort limits and drive stiffness.
+Default thresholds of blocked joints, from effort limits and drive stiffness.
 """
 
 from __future__ import annotations

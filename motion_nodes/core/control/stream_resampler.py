@@ -23,7 +23,7 @@ it runs faster than time until the lag ``p* - p`` is zero. As the reference is a
 a late reference follows the same path, at ``dp/dt`` times its velocity. The rate of change of
 ``dp/dt`` is bounded, which bounds the additional acceleration to ``|velocity| * RAMP``.
 
-Also here: samples of a stream of references, and the polynomials that connect them.
+Samples of a stream of references, and the polynomials that connect them.
 """
 
 from __future__ import annotations

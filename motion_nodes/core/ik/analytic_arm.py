@@ -6,7 +6,7 @@ intersect or are parallel only approximately: factory calibration moves them by 
 millimetres and milliradians. They are idealized as the form requires, within a tolerance; the
 solutions are refined for the actual arm.
 
-Also here: joint axes of an arm at the zero configuration.
+Joint axes of an arm at the zero configuration.
 """
 
 from __future__ import annotations

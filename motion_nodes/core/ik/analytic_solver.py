@@ -4,7 +4,7 @@
 Values of the redundant joint: the current one first, then others over its range. An arm with six
 joints has no redundant joint (index -1); it is solved once, and the value is ignored.
 
-Also here: selection of a result from the solutions of a closed form.
+Selection of a result from the solutions of a closed form.
 """
 
 from __future__ import annotations

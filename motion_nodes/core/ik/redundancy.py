@@ -5,7 +5,7 @@ A joint velocity z moves the tip only by its component outside the null space of
 - J^+ J) z`` is the null space component. Source: A. Liegeois, "Automatic supervisory control of the
 configuration and behavior of multibody mechanisms", IEEE Trans. SMC 7(12), 1977.
 
-Also here: motion of the arm with a fixed tool: towards a posture, or along its self-motion.
+Motion of the arm with a fixed tool: towards a posture, or along its self-motion.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Validated inputs of solvers: the target in the base, and the limits with locked joints.
 
-Also here: error messages of failed inverse kinematics.
+Error messages of failed inverse kinematics.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ the kernel's workspace, and its results are read.
 The part of a search that follows the first kernel call. Checks the timeout, continues with further
 seeds, checks the validity of solutions, and collects them if the closest is preferred.
 
-Also here: batch inverse kinematics, in several threads that run without the GIL.
+Batch inverse kinematics, in several threads that run without the GIL.
 """
 
 from __future__ import annotations

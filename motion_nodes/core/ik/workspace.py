@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Solver workspace with the inputs that do not change between solves.
 
-Also here: reusable solver workspaces, and the tables of random seeds; random configurations of a
+Reusable solver workspaces, and the tables of random seeds; random configurations of a
 chain, with features to find those close to a target.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interface of base motions.
 
-Also here: checks of arrival, standstill and progress.
+Checks of arrival, standstill and progress.
 """
 
 from __future__ import annotations

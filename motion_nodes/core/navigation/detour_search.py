@@ -5,7 +5,7 @@ A detour consists of straight lines with turns on the spot between them (lines a
 holonomic base). Corners come from a search on a grid of poses; lines and turns are checked exactly,
 and redundant corners are removed.
 
-Also here: a grid of poses around a base: collision-free poses, and shortest paths between them.
+A grid of poses around a base: collision-free poses, and shortest paths between them.
 """
 
 from __future__ import annotations

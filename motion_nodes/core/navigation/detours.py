@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planner of detours of a base at rest; optionally searches in another thread.
 
-Also here: motion along a detour, and then along the rest of the route.
+Motion along a detour, and then along the rest of the route.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Path following by sections, at the max speed for the curvature, to the final pose.
 
-Also here: path sections without a stop: no sharp corner, no change of direction; velocity profiles
+Path sections without a stop: no sharp corner, no change of direction; velocity profiles
 of paths.
 """
 

@@ -7,7 +7,7 @@ rotation. A footprint with a clearance is a polygon with rounded corners, whose 
 shifted edges and circles about the corners; the first crossing of any of them is the contact, in
 closed form.
 
-Also here: footprint of a robot, from its description or its collision geometry.
+Footprint of a robot, from its description or its collision geometry.
 """
 
 from __future__ import annotations

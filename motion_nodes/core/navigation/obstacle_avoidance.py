@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reaction to obstacles: stop before them, wait, drive around them, or abort.
 
-Also here: speed limits from obstacle distances, so that a base can always stop before obstacles.
+Speed limits from obstacle distances, so that a base can always stop before obstacles.
 """
 
 from __future__ import annotations

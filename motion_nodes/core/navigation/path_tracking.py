@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Path tracking control laws: Stanley (front axle) and rear-axle feedback.
 
-Also here: position of a base along a path: the closest point, with continuous progress.
+Position of a base along a path: the closest point, with continuous progress.
 """
 
 from __future__ import annotations

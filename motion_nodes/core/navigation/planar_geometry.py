@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planar paths: validated points with arc length, direction and curvature.
 
-Also here: planar poses.
+Planar poses.
 """
 
 from __future__ import annotations

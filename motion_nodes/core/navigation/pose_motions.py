@@ -5,7 +5,7 @@ Drives of a base close to objects: back off, turn on the spot, drive straight. A
 object, such as a table, can collide with a corner of the base. Obstacles are points of outlines, in
 the base frame at the start of the drive.
 
-Also here: the rule of the source system: turn on the spot or drive straight, each at a constant
+The rule of the source system: turn on the spot or drive straight, each at a constant
 rate; rotation of a base on the spot by an angle.
 """
 

@@ -4,7 +4,7 @@
 It reports the contribution of each RMP. Formulas are those of the generated code, but combined by
 point Jacobians instead of rigid bodies, for comparison in tests.
 
-Also here: distance of one moving point to all obstacles, in NumPy: the formulas of the generated
+Distance of one moving point to all obstacles, in NumPy: the formulas of the generated
 code; link pairs of self-collision avoidance, and the joints between them; link pairs of
 self-collision avoidance as tables of the generated code.
 """

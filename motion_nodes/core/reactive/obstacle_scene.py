@@ -6,7 +6,7 @@ Without twists, the retreat from a moving obstacle looks like increasing clearan
 stops again. Without prediction, it avoids the obstacle's pose at the last update, which is wrong by
 speed times update period.
 
-Also here: obstacles of a scene in the robot's base frame, repacked incrementally; attached bodies
+Obstacles of a scene in the robot's base frame, repacked incrementally; attached bodies
 as spheres in the tool's frame.
 """
 

@@ -13,7 +13,7 @@ Exact collision checks of a policy's motion against static obstacles. Moving obj
 the RMPs, which retreat: braking would not avoid them. Voxels of cameras, which change with each
 image, are handled by the RMPs, too.
 
-Also here: the newest reference sent by a policy, and detection of other controllers.
+The newest reference sent by a policy, and detection of other controllers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Immutable snapshot of a policy's inputs.
 
-Also here: validation of numerical input.
+Validation of numerical input.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ and is tried first if available; if it fails, the posture is tried, and the plan
 target that the planner reports as unreachable or in collision is not tried again until it moves or
 the scene changes.
 
-Also here: arrival check of a policy: at its target, or stuck short of it.
+Arrival check of a policy: at its target, or stuck short of it.
 """
 
 from __future__ import annotations

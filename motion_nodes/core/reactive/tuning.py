@@ -11,7 +11,7 @@ a length in their unit are scaled, gains and metrics, too. So the joints of a ro
 proportions move as the Panda's do, whatever its size. Otherwise the target of a small arm is weaker
 than its posture, and its attraction is not damped.
 
-Also here: seeded trials of a policy: tasks and measured results.
+Seeded trials of a policy: tasks and measured results.
 """
 
 from __future__ import annotations

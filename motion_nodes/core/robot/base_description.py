@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The block ``base`` of a robot.yaml: one class for each kind of wheeled base.
 
-Also here: geometry of wheeled bases: settings of robot.yaml, of the core and of the nodes.
+Geometry of wheeled bases: settings of robot.yaml, of the core and of the nodes.
 """
 
 from __future__ import annotations

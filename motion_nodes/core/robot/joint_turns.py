@@ -5,7 +5,7 @@ Positions of a continuous joint that differ by whole turns are the same place. E
 states, starts, goals, constraints, tolerances and postures by :class:`JointTurns`. Only the offset
 of a whole path is shifted by turns; turns that a path makes by itself are part of the motion.
 
-Also here: max plausible change of a measured joint position between two measurements.
+Max plausible change of a measured joint position between two measurements.
 """
 
 from __future__ import annotations

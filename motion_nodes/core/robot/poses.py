@@ -4,7 +4,7 @@
 ``X_AB`` is the pose of frame B in frame A; ``compose(X_AB, X_BC)`` is ``X_AC``. Quaternions are
 scalar last (``quat_xyzw``).
 
-Also here: rotation vectors (axis times angle) in plain floats, faster than NumPy for single
+Rotation vectors (axis times angle) in plain floats, faster than NumPy for single
 vectors.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds a :class:`Robot` from a decoded robot.yaml and a kinematic tree, with checks.
 
-Also here: consistency checks of robot.yaml and URDF: names, geometry, sources of numbers; wheels of
+Consistency checks of robot.yaml and URDF: names, geometry, sources of numbers; wheels of
 a holonomic base; missing values are taken from the URDF.
 """
 

@@ -4,7 +4,7 @@
 Faults that other readers tolerate are accepted: text before the declaration, another XML version,
 undeclared prefixes.
 
-Also here: URDF of a group of joints.
+URDF of a group of joints.
 """
 
 from __future__ import annotations

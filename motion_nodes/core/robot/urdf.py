@@ -9,7 +9,7 @@ The element ``<mecanum radius="0.04" angle_deg="45"/>`` in a URDF's wheel joint.
 rollers of an omni or mecanum wheel, as an extension of URDF that other readers ignore. Isaac Sim
 stores the same two numbers as attributes of the joint.
 
-Also here: conversion of a URDF joint (urdf_parser_py) to a validated :class:`Joint`; conversion of
+Conversion of a URDF joint (urdf_parser_py) to a validated :class:`Joint`; conversion of
 a URDF link (urdf_parser_py) to a validated :class:`Link`.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strict conversion of plain data (from YAML) to a frozen dataclass, with readable errors.
 
-Also here: strict reading and readable writing of YAML.
+Strict reading and readable writing of YAML.
 """
 
 from __future__ import annotations

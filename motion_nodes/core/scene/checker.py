@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collision checks of a robot: with itself, with the world, with attached bodies.
 
-Also here: collision checkers of a robot's groups, kept between requests; resolution of collision
+Collision checkers of a robot's groups, kept between requests; resolution of collision
 checks along an edge.
 """
 

@@ -11,7 +11,7 @@ Bergen, Proximity queries and penetration depth computation on 3D game objects (
 polytope algorithm: the Minkowski difference is approximated from inside by a polytope, whose face
 closest to the origin is expanded until it is on the surface.
 
-Also here: robots and worlds as convex pieces, for the exact collision checks; the compiled sweep of
+Robots and worlds as convex pieces, for the exact collision checks; the compiled sweep of
 the exact geometry, with memory that grows on demand.
 """
 

@@ -4,7 +4,7 @@
 A planner keeps its scene while :class:`motion_nodes.core.scene.world.World` creates the next one.
 Unchanged parts are shared between scenes, so ``is`` detects changes.
 
-Also here: frames of a scene: objects, attached bodies, and their subframes ``object/subframe``.
+Frames of a scene: objects, attached bodies, and their subframes ``object/subframe``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Closest points of triangles. Either the foot of the perpendicular is inside the 
 closest point is on one of its three edges. Source: Ericson, Real-Time Collision Detection (2005),
 5.1.5.
 
-Also here: order in which solids close to each other are neighbours.
+Order in which solids close to each other are neighbours.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 Each change creates a new :class:`~motion_nodes.core.scene.scene.Scene` and leaves the previous one
 unchanged; a rejected change has no effect. Thread-safe.
 
-Also here: scenes from YAML files; for the format see
+Scenes from YAML files; for the format see
 :mod:`motion_nodes.core.robot.files.scene_file`.
 """
 

@@ -5,7 +5,7 @@ Between two points with velocities and accelerations the interpolation is quinti
 only cubic, else linear. Source: ros2_controllers, joint_trajectory_controller, "Trajectory
 Representation".
 
-Also here: interface of joint trajectories: start, end, and states in between.
+Interface of joint trajectories: start, end, and states in between.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ arbitrary target states", RSS 2021) from state to state, without intermediate wa
 not support position limits; they are satisfied by choosing targets without overshoot. (The cases of
 that choice are kept in one file.)
 
-Also here: velocities of one joint from which it can stop, or stop accelerating, within its limits.
+Velocities of one joint from which it can stop, or stop accelerating, within its limits.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ its limit. The settings have its names and the documented meaning; the computati
 fastest motion along the spline is
 :func:`motion_nodes.core.trajectory.time_parameterization.time_optimal`.
 
-Also here: generator of trajectories through joint waypoints, with limits and parameters set by
+Generator of trajectories through joint waypoints, with limits and parameters set by
 name.
 """
 

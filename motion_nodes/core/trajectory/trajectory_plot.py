@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plots of trajectories: joints over time with their limits, and the path of the tool.
 
-Also here: axes with curves as SVG text: minimal plotting for trajectories.
+Axes with curves as SVG text: minimal plotting for trajectories.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 Counterpart of Isaac Sim's ``ArticulationMotionPolicy`` and ``MotionPolicyController``; joints are
 matched by name, so the robot may have more of them, in any order.
 
-Also here: interface of motion policies, as in Isaac Sim.
+Interface of motion policies, as in Isaac Sim.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Sources: K. Daniilidis, "Hand-eye calibration using dual quaternions", Int. J. R
 18(3), 1999; L. Kavan et al., "Geometric skinning with approximate dual quaternion blending", ACM
 Trans. Graphics 27(4), 2008.
 
-Also here: numeric Jacobians by central differences, for checks and for arbitrary functions.
+Numeric Jacobians by central differences, for checks and for arbitrary functions.
 """
 
 from __future__ import annotations

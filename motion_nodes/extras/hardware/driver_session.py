@@ -15,7 +15,7 @@ brake, and would overshoot. So the reference time advances by at most a few peri
 rest is a delay along the path. The delay is reduced where the references are below the limits of
 velocity and acceleration, and at rest.
 
-Also here: settings of a driver session; detection of references that a robot cannot follow within
+Settings of a driver session; detection of references that a robot cannot follow within
 its velocity limits.
 """
 

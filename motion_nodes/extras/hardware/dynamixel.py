@@ -4,7 +4,7 @@
 All servos are read by one request per cycle, goals are written by one packet. A bus watchdog
 stops the servos. Registers: control table of the X series, ROBOTIS e-Manual.
 
-Also here: settings of the driver of Dynamixel servos.
+Settings of the driver of Dynamixel servos.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ late, the target is unchanged; no reference can cause a discontinuity reflex.
 Modes and errors of a Franka robot, with remedies. Source: Franka Robotics, "Franka Control
 Interface documentation", libfranka ``errors.h``.
 
-Also here: reads a robot in a thread: libfranka blocks without a timeout on an unresponsive robot;
+Reads a robot in a thread: libfranka blocks without a timeout on an unresponsive robot;
 settings of the driver of Franka arms.
 """
 

@@ -9,7 +9,7 @@ Driver registry: drivers of the suite and of other packages. Other packages regi
 entry point in the group ``motion_nodes.drivers``: a subclass of
 :class:`RobotDriver` (docs/extending.md).
 
-Also here: validation of the joints that the settings of a driver name; checks a real robot without
+Validation of the joints that the settings of a driver name; checks a real robot without
 enabling or moving it.
 """
 

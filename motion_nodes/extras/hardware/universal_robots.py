@@ -23,7 +23,7 @@ independently of the computer and the cable.
 
 Source: Universal Robots, "The URScript Programming Language".
 
-Also here: settings of the driver of Universal Robots.
+Settings of the driver of Universal Robots.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 The client of the controller uses the SDK, too. Each call is one request; its answer contains an
 error flag. The report threads of the SDK are not used.
 
-Also here: settings of the driver of xArms; the vendor's package ``xarm-python-sdk``, and its texts
+Settings of the driver of xArms; the vendor's package ``xarm-python-sdk``, and its texts
 for the errors of a controller.
 """
 

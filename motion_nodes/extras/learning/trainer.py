@@ -5,7 +5,7 @@ Rollouts of a policy in shards of environments, by any ``concurrent.futures`` ex
 independent and can be pickled, for threads, processes, or the executors of Dask and Ray. Results do
 not depend on the worker or the order of execution.
 
-Also here: interface of vectorized environments, and checks of their results.
+Interface of vectorized environments, and checks of their results.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 Checkpoints of training runs: NumPy archives without pickled objects. A checkpoint holds the
 complete state: a resumed run gives the same numbers as an uninterrupted one.
 
-Also here: learning curve of a training run as CSV and SVG files.
+Learning curve of a training run as CSV and SVG files.
 """
 
 from __future__ import annotations

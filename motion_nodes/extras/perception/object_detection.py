@@ -6,7 +6,7 @@ top and the near sides of an object that stands on a plane; its bottom is the pl
 centres of pixels; noise moves the outer ones about as far outwards as the object reaches beyond
 them.
 
-Also here: the plane that objects stand on, in a point cloud: RANSAC, then least squares; points as
+The plane that objects stand on, in a point cloud: RANSAC, then least squares; points as
 clusters: those that are connected by short distances; detection of objects that the robot occludes
 from the cameras, fully or in part.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Occupancy map: obstacles seen by depth cameras around a robot, as voxels with ages.
 
-Also here: euclidean distances to occupied voxels, on a grid; immutable; voxels of objects of the
+Euclidean distances to occupied voxels, on a grid; immutable; voxels of objects of the
 planning scene, which are excluded from the map.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares a policy's description with a robot, and replays recorded observations.
 
-Also here: picture of the divergence between recorded and replayed actions.
+Picture of the divergence between recorded and replayed actions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluation of a policy: joint targets from measurements, once per period.
 
-Also here: gait phases: walking policies may observe sines and cosines of the phases of two feet;
+Gait phases: walking policies may observe sines and cosines of the phases of two feet;
 limits the command of a policy to its range in training, and its rate of change.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The block ``drives`` of a new robot: taken from its file, else estimated.
 
-Also here: estimation of drives and motion limits, which a URDF does not contain; drives of joints
+Estimation of drives and motion limits, which a URDF does not contain; drives of joints
 from an MJCF's actuators.
 """
 

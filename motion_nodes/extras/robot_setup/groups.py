@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joint groups derived from a tree: chains become arms, hands at their ends become grippers.
 
-Also here: the moving joints of a robot as a tree, and the classification of its branches.
+The moving joints of a robot as a tree, and the classification of its branches.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 MuJoCo compiles the file, so that default classes, includes and compiler settings have their exact
 semantics. Scenery (floors, lights, free objects) is omitted.
 
-Also here: shapes of an MJCF's bodies as elements of a URDF; meshes are written as STL; physics of
+Shapes of an MJCF's bodies as elements of a URDF; meshes are written as STL; physics of
 an MJCF that the simulation keeps in addition to tree and drives.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a URDF to a complete robot folder.
 
-Also here: RMPflow settings of a new robot: the Panda's in proportion, and balls kept off the base;
+RMPflow settings of a new robot: the Panda's in proportion, and balls kept off the base;
 geometry of a robot's links, and spheres that cover it.
 """
 

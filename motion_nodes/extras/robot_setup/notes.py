@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notes for the user: what was measured, changed or estimated when a robot was created.
 
-Also here: questions about a new robot whose answers do not follow from its file.
+Questions about a new robot whose answers do not follow from its file.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 This allows editors to store previous sets for undo.
 
-Also here: fitting of few spheres that cover a link's geometry with a small excess; refinement of
+Fitting of few spheres that cover a link's geometry with a small excess; refinement of
 spheres that cover a link: less excess volume by gradient descent; coverage of a link's geometry by
 spheres.
 """

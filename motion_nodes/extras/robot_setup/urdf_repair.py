@@ -5,7 +5,7 @@ Operates on the XML, so that the copy in the robot's folder differs from the ori
 repairs. Errors that cannot be repaired (missing or duplicate names, loops) are reported with their
 line.
 
-Also here: repair of a URDF's joints: types and mimic relations; repair of a URDF's limits: missing,
+Repair of a URDF's joints: types and mimic relations; repair of a URDF's limits: missing,
 swapped and contradictory ones; repair of a URDF's links: masses, shapes, colours, and numbers in
 attributes.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kind and parameters of a mobile base, derived from its wheels.
 
-Also here: floor contact of a mobile base in simulation: rollers on its wheels, and skids.
+Floor contact of a mobile base in simulation: rollers on its wheels, and skids.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ xacro runs in another process, because a file may loop for ever. Packages are fo
 :class:`~motion_nodes.extras.robot_setup.package_search.PackageSearch`, so that ``$(find NAME)``
 works for packages that are not installed.
 
-Also here: remaining xacro expressions in a URDF: environment variables are substituted, others
+Remaining xacro expressions in a URDF: environment variables are substituted, others
 reported.
 """
 

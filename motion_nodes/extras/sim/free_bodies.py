@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Free objects of a simulated world: rigid bodies with mass that robots push and grasp.
 
-Also here: cabinets with one drawer, whose handle is a bar on two posts; centre of mass and inertia
+Cabinets with one drawer, whose handle is a bar on two posts; centre of mass and inertia
 of closed meshes.
 """
 

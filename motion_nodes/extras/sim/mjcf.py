@@ -4,7 +4,7 @@
 Names in the model: ``<robot>/<link>`` for bodies, ``<robot>/<joint>`` for joints, actuators and
 mimic constraints, ``<robot>/floating`` for the free joint of a wheeled base.
 
-Also here: rollers of omni and mecanum wheels as passive bodies on the rim of their wheel.
+Rollers of omni and mecanum wheels as passive bodies on the rim of their wheel.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 MuJoCo's half sizes and scalar-first quaternions are used only in this module.
 
-Also here: meshes of robots as MuJoCo's mesh assets; collision exclusions between links of a robot,
+Meshes of robots as MuJoCo's mesh assets; collision exclusions between links of a robot,
 and the lowest point of its shapes.
 """
 

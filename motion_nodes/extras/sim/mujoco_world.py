@@ -10,7 +10,7 @@ bodies sleep, but none that a drive acts on. A cell of robots at rest is recogni
 once all velocities have stayed below a tolerance, a step only advances the time, until the control
 input, an applied force or the state is changed.
 
-Also here: indices of a robot's elements in the arrays of a compiled MuJoCo model; free objects of a
+Indices of a robot's elements in the arrays of a compiled MuJoCo model; free objects of a
 running MuJoCo model: their poses and shapes, and forces on them.
 """
 

@@ -5,7 +5,7 @@ World objects are mocap bodies: their pose is set, and contacts do not move them
 are massless bodies welded to their link. MuJoCo uses the convex hull of a mesh, so a non-convex
 mesh is replaced by the hulls of the exact checks, and a cone by an inscribed convex mesh.
 
-Also here: bodies of planning scenes in a running MuJoCo model: added, moved and removed at run
+Bodies of planning scenes in a running MuJoCo model: added, moved and removed at run
 time.
 """
 

@@ -6,7 +6,7 @@ select candidates; a color, a size or a position excludes those that do not have
 those of the robot's base frame: forward x, left y. Nothing is guessed: a property that no candidate
 has, or several candidates that fit, are errors.
 
-Also here: words that the rules of :mod:`motion_nodes.extras.tasks.language` know, in English and
+Words that the rules of :mod:`motion_nodes.extras.tasks.language` know, in English and
 Chinese.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Poses of skills in contact: strokes of an object over a surface, grasps of a handle.
 
-Also here: base poses of a mobile manipulator, and its named places.
+Base poses of a mobile manipulator, and its named places.
 """
 
 from __future__ import annotations

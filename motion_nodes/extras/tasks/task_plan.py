@@ -9,7 +9,7 @@ The skills that plans consist of: arguments, preconditions and effects. Precondi
 refer to the known objects and the held one. They are evaluated before a plan begins, for the whole
 sequence, and again before each step, on the state observed then.
 
-Also here: requests of tasks: a sentence or a plan, and whether it is only planned.
+Requests of tasks: a sentence or a plan, and whether it is only planned.
 """
 
 from __future__ import annotations

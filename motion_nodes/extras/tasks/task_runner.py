@@ -6,7 +6,7 @@ checks its preconditions. A failed step is retried; if it fails again, the world
 the rest of the task is planned again. After a bounded number of plans the task ends with the reason
 of each failure.
 
-Also here: drives that a plan of a mobile manipulator needs: to what is out of reach before it is
+Drives that a plan of a mobile manipulator needs: to what is out of reach before it is
 used.
 """
 

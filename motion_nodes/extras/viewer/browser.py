@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The browser viewer: robots in a web page, with joint sliders and drive pads, without ROS.
 
-Also here: reads viser's icons from an archive that is opened once; camera presets and appearance of
+Reads viser's icons from an archive that is opened once; camera presets and appearance of
 the page.
 """
 

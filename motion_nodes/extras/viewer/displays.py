@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Displays beside the robots: frames of /tf, a point cloud, an image.
 
-Also here: the folder of displays on the panel: frames of /tf, a point cloud, an image; axes and
+The folder of displays on the panel: frames of /tf, a point cloud, an image; axes and
 names of the frames of /tf, as RViz's TF display; frames of /tf in the page's world, in which only
 the robots are placed; a point cloud of a sensor on the page.
 """

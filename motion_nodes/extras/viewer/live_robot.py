@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One robot of a running viewer: its received state, its scene nodes and its panel.
 
-Also here: button of a surface gripper on the panel of its robot; hidden for robots without one; the
+Button of a surface gripper on the panel of its robot; hidden for robots without one; the
 trail of a mobile base: its past positions as a line; 2D Goal Pose: a click on the floor is a goal
 for a base.
 """

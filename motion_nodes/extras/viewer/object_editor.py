@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Editing of a planning scene's objects on the page: select, drag, add, attach and remove.
 
-Also here: attaching the selected object to a link of the robot, and detaching it.
+Attaching the selected object to a link of the robot, and detaching it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ browser that does not know the selectors, the elements are stacked.
 The unit of the angles on the panel; all methods run on viser's event loop. Only the panel converts:
 commands, states and the values that panels store are in radians.
 
-Also here: colours of buttons: motion buttons have the colour of the theme, stop buttons are red;
+Colours of buttons: motion buttons have the colour of the theme, stop buttons are red;
 status lines of the panel.
 """
 

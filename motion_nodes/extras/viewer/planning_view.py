@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planning of one robot on the page: scene, collision spheres, planned trajectory, search tree.
 
-Also here: visualization markers of other programs, such as a planner's search tree; goals of the
+Visualization markers of other programs, such as a planner's search tree; goals of the
 planner on the panel: named states, joint sliders, or the target of the tool; buttons that save the
 planning scene to a file of the browser's machine, and load one; notifications in the corner of
 pages.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plots of joint positions and velocities over time; all methods run on viser's event loop.
 
-Also here: recent joint positions and velocities of a robot, for plots relative to their limits; the
+Recent joint positions and velocities of a robot, for plots relative to their limits; the
 page of a training run: its learning curve, updated during training.
 """
 

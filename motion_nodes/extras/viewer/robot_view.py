@@ -6,7 +6,7 @@ time when it is added and in every frame, and a robot may have a hundred shapes:
 with the same colour become one node. Vertices at sharp edges are duplicated per face, so that each
 face has its own normals.
 
-Also here: scene nodes of a link's shapes, with pose, colour and material; loading of mesh files;
+Scene nodes of a link's shapes, with pose, colour and material; loading of mesh files;
 robots with missing meshes are drawn with placeholders.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Floor, lights and initial camera pose, scaled to the robots.
 
-Also here: the thread that draws the scene after changes, at a bounded rate.
+The thread that draws the scene after changes, at a bounded rate.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sphere editor: a page on which a robot's collision spheres are displayed and edited.
 
-Also here: the scene of the sphere editor: the robot, its spheres, handles at the selected one; an
+The scene of the sphere editor: the robot, its spheres, handles at the selected one; an
 editing session of a robot's collision spheres: selection, edits, undo, redo and saving.
 """
 

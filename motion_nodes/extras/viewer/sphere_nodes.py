@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scene nodes of collision spheres, one per link, with colours by distance.
 
-Also here: the collision spheres of a robot, coloured by their distance to the objects of its scene.
+The collision spheres of a robot, coloured by their distance to the objects of its scene.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The target of a tool: dragged in the scene, or shown as received from another program.
 
-Also here: numbers and jog buttons of a target pose on the panel; handles in the scene for dragging
+Numbers and jog buttons of a target pose on the panel; handles in the scene for dragging
 a pose: arrows for translation, rings for rotation.
 """
 

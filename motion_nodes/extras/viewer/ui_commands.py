@@ -16,7 +16,7 @@ that the user has left, or of a suspended tab. Such a page must not keep a latch
 pages with a latched drive are polled periodically; one that does not respond in time is treated as
 disconnected.
 
-Also here: the drive pads of all robots: repeated twists, and stops when a page disconnects.
+The drive pads of all robots: repeated twists, and stops when a page disconnects.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ moving values, a formula yields its value and both derivatives along the motion,
 of second order (truncated Taylor series). Source: Griewank and Walther, Evaluating Derivatives
 (2008), chapter 13.
 
-Also here: linear algebra on lists of values: vectors, and matrices as lists of rows.
+Linear algebra on lists of values: vectors, and matrices as lists of rows.
 """
 
 from __future__ import annotations

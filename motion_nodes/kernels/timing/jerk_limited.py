@@ -18,7 +18,7 @@ are in :mod:`motion_nodes.kernels.timing.jerk_barriers`, the steps and loops ove
 :mod:`motion_nodes.kernels.timing.jerk_passes`. Between the grid points the motion may exceed
 limits; there they are tightened, and the method continues.
 
-Also here: the clock of a jerk-limited motion: distance along the path over time; spline weights and
+The clock of a jerk-limited motion: distance along the path over time; spline weights and
 initial coefficients of the jerk-limited motion.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Detection of contacts and blocked joints, and the external wrench, by the parameters.
 
-Also here: inverse dynamics of a controller with its payload, and the estimate of the payload.
+Inverse dynamics of a controller with its payload, and the estimate of the payload.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Status of the articulation controller: owners of the joints, preempted streams, diagnostics.
 
-Also here: services of the joint controller: ``~/query_state`` and ``~/reset``; monitor of an
+Services of the joint controller: ``~/query_state`` and ``~/reset``; monitor of an
 articulation controller: frozen joint states and rival publishers of commands; other publishers of
 ``joint_command`` that command the joints of an articulation controller.
 """

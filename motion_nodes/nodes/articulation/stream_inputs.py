@@ -5,7 +5,7 @@ The topics of forward_command_controllers are command streams, too.
 A stream holds its joints from its first message until a newer command preempts it; its messages are
 then dropped until it pauses (motion_nodes/core/control/joint_command.py).
 
-Also here: topics of forward_command_controllers, which the joint controller serves beside its own.
+Topics of forward_command_controllers, which the joint controller serves beside its own.
 """
 
 from __future__ import annotations

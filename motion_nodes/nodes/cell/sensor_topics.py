@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topics of the simulated depth cameras; their images are rendered in a separate thread.
 
-Also here: topics of the simulated laser scanners.
+Topics of the simulated laser scanners.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 
 Checks use measured joint states and forward kinematics.
 
-Also here: joint motions of the demo's arm; without ROS.
+Joint motions of the demo's arm; without ROS.
 
-Also here: base of the demo's clients: results of checks, and a node that receives messages.
+Base of the demo's clients: results of checks, and a node that receives messages.
 """
 
 from __future__ import annotations

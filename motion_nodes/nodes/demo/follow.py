@@ -8,7 +8,7 @@ obstacle in the browser, the demo releases it.
 Checks of a tracking arm: tracking error, and distances from the obstacle and between links.
 Measured states are compared with target and obstacle at their stamps.
 
-Also here: paths of the demo's target and obstacle as functions of time; without ROS.
+Paths of the demo's target and obstacle as functions of time; without ROS.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 A routine is a generator that yields while it waits, see
 :mod:`motion_nodes.nodes.task.remote_work`.
 
-Also here: tasks of a show: sends them to a task server, and waits for their end.
+Tasks of a show: sends them to a task server, and waits for their end.
 """
 
 from __future__ import annotations

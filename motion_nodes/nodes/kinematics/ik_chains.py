@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """IK solvers of a robot's groups, one per requested link, made at the first request.
 
-Also here: inverse kinematics of several links; one checker per group, created at its first request.
+Inverse kinematics of several links; one checker per group, created at its first request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Validity of IK solutions and of states: constraints and collisions.
 
-Also here: collision checkers of robot states, for several threads.
+Collision checkers of robot states, for several threads.
 """
 
 from __future__ import annotations

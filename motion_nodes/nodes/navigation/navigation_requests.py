@@ -3,7 +3,7 @@
 
 Paths are planned in the executor; the loop only starts the motions.
 
-Also here: goals that wait for the transform of their frame, without blocking the executor.
+Goals that wait for the transform of their frame, without blocking the executor.
 """
 
 from __future__ import annotations

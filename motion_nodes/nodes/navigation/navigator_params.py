@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of the base navigator.
 
-Also here: defaults of the base navigator's parameters, and configuration of its core objects from
+Defaults of the base navigator's parameters, and configuration of its core objects from
 them.
 """
 

@@ -5,7 +5,7 @@ The new motion is planned from the position that the robot will have a short tim
 to the active one there (:mod:`motion_nodes.core.trajectory.splice`). The controller gets a
 trajectory with a stamp in the past that begins on the active one, so both agree until it is left.
 
-Also here: monitoring of the remaining path during execution, in every new planning scene.
+Monitoring of the remaining path during execution, in every new planning scene.
 """
 
 from __future__ import annotations

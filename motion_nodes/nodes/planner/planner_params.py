@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of the planner node, named as in MoveIt where it has them.
 
-Also here: scenery of a planning scene, from the parameters that describe the cell.
+Scenery of a planning scene, from the parameters that describe the cell.
 """
 
 from __future__ import annotations

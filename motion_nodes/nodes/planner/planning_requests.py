@@ -3,7 +3,7 @@
 
 Requests run in several threads at once; each has its own scene and collision checker.
 
-Also here: service plan_batch: several motions, planned in parallel.
+Service plan_batch: several motions, planned in parallel.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 Other nodes and RViz follow it on ``monitored_planning_scene``. Poses may be given in frames of the
 robot, of /tf and of objects, and are stored in the robot's base frame.
 
-Also here: services save_geometry_to_file and load_geometry_from_file: scene geometry as MoveIt's
+Services save_geometry_to_file and load_geometry_from_file: scene geometry as MoveIt's
 files; URDF and SRDF as parameters of the planner, where clients of MoveIt read them from
 move_group.
 """

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of the node ``rmpflow_policy``."""
+"""Parts of the nodes of policies: ``rmpflow_policy`` and ``policy_controller``."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs of the reactive policy: targets, postures, and MoveIt Servo's commands.
 
-Also here: services of the reactive policy: its own, and those of MoveIt Servo in ROS 1 and ROS 2;
+Services of the reactive policy: its own, and those of MoveIt Servo in ROS 1 and ROS 2;
 arrays from MoveIt Servo's commands, validated and scaled.
 """
 

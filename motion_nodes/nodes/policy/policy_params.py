@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of the node rmpflow_policy; those of the RMPs are named as in rmpflow.yaml.
 
-Also here: configuration of the policy's core objects, from the parameters.
+Configuration of the policy's core objects, from the parameters.
 """
 
 from __future__ import annotations

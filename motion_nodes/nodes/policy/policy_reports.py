@@ -3,7 +3,7 @@
 
 They are computed in the slow loop, from snapshots of the fast one.
 
-Also here: markers of the reactive policy: spheres coloured by distance, target, tool, RMP
+Markers of the reactive policy: spheres coloured by distance, target, tool, RMP
 accelerations; state of the reactive policy for its reports.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base of a mobile manipulator: its pose, its outlines, and drives by its navigator.
 
-Also here: known objects as obstacles of a mobile manipulator, at the heights of its base and arm.
+Known objects as obstacles of a mobile manipulator, at the heights of its base and arm.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The robot of a task: observes its world, and executes skills as work that the loop advances.
 
-Also here: skills of the base of a mobile manipulator.
+Skills of the base of a mobile manipulator.
 """
 
 from __future__ import annotations

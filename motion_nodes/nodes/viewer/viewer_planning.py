@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planning scene and plans of one robot on the viewer's page.
 
-Also here: attaching objects of the planning scene to the robot, and detaching them, from the page;
+Attaching objects of the planning scene to the robot, and detaching them, from the page;
 collisions at the joint positions that the page commands, which the joint controller ignores; arrays
 from displayed paths (moveit_msgs/DisplayTrajectory).
 """

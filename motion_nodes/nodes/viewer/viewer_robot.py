@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topics of one robot on the viewer's page.
 
-Also here: motions to named states of one robot on the viewer's page, with scaled velocities;
+Motions to named states of one robot on the viewer's page, with scaled velocities;
 surface gripper of one robot on the viewer's page; task server of one robot on the viewer's page.
 """
 

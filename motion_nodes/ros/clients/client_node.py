@@ -5,7 +5,7 @@ Service calls to other nodes from within a service handler. The executor that ru
 also spin those nodes (several nodes in one process), so a handler must not block: it is a coroutine
 and awaits the response.
 
-Also here: action clients with the suite's quality of service.
+Action clients with the suite's quality of service.
 """
 
 from __future__ import annotations

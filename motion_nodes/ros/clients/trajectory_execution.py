@@ -4,7 +4,7 @@
 Used by threads that may block. Any thread may stop a motion; the controller's goal is then canceled
 at once.
 
-Also here: parameters of nodes that serve requests and execute trajectories with the joint
+Parameters of nodes that serve requests and execute trajectories with the joint
 controller.
 """
 

@@ -9,7 +9,7 @@ An executor that continues after exceptions of callbacks. rclpy's executor raise
 callbacks from ``spin``. An exception while a message or request is taken, such as for a text that
 is not UTF-8, leaves its callback group permanently busy: the node's services never respond again.
 
-Also here: a wait set that is kept while the entities of an executor's nodes stay the same.
+A wait set that is kept while the entities of an executor's nodes stay the same.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 Unsupported or contradictory constraints are rejected with a reason; none is ignored silently.
 
-Also here: context in which the constraints of a planning request are interpreted; pose goals with
+Context in which the constraints of a planning request are interpreted; pose goals with
 tolerances from position and orientation constraints of moveit_msgs.
 """
 

@@ -7,7 +7,7 @@ of numbers, lengths of sequences and strings. NaN and infinity are left to the r
 are valid in some messages. Large fields that are read as arrays (:data:`READ_ELSEWHERE`) are
 checked there, by :func:`motion_nodes.core.robot.bounds.check_numbers`, against the same bounds.
 
-Also here: failure responses of services and actions of any type.
+Failure responses of services and actions of any type.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 No field is ignored silently: one without an effect is named in a note, an invalid one rejected.
 
-Also here: planning pipelines and planners as requests name them.
+Planning pipelines and planners as requests name them.
 """
 
 from __future__ import annotations

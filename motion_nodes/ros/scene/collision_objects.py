@@ -4,7 +4,7 @@
 Each message is applied as a whole or not at all. Omitted fields have MoveIt's meaning: no frame is
 the planning frame, no pose the identity, REMOVE without an id applies to all objects.
 
-Also here: shapes of the scene from and to shape_msgs, with their poses in a CollisionObject.
+Shapes of the scene from and to shape_msgs, with their poses in a CollisionObject.
 """
 
 from __future__ import annotations

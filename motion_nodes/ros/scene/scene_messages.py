@@ -8,7 +8,7 @@ Messages of several topics in order of arrival, and attachments that arrive too 
 adds an object on one topic and attaches it on another cannot control which message arrives first:
 during discovery, the first messages are sent again later.
 
-Also here: AllowedCollisionMatrix from and to a scene's allowed collisions.
+AllowedCollisionMatrix from and to a scene's allowed collisions.
 """
 
 from __future__ import annotations

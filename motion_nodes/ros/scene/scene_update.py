@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A scene under construction, while messages are applied.
 
-Also here: reference frames of planning scene messages.
+Reference frames of planning scene messages.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Joint configurations at a target, at which the motions of the reactive MPC may e
 tool has several configurations (branches of inverse kinematics, redundancy). The best of them,
 collision-free and close, are goals; while the target moves, they follow it.
 
-Also here: sampled attractors: stop, direct motions, variations of the plan, and detours.
+Sampled attractors: stop, direct motions, variations of the plan, and detours.
 """
 
 from __future__ import annotations

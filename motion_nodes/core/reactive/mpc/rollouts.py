@@ -9,7 +9,7 @@ tree. All lines of a step are checked in one call of the rollouts' code.
 Source: J. Kuffner, S. LaValle, RRT-Connect: an efficient approach to single-query path planning,
 ICRA 2000.
 
-Also here: obstacles at each step of the horizon, predicted with constant twists.
+Obstacles at each step of the horizon, predicted with constant twists.
 """
 
 from __future__ import annotations

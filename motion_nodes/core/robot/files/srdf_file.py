@@ -3,7 +3,7 @@
 
 Source: the SRDF specification (wiki.ros.org/srdf) and the extensions read by MoveIt 2.
 
-Also here: SRDF of a robot: groups, states and excluded pairs, for MoveIt clients.
+SRDF of a robot: groups, states and excluded pairs, for MoveIt clients.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion between XRDF with URDF and the content of a robot.yaml.
 
-Also here: applies the modifiers of an XRDF to a URDF; default drives for a robot described only by
+Applies the modifiers of an XRDF to a URDF; default drives for a robot described only by
 a URDF, for simulation.
 """
 

@@ -6,7 +6,7 @@ or relative to the measured positions, ``q + scale * a``, held for one control p
 at or above 0 opens the gripper, else it closes. Drives, limits and shapes are those of the shipped
 robot in the suite's simulation.
 
-Also here: interface of a task that is learned in MuJoCo.
+Interface of a task that is learned in MuJoCo.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ros2 topic``: list, info, type, find, echo, pub, hz, bw, delay.
 
-Also here: rate, bandwidth and delay of a topic, printed each second until Ctrl-C.
+Rate, bandwidth and delay of a topic, printed each second until Ctrl-C.
 """
 
 from __future__ import annotations

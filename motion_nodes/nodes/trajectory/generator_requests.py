@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests of the trajectory generator: conversion from messages, and trajectory generation.
 
-Also here: parameters of the trajectory generator, and conversion to settings of the core.
+Parameters of the trajectory generator, and conversion to settings of the core.
 """
 
 from __future__ import annotations
