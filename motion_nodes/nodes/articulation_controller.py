@@ -167,7 +167,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             self._start()
         self._streams.take(now)
         self._impedance.take(now)
-        self._status.update(self.stop_reason or self.runner.fault)
+        self._status.update()
         self._update_rest()
         if self._unstarted:
             return

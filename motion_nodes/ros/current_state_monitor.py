@@ -28,6 +28,8 @@ FIRST_STATE_TIMEOUT = 1.0
 """Time that :meth:`CurrentStateMonitor.wait` waits for joint_states [s]."""
 PREEMPTED = "preempted "
 """Prefix of keys in ~/status, followed by the preempted sender; the value is the new command."""
+CONTACT = "stopped by contact"
+"""Key in ~/status while a contact has stopped the joints; the value is its description."""
 BLOCKED = "blocked"
 """Contained in that value if a contact stopped the joints."""
 MAX_AGE = 0.25

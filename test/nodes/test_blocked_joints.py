@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from control_msgs.action import FollowJointTrajectory, GripperCommand, ParallelGripperCommand
+from diagnostic_msgs.msg import DiagnosticStatus
 from joint_client import (
     ABORTED,
     ARM,
@@ -33,12 +34,13 @@ from joint_client import (
     tolerances,
     trajectory,
 )
-from ros_client import RosClient
+from ros_client import LATCHED, RosClient
 from ros_processes import SuiteProcess
 from scripted_robot import ScriptedRobot
 from sensor_msgs.msg import JointState
 
 from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES, PARALLEL_NAME
+from motion_nodes.ros.current_state_monitor import CONTACT
 
 pytestmark = pytest.mark.timeout(900)
 J1 = ARM[0]
@@ -170,6 +172,7 @@ def test_constraints_of_one_joint(arm, robot):
 def test_a_blocked_joint_stops_a_trajectory_by_default(arm, robot, process):
     """Joint, error and place are named; the reference returns to the measured position."""
     robot.blocked[J1] = (-0.1, 0.1)
+    statuses = arm.client.listen(DiagnosticStatus, f"{CONTROLLER}/status", LATCHED)
     status, result = arm.follow(smooth({J1: 0.6, ARM[1]: -0.3}, 1.0)).result()
     assert (status, result.error_code) == (ABORTED, Codes.PATH_TOLERANCE_VIOLATED)
     assert result.error_string.startswith(f"blocked: joint {J1} is ")
@@ -178,6 +181,10 @@ def test_a_blocked_joint_stops_a_trajectory_by_default(arm, robot, process):
     # A compiler loaded in the tick would delay the controller by a second.
     assert "numba" not in Path(f"/proc/{process.pid}/maps").read_text()
     arm.client.wait_for_diagnosis(CONTROLLER, f"blocked: joint {J1}")
+    contact = lambda: {v.key: v.value for v in statuses.newest.values}.get(CONTACT, "")  # noqa: E731
+    arm.client.wait(
+        lambda: statuses and contact() == result.error_string, "the contact in ~/status"
+    )
     arm.client.wait(lambda: abs(arm.reference()[J1] - 0.1) < 2e-3, "the reference at the joint")
     # A motion away from the obstacle, from the measured position, is accepted at once.
     arm.rest()
@@ -188,6 +195,7 @@ def test_a_blocked_joint_stops_a_trajectory_by_default(arm, robot, process):
     status, result = arm.follow(away).result()
     assert status == SUCCEEDED, result.error_string
     arm.client.wait_for_diagnosis(CONTROLLER, "holding")
+    assert not contact()
 
 
 def test_a_blocked_joint_stops_a_stream_until_it_pauses(arm, robot):

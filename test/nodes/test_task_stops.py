@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from action_msgs.msg import GoalStatus
+from diagnostic_msgs.msg import KeyValue
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
 from visualization_msgs.msg import Marker, MarkerArray
 
@@ -24,10 +26,12 @@ from motion_nodes.extras.tasks.grasps import grasps_of
 from motion_nodes.extras.tasks.served_task import CANCELED, RulePlanner
 from motion_nodes.extras.tasks.task_codes import TaskCode
 from motion_nodes.extras.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
+from motion_nodes.nodes.task.arm_motions import ArmMotions
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.reachability import raised
 from motion_nodes.nodes.task.skill_parts import SkillParts
 from motion_nodes.nodes.task.skill_robot import RobotSkills, TaskRobot
+from motion_nodes.ros.current_state_monitor import CONTACT
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.scene.collision_objects import change_attached, change_object
 from motion_nodes.ros.scene.scene_update import SceneDraft
@@ -438,3 +442,35 @@ def test_an_object_that_changes_while_it_is_approached_is_approached_again(chang
             assert runner.state is TaskStatus.SUCCEEDED, (runner.phase, runner.reason)
             assert cell.grips
     assert phases - {""} == {"approach", "pre_grasp"}
+
+
+@pytest.mark.parametrize(
+    ("at_start", "afterwards", "code"),
+    [
+        ({}, {}, TaskCode.MOTION_FAILED),
+        ({}, {CONTACT: "external force of 14 N"}, TaskCode.CONTACT),
+        ({CONTACT: "an earlier one"}, {}, TaskCode.MOTION_FAILED),
+    ],
+)
+def test_a_motion_that_a_contact_stops_fails_with_that_code(at_start, afterwards, code) -> None:
+    """As the status of the joint controller says, if it changes after the motion began."""
+    pending = [at_start]
+
+    def execute(_: Any) -> Iterator[None]:
+        yield
+        pending.append(afterwards)
+        error = SimpleNamespace(message="the controller aborted")
+        return GoalStatus.STATUS_ABORTED, SimpleNamespace(error_code=error)
+
+    def newest() -> Any:
+        pairs = pending.pop().items() if pending else ()
+        return SimpleNamespace(values=[KeyValue(key=key, value=value) for key, value in pairs])
+
+    motions: Any = object.__new__(ArmMotions)
+    motions.arm = SimpleNamespace(name="arm")
+    motions._move = SimpleNamespace(execute=execute)
+    motions._controller = SimpleNamespace(newest=newest)
+    with pytest.raises(SkillFailed, match="home: ") as caught:
+        list(motions._to({"panda_joint1": 0.0}, "home"))
+    assert caught.value.code == code
+    assert afterwards.get(CONTACT, "the controller aborted") in str(caught.value)

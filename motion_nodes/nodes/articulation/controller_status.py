@@ -28,7 +28,7 @@ from motion_nodes.core.robot.robot import Robot
 from motion_nodes.nodes.articulation.stream_inputs import StreamInputs
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.services import respond_from_loop
-from motion_nodes.ros.current_state_monitor import PREEMPTED
+from motion_nodes.ros.current_state_monitor import CONTACT, PREEMPTED
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.messages.cdr import InvalidMessage
@@ -258,20 +258,19 @@ class ControllerStatus:
         self._published: Any = None
         self._implausible = 0
 
-    def update(self, fault: str) -> None:
-        """Publish if something changed; in the loop.
-
-        Args:
-            fault: stop or contact that stopped the joints; empty for none.
-        """
+    def update(self) -> None:
+        """Publish if something changed; in the loop."""
         runner, refused = self._host.runner, self._streams.refused
-        now = (fault, runner.holders, tuple(refused.items()))
+        fault = self._host.stop_reason or runner.fault
+        now = (fault, runner.fault, runner.holders, tuple(refused.items()))
         if now == self._published:
             return
         self._published = now
         joints = zip(runner.controller.joint_names, runner.holders, strict=True)
         values = [KeyValue(key=joint, value=holder) for joint, holder in joints]
         values += [KeyValue(key=PREEMPTED + sender, value=by) for sender, by in refused.items()]
+        if runner.fault:
+            values.append(KeyValue(key=CONTACT, value=runner.fault))
         self._out.publish(
             DiagnosticStatus(
                 level=DiagnosticStatus.WARN if fault else DiagnosticStatus.OK,

@@ -41,6 +41,7 @@ from motion_nodes.nodes.task.remote_work import (
 from motion_nodes.nodes.task.task_params import TaskServerParams
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
+from motion_nodes.ros.current_state_monitor import CONTACT
 from motion_nodes.ros.joint_topics import JointStateReader, stamp_ns
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
@@ -60,6 +61,8 @@ SLOW = 0.25
 a busy machine a fast tool overshoots by 15 mm."""
 STATE_TIMEOUT = 1.0
 """Max age of joint states [s]."""
+CONTACT_REPORT = 0.1
+"""Time after a failed motion in which the controller may report a contact [s]."""
 SETTLE = 0.3
 """Time after a grip until its result is checked [s]."""
 MAX_AGE = 0.5
@@ -107,6 +110,7 @@ class ArmMotions:
         self._force_limit = 0.0
         """The limit that applies [N]; 0: none."""
         self._reports = node.poll(DiagnosticStatus, STATUS, qos.STATUS)
+        self._controller = node.poll(DiagnosticStatus, f"{JOINT_CONTROLLER}/status", qos.STATUS)
         self._cartesian = RemoteService(node, jobs, GetCartesianPath, "compute_cartesian_path")
         states = node.poll_bytes(JointState, "joint_states", qos.STATES)
         self._state = JointStateReader(states, arm.joint_names, limits=arm.limits)
@@ -180,7 +184,7 @@ class ArmMotions:
             text = response.error_code.message or f"only {100 * response.fraction:.0f} % possible"
             raise SkillFailed(f"{what}: {text}", TaskCode.MOTION_FAILED)
         goal = ExecuteTrajectory.Goal(trajectory=response.solution)
-        require_success((yield from self._execute.execute(goal)), what)
+        yield from self._completed(self._execute, goal, what)
 
     def open(self) -> Work:
         """Open the gripper."""
@@ -248,7 +252,30 @@ class ArmMotions:
 
     def _to(self, joints: Mapping[str, float], what: str) -> Work:
         request = arm_to_joints("", self.arm.name, joints)
-        require_success((yield from self._move.execute(request.goal)), what)
+        yield from self._completed(self._move, request.goal, what)
+
+    def _completed(self, action: RemoteAction, goal: Any, what: str) -> Work:
+        """Execute a motion.
+
+        Raises:
+            SkillFailed: it failed; with the contact that stopped it, if one did.
+        """
+        self._contact()  # an earlier one
+        try:
+            require_success((yield from action.execute(goal)), what)
+        except SkillFailed:
+            end = time.monotonic() + CONTACT_REPORT
+            while not (contact := self._contact()) and time.monotonic() < end:
+                yield
+            if contact:
+                raise SkillFailed(f"{what}: {contact}", TaskCode.CONTACT) from None
+            raise
+
+    def _contact(self) -> str:
+        """Return the contact that has stopped the joints, by the controller's status, or ''."""
+        message = self._controller.newest()
+        values = () if message is None else message.values
+        return next((value.value for value in values if value.key == CONTACT), "")
 
     def _to_width(self, position: float, effort: float) -> Work:
         goal = GripperCommand.Goal()
