@@ -19,7 +19,7 @@ from harness import Options, Report, benchmark, median, progress
 from rclpy.executors import SingleThreadedExecutor
 
 from motion_nodes.nodes.articulation_controller import ArticulationControllerNode
-from motion_nodes.ros.concurrency.lean_executor import LeanExecutor
+from motion_nodes.ros.concurrency.rclpy_internals import LeanExecutor
 
 PAUSE = 0.003  # Time for the executor to sleep again after a callback [s]
 EXECUTORS: dict[str, Callable[[], Any]] = {

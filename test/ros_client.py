@@ -20,7 +20,7 @@ from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.polled_subscription import PolledGroup
+from motion_nodes.ros.concurrency.rclpy_internals import PolledGroup
 
 RELIABLE = QoSProfile(depth=50, reliability=ReliabilityPolicy.RELIABLE)
 BEST_EFFORT = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)

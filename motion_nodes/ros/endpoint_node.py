@@ -4,44 +4,36 @@
 The ``change_state`` service of a node, in place of rclpy's. An invalid transition fails with a
 warning instead of an exception. Before a cleanup or shutdown destroys the endpoints, the node
 responds to pending requests and goals, and waits until the responses are sent.
-
-Repetition of responses to clients that are not completely discovered yet. The first request of a
-new client may arrive before its reader of responses is discovered. The middleware then waits for at
-most 100 ms, drops the response, and rclpy only warns: the client never gets it. Such responses are
-sent again by a thread, without blocking the executor or other service threads.
-
-Logger of the nodes.
 """
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import os
-import sys
-import threading
 import time
 import traceback
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from lifecycle_msgs.msg import Transition
 from rcl_interfaces.msg import SetParametersResult
 from rcl_interfaces.srv import SetParameters
-from rclpy._rclpy_pybind11 import InvalidHandle, RCLError
 from rclpy.callback_groups import CallbackGroup, ReentrantCallbackGroup
 from rclpy.clock import Clock, ClockType
-from rclpy.impl import rcutils_logger
-from rclpy.impl.implementation_singleton import rclpy_implementation
-from rclpy.impl.logging_severity import LoggingSeverity
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSProfile
 from rclpy.task import Future
 
 from motion_nodes.core.robot.bounds import Bound
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.polled_subscription import PolledGroup, PolledSubscription
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.concurrency.rclpy_internals import (
+    NodeLogger,
+    PolledGroup,
+    RCLError,
+    deliver_late_responses,
+    replace_change_state,
+    transitions,
+)
 from motion_nodes.ros.diagnostics import Warnings
 from motion_nodes.ros.messages.cdr import InvalidMessage, message_in
 from motion_nodes.ros.messages.message_bounds import fault_of, fill_failure
@@ -56,47 +48,9 @@ TEARDOWNS = {
     Transition.TRANSITION_ACTIVE_SHUTDOWN,
 }
 """Transitions that destroy the endpoints."""
-DISCOVERY_TIMEOUT = 1.0
-"""[s] Timeout after which a repeated response counts as lost."""
-FIRST_PAUSE = 0.02
-"""[s] Pause before the first repetition; each one doubles it, because a send may block the GIL."""
-MAX_LATE = 16
-"""Max number of responses of a process that are repeated at the same time."""
 M = TypeVar("M")
 _POLLED_WITHIN = 1.0
 """Max time since the last take of a subscription that counts as polled [s]."""
-# rclpy's own search of the caller, used with filters, leaves this file out.
-rcutils_logger._internal_callers.append(os.path.realpath(__file__))
-
-
-class NodeLogger(rcutils_logger.RcutilsLogger):  # type: ignore[misc]
-    """Logger whose messages name the line that logs them, without a search by ``inspect``.
-
-    rclpy reads the caller's source file and resolves the paths of all modules, which takes tens of
-    milliseconds at the first messages of a process.
-    """
-
-    def log(self, message: str, severity: int, **filters: Any) -> bool:
-        """Log a message; called by ``info``, ``warning`` and the like.
-
-        Args:
-            message: its text.
-            severity: of rclpy.logging.LoggingSeverity.
-            filters: of rclpy, for example ``throttle_duration_sec``.
-
-        Returns:
-            Whether it was logged.
-        """
-        if filters:
-            return bool(super().log(message, severity, **filters))
-        if not self.is_enabled_for(severity):
-            return False
-        caller = sys._getframe(2)
-        rclpy_implementation.rclpy_logging_rcutils_log(
-            LoggingSeverity(severity), self.name, message,
-            caller.f_code.co_name, caller.f_code.co_filename, caller.f_lineno,
-        )  # fmt: skip
-        return True
 
 
 class ChangeStateService:
@@ -112,14 +66,12 @@ class ChangeStateService:
         self._node = node
         self._halt_and_answer = halt_and_answer
         self._clock = Clock(clock_type=ClockType.STEADY_TIME)
-        self._change = node._service_change_state.callback
-        node._service_change_state.callback = self._answer
+        self._change = replace_change_state(node, self._answer)
 
     async def _answer(self, request: Any, response: Any) -> Any:
         """Make the transition, or log why it is invalid."""
         requested = request.transition
-        machine = self._node._state_machine
-        possible = {label: number for number, label, *_ in machine.available_transitions}
+        state, possible = transitions(self._node)
         # As in rclpy, a label takes precedence over an id.
         number = possible.get(requested.label) if requested.label else requested.id
         if number in TEARDOWNS and number in possible.values():
@@ -130,7 +82,7 @@ class ChangeStateService:
         except RCLError:
             self._node.get_logger().warning(
                 f"transition {requested.label or requested.id} is not possible in state "
-                f"'{machine.current_state[1]}'; possible: {', '.join(possible) or 'none'}"
+                f"'{state}'; possible: {', '.join(possible) or 'none'}"
             )
             response.success = False
             return response
@@ -144,117 +96,6 @@ class ChangeStateService:
         )
         await elapsed
         self._node.destroy_timer(timer)
-
-
-_late = threading.BoundedSemaphore(MAX_LATE)
-
-
-class _SendTimeouts(threading.local):
-    """Pattern of a warning filter: the warning by which rclpy reports an undelivered response.
-
-    It matches only in a thread that is sending a response of ours.
-    """
-
-    sending = False
-
-    def match(self, text: str) -> bool:
-        return self.sending and text.startswith("failed to send response (timeout)")
-
-
-_TIMEOUTS = _SendTimeouts()
-_FILTER: Any = ("error", _TIMEOUTS, RuntimeWarning, None, 0)
-
-
-class Undelivered(Exception):
-    """A response was not sent, because its client is not discovered yet."""
-
-
-@contextlib.contextmanager
-def undelivered_raises() -> Iterator[None]:
-    """Raise :class:`Undelivered` where rclpy would only warn, in this thread.
-
-    Raises:
-        Undelivered: the client of a response that was sent is not discovered.
-    """
-    # Code that saves and restores the filters, such as pytest, may have removed ours.
-    if _FILTER not in warnings.filters:
-        warnings.filters.insert(0, _FILTER)  # type: ignore[attr-defined]
-        warnings._filters_mutated()  # type: ignore[attr-defined]
-    before, _TIMEOUTS.sending = _TIMEOUTS.sending, True
-    try:
-        yield
-    except (RuntimeWarning, SystemError) as error:
-        # rclpy returns from C++ with the exception set, which Python turns into a SystemError.
-        if isinstance(error.__cause__ or error, RuntimeWarning):
-            raise Undelivered from error
-        raise
-    finally:
-        _TIMEOUTS.sending = before
-
-
-def deliver(send: Callable[[], None], lost: Callable[[], None]) -> None:
-    """Send a response; if its client is not discovered yet, it is repeated by a thread.
-
-    Args:
-        send: sends the response by rclpy; may be called in another thread.
-        lost: see :func:`repeat`.
-
-    Raises:
-        Exception: another error of ``send`` at the first attempt.
-    """
-    try:
-        with undelivered_raises():
-            send()
-    except Undelivered:
-        repeat(send, lost)
-
-
-def repeat(send: Callable[[], None], lost: Callable[[], None]) -> None:
-    """Repeat a response whose client was not discovered, in a thread.
-
-    Args:
-        send: sends the response by rclpy.
-        lost: called if the client is not discovered within :data:`DISCOVERY_TIMEOUT`, or if too
-            many responses are late; thread-safe.
-    """
-    if not _late.acquire(blocking=False):
-        lost()
-        return
-    threading.Thread(target=_repeat, args=(send, lost), name="late response", daemon=True).start()
-
-
-def deliver_late_responses(service: Any, lost: Callable[[], None]) -> None:
-    """Make an rclpy service send its responses by :func:`deliver`, until it is destroyed.
-
-    Args:
-        service: the service.
-        lost: see :func:`repeat`.
-    """
-    send = service.send_response
-
-    def send_response(response: Any, header: Any) -> None:
-        # A coroutine may respond after its service was destroyed.
-        with contextlib.suppress(InvalidHandle):
-            deliver(lambda: send(response, header), lost)
-
-    service.send_response = send_response
-
-
-def _repeat(send: Callable[[], None], lost: Callable[[], None]) -> None:
-    """Repeat a response until it is delivered, its service has ended, or time is up."""
-    end, pause = time.monotonic() + DISCOVERY_TIMEOUT, FIRST_PAUSE
-    try:
-        # The service or the context may be destroyed meanwhile.
-        with contextlib.suppress(InvalidHandle, RCLError):
-            while time.monotonic() < end:
-                time.sleep(pause)
-                pause *= 2
-                with contextlib.suppress(Undelivered), undelivered_raises():
-                    send()
-                    return
-            lost()
-    finally:
-        _late.release()
 
 
 class EndpointNode(LifecycleNode):

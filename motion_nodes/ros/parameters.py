@@ -35,6 +35,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from motion_nodes.errors import InvalidConfig, did_you_mean
+from motion_nodes.ros.concurrency.rclpy_internals import declared_parameters, given_parameters
 from motion_nodes.settings import KEY, Setting, setting_of
 
 C = TypeVar("C", bound=type)
@@ -280,7 +281,7 @@ class ParameterSet(Generic[P]):
     def settable(self) -> list[Parameter]:
         """Return the current values of parameters that can be set while the node is configured."""
         names = [name for name in self._names if not self._declared[name].rules.read_only]
-        parameters = [self._node._parameters[name] for name in names]
+        parameters = [declared_parameters(self._node)[name] for name in names]
         return [p for p in parameters if p.type_ is not Parameter.Type.NOT_SET]
 
     def undeclare(self) -> None:
@@ -294,7 +295,7 @@ class ParameterSet(Generic[P]):
 
     def _declare(self, entry: Declared, default: Any) -> Any:
         where = f"{self._node.get_fully_qualified_name()}: parameter"
-        given = self._node._parameter_overrides.get(entry.name)
+        given = given_parameters(self._node).get(entry.name)
         self._declared[entry.name] = entry
         if not self._node.has_parameter(entry.name):
             if default is dataclasses.MISSING and given is None:
@@ -302,7 +303,7 @@ class ParameterSet(Generic[P]):
                     f"{where} '{entry.name}' is required ({entry.rules.doc})", field=entry.name
                 )
             if given is not None:
-                self._node._parameter_overrides[entry.name] = _as_float(entry, given)
+                given_parameters(self._node)[entry.name] = _as_float(entry, given)
             # The type of an empty list is unknown, so the parameter is declared by type.
             blank = default is dataclasses.MISSING or default == ()
             value = ROS_TYPES[entry.kind] if blank else _to_ros(default)
@@ -325,7 +326,7 @@ class ParameterSet(Generic[P]):
             if default == ():
                 # Clients that ask for it among others would get none of them.
                 empty = Parameter(entry.name, ROS_TYPES[entry.kind], [])
-                self._node._parameters[entry.name] = empty
+                declared_parameters(self._node)[entry.name] = empty
         problem = entry.rules.problem(entry.name, value)
         if problem:
             raise InvalidConfig(f"{where} {problem}", field=entry.name)
@@ -376,9 +377,9 @@ class ParameterSet(Generic[P]):
             callback(self.current)
 
     def _warn_unknown(self) -> None:
-        known = set(self._node._parameters)
+        known = set(declared_parameters(self._node))
         unused: dict[str, str] = getattr(self._type, "WITHOUT_EFFECT", {})
-        for name in sorted(set(self._node._parameter_overrides) - known):
+        for name in sorted(set(given_parameters(self._node)) - known):
             if name.startswith("qos_overrides."):
                 continue
             why = next((text for like, text in unused.items() if fnmatch(name, like)), "")
@@ -398,7 +399,7 @@ def given_early(node: Node, name: str) -> Any:
             return node.get_parameter(name).value
         except ParameterUninitializedException:
             return None
-    given = node._parameter_overrides.get(name)
+    given = given_parameters(node).get(name)
     return None if given is None else given.value
 
 
@@ -419,7 +420,7 @@ def declare_early(
     try:
         return node.declare_parameter(name, default, descriptor or ParameterDescriptor()).value
     except InvalidParameterTypeException:
-        given = node._parameter_overrides[name].value
+        given = given_parameters(node)[name].value
         raise InvalidConfig(
             f"{node.get_fully_qualified_name()}: parameter '{name}' is {given!r}; it must be of "
             f"type {Parameter.Type.from_parameter_value(default).name.lower()}",

@@ -22,7 +22,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import rclpy
-from rclpy._rclpy_pybind11 import RCLError
 from rclpy.exceptions import InvalidNamespaceException, InvalidNodeNameException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.logging import get_logger
@@ -30,7 +29,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from motion_nodes.errors import MotionError
 from motion_nodes.ros import signals
-from motion_nodes.ros.concurrency.lean_executor import GuardedExecutor
+from motion_nodes.ros.concurrency.rclpy_internals import GuardedExecutor, RCLError
 from motion_nodes.ros.environment import init_arguments
 from motion_nodes.ros.heartbeat import HeartbeatThread, supervised
 from motion_nodes.ros.mapped_code import unmap_code

@@ -31,7 +31,7 @@ from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.core.robot.placement import parse_placements
 from motion_nodes.nodes.registry import NODES, node_class
 from motion_nodes.ros.concurrency import fault_recovery
-from motion_nodes.ros.concurrency.lean_executor import GuardedExecutor
+from motion_nodes.ros.concurrency.rclpy_internals import GuardedExecutor
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.run import SWITCH_INTERVAL, _serve
 

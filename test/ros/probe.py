@@ -14,7 +14,7 @@ from std_msgs.msg import Int64
 from std_srvs.srv import Trigger
 
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.lean_executor import GuardedExecutor
+from motion_nodes.ros.concurrency.rclpy_internals import GuardedExecutor
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.run import _serve

@@ -10,16 +10,15 @@ import warnings
 import pytest
 from control_msgs.action import ParallelGripperCommand
 from patience import wait_until
-from rclpy._rclpy_pybind11 import InvalidHandle
 from rclpy.action import ActionClient, CancelResponse
+from rclpy.exceptions import InvalidHandle
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_srvs.srv import Trigger
 
-from motion_nodes.ros import endpoint_node
-from motion_nodes.ros.concurrency import action_servers
-from motion_nodes.ros.concurrency.lean_executor import LeanExecutor
+from motion_nodes.ros.concurrency import rclpy_internals
+from motion_nodes.ros.concurrency.rclpy_internals import LeanExecutor
 from motion_nodes.ros.endpoint_node import EndpointNode
 
 ACCEPTED = CancelResponse.ACCEPT
@@ -30,7 +29,7 @@ NEVER_MATCHED = QoSProfile(depth=5, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 @pytest.fixture(autouse=True)
 def _short_timeout(monkeypatch):
-    monkeypatch.setattr(endpoint_node, "DISCOVERY_TIMEOUT", 0.3)
+    monkeypatch.setattr(rclpy_internals, "DISCOVERY_TIMEOUT", 0.3)
 
 
 class Send:
@@ -61,9 +60,9 @@ def ended() -> None:
 
 @pytest.mark.parametrize("failures", [0, 1, 3])
 def test_a_response_is_repeated_until_its_client_is_discovered(failures, monkeypatch):
-    monkeypatch.setattr(endpoint_node, "DISCOVERY_TIMEOUT", 30.0)
+    monkeypatch.setattr(rclpy_internals, "DISCOVERY_TIMEOUT", 30.0)
     send = Send(failures)
-    endpoint_node.deliver(send, send.lost.set)
+    rclpy_internals.deliver(send, send.lost.set)
     assert send.delivered.wait(10.0)
     ended()
     assert send.calls == failures + 1
@@ -72,19 +71,19 @@ def test_a_response_is_repeated_until_its_client_is_discovered(failures, monkeyp
 
 def test_a_client_that_is_never_discovered_is_given_up():
     send = Send(1000)
-    endpoint_node.deliver(send, send.lost.set)
+    rclpy_internals.deliver(send, send.lost.set)
     assert send.lost.wait(10.0)
     assert 2 <= send.calls <= 10
 
 
 def test_a_service_that_has_ended_ends_its_repetitions(monkeypatch):
-    monkeypatch.setattr(endpoint_node, "DISCOVERY_TIMEOUT", 30.0)
+    monkeypatch.setattr(rclpy_internals, "DISCOVERY_TIMEOUT", 30.0)
     first, gone = Send(1), Send(1000, InvalidHandle)
 
     def send() -> None:
         (first if first.calls == 0 else gone)()
 
-    endpoint_node.deliver(send, first.lost.set)
+    rclpy_internals.deliver(send, first.lost.set)
     ended()
     assert gone.calls == 1
     assert not first.lost.is_set()
@@ -92,22 +91,22 @@ def test_a_service_that_has_ended_ends_its_repetitions(monkeypatch):
 
 def test_other_errors_and_warnings_are_those_of_the_caller():
     with pytest.raises(ZeroDivisionError):
-        endpoint_node.deliver(lambda: 1 / 0, lambda: None)
+        rclpy_internals.deliver(lambda: 1 / 0, lambda: None)
     with pytest.warns(RuntimeWarning, match="failed to send response"):
         Send(1)()  # of a node that is not ours
     with pytest.warns(RuntimeWarning, match="another"):
-        endpoint_node.deliver(lambda: warnings.warn("another", RuntimeWarning, 2), lambda: None)
+        rclpy_internals.deliver(lambda: warnings.warn("another", RuntimeWarning, 2), lambda: None)
     assert not late_threads()
 
 
 @pytest.mark.long
 def test_the_number_of_late_responses_is_bounded(monkeypatch):
-    monkeypatch.setattr(endpoint_node, "DISCOVERY_TIMEOUT", 1.0)
-    sends = [Send(1000) for _ in range(endpoint_node.MAX_LATE + 5)]
+    monkeypatch.setattr(rclpy_internals, "DISCOVERY_TIMEOUT", 1.0)
+    sends = [Send(1000) for _ in range(rclpy_internals.MAX_LATE + 5)]
     for send in sends:
-        endpoint_node.deliver(send, send.lost.set)
-    assert [send.lost.is_set() for send in sends[endpoint_node.MAX_LATE :]] == [True] * 5
-    assert len(late_threads()) <= endpoint_node.MAX_LATE
+        rclpy_internals.deliver(send, send.lost.set)
+    assert [send.lost.is_set() for send in sends[rclpy_internals.MAX_LATE :]] == [True] * 5
+    assert len(late_threads()) <= rclpy_internals.MAX_LATE
     ended()
     assert all(send.lost.is_set() for send in sends)
 
@@ -130,7 +129,7 @@ def test_every_service_of_a_node_repeats_its_responses(node):
 
 
 def test_others_are_answered_while_a_client_is_not_discovered(node, client, monkeypatch):
-    monkeypatch.setattr(endpoint_node, "DISCOVERY_TIMEOUT", 1.0)
+    monkeypatch.setattr(rclpy_internals, "DISCOVERY_TIMEOUT", 1.0)
     node.serve(Trigger, "~/own", lambda _request, response: response)
     unmatched = client.node.create_client(Trigger, "/late/own", qos_profile=NEVER_MATCHED)
     client.wait(lambda: node.count_clients("/late/own"), "the client")
@@ -145,8 +144,8 @@ def test_others_are_answered_while_a_client_is_not_discovered(node, client, monk
 
 def test_a_goal_whose_client_is_discovered_late_begins_once(client, monkeypatch):
     repeated, begun = [], []
-    monkeypatch.setattr(endpoint_node, "repeat", lambda send, lost: repeated.append((send, lost)))
-    server = action_servers.RespondingActionServer(
+    monkeypatch.setattr(rclpy_internals, "repeat", lambda send, lost: repeated.append((send, lost)))
+    server = rclpy_internals.RespondingActionServer(
         client.node,
         ParallelGripperCommand,
         "grip",
@@ -162,7 +161,7 @@ def test_a_goal_whose_client_is_discovered_late_begins_once(client, monkeypatch)
     client.wait(lambda: begun and repeated, "the goal")
     assert [list(handle.request.command.position) for handle in begun] == [[0.02]]
     ((send, _lost),) = repeated
-    with pytest.raises(endpoint_node.Undelivered), endpoint_node.undelivered_raises():
+    with pytest.raises(rclpy_internals.Undelivered), rclpy_internals.undelivered_raises():
         send()
     goals.destroy()
     server.destroy()
@@ -203,7 +202,7 @@ def spun_client(ros):
 
 def test_no_response_overtakes_the_bookkeeping_of_its_client(spun_client, monkeypatch):
     # The pause is far shorter, also on a busy machine.
-    monkeypatch.setattr(action_servers, "HOLD_BACK", 0.2)
+    monkeypatch.setattr(rclpy_internals, "HOLD_BACK", 0.2)
     node = Node("quick_server", use_global_arguments=False)
     executor = LeanExecutor()
     executor.add_node(node)
@@ -212,7 +211,7 @@ def test_no_response_overtakes_the_bookkeeping_of_its_client(spun_client, monkey
         handle.succeed()
         return ParallelGripperCommand.Result(reached_goal=True)
 
-    server = action_servers.RespondingActionServer(
+    server = rclpy_internals.RespondingActionServer(
         node, ParallelGripperCommand, "quick", execute, cancel_callback=lambda _goal: ACCEPTED
     )
     thread = threading.Thread(target=executor.spin, daemon=True)

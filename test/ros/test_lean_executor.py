@@ -20,8 +20,8 @@ from rclpy.task import Future
 from std_msgs.msg import Int64
 from std_srvs.srv import Trigger
 
-from motion_nodes.ros.concurrency import lean_executor
-from motion_nodes.ros.concurrency.lean_executor import KeptWaitSet, LeanExecutor
+from motion_nodes.ros.concurrency import rclpy_internals
+from motion_nodes.ros.concurrency.rclpy_internals import KeptWaitSet, LeanExecutor
 
 DEEP = 1000
 
@@ -56,7 +56,7 @@ def collections(monkeypatch) -> list[None]:
             super().__init__(*args)
             counted.append(None)
 
-    monkeypatch.setattr(lean_executor, "KeptWaitSet", Counted)
+    monkeypatch.setattr(rclpy_internals, "KeptWaitSet", Counted)
     return counted
 
 
@@ -116,7 +116,7 @@ def test_a_callback_causes_no_other_wait(node):
     executor.spin_once(timeout_sec=0.1)  # those of the new entities
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(KeptWaitSet, "wait", counted)
-        patch.setattr(lean_executor, "EVENT_PERIOD", 1000.0)
+        patch.setattr(rclpy_internals, "EVENT_PERIOD", 1000.0)
         for i in range(10):
             guard.trigger()
             executor.spin_once(timeout_sec=60.0)

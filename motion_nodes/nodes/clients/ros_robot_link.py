@@ -39,8 +39,8 @@ from motion_nodes.nodes.task.remote_work import (
 )
 from motion_nodes.ros.clients.client_node import client_node
 from motion_nodes.ros.clients.task_client import TaskClient, TaskNotDone
-from motion_nodes.ros.concurrency.lean_executor import GuardedExecutor
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
+from motion_nodes.ros.concurrency.rclpy_internals import GuardedExecutor
 from motion_nodes.ros.messages.moveit_messages import pose_of, seconds_of
 from motion_nodes.ros.names import under
 from motion_nodes.ros.scene.collision_objects import parts_of

@@ -73,7 +73,8 @@ class SentTrajectory:
         self.discovering = False
         """Whether it waits for the discovery of the action server."""
         self.accepted = False
-        self._handle: Any = None
+        self.handle: Any = None
+        """Of rclpy's client; None until the goal is accepted."""
 
     @property
     def succeeded(self) -> bool:
@@ -175,15 +176,15 @@ class TrajectoryClient:
             sent.lost = f"controller {self.action} rejected the trajectory; is it active?"
             sent.ended.set()
             return
-        sent.accepted, sent._handle = True, handle
+        sent.accepted, sent.handle = True, handle
         handle.get_result_async().add_done_callback(lambda done: _on_result(sent, done.result()))
         if sent.cancel_requested:
             self._cancel(sent)
 
     def _cancel(self, sent: SentTrajectory) -> None:
         # Also of a trajectory that counts as lost: the controller may still execute it.
-        if sent._handle is not None and sent.status == GoalStatus.STATUS_UNKNOWN:
-            sent._handle.cancel_goal_async()
+        if sent.handle is not None and sent.status == GoalStatus.STATUS_UNKNOWN:
+            sent.handle.cancel_goal_async()
 
 
 def _on_feedback(sent: SentTrajectory, feedback: Any) -> None:

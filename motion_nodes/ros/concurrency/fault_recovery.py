@@ -16,7 +16,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from rclpy._rclpy_pybind11 import InvalidHandle
+from rclpy.exceptions import InvalidHandle
 from rclpy.parameter import Parameter
 
 from motion_nodes.ros.concurrency.queues import ExecutorQueue

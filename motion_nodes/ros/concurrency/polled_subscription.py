@@ -11,11 +11,11 @@ from __future__ import annotations
 import time
 from typing import Any, Generic, TypeVar
 
-from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from motion_nodes.core.robot.bounds import Bound
+from motion_nodes.ros.concurrency.rclpy_internals import PolledGroup, check_exists, taker
 from motion_nodes.ros.messages.message_bounds import fault_of
 
 M = TypeVar("M")
@@ -34,21 +34,6 @@ _Taken = list[tuple[Any, dict[str, int | None]]]
 """Messages, each with its information from the middleware."""
 
 
-class PolledGroup(CallbackGroup):
-    """A callback group whose entities no executor runs."""
-
-    def can_execute(self, entity: Any) -> bool:
-        """Return False: an executor leaves these entities out of its wait set."""
-        return False
-
-    def beginning_execution(self, entity: Any) -> bool:
-        """Return False."""
-        return False
-
-    def ending_execution(self, entity: Any) -> None:
-        """Do nothing."""
-
-
 def take_all(subscription: Any, *, raw: bool = False) -> list[Any]:
     """Return the pending messages of a polled subscription, oldest first."""
     return [message for message, _ in _take(subscription, raw)[0]]
@@ -57,9 +42,6 @@ def take_all(subscription: Any, *, raw: bool = False) -> list[Any]:
 def _take(subscription: Any, raw: bool) -> tuple[_Taken, str]:
     """Take the pending messages of a subscription, serialized if ``raw``.
 
-    ``take_message`` is a semi-private call of rclpy, the same in Jazzy and Kilted, used only here.
-    It holds the GIL while it uses the subscription, which another thread can therefore not destroy
-    meanwhile; so the handle is not entered, which would cost more than an empty take.
     Messages that cannot be converted (a text that is not UTF-8) are dropped.
 
     Returns:
@@ -70,14 +52,14 @@ def _take(subscription: Any, raw: bool) -> tuple[_Taken, str]:
     """
     taken: _Taken = []
     fault, faults = "", 0
-    handle, kind = subscription.handle, subscription.msg_type
+    take, kind = taker(subscription), subscription.msg_type
     while faults < MAX_UNREADABLE:
         try:
-            pair = handle.take_message(kind, raw)
+            pair = take(kind, raw)
         except MemoryError:
             raise
         except Exception as error:  # rclpy's converters raise various types
-            fault, faults = _unreadable(handle, error), faults + 1
+            fault, faults = _unreadable(subscription, error), faults + 1
             continue
         if pair is None:
             break
@@ -85,14 +67,14 @@ def _take(subscription: Any, raw: bool) -> tuple[_Taken, str]:
     return taken, fault
 
 
-def _unreadable(handle: Any, error: Exception) -> str:
+def _unreadable(subscription: Any, error: Exception) -> str:
     """Return why a message was dropped, as text.
 
     Raises:
         InvalidHandle: the subscription was destroyed.
     """
-    with handle:
-        return f"it cannot be read ({type(error).__name__}: {error})"
+    check_exists(subscription)
+    return f"it cannot be read ({type(error).__name__}: {error})"
 
 
 class PolledSubscription(Generic[M]):
@@ -150,7 +132,7 @@ class PolledSubscription(Generic[M]):
 
     def _use(self, subscription: Any) -> None:
         self._subscription, self._kind = subscription, subscription.msg_type
-        self._take_one = subscription.handle.take_message
+        self._take_one = taker(subscription)
 
     def match_publishers(self) -> None:
         """Subscribe reliably if all publishers are reliable, else with best effort.
@@ -220,7 +202,7 @@ class PolledSubscription(Generic[M]):
         except MemoryError:
             raise
         except Exception as error:
-            first, fault = None, _unreadable(self._subscription.handle, error)
+            first, fault = None, _unreadable(self._subscription, error)
         if first is None and not fault:
             # As most polls do; their cost is most of that of a loop at rest.
             return []

@@ -17,15 +17,23 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from rclpy._rclpy_pybind11 import GuardCondition, InvalidHandle, RCLError, WaitSet
+from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
 from motion_nodes.errors import MotionError
-from motion_nodes.ros.concurrency.polled_subscription import PolledGroup
+from motion_nodes.ros.concurrency.rclpy_internals import (
+    PolledGroup,
+    RCLError,
+    RequestWait,
+    send_response,
+    take_request,
+)
 from motion_nodes.ros.messages.message_bounds import fault_of, fill_failure
 from motion_nodes.ros.node import MotionNode
 
+LONGEST_WAIT = 0.5
+"""[s] Time after which a thread without requests looks whether it is still needed."""
 Handler = Callable[[Any, Any], Any]
 """Returns the response to a request, given the request and an empty response."""
 
@@ -42,7 +50,7 @@ class ServiceThreads:
         """
         self._node = node
         self._services: list[tuple[Any, Handler]] = []
-        self._wake = GuardCondition(node.context.handle)
+        self._requests = RequestWait(node)
         self._leading = threading.Lock()
         self._stopping = False
         self._threads = [
@@ -75,7 +83,7 @@ class ServiceThreads:
     def destroy(self) -> None:
         """Finish the requests under way, and destroy the services."""
         self._stopping = True
-        self._wake.trigger_guard_condition()
+        self._requests.wake()
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join()
@@ -93,12 +101,13 @@ class ServiceThreads:
             except Exception:
                 self._node.get_logger().error(f"a request failed:\n{traceback.format_exc()}")
         # Wake the next thread, so that it ends too.
-        self._wake.trigger_guard_condition()
+        self._requests.wake()
 
     def _next(self) -> tuple[Any, Handler, Any, Any] | None:
         """Wait for a request and take it; None if woken for another reason."""
         try:
-            self._wait()
+            # The timeout ends the wait after a shutdown of the context.
+            self._requests.wait([service for service, _ in self._services], LONGEST_WAIT)
             for service, handler in self._services:
                 request, header = self._take(service)
                 if header is not None:
@@ -111,26 +120,15 @@ class ServiceThreads:
 
     def _take(self, service: Any) -> tuple[Any, Any]:
         """Take a request and its header; None for both if none can be read."""
-        with service.handle:
-            try:
-                request, header = service.handle.service_take_request(service.srv_type.Request)
-                return request, header
-            except (InvalidHandle, RCLError, MemoryError):
-                raise
-            except Exception as error:  # rclpy's converters raise various types
-                self._node.get_logger().error(
-                    f"a request of {service.srv_name} cannot be read or answered: {error!r}"
-                )
-                return None, None
-
-    def _wait(self) -> None:
-        waiting = WaitSet(0, 1, 0, 0, len(self._services), 0, self._node.context.handle)
-        waiting.clear_entities()
-        for service, _ in self._services:
-            waiting.add_service(service.handle)
-        waiting.add_guard_condition(self._wake)
-        # The timeout ends the wait after a shutdown of the context.
-        waiting.wait(500_000_000)
+        try:
+            return take_request(service)
+        except (InvalidHandle, RCLError, MemoryError):
+            raise
+        except Exception as error:  # rclpy's converters raise various types
+            self._node.get_logger().error(
+                f"a request of {service.srv_name} cannot be read or answered: {error!r}"
+            )
+            return None, None
 
     def _answer(self, service: Any, handler: Handler, request: Any, header: Any) -> None:
         response = service.srv_type.Response()
@@ -150,8 +148,7 @@ class ServiceThreads:
             )
             response = fill_failure(service.srv_type.Response(), f"fault of the node: {error!r}")
         try:
-            with service.handle:
-                service.send_response(response, header)
+            send_response(service, response, header)
         except (InvalidHandle, RCLError) as error:
             # The client or the node was destroyed.
             self._node.get_logger().debug(f"a response of {service.srv_name} was lost: {error}")
