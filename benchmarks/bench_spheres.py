@@ -26,9 +26,9 @@ from scene.coal_robot import CoalRobot, Shapes
 
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.core.scene.robot_spheres import checked_pairs
 from motion_nodes.core.scene.scene import Scene
-from motion_nodes.extras.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.extras.robot_setup.new_robot import new_robot
 
 ARMS = [

@@ -11,6 +11,7 @@ import itertools
 
 import numpy as np
 from harness import Options, Report, Row, Spread, benchmark, progress
+from policy_trial import PolicyTrial
 
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
@@ -20,7 +21,6 @@ from motion_nodes.extras.sim.backend import RobotPlacement
 from motion_nodes.extras.sim.mjcf import WorldConfig
 from motion_nodes.extras.sim.mjcf_shapes import Obstacle
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
-from motion_nodes.extras.sim.policy_trial import PolicyTrial
 
 SEGMENT = 5.0
 """Duration of each command [s]."""

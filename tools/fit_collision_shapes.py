@@ -38,6 +38,7 @@ from published_meshes import MESHES, link_triangles  # type: ignore[import-not-f
 from motion_nodes.core.robot.loader import load_robot  # noqa: E402
 from motion_nodes.core.robot.robot import Robot  # noqa: E402
 from motion_nodes.core.robot.tree import Mesh  # noqa: E402
+from motion_nodes.core.scene.link_geometry import triangles_of  # noqa: E402
 from motion_nodes.core.scene.shapes import triangle_mesh  # noqa: E402
 from motion_nodes.extras.robot_setup.convex_cover import (  # noqa: E402  # noqa: E402
     convex_pieces,
@@ -46,7 +47,6 @@ from motion_nodes.extras.robot_setup.convex_cover import (  # noqa: E402  # noqa
     with_collision_meshes,
     write_pieces,
 )
-from motion_nodes.extras.robot_setup.link_geometry import triangles_of  # noqa: E402
 
 SOURCES = {
     "franka": "franka_description/meshes/collision of github.com/frankaemika/franka_ros "

@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
 from motion_nodes.core.robot.loader import load_robot  # noqa: E402
-from motion_nodes.extras.robot_setup.link_geometry import dense_points, triangles_of  # noqa: E402
+from motion_nodes.core.scene.link_geometry import dense_points, triangles_of  # noqa: E402
 
 SPACING = 0.006
 """Max distance of surface points to the closest sample [m]."""

@@ -26,7 +26,6 @@ from motion_nodes.core.robot.placement import Placement
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.scenery import floor_below
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.extras.hardware.robot_driver import driver_name
 from motion_nodes.ros.names import (
     BASE_NAVIGATOR,
     CONTROLLER_MANAGER,
@@ -145,7 +144,8 @@ def suite_of(config: BringupConfig) -> tuple[list[NodeSpec], list[str]]:
                 cell["cameras"] = [prefixed(config.namespace, word) for word in config.cameras]
         specs.append(_spec(config, executable, executable, "", cell))
     for place, robot in zip(placements, robots, strict=True):
-        if config.backend == "hardware" and (config.hardware.driver or driver_name(robot)):
+        own = robot.description.hardware
+        if config.backend == "hardware" and (config.hardware.driver or (own and own.driver)):
             settings: dict[str, Value] = {"robot": place.robot, **config.hardware.parameters()}
             specs.append(_spec(config, "robot_driver", "robot_driver", place.namespace, settings))
         specs += _robot_nodes(config, place, robot, floor_height, user)

@@ -20,7 +20,7 @@ from motion_nodes.bringup.process_template import (
     ProcessTemplate,
     reap_orphans,
 )
-from motion_nodes.extras.viewer.page_token import TOKEN_VARIABLE, page_token
+from motion_nodes.extras import suite_environment
 from motion_nodes.kernels.parent_death import die_with_parent
 from motion_nodes.ros.readiness import VARIABLE, News, read_news
 from motion_nodes.ros.records import CONTROL_VARIABLE, Record, read_record
@@ -85,8 +85,8 @@ class ProcessGroup:
         self._commands = dict(commands)
         self._print_line = print_line
         self._environment = dict(os.environ if environment is None else environment)
-        # A restarted viewer keeps the address of its page.
-        self._environment.setdefault(TOKEN_VARIABLE, page_token())
+        # Restarted processes keep what is chosen once, such as the address of a page.
+        self._environment = suite_environment() | self._environment
         self._template, self._fork_timeout = template, IMPORT_TIMEOUT
         self._on_report = on_report
         self._on_end = on_end or self._note_end

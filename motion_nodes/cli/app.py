@@ -18,6 +18,7 @@ from motion_nodes.cli.options import JsonOption, RobotArgument
 from motion_nodes.cli.plan_commands import cartesian, plan, plot
 from motion_nodes.cli.robot_commands import convert, mount, new, spheres
 from motion_nodes.cli.suite_commands import go, mcp, record, recover, resume, stop, task, wait
+from motion_nodes.extras import absent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,11 +34,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+_ABSENT = {command for extra in absent().values() for command in extra.commands}
+"""Commands of extras that are not installed."""
+
 for _command in (
     fk, ik, batch, plan, cartesian, convert, bench, record, new, mount, spheres, plot, reach, wait,
     go, recover, stop, resume, learn, task, mcp,
 ):  # fmt: skip
-    app.command()(_command)
+    if _command.__name__ not in _ABSENT:
+        app.command()(_command)
 
 ROS_COMMANDS = (
     "up", "demo", "wait", "go", "recover", "stop", "resume", "record", "ros", "task", "mcp",
@@ -70,8 +75,9 @@ Robots = Annotated[
     typer.Argument(help="Robots, each as [NAMESPACE:=]ROBOT[@X,Y,YAW].", metavar="ROBOT..."),
 ]
 
-app.add_typer(hardware, name="hardware")
-app.add_typer(policy, name="policy")
+for _name, _commands in (("hardware", hardware), ("policy", policy)):
+    if _name not in _ABSENT:
+        app.add_typer(_commands, name=_name)
 
 
 @app.command()

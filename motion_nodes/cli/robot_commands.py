@@ -326,7 +326,7 @@ def spheres(
 ) -> None:
     """Edit a robot's collision spheres in the browser until Ctrl-C."""
     from motion_nodes.core.robot.loader import ROBOT_FILE, load_description
-    from motion_nodes.extras.robot_setup.sphere_set import SPHERES_FILE
+    from motion_nodes.core.scene.sphere_set import SPHERES_FILE
     from motion_nodes.extras.viewer.sphere_editor import SphereEditor, SphereSession
 
     loaded = load_description(robot)

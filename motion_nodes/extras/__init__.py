@@ -1,2 +1,109 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands on the core and can be left out: simulation, viewer, drivers, learning and more."""
+"""What stands on the core and can be left out, and the one table that names it.
+
+An extra is a folder here, with its parts in other wings: executables, commands, clients. Only these
+parts import it; all others ask this table, so that an extra can be deleted with its folder. What
+it offered is then refused by name.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from motion_nodes.errors import MotionError
+
+
+class Extra(NamedTuple):
+    """What an extra offers outside of its folder."""
+
+    executables: tuple[str, ...] = ()
+    """Nodes that need it."""
+    commands: tuple[str, ...] = ()
+    """Commands of ``motion`` that need it."""
+    parts: tuple[str, ...] = ()
+    """Further modules, or folders, of the package that import it."""
+    needs: tuple[str, ...] = ()
+    """Extras that it imports."""
+    environment: str = ""
+    """``module:function`` of the extra that returns environment variables of a suite's processes;
+    empty for none."""
+
+
+_DEMOS = ("nodes/demo",)
+
+EXTRAS: Mapping[str, Extra] = MappingProxyType({
+    "agent_tools": Extra(
+        commands=("mcp",), parts=("nodes/clients/ros_robot_link.py", "cli/suite_commands.py")
+    ),
+    "compat": Extra(),
+    "formats": Extra(),
+    "hardware": Extra(("robot_driver",), ("hardware",), ("cli/hardware.py",)),
+    "learning": Extra(
+        commands=("learn",), parts=("cli/learning_commands.py",), needs=("policies", "sim")
+    ),
+    "perception": Extra(("object_detector", "occupancy_mapper")),
+    "policies": Extra(
+        ("policy_controller",), ("policy",),
+        ("nodes/policy", "cli/learning_commands.py", "api/robot_model.py"),
+    ),
+    "robot_setup": Extra(
+        commands=("new", "mount", "spheres"), parts=("cli/robot_commands.py", *_DEMOS)
+    ),
+    "sim": Extra(
+        ("mock_sim", "mujoco_sim"),
+        parts=("nodes/simulation.py", "nodes/cell", "cli/robot_commands.py", *_DEMOS),
+    ),
+    "tasks": Extra(
+        ("task_server",), ("task",),
+        ("nodes/task", "nodes/clients", "nodes/viewer", "ros/clients/task_client.py",
+         "cli/suite_commands.py", *_DEMOS),
+    ),
+    "viewer": Extra(
+        ("browser_viewer",),
+        parts=("nodes/viewer", "cli/robot_commands.py", "cli/learning_commands.py", *_DEMOS),
+        needs=("tasks",),
+        environment="page_token:page_environment",
+    ),
+})  # fmt: skip
+"""All extras by the name of their folder."""
+
+
+def is_present(name: str) -> bool:
+    """Return whether an extra is part of this installation, with those that it needs."""
+    folder = Path(__file__).parent / name / "__init__.py"
+    return folder.is_file() and all(map(is_present, EXTRAS[name].needs))
+
+
+def absent() -> dict[str, Extra]:
+    """Return the extras that are not part of this installation."""
+    return {name: extra for name, extra in EXTRAS.items() if not is_present(name)}
+
+
+def require_executable(executable: str) -> None:
+    """Check that the extras of an executable are part of this installation.
+
+    Raises:
+        MotionError: one of them is not; names it.
+    """
+    for name, extra in absent().items():
+        if executable in extra.executables:
+            raise MotionError(
+                f"executable '{executable}' needs the extra '{name}', which is not installed."
+            )
+
+
+def suite_environment() -> dict[str, str]:
+    """Return the environment variables that extras set for the processes of a suite."""
+    found: dict[str, str] = {}
+    for name, extra in EXTRAS.items():
+        if extra.environment and is_present(name):
+            module, _, function = extra.environment.partition(":")
+            made: Any = getattr(
+                importlib.import_module(f"motion_nodes.extras.{name}.{module}"), function
+            )
+            found |= made()
+    return found

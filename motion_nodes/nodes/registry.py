@@ -7,6 +7,7 @@ import importlib
 from typing import Any
 
 from motion_nodes.errors import MotionError, did_you_mean
+from motion_nodes.extras import require_executable
 
 NODES = {
     "ackermann_base": "AckermannBaseNode",
@@ -37,9 +38,10 @@ def node_class(executable: str) -> Any:
     """Return the node class of an executable.
 
     Raises:
-        MotionError: an unknown executable.
+        MotionError: an unknown executable, or one of an extra that is not installed.
     """
     if executable not in NODES:
         raise MotionError(f"unknown executable '{executable}'.{did_you_mean(executable, NODES)}")
+    require_executable(executable)
     module = importlib.import_module(f"motion_nodes.nodes.{executable}")
     return getattr(module, NODES[executable])

@@ -14,7 +14,7 @@ from browser.chromium import wait_for as wait_within
 
 from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.extras.robot_setup.sphere_set import SphereSet
+from motion_nodes.core.scene.sphere_set import SphereSet
 from motion_nodes.extras.viewer.sphere_editor import SphereEditor, SphereSession
 from motion_nodes.typing import Array
 

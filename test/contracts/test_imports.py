@@ -5,6 +5,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+from motion_nodes.extras import EXTRAS
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "motion_nodes"
 
@@ -24,13 +26,6 @@ LAYERS = """
     errors typing
 """
 """A room imports from lower lines only, not from its own line: siblings do not know each other."""
-
-ACROSS = {
-    "learning": {"policies", "sim"},
-    "sim": {"policies"},
-    "viewer": {"robot_setup", "tasks"},
-}
-"""Extras that import other extras; all others do not, and these only become fewer."""
 
 WING = ("core", "kernels", "settings", "errors", "typing")
 """What ``core`` may import: the motion itself needs no ROS and no extra."""
@@ -103,14 +98,44 @@ def test_the_core_needs_no_other_wing():
     assert [each for each in own if each[1].split(".")[1] not in WING] == []
 
 
-def test_extras_stand_alone():
+def of_extras():
+    """Return (extra, file) of each import of an extra by a module outside of it."""
+    named = [
+        (name.split(".")[2], place.partition(":")[0].removeprefix("motion_nodes/"))
+        for _, name, place in imports()
+        if name.startswith("motion_nodes.extras.") and name.split(".")[2] in EXTRAS
+    ]
+    return {(extra, file) for extra, file in named if not file.startswith(f"extras/{extra}/")}
+
+
+def test_extras_import_only_those_that_they_need():
     across = {}
-    for room, name, _ in imports():
-        if room.startswith("extras.") and name.startswith("motion_nodes.extras."):
-            one, other = room.split(".")[1], name.split(".")[2]
-            if other != one:
-                across.setdefault(one, set()).add(other)
-    assert across == ACROSS
+    for extra, file in of_extras():
+        if file.startswith("extras/"):
+            across.setdefault(file.split("/")[1], set()).add(extra)
+    assert across == {name: set(extra.needs) for name, extra in EXTRAS.items() if extra.needs}
+    assert sum(map(len, across.values())) <= 3  # only becomes fewer
+
+
+def test_an_extra_is_named_by_its_own_parts_only():
+    # All others ask the table in motion_nodes/extras/__init__.py.
+    folders = {path.parent.name for path in PACKAGE.glob("extras/*/__init__.py")}
+    assert set(EXTRAS) == folders
+    outside = {(extra, file) for extra, file in of_extras() if not file.startswith("extras/")}
+    parts = {
+        (name, part)
+        for name, extra in EXTRAS.items()
+        for part in (*extra.parts, *(f"nodes/{each}.py" for each in extra.executables))
+    }
+
+    def part_of(extra, file):
+        return next(
+            (p for e, p in parts if e == extra and (file == p or file.startswith(f"{p}/"))), None
+        )
+
+    assert {each for each in outside if part_of(*each) is None} == set()
+    listed = {(name, part) for name, extra in EXTRAS.items() for part in extra.parts}
+    assert listed - {(extra, part_of(extra, file)) for extra, file in outside} == set()
 
 
 def test_each_library_stays_in_its_rooms():

@@ -20,8 +20,8 @@ from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box, Mesh
 from motion_nodes.core.scene.exact_checks import ROUNDING
+from motion_nodes.core.scene.link_geometry import dense_points, triangles_of
 from motion_nodes.core.scene.mesh_file import read_mesh
-from motion_nodes.extras.robot_setup.link_geometry import dense_points, triangles_of
 from motion_nodes.typing import Array
 
 EXTREMES = json.loads(Path(__file__).with_name("published_extremes.json").read_text())

@@ -34,6 +34,20 @@ assert arm.plan("home", goal.q, world).success
 from motion_nodes.nodes.registry import node_class
 for name in sys.argv[2:]:
     node_class(name)
+from motion_nodes.errors import MotionError
+from motion_nodes.extras import absent
+for extra in absent().values():
+    for name in extra.executables:
+        try:
+            node_class(name)
+        except MotionError as error:
+            assert "is not installed" in str(error), error
+        else:
+            raise AssertionError(name)
+import motion_nodes.cli.app as cli
+names = {c.callback.__name__ for c in cli.app.registered_commands}
+assert "plan" in names
+assert names.isdisjoint(word for extra in absent().values() for word in extra.commands)
 """
 
 

@@ -15,7 +15,7 @@ from motion_nodes.core.robot.base_description import AckermannSpec, Differential
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.urdf import read_urdf
-from motion_nodes.extras.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.extras.robot_setup.new_robot import new_robot
 from motion_nodes.extras.robot_setup.notes import Ask, Notes, take_guess
 from motion_nodes.extras.robot_setup.wheeled_base import BaseGuess, floor_contact, guess_base

@@ -12,6 +12,7 @@ from motion_nodes.core.robot.inverse_dynamics import InverseDynamics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.tree import KinematicTree
 from motion_nodes.core.robot.urdf import read_urdf
+from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.extras.robot_setup.drives import (
     MjcfDrive,
     MovedMasses,
@@ -22,7 +23,6 @@ from motion_nodes.extras.robot_setup.drives import (
     sufficient_efforts,
 )
 from motion_nodes.extras.robot_setup.groups import guess_groups
-from motion_nodes.extras.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.extras.robot_setup.new_robot import new_robot
 from motion_nodes.extras.robot_setup.notes import Notes
 from motion_nodes.extras.robot_setup.self_collisions import find_self_collisions

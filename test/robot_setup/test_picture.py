@@ -9,7 +9,7 @@ from PIL import Image
 
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box, Shape
-from motion_nodes.extras.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.extras.robot_setup.readme import png, robot_picture
 
 

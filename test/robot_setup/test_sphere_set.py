@@ -10,16 +10,16 @@ from scipy.spatial import cKDTree
 
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.tree import Box, Cylinder, Shape, Sphere
-from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownFrame
-from motion_nodes.extras.robot_setup.link_geometry import LinkGeometry, dense_points
-from motion_nodes.extras.robot_setup.new_robot import fit_spheres as spheres_of_links
-from motion_nodes.extras.robot_setup.sphere_set import (
+from motion_nodes.core.scene.link_geometry import LinkGeometry, dense_points
+from motion_nodes.core.scene.sphere_set import (
     SphereSet,
     fit_count,
     fit_spheres,
     measure,
     outside,
 )
+from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownFrame
+from motion_nodes.extras.robot_setup.new_robot import fit_spheres as spheres_of_links
 
 
 def no_mesh(filename: str) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from policy_trial import PolicyTrial
 
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
@@ -16,7 +17,6 @@ from motion_nodes.extras.sim.backend import RobotPlacement
 from motion_nodes.extras.sim.mjcf import WorldConfig
 from motion_nodes.extras.sim.mjcf_shapes import Obstacle
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
-from motion_nodes.extras.sim.policy_trial import PolicyTrial
 
 
 def trial_on(obstacles=(), name="go2"):

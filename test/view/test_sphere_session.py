@@ -8,8 +8,8 @@ import pytest
 from raised_errors import about
 
 from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.scene.sphere_set import SphereSet
 from motion_nodes.errors import InvalidCommand, InvalidDescription, UnknownFrame
-from motion_nodes.extras.robot_setup.sphere_set import SphereSet
 from motion_nodes.extras.viewer.sphere_editor import SphereSession
 
 FRANKA = load_robot("franka")

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.core.robot.tree import frozen
+from motion_nodes.core.scene.link_geometry import dense_points
 from motion_nodes.core.scene.mesh_distance import mesh_distance
 from motion_nodes.core.scene.shapes import TriangleMesh, convex_hull, triangle_mesh
 from motion_nodes.errors import InvalidConfig, InvalidDescription
-from motion_nodes.extras.robot_setup.link_geometry import dense_points
 from motion_nodes.typing import Array
 
 MARGIN = 4e-5

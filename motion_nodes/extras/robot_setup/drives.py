@@ -18,8 +18,8 @@ import numpy as np
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.tree import JointKind, KinematicTree
+from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.extras.robot_setup.groups import Groups
-from motion_nodes.extras.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.extras.robot_setup.notes import Notes, listed
 from motion_nodes.extras.robot_setup.wheeled_base import BaseGuess
 from motion_nodes.typing import Array

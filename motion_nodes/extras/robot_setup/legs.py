@@ -14,9 +14,9 @@ import numpy as np
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import KinematicTree
+from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.core.scene.robot_spheres import rigid_links
 from motion_nodes.extras.robot_setup.groups import GroupGuess, Groups, is_finger, words_of
-from motion_nodes.extras.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.extras.robot_setup.notes import Ask, Confidence, Notes, Question, answered, listed
 from motion_nodes.extras.robot_setup.wheels import in_base, link_poses
 from motion_nodes.typing import Array

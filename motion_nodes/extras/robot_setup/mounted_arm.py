@@ -25,6 +25,7 @@ from motion_nodes.core.robot.tree import KinematicTree
 from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.core.robot.yaml_schema import decode, read_yaml, yaml_text
 from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.sphere_set import SPHERES_FILE
 from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.extras.robot_setup.folder_files import target_folder, write_folder
 from motion_nodes.extras.robot_setup.new_robot import Progress, link_geometries
@@ -32,7 +33,6 @@ from motion_nodes.extras.robot_setup.notes import Notes
 from motion_nodes.extras.robot_setup.package_search import PackageSearch
 from motion_nodes.extras.robot_setup.robot_yaml_text import URDF_FILE, checked_name
 from motion_nodes.extras.robot_setup.self_collisions import find_self_collisions
-from motion_nodes.extras.robot_setup.sphere_set import SPHERES_FILE
 
 MAX_OFFSET = 10.0
 """Max distance of the arm from the link that carries it, along each axis [m]."""

@@ -30,7 +30,9 @@ from motion_nodes.core.robot.tree import KinematicTree
 from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.core.robot.yaml_schema import decode, yaml_text
 from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.core.scene.robot_spheres import rigid_links
+from motion_nodes.core.scene.sphere_set import SPHERES_FILE, Coverage, SphereSet
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.extras.robot_setup.drives import (
     drive_block,
@@ -41,7 +43,6 @@ from motion_nodes.extras.robot_setup.drives import (
 from motion_nodes.extras.robot_setup.folder_files import sort_out, target_folder, write_folder
 from motion_nodes.extras.robot_setup.groups import GroupGuess, Groups, guess_groups
 from motion_nodes.extras.robot_setup.legs import GivenBase, add_both_arms, guess_kind, standing
-from motion_nodes.extras.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.extras.robot_setup.named_states import (
     first_home,
     held_home,
@@ -65,7 +66,6 @@ from motion_nodes.extras.robot_setup.self_collisions import (
     geometry_touches,
     random_configurations,
 )
-from motion_nodes.extras.robot_setup.sphere_set import SPHERES_FILE, Coverage, SphereSet
 from motion_nodes.extras.robot_setup.urdf_repair import (
     invert_axes,
     repair,

@@ -20,8 +20,8 @@ from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import KinematicTree
 from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.core.scene.robot_spheres import CollisionBody, checked_pairs, link_bodies
-from motion_nodes.extras.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.extras.robot_setup.notes import Notes, listed
 from motion_nodes.typing import Array
 

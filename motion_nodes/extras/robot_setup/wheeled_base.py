@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from motion_nodes.core.robot.tree import JointKind, KinematicTree
+from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.core.scene.robot_spheres import rigid_links
-from motion_nodes.extras.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.extras.robot_setup.notes import Ask, Notes, Question, answered, listed, take_guess
 from motion_nodes.extras.robot_setup.wheels import Wheel, in_base, link_poses
 

@@ -21,9 +21,9 @@ import numpy as np
 
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.tree import Joint, JointKind, KinematicTree
+from motion_nodes.core.scene.link_geometry import LinkGeometry, triangles_of
 from motion_nodes.core.scene.robot_spheres import rigid_links
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.extras.robot_setup.link_geometry import LinkGeometry, triangles_of
 from motion_nodes.extras.robot_setup.package_search import PackageSearch
 from motion_nodes.typing import Array
 

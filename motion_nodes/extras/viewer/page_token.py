@@ -13,3 +13,8 @@ TOKEN_VARIABLE = "MOTION_NODES_PAGE_TOKEN"
 def page_token() -> str:
     """Return the token from the environment, or a new random one."""
     return os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(16)
+
+
+def page_environment() -> dict[str, str]:
+    """Return the variables by which all viewers of a suite, also restarted ones, share a token."""
+    return {TOKEN_VARIABLE: page_token()}

@@ -19,9 +19,9 @@ import viser
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.link_geometry import LinkGeometry
+from motion_nodes.core.scene.sphere_set import Coverage, SphereSet
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
-from motion_nodes.extras.robot_setup.link_geometry import LinkGeometry
-from motion_nodes.extras.robot_setup.sphere_set import Coverage, SphereSet
 from motion_nodes.extras.viewer.joint_panel import show_value
 from motion_nodes.extras.viewer.page_server import address_of, start_server, stop_server
 from motion_nodes.extras.viewer.page_token import page_token

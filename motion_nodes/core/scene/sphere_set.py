@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.core.robot.yaml_schema import decode, read_yaml, yaml_text
+from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownFrame
-from motion_nodes.extras.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.typing import Array
 
 _ROUNDS, _STEPS = 3, 30
