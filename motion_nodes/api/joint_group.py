@@ -26,7 +26,7 @@ from motion_nodes.core.planning.planning_problem import Goal, PlanRequest
 from motion_nodes.core.planning.warm_up import announced_compilation
 from motion_nodes.core.reactive.mpc.mpc_settings import MpcSettings
 from motion_nodes.core.robot.kinematics import Kinematics
-from motion_nodes.core.robot.limits import LIMIT_ROUNDING, JointLimits
+from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.core.scene.checker import CollisionChecker
@@ -37,6 +37,7 @@ from motion_nodes.core.trajectory.path_efforts import effort_limits
 from motion_nodes.core.trajectory.time_parameterization import retime
 from motion_nodes.core.trajectory.timed_path import TimedPath
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.tolerances import LIMIT_ROUNDING
 from motion_nodes.typing import Array
 
 _STATES = 16

@@ -23,11 +23,10 @@ from motion_nodes.ros.node import FramedParams, RobotNode
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transforms import TransformSender, frame_id, frame_prefix
+from motion_nodes.tolerances import EQUAL_POSITIONS
 
 STALE = 1.0
 """Age of joint states above which they are reported [s]."""
-AT_REST = 1e-9
-"""Max motion of a joint for which the last transforms are sent again [rad or m]."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,7 +83,7 @@ class RobotStateNode(RobotNode[RobotStateParams]):
         if not self._state.update():
             return
         position = self._state.position
-        if np.abs(position - self._sent).max(initial=0.0) <= AT_REST:
+        if np.abs(position - self._sent).max(initial=0.0) <= EQUAL_POSITIONS:
             self._sender.send_last(self._state.stamp_ns)
             return
         self._sent = position.copy()

@@ -18,7 +18,6 @@ from motion_nodes.core.control.state_plausibility import (
     encoder_turns,
 )
 from motion_nodes.core.robot.bounds import JOINT_STATE, NAMES, VELOCITY
-from motion_nodes.core.robot.joint_turns import SLACK
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.cdr import InvalidMessage
@@ -29,6 +28,7 @@ from motion_nodes.ros.messages.joint_samples import (
     JointStateBuffer,
     RepeatedValues,
 )
+from motion_nodes.tolerances import MEASURED_NOISE
 from motion_nodes.typing import Array
 
 _Messages = Sequence[tuple[Any, int | None]]
@@ -308,7 +308,7 @@ class JointStateReader:
     ) -> NDArray[np.bool_] | None:
         """Return which joints can have moved to the reported positions; None: all of them."""
         assert self._plausibility is not None
-        if not np.count_nonzero(np.abs(position - self.position[places]) > SLACK):
+        if not np.count_nonzero(np.abs(position - self.position[places]) > MEASURED_NOISE):
             return None
         # Simulated time may run faster than real time.
         passed = min(max((stamp_ns - self.stamp_ns) * 1e-9, 0.0), MAX_STEP_TIME)

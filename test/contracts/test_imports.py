@@ -23,11 +23,11 @@ LAYERS = """
     core.robot
     kernels
     settings
-    errors typing
+    errors typing tolerances
 """
 """A room imports from lower lines only, not from its own line: siblings do not know each other."""
 
-WING = ("core", "kernels", "settings", "errors", "typing")
+WING = ("core", "kernels", "settings", "errors", "typing", "tolerances")
 """What ``core`` may import: the motion itself needs no ROS and no extra."""
 
 ROOMS_OF_LIBRARIES = {
@@ -72,7 +72,7 @@ def imports():
 def test_each_room_has_a_layer():
     folders = [file for part in ("", "core/", "extras/") for file in PACKAGE.glob(f"{part}*/*.py")]
     rooms = {room_of(path.relative_to(PACKAGE).parts[:-1]) for path in folders} - {"core", "extras"}
-    assert rooms | {"settings", "errors", "typing"} == set(LAYERS.split())
+    assert rooms | {"settings", "errors", "typing", "tolerances"} == set(LAYERS.split())
 
 
 def test_no_room_imports_from_above():

@@ -19,9 +19,9 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box, Mesh
-from motion_nodes.core.scene.exact_checks import ROUNDING
 from motion_nodes.core.scene.link_geometry import dense_points, triangles_of
 from motion_nodes.core.scene.mesh_file import read_mesh
+from motion_nodes.tolerances import RESTING_DEPTH
 from motion_nodes.typing import Array
 
 EXTREMES = json.loads(Path(__file__).with_name("published_extremes.json").read_text())
@@ -59,11 +59,11 @@ def test_each_published_mesh_has_a_shape(robot: Robot) -> None:
 
 
 def test_extreme_points_of_the_meshes_are_inside(robot: Robot) -> None:
-    """By more than half of ROUNDING, by which verification moves surfaces inwards."""
+    """By more than half of RESTING_DEPTH, by which verification moves surfaces inwards."""
     for link, points in EXTREMES[robot.name]["links"].items():
         planes = hull_of(robot, link).equations
         height = np.array(points) @ planes[:, :3].T + planes[:, 3]
-        assert height.max() < -0.5 * ROUNDING, link
+        assert height.max() < -0.5 * RESTING_DEPTH, link
 
 
 def test_a_shape_ends_close_to_the_mesh(robot: Robot) -> None:
@@ -111,4 +111,4 @@ def test_the_fingers_contain_the_published_boxes(link: str, side: float) -> None
             assert isinstance(shape.geometry, Box)
             local = (points - shape.X_LG[:3, 3]) @ shape.X_LG[:3, :3]
             margins.append((0.5 * np.array(shape.geometry.size) - np.abs(local)).min())
-        assert max(margins) > 0.5 * ROUNDING
+        assert max(margins) > 0.5 * RESTING_DEPTH

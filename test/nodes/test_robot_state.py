@@ -15,7 +15,8 @@ from tf2_msgs.msg import TFMessage
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_quat
-from motion_nodes.nodes.robot_state import AT_REST, RobotStateNode
+from motion_nodes.nodes.robot_state import RobotStateNode
+from motion_nodes.tolerances import EQUAL_POSITIONS
 
 ROBOT = load_robot("ur10e")
 TREE = ROBOT.tree
@@ -64,7 +65,7 @@ def test_transforms_at_rest_and_after_each_motion(client, publisher):
     first = np.linspace(-0.9, 0.8, len(TREE.joint_names))
     second = first.copy()
     second[2] += 0.3
-    creeping = [first + 0.6 * k * AT_REST for k in range(5)]
+    creeping = [first + 0.6 * k * EQUAL_POSITIONS for k in range(5)]
     for second_number, q in enumerate((first, first, second, second, *creeping), start=7):
         state = JointState(name=list(TREE.joint_names), position=q.tolist())
         state.header.stamp.sec = second_number
@@ -73,4 +74,4 @@ def test_transforms_at_rest_and_after_each_motion(client, publisher):
             return moving.newest is not None and stamp(moving.newest) == at
 
         client.repeat(lambda state=state: publisher.publish(state), answered, "transforms")
-        assert deviation(moving.newest, q) < 1e-12 + len(q) * AT_REST
+        assert deviation(moving.newest, q) < 1e-12 + len(q) * EQUAL_POSITIONS

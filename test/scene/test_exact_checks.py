@@ -30,11 +30,12 @@ from motion_nodes.core.robot.tree import Box, Sphere
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.convex_decomposition import convex_parts
 from motion_nodes.core.scene.convex_pieces import boxes_around, chosen, pieces_of, placed, shrunk
-from motion_nodes.core.scene.exact_checks import ROUNDING, SELF_CLEARANCE, overlap
+from motion_nodes.core.scene.exact_checks import SELF_CLEARANCE, overlap
 from motion_nodes.core.scene.robot_spheres import link_parts
 from motion_nodes.core.scene.scene import world_object
 from motion_nodes.core.scene.shapes import HalfSpace
 from motion_nodes.core.scene.world import World
+from motion_nodes.tolerances import RESTING_DEPTH
 from motion_nodes.typing import Array
 
 DEEP = 1e-4
@@ -173,7 +174,7 @@ def test_reports_name_the_pair_the_depth_and_the_direction() -> None:
     contact = checker.exact.explain(q)[0]
     assert contact.pair == ("panda_link0", "floor")
     assert contact.kind == "world"
-    assert contact.depth == pytest.approx(0.01, abs=2 * ROUNDING)
+    assert contact.depth == pytest.approx(0.01, abs=2 * RESTING_DEPTH)
     np.testing.assert_allclose(contact.normal, [0.0, 0.0, 1.0], atol=1e-9)
     assert "10.0 mm deep in floor" in checker.exact.problems(q)[0]
     assert not checker.exact.is_free(q * np.nan)
@@ -301,7 +302,7 @@ def test_links_keep_a_small_distance(tmp_path: Path, gap: float, free: bool) -> 
     contacts = checker.exact.explain([0.0, 0.0])
     assert bool(contacts) != free
     for contact in contacts:
-        assert contact.depth == pytest.approx(SELF_CLEARANCE - gap, abs=2 * ROUNDING)
+        assert contact.depth == pytest.approx(SELF_CLEARANCE - gap, abs=2 * RESTING_DEPTH)
 
 
 def test_links_that_are_closer_in_a_named_state_may_be_so(tmp_path: Path) -> None:

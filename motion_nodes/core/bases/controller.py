@@ -17,12 +17,11 @@ from motion_nodes.core.bases.twist_limiter import CommandShape, SteeredLimiter, 
 from motion_nodes.core.robot.joint_turns import max_plausible_step
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.settings import check_settings, setting
+from motion_nodes.tolerances import RATIO_ROUNDING
 from motion_nodes.typing import Array
 
 ABSURD_SPEED = 1e3
 """[m/s and rad/s] Commands beyond this are rejected as implausible."""
-ROUNDING = 1e-9
-"""[m/s and rad/s, or a ratio] Tolerance for equal values."""
 
 
 class WheelMotion:
@@ -388,7 +387,7 @@ class BaseController:
             if math.isinf(top):
                 return twist, wheels
             fastest = float(abs(wheels).max(initial=0.0))
-            if fastest <= top * (1.0 + ROUNDING):
+            if fastest <= top * (1.0 + RATIO_ROUNDING):
                 return twist, wheels.clip(-top, top)
             return twist.scaled(top / fastest), (wheels * (top / fastest)).clip(-top, top)
         clipped = wheels.clip(-top, top)
@@ -410,6 +409,6 @@ def _difference(requested: Twist2, driven: Twist2) -> str:
         for name, a, d, unit in zip(
             Twist2._fields, requested, driven, ("m/s", "m/s", "rad/s"), strict=True
         )
-        if abs(a - d) > ROUNDING * max(1.0, abs(a)) and not (name == "vy" and a == 0.0)
+        if abs(a - d) > RATIO_ROUNDING * max(1.0, abs(a)) and not (name == "vy" and a == 0.0)
     ]
     return ", ".join(parts)

@@ -23,14 +23,13 @@ from motion_nodes.core.bases.base import (
 from motion_nodes.core.robot.base_description import ROLLER_ANGLE, ROLLER_WHEEL_RADIUS
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.settings import check_settings, setting
+from motion_nodes.tolerances import EQUAL_POINTS
 from motion_nodes.typing import Array
 
 ROLLERS_ALONG_AXIS = 1e-3
 """Sine of the roller angle below which a wheel transmits no force."""
 UPRIGHT_AXIS = 0.5
 """Min horizontal component of a wheel's axis (0.5: 60 degrees of tilt)."""
-SAME_PLACE = 1e-6
-"""Min distance between two wheels [m]."""
 UNFELT = 1e-3
 """Relative wheel motion below which a body motion counts as not driven; covers rounding errors of a
 URDF."""
@@ -164,7 +163,7 @@ def _check(wheels: tuple[HolonomicWheel, ...]) -> None:
         for other in wheels[:i]:
             if wheel.name == other.name:
                 raise InvalidConfig(f"wheel joint '{wheel.name}' is named more than once")
-            if math.hypot(wheel.x - other.x, wheel.y - other.y) < SAME_PLACE:
+            if math.hypot(wheel.x - other.x, wheel.y - other.y) < EQUAL_POINTS:
                 raise InvalidConfig(
                     f"wheels '{other.name}' and '{wheel.name}' have the same position "
                     f"({wheel.x:g}, {wheel.y:g}) m; positions must differ"

@@ -25,10 +25,9 @@ from motion_nodes.core.bases.base import (
     bound_above_zero,
 )
 from motion_nodes.settings import check_settings, setting
+from motion_nodes.tolerances import TIME_ROUNDING
 from motion_nodes.typing import Array
 
-INSTANT = 1e-9
-"""Durations below this are rounding errors [s]."""
 Profile = list[tuple[float, list[float]]]
 """Segments of a ramp: duration of each [s], and the velocities (x, y, yaw) at its end."""
 SHARES = (1.0, 0.5, 0.25, 0.125, 0.0)
@@ -89,7 +88,7 @@ class Smoother:
                 break
             time, change = corner.time - begin.time, corner.velocity - begin.velocity
             begin = corner
-            if time < INSTANT:
+            if time < TIME_ROUNDING:
                 continue
             past = min(max(change / time, -self._change), self._change)
             lower, upper = max(lower, past - self._change), min(upper, past + self._change)

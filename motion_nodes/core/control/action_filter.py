@@ -18,12 +18,11 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.tolerances import POSITION_ROUNDING
 from motion_nodes.typing import Array
 
 MAX_PERIODS = 3.0
 """Max duration of one action, after a late one [periods]."""
-CHANGED = 1e-6
-"""Min change of an action that is reported [rad or m]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,9 +103,9 @@ class ActionFilter:
                 inside,
                 strict=True,
             )
-            if abs(value - clipped) > CHANGED
+            if abs(value - clipped) > POSITION_ROUNDING
         )
-        if share > 1.0 + CHANGED:
+        if share > 1.0 + POSITION_ROUNDING:
             i = int(np.argmax(np.abs(inside - last) / most))
             changes += (
                 f"{self.limits.names[i]} needs {share:.1f} times its velocity limit; slowed down",

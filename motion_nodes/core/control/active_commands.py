@@ -36,19 +36,17 @@ from motion_nodes.core.control.trajectory_follower import (
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory, TrajectorySample
 from motion_nodes.core.trajectory.trajectory_checks import (
-    STANDING,
     validate,
     validate_joined_speeds,
     validate_return,
     validate_start,
 )
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.tolerances import STANDING_SPEED, ZERO_SPEED
 from motion_nodes.typing import Array, Mask
 
 _SHARE = 0.95
 """Fraction of the limits that is used, a margin for changes within a step."""
-_STILL = 1e-9
-"""Velocity below which a joint does not bound the stop [rad/s or m/s]."""
 Joints = NDArray[np.intp]
 
 
@@ -92,7 +90,7 @@ class PathBrake:
 
     def _bounds(self, sample: TrajectorySample) -> tuple[float, float]:
         """Return the min slope of the rate [1/s], and the max change of the slope [1/s^2]."""
-        moving = np.abs(sample.velocity) > _STILL
+        moving = np.abs(sample.velocity) > ZERO_SPEED
         if not moving.any():
             return -math.inf, math.inf
         v = sample.velocity[moving]
@@ -277,7 +275,7 @@ class ActiveTrajectories:
         )
         if problem is not None:
             raise InvalidCommand(problem.text, field=problem.check)
-        rate = goal.rate if np.abs(present.velocity).max() <= STANDING else 1.0
+        rate = goal.rate if np.abs(present.velocity).max() <= STANDING_SPEED else 1.0
         return TrajectoryFollower(dataclasses.replace(goal, trajectory=spliced, rate=rate), delay)
 
     def return_to(self, joints: Joints, end: Array) -> None:

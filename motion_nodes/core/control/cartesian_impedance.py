@@ -50,14 +50,13 @@ from motion_nodes.core.robot.payload import PayloadDynamics
 from motion_nodes.core.robot.poses import rate_of_rotation_vector, rotation_vector
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.tolerances import UNFELT_SPEED_SQUARED
 from motion_nodes.typing import Array
 
 MAX_ENERGY = 1.0
 """Max accumulated dissipated energy [J], so that old dissipation does not allow generation."""
 MAX_DAMPING = 100.0
 """Max additional damping [N s/m and N m s/rad]."""
-_STILL = 1e-4
-"""Squared speed below which no energy is generated [m^2/s^2 + rad^2/s^2]."""
 MAX_INERTIA = 300.0
 """Max eigenvalue of Lambda [kg or kg m^2], which is infinite in singular directions: forces along
 them do not accelerate the tool."""
@@ -98,7 +97,7 @@ class PassivityObserver:
         taken = -0.5 * float(wrench @ (twist + before)) * dt
         self.energy = min(self.energy + taken - (taken_from - stored), MAX_ENERGY)
         speed = float(twist @ twist)
-        if self.energy >= 0.0 or speed < _STILL:
+        if self.energy >= 0.0 or speed < UNFELT_SPEED_SQUARED:
             return 0.0
         return min(-self.energy / (dt * speed), MAX_DAMPING)
 

@@ -26,6 +26,7 @@ from motion_nodes.core.robot.inverse_dynamics import InverseDynamics
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.settings import check_settings, setting
+from motion_nodes.tolerances import UNCHANGED_POSITIONS
 from motion_nodes.typing import Array
 
 TIME_CONSTANT = 0.02
@@ -43,8 +44,6 @@ AT_REST = 0.01
 """Max joint velocity of an arm at rest [rad/s or m/s]."""
 STEADY_TIME = 0.25
 """Time constant of the steady wrench [s]."""
-_SAME = 1e-6
-"""Max motion of a joint for which the last inverse Jacobian is reused [rad or m]."""
 _AGAIN = 1.25
 """Relative increase of a wrench above its limit that is a new contact."""
 
@@ -218,7 +217,10 @@ class ContactWrench:
     def _inverse(self, q: Array) -> Array:
         """Return the map from joint efforts to the wrench at the tool, shape (6, k)."""
         q = q[self._indices]
-        if self._inverse_at is None or (np.abs(q - self._inverse_at[0]) > _SAME).any():
+        if (
+            self._inverse_at is None
+            or (np.abs(q - self._inverse_at[0]) > UNCHANGED_POSITIONS).any()
+        ):
             J = self._kinematics.jacobian(q, self.tool)
             inverse = np.linalg.solve(J @ J.T + _DAMPING * np.eye(6), J)
             self._inverse_at = q, np.asarray(inverse)

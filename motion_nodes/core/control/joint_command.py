@@ -28,14 +28,13 @@ from motion_nodes.core.robot.bounds import (
     check_numbers,
     repeated,
 )
-from motion_nodes.core.robot.limits import LIMIT_ROUNDING, JointLimits, beyond
+from motion_nodes.core.robot.limits import JointLimits, beyond
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.errors import InvalidCommand, UnknownJoint
+from motion_nodes.tolerances import LIMIT_ROUNDING
 from motion_nodes.typing import Array
 
 Channel = Sequence[float | None] | Array
-POSITION_TOLERANCE = 1e-6
-"""[rad or m] A position this far outside its limit is clamped to it."""
 STREAM_PAUSE = 0.15
 """[s] Min pause after which the next message of a sender starts a new stream."""
 SESSION_MARK = "#"

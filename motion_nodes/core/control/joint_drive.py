@@ -48,14 +48,13 @@ from motion_nodes.core.robot.inverse_dynamics import InverseDynamics
 from motion_nodes.core.robot.limits import JointLimits, joint_indices
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.tolerances import EXACT_POSITIONS
 from motion_nodes.typing import Array
 
 EFFORT_MODES = ("force", "acceleration")
 """Whether an effort target is a force (torque) or an acceleration times the joint's inertia."""
 FILTER_TIME = 0.02
 """Time constant of the filter [s]; several periods of the stream and of its latency."""
-_EXACT = 1e-12
-"""Distance within which a reference is at its goal [rad or m]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -554,7 +553,7 @@ class EffortLimiter:
         speed = lead + (behind / dt).clip(-brake, brake)
         speed = speed.clip(before - gain, before + gain)
         positions = last + speed.clip(-limits.velocity, limits.velocity) * dt
-        return np.where(np.abs(goal - positions) < _EXACT, goal, positions)
+        return np.where(np.abs(goal - positions) < EXACT_POSITIONS, goal, positions)
 
     def _note(self, positions: Array, goal: Array, dt: float) -> None:
         """Store the sent reference and its goal."""

@@ -16,10 +16,8 @@ import numpy as np
 from motion_nodes.core.control.impedance_settings import ImpedanceSettings
 from motion_nodes.core.robot.poses import rotation_vector, turned
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.tolerances import EQUAL_POSITIONS
 from motion_nodes.typing import Array
-
-_NEAR = 1e-9
-"""Distance at which a target is reached [m or rad]."""
 
 
 class PoseFilter:
@@ -78,7 +76,7 @@ def _next_velocity(away: Array, v: Array, max_v: float, max_a: float, dt: float)
     the distance is ``a dt^2 k (k + 1) / 2``.
     """
     distance = math.sqrt(away @ away)
-    if distance < _NEAR and math.sqrt(v @ v) <= max_a * dt:
+    if distance < EQUAL_POSITIONS and math.sqrt(v @ v) <= max_a * dt:
         return away / dt
     half = 0.5 * max_a * dt
     speed = min(max_v, math.sqrt(half * half + 2.0 * max_a * distance) - half, distance / dt)

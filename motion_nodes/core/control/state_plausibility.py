@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from motion_nodes.core.robot.bounds import VELOCITY
 from motion_nodes.core.robot.joint_turns import (
-    SLACK,
     SPEED_FACTOR,
     TURN,
     JointTurns,
@@ -31,6 +30,7 @@ from motion_nodes.core.robot.joint_turns import (
     no_turns,
 )
 from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.tolerances import MEASURED_NOISE
 from motion_nodes.typing import Array
 
 CONFIRMED = 0.04
@@ -208,11 +208,11 @@ class StatePlausibility:
 class FrozenStates:
     """Detects measurements of n joints that are repeated while the references move.
 
-    A joint is a candidate once its reference has travelled more than :data:`SLACK`, for longer than
-    the lag of the drives, with bitwise equal measurements. Two candidates are frozen, because noise
-    and motion change at least the last bits of real measurements. A single candidate may be blocked
-    and have a coarse encoder; it is frozen if its reported velocity contradicts its constant
-    position.
+    A joint is a candidate once its reference has travelled more than
+    :data:`~motion_nodes.tolerances.MEASURED_NOISE`, for longer than the lag of the drives, with
+    bitwise equal measurements. Two candidates are frozen, because noise and motion change at least
+    the last bits of real measurements. A single candidate may be blocked and have a coarse encoder;
+    it is frozen if its reported velocity contradicts its constant position.
     """
 
     def __init__(self, lag: float, exempt: NDArray[np.bool_]) -> None:
@@ -308,7 +308,7 @@ class FrozenStates:
         self._steps[:] = self._time = 0.0
 
     def _evaluate(self) -> None:
-        suspicious = (self._travel > SLACK) & (self._elapsed > self._lag + CONFIRMED)
+        suspicious = (self._travel > MEASURED_NOISE) & (self._elapsed > self._lag + CONFIRMED)
         suspicious &= (self._repeats >= REPEATS) & ~self._exempt
         if not np.count_nonzero(suspicious):
             return

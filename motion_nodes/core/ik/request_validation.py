@@ -16,13 +16,12 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.core.ik.chain import IkChain
 from motion_nodes.core.ik.problem import IkSettings, IkStatus, as_pose, bad_pose
-from motion_nodes.core.robot.limits import LIMIT_ROUNDING
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.errors import InvalidCommand, UnknownJoint
+from motion_nodes.tolerances import EQUAL_POSITIONS, LIMIT_ROUNDING
 from motion_nodes.typing import Array
 
 _IDENTITY = np.eye(3)
-_AT_LIMIT = 1e-9
 
 
 def target_in_base(target: ArrayLike, base_pose: ArrayLike | None = None) -> Array:
@@ -150,9 +149,9 @@ def what_is_nearest(
     for k, name in enumerate(joints):
         if lower[k] == upper[k]:
             continue
-        if q[k] - lower[k] <= _AT_LIMIT:
+        if q[k] - lower[k] <= EQUAL_POSITIONS:
             ends.append(f"{name} at its lower limit {lower[k]:.4g}")
-        elif upper[k] - q[k] <= _AT_LIMIT:
+        elif upper[k] - q[k] <= EQUAL_POSITIONS:
             ends.append(f"{name} at its upper limit {upper[k]:.4g}")
     return text + (f", with {', '.join(ends)}" if ends else "")
 

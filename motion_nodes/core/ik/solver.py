@@ -44,13 +44,12 @@ from motion_nodes.core.robot.poses import inverse
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.ik.ik_step import EXHAUSTED, FOUND, LANES, NO_POSE, REPORT, IkWorkspace
+from motion_nodes.tolerances import DUPLICATE_SOLUTIONS
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.kernels.ik.ik_codegen import GeneratedIk
 
-_SAME = 1e-4
-"""Solutions that differ by less in each joint are duplicates [rad or m]."""
 _CHUNK, _LEAST_CHUNK = 64, 16
 """Max and min number of poses per work item of a thread: less than a millisecond."""
 _CHUNKS = 4
@@ -149,7 +148,7 @@ class SolutionSearch:
     def _accept(self, solutions: list[Array], deadline: float) -> bool:
         """Accept the first valid solution; return False if none is valid."""
         for q in solutions:
-            if any(float(np.abs(q - other).max()) < _SAME for other in self._judged):
+            if any(float(np.abs(q - other).max()) < DUPLICATE_SOLUTIONS for other in self._judged):
                 continue
             if self._judged and compute_time() > deadline:
                 return False

@@ -14,10 +14,9 @@ import numpy as np
 
 from motion_nodes.core.bases.odometry import wrap_angle
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.tolerances import EQUAL_POINTS
 from motion_nodes.typing import Array
 
-SAME_PLACE = 1e-6
-"""Distance below which consecutive points count as one [m]."""
 SPACING = 0.05
 """Max spacing of the points used by the controllers [m]."""
 MOST_POINTS = 50_000
@@ -177,7 +176,7 @@ def _without_duplicates(rows: Array) -> Array:
     kept = [0] if len(rows) else []
     for i in range(1, len(rows)):
         dx, dy = rows[i, :2] - rows[kept[-1], :2]
-        if math.hypot(dx, dy) > SAME_PLACE:
+        if math.hypot(dx, dy) > EQUAL_POINTS:
             kept.append(i)
         else:
             rows[kept[-1], 2] = rows[i, 2]

@@ -34,6 +34,7 @@ from motion_nodes.kernels.search.rrt_connect import (
     MET_GOAL,
     MET_START,
 )
+from motion_nodes.tolerances import RATIO_ROUNDING
 from motion_nodes.typing import Array
 
 _BATCH_TIME = 1.5e-3
@@ -50,8 +51,6 @@ _PROMISING = 1.1
 """New paths longer than this multiple of the best cost are dropped."""
 _WORTH = 1e-4
 """Min relative improvement of the cost."""
-_SLACK = 1e-9
-"""Relative tolerance for a path to count as straight, i.e. optimal."""
 
 
 @dataclass
@@ -138,7 +137,7 @@ class AnytimeRrtConnect:
             self._improved(result(best, search.iterations))
         end = began + min(request.timeout, settings.optimization_time)
         give_up = deadline(request, end)
-        least = float(space.distance(ends.goals.Q, ends.start).min()) * (1.0 + _SLACK)
+        least = float(space.distance(ends.goals.Q, ends.start).min()) * (1.0 + RATIO_ROUNDING)
         other = TwoTrees(space, request.checker.limits, settings.search, roots)
         ways = _Ways(checker, other, ends.start, ends.goals.Q, settings, request.random_seed)
         while best.cost > least and give_up() is None:

@@ -13,10 +13,8 @@ from motion_nodes.core.planning.task_space_path_spec import TaskSpacePathSpec
 from motion_nodes.core.trajectory.joint_path import JointPath, chained, checked_waypoints
 from motion_nodes.core.trajectory.spline import segment_shares, spline_path
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.tolerances import EQUAL_POSITIONS
 from motion_nodes.typing import Array
-
-_SAME = 1e-9
-"""Tolerance for equal joint positions [rad or m]."""
 
 
 class TransitionMode(enum.Enum):
@@ -111,7 +109,7 @@ class _Progress:
 
     def add_joints(self, converter: PathConverter, points: Array) -> tuple[Array, str]:
         """Add a spline through waypoints; return its end, and the reason of a failure."""
-        moved = np.max(np.abs(np.diff(points, axis=0)), axis=1, initial=0.0) > _SAME
+        moved = np.max(np.abs(np.diff(points, axis=0)), axis=1, initial=0.0) > EQUAL_POSITIONS
         points = points[np.concatenate([[True], moved])]
         if len(points) > 1:
             path = spline_path(self._names, points, segment_shares(points, "centripetal"))

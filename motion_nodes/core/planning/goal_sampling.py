@@ -26,10 +26,8 @@ from motion_nodes.core.planning.several_poses import pose_sampler
 from motion_nodes.core.planning.start_state import configuration, in_words
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.kernels.compute_clock import compute_time
+from motion_nodes.tolerances import DUPLICATE_GOALS
 from motion_nodes.typing import Array
-
-_SAME = 0.05
-"""Configurations that differ by less are duplicates [rad or m]."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +168,7 @@ def _of_joint_goal(
         found.status, found.reason = PlanStatus.GOAL_OUTSIDE_LIMITS, room.fault
         return found
     nominal, wide = room.nominal, room.wide
-    narrow = bool((room.high - room.low).max() < _SAME)  # treated as one goal
+    narrow = bool((room.high - room.low).max() < DUPLICATE_GOALS)  # treated as one goal
     tries = min(options.samples, 200) if wide else 0
     for sample in _samples(nominal, room.low, room.high, rng, tries):
         if checker.is_free(sample) and checker.exact.is_free(sample):
@@ -227,5 +225,5 @@ def _of_pose_goal(
 
 
 def _add(found: _SampledStates, q: Array) -> None:
-    if all(np.abs(q - known).max() > _SAME for known in found.Q):
+    if all(np.abs(q - known).max() > DUPLICATE_GOALS for known in found.Q):
         found.Q.append(q)

@@ -53,13 +53,13 @@ from motion_nodes.core.trajectory.time_parameterization import scaled_limits, ti
 from motion_nodes.core.trajectory.timed_path import TimedPath
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.kernels.compute_clock import compute_time
+from motion_nodes.tolerances import POSITION_ROUNDING
 from motion_nodes.typing import Array
 
 _PRECISION = PathConversionConfig(
     min_position_deviation=2e-5, max_position_deviation=5e-5, max_orientation_deviation=1e-3
 )
 """The tool keeps within 0.05 mm and 1 mrad of lines and arcs."""
-_SAME = 1e-6
 _RADIUS_TOLERANCE = 1e-3
 """Max difference of the distances of start and goal from a given centre [m]."""
 _COLLINEAR = 1e-3
@@ -140,7 +140,7 @@ def tool_path(
     X_goal = _goal_pose(request, goal, start, X_start, tool, link)
     spec = TaskSpacePathSpec(X_start @ inverse(tool))
     if kind is ToolMotion.LIN:
-        if np.allclose(X_start, X_goal, rtol=0.0, atol=_SAME):
+        if np.allclose(X_start, X_goal, rtol=0.0, atol=POSITION_ROUNDING):
             return None
         spec.add_linear_path(X_goal @ inverse(tool))
     else:
@@ -162,7 +162,7 @@ def _point_to_point(request: PlanRequest, start: Array) -> JointPath | None:
     changes = JointSpace.of_robot(request.checker.robot, names).difference(start, found.Q)
     change = changes[int(np.argmin(np.abs(changes).max(axis=1)))]
     length = float(np.abs(change).max())
-    if length < _SAME:
+    if length < POSITION_ROUNDING:
         return None
     coefficients = np.array([[start, change / length]])
     return JointPath(names, np.array([0.0, length]), coefficients, np.empty(0))
@@ -204,7 +204,7 @@ def _middle(start: Array, goal: Array, arc: ArcPoint) -> Array:
         return point
     a, b = start - point, goal - point
     near, far = float(np.linalg.norm(a)), float(np.linalg.norm(b))
-    if abs(near - far) > _RADIUS_TOLERANCE or near < _SAME:
+    if abs(near - far) > _RADIUS_TOLERANCE or near < POSITION_ROUNDING:
         raise InvalidCommand(
             f"the centre of the arc is {near:.4g} m from the start and {far:.4g} m from the goal; "
             f"they may differ by {_RADIUS_TOLERANCE:g} m"

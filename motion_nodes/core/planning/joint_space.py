@@ -18,15 +18,12 @@ from motion_nodes.core.planning.planning_problem import JointGoal
 from motion_nodes.core.planning.start_state import configuration
 from motion_nodes.core.robot.joint_turns import TURN as TURN
 from motion_nodes.core.robot.joint_turns import JointTurns
-from motion_nodes.core.robot.limits import LIMIT_ROUNDING
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import JointKind, frozen
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.tolerances import LIMIT_ROUNDING, POSITION_ROUNDING
 from motion_nodes.typing import Array
-
-ROUNDING = 1e-6
-"""Width below which a range is one position [rad or m]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +195,7 @@ class JointRange:
     @property
     def wide(self) -> bool:
         """Whether it contains more than one configuration."""
-        return bool((self.high - self.low > ROUNDING).any())
+        return bool((self.high - self.low > POSITION_ROUNDING).any())
 
 
 def joint_range(checker: CollisionChecker, goal: JointGoal) -> JointRange:
@@ -233,7 +230,9 @@ def joint_range(checker: CollisionChecker, goal: JointGoal) -> JointRange:
 def in_words(checker: CollisionChecker, room: JointRange) -> str:
     """Return the joints whose range is smaller than their limits, as text."""
     limits = checker.limits
-    held = (room.low > limits.lower + ROUNDING) | (room.high < limits.upper - ROUNDING)
+    held = (room.low > limits.lower + POSITION_ROUNDING) | (
+        room.high < limits.upper - POSITION_ROUNDING
+    )
     texts = [
         f"{name} in [{low:.4g}, {high:.4g}]"
         for name, low, high, less in zip(

@@ -31,10 +31,8 @@ from motion_nodes.core.trajectory.timed_path import TimedPath
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.settings import check_settings, setting
+from motion_nodes.tolerances import EQUAL_POSITIONS
 from motion_nodes.typing import Array
-
-_STANDSTILL = 1e-9
-"""Max displacement of a joint that is none [rad or m]."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ class PlanAttempt:
     @property
     def still(self) -> bool:
         """Whether the path moves no joint."""
-        return bool(np.abs(self.path - self.path[0]).max() < _STANDSTILL)
+        return bool(np.abs(self.path - self.path[0]).max() < EQUAL_POSITIONS)
 
     def move_along(self, path: Array) -> None:
         """Replace the path, shape (k, n)."""

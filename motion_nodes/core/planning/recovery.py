@@ -27,6 +27,7 @@ from motion_nodes.core.scene.numpy_checks import SpherePairs
 from motion_nodes.core.trajectory.trajectory_checks import limit_excess
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.settings import check_settings, setting
+from motion_nodes.tolerances import EQUAL_POSITIONS
 from motion_nodes.typing import Array
 
 TOLERANCE = 1e-5
@@ -44,8 +45,6 @@ _INWARD = 0.02
 inside its limits."""
 _LEAST_PROGRESS = 1e-5
 """Min total separation per step [m or rad]."""
-_ROUNDING = 1e-9
-"""[rad or m]"""
 _ROUNDS = 60
 """Max number of steps of one descent."""
 _SWEEPS = 200
@@ -350,7 +349,7 @@ class _RecoverySearch:
     def _clamped(self, q: Array) -> Array:
         """Return joint positions with rounding errors beyond limits clamped."""
         inside = self._limits.clip(q)
-        return np.where(np.abs(inside - q) < _ROUNDING, inside, q)
+        return np.where(np.abs(inside - q) < EQUAL_POSITIONS, inside, q)
 
     def _valid(self, q: Array) -> bool:
         return self._limits.within(q) and self._goal.is_free(q)

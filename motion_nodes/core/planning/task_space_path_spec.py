@@ -19,12 +19,9 @@ from numpy.typing import ArrayLike
 from motion_nodes.core.ik.problem import rigid_pose
 from motion_nodes.core.robot.poses import rotation_about, rotation_vector
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.tolerances import EQUAL_DIRECTIONS, EQUAL_POINTS
 from motion_nodes.typing import Array
 
-NO_WAY = 1e-6
-"""Shorter translations are ignored [m]."""
-NO_TURN = 1e-6
-"""Smaller rotations are ignored [rad]."""
 _SMOOTH = 1e-4
 """Changes of direction below this are not corners [rad]."""
 
@@ -72,7 +69,7 @@ class Line:
     @property
     def translates(self) -> bool:
         """Whether the tool's position changes."""
-        return float(np.linalg.norm(self.way)) > NO_WAY
+        return float(np.linalg.norm(self.way)) > EQUAL_POINTS
 
     @property
     def length(self) -> float:
@@ -209,7 +206,7 @@ def arc_through(start: Array, mid: Array, end: Array) -> Arc:
     """
     a, b = mid - start[:3, 3], end - start[:3, 3]
     lengths = np.linalg.norm(a), np.linalg.norm(b), np.linalg.norm(b - a)
-    if min(lengths) <= NO_WAY:
+    if min(lengths) <= EQUAL_POINTS:
         raise InvalidCommand(
             "two of an arc's three points are the same; it needs three different ones", field="arc"
         )
@@ -239,7 +236,7 @@ def arc_along(start: Array, tangent: Array, end: Array) -> Arc:
     """
     chord = end - start[:3, 3]
     length = float(np.linalg.norm(chord))
-    if length <= NO_WAY:
+    if length <= EQUAL_POINTS:
         raise InvalidCommand("an arc's target is where it starts")
     normal = np.cross(tangent, chord)
     sine = float(np.linalg.norm(normal)) / length
@@ -311,7 +308,7 @@ class TaskSpacePathSpec:
         """
         end = rigid_pose(pose, "pose")
         line = Line(self.final_pose, end)
-        if not line.translates and float(np.linalg.norm(line.turn)) <= NO_TURN:
+        if not line.translates and float(np.linalg.norm(line.turn)) <= EQUAL_DIRECTIONS:
             raise InvalidCommand(
                 f"piece {len(self)} of the path ends where it starts", field=f"pieces[{len(self)}]"
             )
@@ -322,7 +319,7 @@ class TaskSpacePathSpec:
         """Add a straight line to a position [m], shape (3,), with constant orientation."""
         pose = self.final_pose.copy()
         pose[:3, 3] = point = _checked_point(position, "position")
-        if np.linalg.norm(pose[:3, 3] - self.final_pose[:3, 3]) <= NO_WAY:
+        if np.linalg.norm(pose[:3, 3] - self.final_pose[:3, 3]) <= EQUAL_POINTS:
             raise InvalidCommand(
                 f"piece {len(self)} of the path ends where it starts", field=f"pieces[{len(self)}]"
             )
@@ -339,7 +336,7 @@ class TaskSpacePathSpec:
             )
         pose[:3, :3] = R
         line = Line(self.final_pose, rigid_pose(pose, "rotation"))
-        if float(np.linalg.norm(line.turn)) <= NO_TURN:
+        if float(np.linalg.norm(line.turn)) <= EQUAL_DIRECTIONS:
             raise InvalidCommand(
                 f"piece {len(self)} of the path ends where it starts", field=f"pieces[{len(self)}]"
             )
@@ -414,7 +411,7 @@ class TaskSpacePathSpec:
                 pieces.append(arc)
             if isinstance(segment, Line) and cut[i] + cut[i + 1] > 0.0:
                 begin, end = cut[i] / segment.length, 1.0 - cut[i + 1] / segment.length
-                if (end - begin) * segment.length > NO_WAY:
+                if (end - begin) * segment.length > EQUAL_POINTS:
                     pieces.append(segment.part(begin, end))
             else:
                 pieces.append(segment)

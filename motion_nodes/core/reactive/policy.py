@@ -39,10 +39,10 @@ from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.core.scene.scene import Scene, checked_pose
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.tolerances import STANDING_SPEED
 from motion_nodes.typing import Array
 
 _SAG_SETTLING = 0.15  # [s] time constant of the estimated steady-state error
-_AT_REST = 1e-3  # [rad/s or m/s]
 _WATCH_PERIOD = 0.02  # [s] between progress checks; more of them add no information
 # [s] max duration in which the posture follows the joints after a stop, then it is held
 _BRAKING = 0.5
@@ -603,7 +603,7 @@ class RmpflowPolicy:
         Without the hold, distant obstacles would keep moving the joints slowly.
         """
         if self._braked < _BRAKING:
-            slow = float(np.abs(state.qd).max(initial=0.0)) < _AT_REST
+            slow = float(np.abs(state.qd).max(initial=0.0)) < STANDING_SPEED
             self._braked = _BRAKING if slow else self._braked + dt
             self._posture = frozen(state.q + self._sag)
             self._refresh_goal()

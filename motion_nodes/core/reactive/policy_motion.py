@@ -36,12 +36,11 @@ from motion_nodes.core.scene.link_margins import scene_for
 from motion_nodes.core.scene.scene import Scene, difference
 from motion_nodes.core.scene.shapes import TriangleMesh
 from motion_nodes.core.scene.voxels import Voxels
+from motion_nodes.tolerances import UNSENT_STEP
 from motion_nodes.typing import Array
 
 AT_REST = 2e-3
 """Max velocity of a joint at rest [rad/s or m/s]."""
-_SAME = 0.01
-"""Smaller changes of the reference at rest are not sent [rad or m]."""
 _LET_GO = 0.3
 """Time after the last command at rest from which motion by another controller is accepted [s]."""
 _ELSEWHERE, _MOVED = 0.02, 0.01
@@ -83,7 +82,7 @@ class SentReference:
         if not resting:
             self.positions, self._quiet_since = q, None
             return q, qd
-        if self._quiet_since is None or float(np.abs(q - self.positions).max()) > _SAME:
+        if self._quiet_since is None or float(np.abs(q - self.positions).max()) > UNSENT_STEP:
             self.positions, self._quiet_since = q, now
             return q, np.zeros(len(q))
         return None

@@ -17,6 +17,7 @@ from motion_nodes.core.robot.rmpflow_settings import (
     RmpflowSettings,
     TargetSettings,
 )
+from motion_nodes.tolerances import ZERO_SPEED
 from motion_nodes.typing import Array
 
 _MOST_PULL = 0.7  # fraction of an RMP's max attraction that may be used against its damping
@@ -24,7 +25,6 @@ _MOST_TURN = 0.5  # [rad] max lead
 _LEASH = 0.02  # [m] max distance of the integrated position from the tool
 _TURN_LEASH = 0.1  # [rad]
 _JOINT_LEASH = 0.2  # [rad or m]
-_TINY = 1e-9
 
 
 def position_lead(velocity: Array, leaf: TargetSettings) -> Array:
@@ -41,7 +41,7 @@ def position_lead(velocity: Array, leaf: TargetSettings) -> Array:
         RMP the tool lags behind.
     """
     speed = float(np.linalg.norm(velocity))
-    if speed < _TINY or leaf.accel_p_gain <= 0.0:
+    if speed < ZERO_SPEED or leaf.accel_p_gain <= 0.0:
         return np.zeros(3)
     share = min(leaf.accel_d_gain * speed / leaf.accel_p_gain, _MOST_PULL)
     return np.asarray(velocity * (leaf.accel_norm_eps * share / (1.0 - share) / speed))

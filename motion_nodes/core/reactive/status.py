@@ -19,10 +19,10 @@ import numpy as np
 from motion_nodes.core.reactive.numpy_policy import ANGLE_WEIGHT, Goal
 from motion_nodes.core.robot.joint_turns import JointTurns
 from motion_nodes.settings import check_settings, setting
+from motion_nodes.tolerances import SETTLED_SPEED
 from motion_nodes.typing import Array
 
 _MARKS = 10  # number of stored errors within the patience time
-_STILL = 0.01  # [rad/s or m/s]
 _STEADY = 2e-3  # [m, rad / 10]
 
 
@@ -135,7 +135,7 @@ class Standstill:
             error: distance of the robot from its target [m, rad / 10].
             dt: length of the step [s].
         """
-        if speed > _STILL or not abs(error - self._error) < _STEADY:
+        if speed > SETTLED_SPEED or not abs(error - self._error) < _STEADY:
             self._error, self.lasts = error, 0.0
         else:
             self.lasts += dt

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from motion_nodes.tolerances import MEASURED_NOISE
 from motion_nodes.typing import Array, Mask
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ SPEED_FACTOR = 2.0
 """Max measured velocity as a multiple of the velocity limit."""
 LATENESS = 0.05
 """Max delay of a message [s]."""
-SLACK = 0.05
-"""Position tolerance for noise, backlash and coarse encoders [rad or m]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,4 +183,4 @@ def max_plausible_step(max_velocity: Array, dt: Array | float) -> Array:
     Returns:
         Max changes [rad or m], shape (n,).
     """
-    return SLACK + SPEED_FACTOR * max_velocity * (dt + LATENESS)
+    return MEASURED_NOISE + SPEED_FACTOR * max_velocity * (dt + LATENESS)

@@ -14,13 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from motion_nodes.core.robot.joint_turns import JointTurns, turns_of
 from motion_nodes.core.robot.tree import KinematicTree, frozen
 from motion_nodes.errors import InvalidCommand, InvalidDescription, UnknownJoint
+from motion_nodes.tolerances import FILE_ROUNDING, LIMIT_ROUNDING
 from motion_nodes.typing import Array
-
-LIMIT_ROUNDING = 1e-4
-"""Distance outside a position limit that is rounding [rad or m]: goals, waypoints, constraints and
-commands within it are accepted and moved to the limit."""
-_ROUNDED = 1e-6
-"""Relative difference of equal limits of a joint and a mimic joint in a file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +101,7 @@ class JointLimits:
             q: positions [rad or m], shape (..., n).
 
         Returns:
-            A new array; positions farther outside than :data:`LIMIT_ROUNDING`, and NaN, stay.
+            A new array; positions farther outside than :data:`.LIMIT_ROUNDING`, and NaN, stay.
 
         Raises:
             InvalidCommand: another number of joints.
@@ -218,8 +213,9 @@ def _common_range(tree: KinematicTree, name: str) -> tuple[float, float]:
         low, high = min(ends), max(ends)
         if joint.mimic is not None:
             # Rounding in the file must not move the limits of the leader.
-            low = lower if math.isclose(low, lower, rel_tol=_ROUNDED, abs_tol=_ROUNDED) else low
-            high = upper if math.isclose(high, upper, rel_tol=_ROUNDED, abs_tol=_ROUNDED) else high
+            same = {"rel_tol": FILE_ROUNDING, "abs_tol": FILE_ROUNDING}
+            low = lower if math.isclose(low, lower, **same) else low
+            high = upper if math.isclose(high, upper, **same) else high
         if max(lower, low) > min(upper, high):
             raise InvalidDescription(
                 f"{tree.name}: joint '{joint.name}' mimics '{name}' and may move from "

@@ -17,13 +17,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.tolerances import NO_ROTATION
 from motion_nodes.typing import Array
 
 Vector = Sequence[float] | Array
 MIN_QUATERNION = 1e-12
 """Quaternions with all components below this count as zero."""
-_TINY = 1e-12
-"""[rad]"""
 
 
 def from_xyz_rpy(xyz: Vector = (0.0, 0.0, 0.0), rpy: Vector = (0.0, 0.0, 0.0)) -> Array:
@@ -310,7 +309,7 @@ def turned(R: Array, vector: Array) -> Array:
         Rotation matrix, shape (3, 3).
     """
     angle = float(np.linalg.norm(vector))
-    if angle < _TINY:
+    if angle < NO_ROTATION:
         return R.copy()
     return rotation_about(vector / angle, np.asarray(angle)) @ R
 

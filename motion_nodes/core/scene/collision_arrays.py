@@ -41,6 +41,7 @@ from motion_nodes.kernels.collision.collision_memory import (
     TRIANGLE,
 )
 from motion_nodes.kernels.kinematic_arrays import PRISMATIC, pack, reroot
+from motion_nodes.tolerances import SINGLE_PRECISION
 from motion_nodes.typing import Array
 
 _Placed = tuple[Array, Array, NDArray[np.int32]]
@@ -48,7 +49,6 @@ FILLING = 1.0 / 16.0
 """Edge of the cells that fill a closed mesh, relative to its longest side. A sphere with a radius
 of sqrt(3) cells cannot be inside without touching a box or the surface."""
 _UNMOVED = np.eye(4)
-_SLACK = 1e-6  # margin of boxes around leaves for rounding in float32 [m]
 Fields = dict[str, int | NDArray[Any]]
 
 
@@ -503,7 +503,7 @@ def _bounds(leaves: Leaves, X: Array) -> Array:
     half = np.einsum("kij,kj->ki", np.abs(R), leaves.half) + leaves.rounding[:, None]
     # A disc with normal z reaches r sqrt(1 - z_i^2) along axis i.
     half += leaves.disc[:, None] * np.sqrt(np.maximum(0.0, 1.0 - R[:, :, 2] ** 2))
-    half += _SLACK
+    half += SINGLE_PRECISION
     return np.stack((middle - half, middle + half), axis=1)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.robot.limits import LIMIT_ROUNDING
 from motion_nodes.core.robot.mimic_joints import leader_values
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.tolerances import LIMIT_ROUNDING
 from motion_nodes.typing import Array
 
 

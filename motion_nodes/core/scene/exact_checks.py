@@ -73,6 +73,7 @@ from motion_nodes.kernels.collision.piece_arrays import (
     SweepWorkspace,
 )
 from motion_nodes.kernels.kinematic_arrays import PackedArrays, pack, reroot
+from motion_nodes.tolerances import DEPTH_ACCURACY, RESTING_DEPTH
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
@@ -81,16 +82,12 @@ if TYPE_CHECKING:
 _PAIRS, _MOST_PAIRS = 4096, 1 << 22
 """Initial and max capacity for pairs of pieces."""
 _STACK = 64
-ROUNDING = 5e-5
-"""Penetration below which a pair is not in collision [m]: resting contacts."""
 SELF_CLEARANCE = 2e-4
 """Min distance between links [m], a margin for path tracking errors; 0 for attached bodies and for
 pairs that are closer than this in a named state."""
 _MOST_PIECE_CONTACTS = 256
 """Max number of reported pairs of pieces in a named state."""
 _STEPS = 40
-_CLOSE = 1e-6
-"""Accuracy of depths [m]."""
 _FAR = 1e6
 """Max absolute joint position [rad or m]."""
 _MOST_CONTACTS, _MOST_OF_A_PAIR = 256, 6
@@ -330,7 +327,7 @@ def _body_pieces(robot: Robot, body: CollisionBody) -> Pieces:
             found, owner = pieces_of([part.solid for part in parts], moving=True)
             found = placed(found, X_LO @ np.stack([part.X_OS for part in parts])[owner])
             found = padded(found, body.margin.padding)
-        known = _known_bodies[body] = shrunk(found, 0.5 * ROUNDING)
+        known = _known_bodies[body] = shrunk(found, 0.5 * RESTING_DEPTH)
     return known
 
 
@@ -445,7 +442,7 @@ def _expanded(pieces: Pieces) -> Overlap:
         except QhullError:
             break
         face = int(hull.equations[:, 3].argmax())
-        if best.depth + hull.equations[face, 3] < _CLOSE:
+        if best.depth + hull.equations[face, 3] < DEPTH_ACCURACY:
             corners = hull.simplices[face]
             weights = _weights(
                 (A - B)[corners], -hull.equations[face, 3] * hull.equations[face, :3]

@@ -34,12 +34,12 @@ from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, Solid, Tria
 from motion_nodes.core.scene.voxels import Voxels
 from motion_nodes.errors import InvalidCommand, InvalidDescription
 from motion_nodes.kernels.cache import in_turns
+from motion_nodes.tolerances import MIN_LENGTH
 from motion_nodes.typing import Array
 
 COUNT = 48
 """Max number of spheres per solid."""
 _SAMPLES = 12  # surface samples along the edge of a cell
-_SMALLEST = 1e-9  # [m] cells of a solid that is a point
 _NO_MARGIN = LinkMargin()
 _LOG = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ def _of_cells(solid: Solid, cells: tuple[int, int, int]) -> Cover:
 
 
 def _around_samples(solid: Solid, low: Array, size: Array, cells: tuple[int, int, int]) -> Array:
-    spacing = max(float(size.min()), float(size.max()) / 4.0, _SMALLEST) / _SAMPLES
+    spacing = max(float(size.min()), float(size.max()) / 4.0, MIN_LENGTH) / _SAMPLES
     surface, inside = _samples(solid, spacing), _inside(solid, 3.0 * spacing)
     # Max distance of any point from the nearest sample.
     gaps = np.repeat([math.sqrt(0.5), 3.0 * math.sqrt(0.75)], (len(surface), len(inside)))

@@ -22,10 +22,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.tolerances import NEVER_ZERO
 from motion_nodes.typing import Array
 
-_SMALL = 1e-300
-"""In place of the length of an edge or a normal that is zero."""
 _BLOCK = 16
 """Triangles per block."""
 _FAR = 3.0
@@ -80,10 +79,10 @@ def nearest_on_triangles(corners: Array, points: Array) -> Array:
         best, square = np.where(nearer, other, best), np.where(nearer, length, square)
     ab, ac, ap = b - a, c - a, p - a
     normal = cross(ab, ac)
-    area = np.maximum(dot(normal, normal), _SMALL)
+    area = np.maximum(dot(normal, normal), NEVER_ZERO)
     # Barycentric coordinates of the foot.
     v, w = dot(cross(ap, ac), normal) / area, dot(cross(ab, ap), normal) / area
-    inside = (v >= 0.0) & (w >= 0.0) & (v + w <= 1.0) & (area > _SMALL)
+    inside = (v >= 0.0) & (w >= 0.0) & (v + w <= 1.0) & (area > NEVER_ZERO)
     return np.moveaxis(np.where(inside, p - dot(ap, normal) / area * normal, best), 0, -1)
 
 
@@ -95,7 +94,7 @@ def _missing(x: Array, corners: Array, points: Array) -> int:
 def _on_edge(start: Array, end: Array, p: Array) -> tuple[Array, Array]:
     """Return the closest points of edges, shape (3, ...), and the squares of their distances."""
     edge = end - start
-    along = dot(p - start, edge) / np.maximum(dot(edge, edge), _SMALL)
+    along = dot(p - start, edge) / np.maximum(dot(edge, edge), NEVER_ZERO)
     nearest = start + along.clip(0.0, 1.0) * edge
     away = p - nearest
     return nearest, dot(away, away)

@@ -18,14 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.tolerances import RATIO_ROUNDING
 from motion_nodes.typing import Array, IndexArray
 
 FreeCheck = Callable[[Array], NDArray[np.bool_]]
 """Maps configurations of shape (k, n) to whether they are collision-free, shape (k,)."""
 _HALVINGS = 5
 """Max number of halvings of a blend in collision before the path stops at its corner."""
-_STRAIGHT = 1e-9
-"""Relative change of direction below which a corner is straight."""
 _MOST = 0.475
 """Max fraction of a line used by a blend: a short straight part remains, because adjacent pieces of
 very different lengths are difficult to time-parameterize."""
@@ -197,7 +196,7 @@ def blended_path(
     directions = change / lengths[:, None]
     turns = np.diff(directions, axis=0)
     size = np.linalg.norm(turns, axis=1)
-    bent = size > _STRAIGHT * np.linalg.norm(directions[1:], axis=1)
+    bent = size > RATIO_ROUNDING * np.linalg.norm(directions[1:], axis=1)
     radii = np.zeros(len(waypoints))
     room = _MOST * np.minimum(lengths[:-1], lengths[1:])
     desired = np.divide(16.0 * blending.deviation, 3.0 * size, out=np.zeros_like(size), where=bent)

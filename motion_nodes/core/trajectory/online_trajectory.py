@@ -21,6 +21,7 @@ from motion_nodes.core.robot.bounds import JOINT_POSITION
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.errors import MotionError
+from motion_nodes.tolerances import LIMIT_SHARE, RUCKIG_ACCELERATION, RUCKIG_STATE, SPEED_ROUNDING
 from motion_nodes.typing import Array, Mask
 
 FARTHEST = JOINT_POSITION.max
@@ -34,16 +35,8 @@ _CHASE = 0.999
 """Max fraction of the velocity limit for a moving goal; the rest is for catching up."""
 _GOAL_ACCELERATION = 0.9
 """Max fraction of the acceleration limit of a moving goal that is taken into account."""
-_STANDING = 1e-6
-"""Velocity towards a position limit below which a joint is at rest [rad/s or m/s]."""
-_EXCESS = 1e-3
-"""Relative tolerance of limits for samples of a trajectory, for rounding."""
 _ACCELERATION_EXCESS = 0.04
 """The same for accelerations, which may exceed those of the points in between."""
-_ROUNDING = 2e-8
-"""Accuracy of Ruckig at its targets [rad, m, or per second]."""
-_ROUNDING_ACCELERATION = 1e-6
-"""[rad/s^2 or m/s^2]"""
 
 
 def stopping_speed(room: float, acceleration: float, jerk: float) -> float:
@@ -174,12 +167,12 @@ class OnlineLimiter:
         most = 0.25 * (reach * dt - change) * (dt + change / reach)
         return np.asarray(
             joints
-            & (np.abs(sample.velocity) <= self._velocity_limit * (1.0 + _EXCESS))
+            & (np.abs(sample.velocity) <= self._velocity_limit * (1.0 + LIMIT_SHARE))
             & (change <= reach * dt)
             & (np.abs(sample.position - self.position - mean * dt) <= most)
             # A reference outside its limits may return at the speed of the trajectory.
-            & (sample.position >= np.minimum(self._lower, self.position) - _EXCESS)
-            & (sample.position <= np.maximum(self._upper, self.position) + _EXCESS)
+            & (sample.position >= np.minimum(self._lower, self.position) - LIMIT_SHARE)
+            & (sample.position <= np.maximum(self._upper, self.position) + LIMIT_SHARE)
         )
 
     def resting(self, by_velocity: Mask, goal: Array, speed: Array) -> Mask:
@@ -369,7 +362,7 @@ class OnlineLimiter:
             # Velocity control until a limit is equivalent to moving to the limit at that velocity.
             to_limit = True
             room = (limit - self.position[i]) * math.copysign(1.0, speed[i])
-            if room > 0.0 and abs(speed[i]) >= _STANDING:
+            if room > 0.0 and abs(speed[i]) >= SPEED_ROUNDING:
                 by_velocity[i], goal[i], fastest[i] = False, limit, abs(speed[i])
             speed[i] = 0.0
         return speed, to_limit
@@ -392,8 +385,8 @@ class OnlineLimiter:
         exact = np.where(by_velocity, self.position, goal)
         off = np.maximum(np.abs(self.velocity), np.abs(self.position - exact))
         near = (
-            (off < _ROUNDING)
-            & (np.abs(self.acceleration) < _ROUNDING_ACCELERATION)
+            (off < RUCKIG_STATE)
+            & (np.abs(self.acceleration) < RUCKIG_ACCELERATION)
             & (speed == 0.0)
         )
         if np.count_nonzero(near & (off > 0.0)):

@@ -32,12 +32,15 @@ from motion_nodes.core.trajectory.joint_trajectory import (
 from motion_nodes.core.trajectory.path_efforts import PathEfforts
 from motion_nodes.core.trajectory.time_parameterization import scaled_limits
 from motion_nodes.core.trajectory.timed_path import MIN_SPACING, spaced
-from motion_nodes.core.trajectory.trajectory_checks import POSITION_TOLERANCE
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.tolerances import (
+    EQUAL_POSITIONS,
+    LIMIT_SHARE,
+    POSITION_ROUNDING,
+    ZERO_ACCELERATION,
+)
 from motion_nodes.typing import Array
 
-_AT_REST = 1e-9
-"""Differences below this are ignored [rad, m, or per second]."""
 PathCheck = Callable[[Array], bool]
 """Returns whether a path through configurations, shape (k, n), is collision-free."""
 JOINS = 32
@@ -48,10 +51,6 @@ _EFFORT_USAGE = 1.05
 """Max usage of the efforts that motions may use; the running motion is at their limit."""
 _CHECKED_STEP = 0.01
 """Time between two configurations of a bridge that is checked [s]."""
-_EXCESS = 1e-3
-"""Relative rounding tolerance of limits; states within it are clipped to the limit."""
-_NO_ACCELERATION = 1e-9
-"""Accelerations below are rounding, with which Ruckig finds no motion [rad/s^2 or m/s^2]."""
 
 
 class PointToPoint(Trajectory):
@@ -116,7 +115,11 @@ def point_to_point(
     scaled = scaled_limits(limits, velocity_scaling, acceleration_scaling)
     begin, end = _state("start", start, scaled), _state("goal", goal, scaled)
     changes = [np.abs(b - a).max() for a, b in zip(begin, end, strict=True)]
-    if max(changes) <= _AT_REST and not begin.velocity.any() and not begin.acceleration.any():
+    if (
+        max(changes) <= EQUAL_POSITIONS
+        and not begin.velocity.any()
+        and not begin.acceleration.any()
+    ):
         raise Infeasible(
             "start and goal are the same state: there is nothing to move", field="goal"
         )
@@ -185,9 +188,9 @@ def _check_way(motion: ruckig.Trajectory, limits: JointLimits) -> None:
     for j, extremes in enumerate(motion.position_extrema):
         for value in (extremes.min, extremes.max):
             if (
-                not limits.lower[j] - POSITION_TOLERANCE
+                not limits.lower[j] - POSITION_ROUNDING
                 <= value
-                <= limits.upper[j] + POSITION_TOLERANCE
+                <= limits.upper[j] + POSITION_ROUNDING
             ):
                 raise Infeasible(
                     f"between start and goal, joint {limits.names[j]} would reach {value:.6g}; its "
@@ -379,7 +382,7 @@ def _checked_states(bridge: PointToPoint) -> tuple[Array, Array, Array]:
 
 def _within(state: TrajectorySample, limits: JointLimits) -> TrajectorySample:
     """Return a state without rounding errors: small accelerations are 0, limits are respected."""
-    acceleration = np.where(np.abs(state.acceleration) < _NO_ACCELERATION, 0.0, state.acceleration)
+    acceleration = np.where(np.abs(state.acceleration) < ZERO_ACCELERATION, 0.0, state.acceleration)
     return TrajectorySample(
         state.position,
         _clipped(state.velocity, limits.velocity),
@@ -388,5 +391,5 @@ def _within(state: TrajectorySample, limits: JointLimits) -> TrajectorySample:
 
 
 def _clipped(values: Array, most: Array) -> Array:
-    slight = np.abs(values) <= (1.0 + _EXCESS) * most
+    slight = np.abs(values) <= (1.0 + LIMIT_SHARE) * most
     return np.where(slight, np.clip(values, -most, most), values)

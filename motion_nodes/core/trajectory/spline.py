@@ -10,8 +10,8 @@ from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.trajectory.joint_path import JointPath, checked_waypoints
 from motion_nodes.core.trajectory.joint_trajectory import Infeasible
 from motion_nodes.core.trajectory.timed_path import LimitUse, TimedPath
-from motion_nodes.core.trajectory.trajectory_checks import POSITION_TOLERANCE
 from motion_nodes.errors import InvalidCommand, InvalidConfig, did_you_mean
+from motion_nodes.tolerances import POSITION_ROUNDING
 from motion_nodes.typing import Array
 
 SPLIT_METHODS = ("uniform", "chord_length", "centripetal")
@@ -111,8 +111,8 @@ def position_excess(path: JointPath, limits: JointLimits) -> str | None:
         values = path.evaluate(path.breaks[i] + turn[i, j], 0, i.astype(np.int32))
         value = values[np.arange(len(j)), j]
         out = np.flatnonzero(
-            (value < limits.lower[j] - POSITION_TOLERANCE)
-            | (value > limits.upper[j] + POSITION_TOLERANCE)
+            (value < limits.lower[j] - POSITION_ROUNDING)
+            | (value > limits.upper[j] + POSITION_ROUNDING)
         )
         if len(out):
             k = out[0]

@@ -49,9 +49,9 @@ from motion_nodes.core.trajectory.timed_path import LimitUse, TimedPath
 from motion_nodes.core.trajectory.trajectory_checks import check_point_count
 from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.settings import check_settings, setting
+from motion_nodes.tolerances import EXACT_RATIO
 from motion_nodes.typing import Array
 
-_ROUNDING = 1e-12
 _SHORTEST_SHARE = 0.5
 """Min factor by which a segment is shortened at once, because its neighbours are affected, too."""
 METHODS = ("time_optimal", "lines", "saturation")
@@ -159,7 +159,7 @@ def _dilated(
     """Return the trajectory, dilated if segments of min duration exceed a limit."""
     for k in range(int(settings.max_dilation_iterations) + 1):
         stretch = float(_needed_stretch(cubic_use(path, limits)).max())
-        if stretch <= 1.0 + _ROUNDING:
+        if stretch <= 1.0 + EXACT_RATIO:
             return over_time(path)
         if k > 0:
             stretch = max(stretch, 1.0 + settings.dilation_dt / path.length)

@@ -50,6 +50,7 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.timing.jerk_barriers import PLACES
 from motion_nodes.kernels.timing.jerk_limited import jerk_limited_motion, parameter_derivatives
 from motion_nodes.kernels.timing.time_optimal import fastest_motion
+from motion_nodes.tolerances import EQUAL_POSITIONS
 from motion_nodes.typing import Array, IndexArray
 
 _SIGNS = (1.0, 0.0, -1.0, 0.0, -1.0, 0.0, 1.0)
@@ -71,8 +72,6 @@ _LEAST_OF_PART = 50
 _NEWTON_STEPS = 4
 _UNLIMITED = 1e9
 """Replacement of missing velocity and jerk limits."""
-_SAME = 1e-9
-"""Distance below which consecutive waypoints count as equal [rad or m]."""
 _LEAST_OF_LINE, _LEAST = 8, 48
 """Intervals per line and per curved piece, in addition to those for its length. Accelerations along
 the path are constant in an interval, which costs time where the path bends."""
@@ -486,7 +485,7 @@ def distinct_waypoints(points: Array) -> Array:
     Raises:
         Infeasible: if all are equal.
     """
-    moved = np.max(np.abs(np.diff(points, axis=0)), axis=1) > _SAME
+    moved = np.max(np.abs(np.diff(points, axis=0)), axis=1) > EQUAL_POSITIONS
     if not moved.any():
         raise Infeasible(
             f"all {len(points)} waypoints are equal: the motion would have no duration",

@@ -25,28 +25,21 @@ from motion_nodes.core.trajectory.joint_trajectory import (
     polynomial_between,
 )
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.tolerances import LIMIT_SHARE, POSITION_ROUNDING, STANDING_SPEED
 from motion_nodes.typing import Array
 
 MAX_POINTS = POINTS
 """Max number of points; more are considered an error of the sender."""
-POSITION_TOLERANCE = 1e-6
-"""Tolerance of position limits [rad or m]."""
 MAX_OUTSIDE = 0.1
 """Max limit violation from which a joint may return inside [rad or m]."""
 OUTSIDE_START = 0.01
 """Max distance between the start of such a motion and the joint [rad or m]."""
-LIMIT_TOLERANCE = 1e-3
-"""Relative tolerance of velocity and acceleration limits."""
 START_TOO_FAR = "the trajectory starts with joint"
 """First words of the error if a trajectory starts too far from the reference of its joints."""
 ACCELERATION_TOLERANCE = 0.03
 """Relative tolerance of acceleration limits."""
-VELOCITY_TOLERANCE = 1e-3
-"""Relative tolerance of velocity limits."""
 MIN_RATE = 0.5
 """Min playback rate; trajectories that need a lower one are followed with a lag."""
-STANDING = 1e-3
-"""Max velocity of a joint at rest [rad/s or m/s]."""
 _PLACES = 17
 """Number of samples of each interval."""
 _MIN_INTERVAL = 1e-3
@@ -95,7 +88,7 @@ def validate_joined_speeds(
         return None
     way = np.abs(trajectory.positions[0] - trajectory.begin.position)
     time = float(trajectory.times[0])
-    excess = (way - slack) / time > limits.velocity * (1.0 + LIMIT_TOLERANCE)
+    excess = (way - slack) / time > limits.velocity * (1.0 + LIMIT_SHARE)
     if not excess.any():
         return None
     j = int(np.argmax(excess))
@@ -147,7 +140,7 @@ def validate_return(
         limits: of its joints.
     """
     first = trajectory.positions[0]
-    outside = limit_excess(limits, first) > POSITION_TOLERANCE
+    outside = limit_excess(limits, first) > POSITION_ROUNDING
     away = np.where(outside, np.abs(first - reference), 0.0)
     j = int(np.argmax(away))
     if away[j] <= OUTSIDE_START:
@@ -180,10 +173,10 @@ def check_point_count(count: int) -> None:
 def _positions(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
     q = trajectory.positions
     excess = limit_excess(limits, q)
-    outside = excess > POSITION_TOLERANCE
+    outside = excess > POSITION_ROUNDING
     if outside[0].any() and trajectory.times[0] <= 0.0:
         # Joints outside their limits may return, but not move further outside or leave again.
-        inwards = (np.diff(excess, axis=0) <= POSITION_TOLERANCE).all(axis=0)
+        inwards = (np.diff(excess, axis=0) <= POSITION_ROUNDING).all(axis=0)
         outside &= ~(inwards & ~outside[-1] & (excess[0] <= MAX_OUTSIDE))
     at = _first(outside)
     if at is None:
@@ -209,7 +202,7 @@ def _segment_speeds(trajectory: JointTrajectory, limits: JointLimits) -> str | N
         return None
     way, spans = np.abs(np.diff(trajectory.positions, axis=0)), np.diff(trajectory.times)[:, None]
     mean = way / spans
-    at = _first(mean > limits.velocity * (1.0 + LIMIT_TOLERANCE))
+    at = _first(mean > limits.velocity * (1.0 + LIMIT_SHARE))
     if at is None:
         return None
     i, j = at
@@ -224,7 +217,7 @@ def _bounded(
 ) -> str | None:
     if values is None:
         return None
-    at = _first(np.abs(values) > limit * (1.0 + LIMIT_TOLERANCE))
+    at = _first(np.abs(values) > limit * (1.0 + LIMIT_SHARE))
     if at is None:
         return None
     i, j = at
@@ -267,7 +260,7 @@ def playback_rate(trajectory: JointTrajectory, limits: JointLimits) -> float:
         limits: of its joints, in its order.
     """
     velocities = trajectory.velocities
-    if velocities is None or len(velocities) < 2 or np.abs(velocities[0]).max() > STANDING:
+    if velocities is None or len(velocities) < 2 or np.abs(velocities[0]).max() > STANDING_SPEED:
         return 1.0
     spans = np.diff(trajectory.times)
     long = np.flatnonzero(spans >= _MIN_INTERVAL)
@@ -278,7 +271,7 @@ def playback_rate(trajectory: JointTrajectory, limits: JointLimits) -> float:
         use_v = float(np.nan_to_num(speed / limits.velocity).max())
         use_a = float(np.nan_to_num(acceleration / limits.acceleration).max())
     rate = 1.0
-    if use_v > 1.0 + VELOCITY_TOLERANCE:
+    if use_v > 1.0 + LIMIT_SHARE:
         rate = 1.0 / use_v
     if use_a > 1.0 + ACCELERATION_TOLERANCE:
         rate = min(rate, use_a**-0.5)

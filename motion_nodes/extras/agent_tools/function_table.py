@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from motion_nodes.core.robot.bounds import JOINT_POSITION
-from motion_nodes.core.robot.limits import LIMIT_ROUNDING
 from motion_nodes.errors import InvalidCommand, did_you_mean
+from motion_nodes.tolerances import LIMIT_ROUNDING
 
 MAX_TEXT = 10_000
 """Max number of characters of a text."""

@@ -44,10 +44,9 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter
 from motion_nodes.ros.messages.cdr import MessageTemplate
 from motion_nodes.ros.node import MotionNode
+from motion_nodes.tolerances import UNCHANGED_POSITIONS
 from motion_nodes.typing import Array
 
-LOAD_STEP = 1e-6
-"""Motion of a resting robot up to which its feed-forward efforts are kept [rad or m]."""
 REPORTED = (
     "reference.positions", "reference.velocities", "reference.accelerations",
     "feedback.positions", "feedback.velocities",
@@ -280,7 +279,7 @@ class JointOutputs:
         """Return whether the last feed-forward efforts are those of the measured state, too."""
         if self.load is None:
             return True
-        return not (np.abs(state.position - self._loaded_at) > LOAD_STEP).any()
+        return not (np.abs(state.position - self._loaded_at) > UNCHANGED_POSITIONS).any()
 
     def _with_load(self, reference: JointReference, state: JointStateReader) -> Array:
         """Return the efforts sent with position references: commanded plus feed-forward efforts.

@@ -33,6 +33,7 @@ from motion_nodes.ros import qos, signals
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
 from motion_nodes.ros.names import JOINT_CONTROLLER
+from motion_nodes.tolerances import POSITION_ROUNDING
 from motion_nodes.typing import Array
 
 FRAME = "motion_demo"
@@ -51,8 +52,6 @@ STEP = 0.02
 """Step of the retraction [m]."""
 TOOL_POSITION, TOOL_ORIENTATION = 1e-3, 1e-3
 """Max deviations of the tool [m], [rad]."""
-SETTLED = 1e-6
-"""Distance of the reference from the last point at which a motion is complete [rad]."""
 REST = 0.4
 """Pause after each motion [s]."""
 
@@ -296,7 +295,7 @@ class ArmClient(ClientNode):
         reached = (
             self.spin(0.5 * duration)
             and self.wait(
-                lambda: bool(self.guests) or float(np.abs(self.q - end).max()) < SETTLED,
+                lambda: bool(self.guests) or float(np.abs(self.q - end).max()) < POSITION_ROUNDING,
                 10.0 + 2.0 * duration,
             )
             and self.spin(REST)

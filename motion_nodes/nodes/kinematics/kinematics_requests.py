@@ -13,7 +13,6 @@ from moveit_msgs.msg import ConstraintEvalResult, ContactInformation, MoveItErro
 from motion_nodes.core.ik.problem import IkRequest, IkResult, IkSettings
 from motion_nodes.core.ik.task_mask import solve_reachable
 from motion_nodes.core.robot.kinematics import Kinematics
-from motion_nodes.core.robot.limits import LIMIT_ROUNDING
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.core.scene.scene import Scene
@@ -40,6 +39,7 @@ from motion_nodes.ros.messages.moveit_messages import (
     seconds_of,
 )
 from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.tolerances import LIMIT_ROUNDING
 from motion_nodes.typing import Array
 
 Codes = MoveItErrorCodes

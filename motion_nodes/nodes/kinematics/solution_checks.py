@@ -35,13 +35,12 @@ from motion_nodes.ros.messages.goal_constraints import (
     target_offset,
 )
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
+from motion_nodes.tolerances import EQUAL_POSITIONS
 from motion_nodes.typing import Array
 
 Codes = MoveItErrorCodes
 ValidityFactory = Callable[[Sequence[str]], Validity | None]
 """Creates the validity check for the joints of a solution, in their order; None: all are valid."""
-ROUNDING = 1e-9
-"""Excess that counts as none [rad or m]."""
 MAX_DESCRIBED = 4
 """Max number of rejected configurations whose contacts are described."""
 
@@ -284,7 +283,7 @@ def violation(constraint: Any, values: Mapping[str, float], limits: JointLimits)
     (position,), (value,) = only.settled([constraint.position]), only.settled([values[name]])
     lower, upper = position - constraint.tolerance_below, position + constraint.tolerance_above
     excess = float(only.turns.excess([value], [lower], [upper])[0])
-    return 0.0 if 0.0 < excess <= ROUNDING else excess
+    return 0.0 if 0.0 < excess <= EQUAL_POSITIONS else excess
 
 
 def position_excess(constraint: Any, context: GoalContext) -> float:
@@ -306,7 +305,7 @@ def position_excess(constraint: Any, context: GoalContext) -> float:
         else:
             outside = [abs(float(x)) - 0.5 * size for x, size in zip(p, sizes, strict=True)]
         distances.append(math.hypot(*(max(x, 0.0) for x in outside)))
-    return max(min(distances) - ROUNDING, 0.0)
+    return max(min(distances) - EQUAL_POSITIONS, 0.0)
 
 
 def orientation_excess(constraint: Any, context: GoalContext) -> float:
@@ -327,7 +326,7 @@ def orientation_excess(constraint: Any, context: GoalContext) -> float:
                 math.atan2(-R[0, 1], R[0, 0]),
             ]
         )
-    return float((np.abs(errors) - orientation_tolerances(constraint)).max()) - ROUNDING
+    return float((np.abs(errors) - orientation_tolerances(constraint)).max()) - EQUAL_POSITIONS
 
 
 def sight_excess(constraint: Any, context: GoalContext) -> float:
@@ -359,4 +358,4 @@ def sight_excess(constraint: Any, context: GoalContext) -> float:
         for cosine, limit in zip(cosines, angles, strict=True)
         if limit > 0.0
     ]
-    return max(given, default=0.0) - ROUNDING
+    return max(given, default=0.0) - EQUAL_POSITIONS

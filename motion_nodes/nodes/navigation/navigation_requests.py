@@ -28,13 +28,14 @@ from motion_nodes.core.navigation.approaches import (
 from motion_nodes.core.navigation.base_motion import BaseMotion
 from motion_nodes.core.navigation.follow_path import LAWS, FollowPath
 from motion_nodes.core.navigation.navigator import MotionResult
-from motion_nodes.core.navigation.planar_geometry import SAME_PLACE, PlanarPath, Pose2
+from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.core.navigation.pose_motions import Spin as SpinMotion
 from motion_nodes.errors import InvalidCommand, MotionError, did_you_mean
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.planar_messages import frame_of, pose2_from, pose2_of, poses_from
 from motion_nodes.ros.node import MotionNode
+from motion_nodes.tolerances import EQUAL_POINTS
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.base_navigator import BaseNavigatorNode
@@ -269,7 +270,7 @@ def plan_along(host: BaseNavigatorNode, message: Any, controller_id: str) -> Nav
     try:
         frame, poses = poses_from(message)
         frame, poses = _in_steady_frame(host, frame, poses, message)
-        if all(pose.distance(poses[-1]) <= SAME_PLACE for pose in poses):
+        if all(pose.distance(poses[-1]) <= EQUAL_POINTS for pose in poses):
             return _plan_on_the_spot(host, frame, poses[-1], follow.max_deviation)
         path = PlanarPath(poses)
         motion = FollowPath(config.kind, path, follow)

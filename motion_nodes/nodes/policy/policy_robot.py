@@ -20,12 +20,11 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.current_state_monitor import ControllerReferences, Preemptions
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.node import MotionNode
+from motion_nodes.tolerances import EQUAL_POSITIONS
 from motion_nodes.typing import Array
 
 IDLE_PERIOD = 0.1
 """Period of state updates without a target [s]."""
-AT_REST = 1e-9
-"""Max motion of a joint for which the last view stays valid [rad or m]."""
 
 
 class PolicyRobot:
@@ -113,7 +112,7 @@ class PolicyRobot:
             last is None
             or last.scene is not scene
             or last.settings is not settings
-            or np.abs(q - last.q).max() > AT_REST
+            or np.abs(q - last.q).max() > EQUAL_POSITIONS
             or not np.array_equal(posture, last.goal.posture)
         ):
             still, X_WB = np.zeros(len(q)), np.eye(4)

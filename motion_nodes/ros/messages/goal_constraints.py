@@ -23,13 +23,13 @@ from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.core.ik.problem import IkTolerance
 from motion_nodes.core.planning.planning_problem import Goal, JointGoal, PoseGoal, PosesGoal
-from motion_nodes.core.robot.limits import LIMIT_ROUNDING
 from motion_nodes.core.robot.poses import rotation_about
 from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.errors import InvalidCommand, UnknownFrame, UnknownJoint
 from motion_nodes.ros.messages.mimic_messages import leader_constraints
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
 from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.tolerances import LIMIT_ROUNDING
 from motion_nodes.typing import Array
 
 MIN_TOLERANCE = 1e-6

@@ -32,10 +32,9 @@ from motion_nodes.core.scene.voxels import Voxels
 from motion_nodes.errors import InvalidCommand, UnknownFrame, did_you_mean
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.transforms import transform_pose
+from motion_nodes.tolerances import EQUAL_POSES
 from motion_nodes.typing import Array
 
-SAME_POSE = 1e-9
-"""Max difference of the elements of equal poses, for rounding of quaternions."""
 _IDENTITY = frozen(np.eye(4))
 
 
@@ -174,7 +173,7 @@ class SceneDraft:
 
 
 def _near(A: Array, B: Array) -> bool:
-    return bool(np.abs(A - B).max() < SAME_POSE)
+    return bool(np.abs(A - B).max() < EQUAL_POSES)
 
 
 def _same(a: object, b: object, fields: tuple[str, ...]) -> bool:

@@ -39,13 +39,13 @@ from motion_nodes.core.trajectory.time_parameterization import (
     time_optimal,
 )
 from motion_nodes.core.trajectory.timed_path import TimedPath
+from motion_nodes.tolerances import POSITION_ROUNDING
 from motion_nodes.typing import Array
 
 _FINEST = 20
 """Ratio of the planners' steps, about 2 cm, to those at which constraints are verified: 1 mm."""
 _SAMPLE_TIME = 0.005
 """Time between samples of a motion, between which further ones are interpolated [s]."""
-_ROUNDING = 1e-6
 
 
 def search(run: PlanRun, request: PlanRequest, first: bool) -> PlanAttempt:
@@ -90,7 +90,7 @@ def shorten(run: PlanRun, found: PlanAttempt) -> None:
 
 def parameterize(run: PlanRun, found: PlanAttempt) -> None:
     """Time-parameterize the spline through the waypoints; if it is invalid, the lines."""
-    if not run.options.retime or np.abs(found.path - found.path[0]).max() < _ROUNDING:
+    if not run.options.retime or np.abs(found.path - found.path[0]).max() < POSITION_ROUNDING:
         found.refused = _violated(run, found.path)
         return
     for timed in (_along_spline, _along_lines):
@@ -174,7 +174,7 @@ def constraint_fault(
     entered = int(inside[0]) if len(inside) else len(excess)
     allowed = np.ones(len(excess))
     allowed[:entered] = max(1.0, float(excess[0]))
-    wrong = np.flatnonzero(excess > allowed + _ROUNDING)
+    wrong = np.flatnonzero(excess > allowed + POSITION_ROUNDING)
     if not len(wrong):
         return ""
     first = int(wrong[0])

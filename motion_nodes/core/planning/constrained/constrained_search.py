@@ -47,6 +47,7 @@ from motion_nodes.kernels.search.constrained_rrt import (
     smooth_on_manifold,
 )
 from motion_nodes.settings import check_settings, setting
+from motion_nodes.tolerances import DUPLICATE_GOALS
 from motion_nodes.typing import Array
 
 _GOALS = 8
@@ -57,8 +58,6 @@ _SEEDS, _BATCHES = 32, 40
 """Number of seeds that are projected at once, and max number of such batches."""
 _SHARE = 0.4
 """Max fraction of the planning time."""
-_SAME = 0.05
-"""Configurations that differ by less are duplicates [rad or m]."""
 _Found = tuple[list[Array], tuple[PlanStatus, str] | None]
 NAME = "CBiRRT"
 """Name of the planner."""
@@ -133,7 +132,7 @@ def _of_goal(
         drawn = seeds.draw(_SEEDS) if batch else np.vstack([start, solutions])
         points, converged = both.projected(drawn)
         for q in points[converged]:
-            if any(np.abs(q - known).max() < _SAME for known in found):
+            if any(np.abs(q - known).max() < DUPLICATE_GOALS for known in found):
                 continue
             if checker.is_free(q) and checker.exact.is_free(q):
                 found.append(q)

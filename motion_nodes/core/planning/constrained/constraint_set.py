@@ -27,7 +27,6 @@ from motion_nodes.core.planning.constrained.path_constraints import (
 from motion_nodes.core.planning.planning_problem import Goal, PoseGoal, PosesGoal
 from motion_nodes.core.planning.pose_solvers import moving_joints
 from motion_nodes.core.robot.joint_turns import TURN
-from motion_nodes.core.robot.limits import LIMIT_ROUNDING
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
@@ -36,6 +35,7 @@ from motion_nodes.kernels.robot_codegen import CodeGenerationError, RobotCode
 from motion_nodes.kernels.search import manifold as kernel
 from motion_nodes.kernels.search import manifold as kinds
 from motion_nodes.kernels.search.manifold import Manifold
+from motion_nodes.tolerances import LIMIT_ROUNDING
 from motion_nodes.typing import Array
 
 MIN_TOLERANCE = 1e-3

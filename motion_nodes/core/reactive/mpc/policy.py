@@ -37,6 +37,7 @@ from motion_nodes.core.scene.scene import Scene
 from motion_nodes.kernels import mpc
 from motion_nodes.kernels.formulas.ops import NUMPY
 from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
+from motion_nodes.tolerances import DUPLICATE_BRANCHES, PERIOD_ROUNDING
 from motion_nodes.typing import Array
 
 BRAKE = 0
@@ -54,7 +55,6 @@ _ATTEMPTS = 8
 _TIMEOUT = 1.0  # [s] never reached, so that results depend on the input alone
 _ITERATIONS = 1500  # of one solve; a failed one takes less than a millisecond
 _RANDOM = 6  # random initial guesses of a search
-_SAME = 0.1  # [rad or m] max difference of duplicates
 _FOLLOWED = 0.1  # [m, rad] displacement of a target beyond which branches are searched again
 _POSTURE = 0.3  # weight of the distance from the posture; that from the current positions is 1
 _COLLIDING = 100.0  # cost of a collision, added to these distances
@@ -77,7 +77,6 @@ _BETTER = 0.02
 _PER_DISTANCE = COSTS["terminal"] * COSTS["goal"]
 """Cost of the distance of a motion's end from its goal [1/rad or 1/m]."""
 _HARDEST = 1e6
-_SOON = 1e-6
 _PER_RADIAN = 0.1
 """Weight of the remaining distance in joint space in the error of the tool [m/rad]."""
 
@@ -258,7 +257,7 @@ class GoalPostures:
             return
         different: list[Array] = []
         for solution in self._sorted(np.array(solved), q, goal.posture):
-            if all(np.abs(solution - known).max() > _SAME for known in different):
+            if all(np.abs(solution - known).max() > DUPLICATE_BRANCHES for known in different):
                 different.append(solution)
         self._found = np.array(different[:count])
 
@@ -560,7 +559,7 @@ class MpcPolicy(RmpflowPolicy):
         self._turn_posture(state.q)
         if self._stopping:
             self._forget_plan()
-        elif self._since_plan >= self.mpc.period - _SOON:
+        elif self._since_plan >= self.mpc.period - PERIOD_ROUNDING:
             self._update_plan(state)
         return super()._advance(state, count, dt)
 

@@ -51,9 +51,9 @@ from motion_nodes.kernels.rmp.rmp_memory import (
     empty_obstacles,
     obstacle_shapes,
 )
+from motion_nodes.tolerances import NO_ROTATION
 from motion_nodes.typing import Array
 
-_AXIS = 1e-12
 TAIL = 24
 """Number of configurations checked on the straight line from a rollout's end to its goal."""
 COSTS = {
@@ -123,7 +123,7 @@ def _in_kernel(name: str, R: Array, p: Array, rows: Array) -> NDArray[np.float32
 def _rotations(vectors: Array) -> Array:
     """Return the rotations of rotation vectors [rad], shape (..., 3, 3)."""
     angle = np.linalg.norm(vectors, axis=-1)
-    return rotation_about(vectors / np.maximum(angle, _AXIS)[..., None], angle)
+    return rotation_about(vectors / np.maximum(angle, NO_ROTATION)[..., None], angle)
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,6 @@ from motion_nodes.core.robot.files.xrdf_file import (
     Xrdf,
     XrdfSelfCollision,
 )
-from motion_nodes.core.robot.limits import LIMIT_ROUNDING
 from motion_nodes.core.robot.poses import from_xyz_quat, to_rpy
 from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.core.robot.robot_yaml import (
@@ -43,6 +42,7 @@ from motion_nodes.core.robot.robot_yaml import (
 from motion_nodes.core.robot.tree import JointKind, KinematicTree
 from motion_nodes.core.robot.urdf import parse_xml
 from motion_nodes.errors import InvalidDescription, did_you_mean
+from motion_nodes.tolerances import LIMIT_ROUNDING
 
 SOURCE = "guessed: full effort at an error of 0.05 rad (0.01 m), critically damped, 8 Hz"
 _FULL_EFFORT_AT = {JointKind.PRISMATIC: 0.01}
