@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.core.planning.goal_sampling import is_exact
-from motion_nodes.core.planning.joint_space import TURN, JointSpace
+from motion_nodes.core.planning.joint_space import TURN, JointSpace, travel_weights
 from motion_nodes.core.planning.planning_problem import (
     JointGoal,
     PlanRequest,
@@ -268,7 +268,7 @@ class RrtConnect:
     def __init__(self, settings: RrtConnectSettings | None = None) -> None:
         self.settings = settings or RrtConnectSettings()
         self._last: TwoTrees | None = None
-        self._idle: list[tuple[object, TwoTrees]] = []
+        self._idle: list[TwoTrees] = []
 
     def tree(self) -> SearchTree | None:
         """Return both trees of the last search as one, for visualization."""
@@ -305,7 +305,7 @@ class RrtConnect:
             )
         else:
             result = self.failed(status, request, self.settings, search, began)
-        self._keep(request, search)
+        self._keep(search)
         del kernel  # until here it keeps the memory at these addresses alive
         return result
 
@@ -319,7 +319,7 @@ class RrtConnect:
             planted = search.plant(kernel, ends, request.random_seed)
             if planted and request.checker.exact.are_free(np.array(ends)).all():
                 return search, ends, range(len(request.goals))
-            self._keep(request, search)
+            self._keep(search)
         # Goals must be sampled, or there is an error to report.
         found = find_ends(request)
         if isinstance(found, PlanResult):
@@ -332,18 +332,19 @@ class RrtConnect:
     def _trees(self, request: PlanRequest, ends: Sequence[Array]) -> TwoTrees:
         """Return the memory of a search, reused from the previous one for the same joints."""
         checker = request.checker
+        weights = self.settings.distance_metric_weights or travel_weights(checker)
+        space = space_of(request, weights)
         with contextlib.suppress(IndexError):
             # Other threads may use the same planner: pop makes the memory exclusive.
-            joints, search = self._idle.pop()
-            if joints == (checker.robot, checker.joint_names):
-                return search
-        space = space_of(request, self.settings.distance_metric_weights)
+            last = self._idle.pop()
+            if last.space is space:
+                return last
         return TwoTrees(space, checker.limits, self.settings, np.array(ends))
 
-    def _keep(self, request: PlanRequest, search: TwoTrees) -> None:
+    def _keep(self, search: TwoTrees) -> None:
         """Store the memory for the next search."""
         if search.space.bounded:  # else it depends on start and goals
-            self._idle[:] = [((request.checker.robot, request.checker.joint_names), search)]
+            self._idle[:] = [search]
 
     @classmethod
     def failed(

@@ -27,7 +27,7 @@ class RrtConnectSettings:
     max_sampling: int = 10_000
     """Max number of samples out of reach of the trees before one is tried anyway."""
     distance_metric_weights: tuple[float, ...] = ()
-    """Joint weights in distances; default: 1 each."""
+    """Joint weights in distances; default: how far joints move the robot's spheres."""
     exploration_fraction: float = 0.5
     """Fraction of steps towards samples; the others connect the trees. Below 0.5 further
     connections start at random nodes; above it not every new node is tried."""
@@ -108,7 +108,8 @@ class AnytimeSettings:
     least_gain: float = 0.002
     """Min relative improvement over the best path."""
     search: RrtConnectSettings = field(default_factory=RrtConnectSettings)
-    """Search for the first path; metric, step size and iterations apply to all searches."""
+    """Search for the first path; metric (default: 1 for each joint, because lengths in it are
+    minimized), step size and iterations apply to all searches."""
     shortening: ShorteningSettings = field(
         default_factory=lambda: ShorteningSettings(rounds=8, jumps=10, corner_tries=3)
     )
