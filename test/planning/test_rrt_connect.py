@@ -77,6 +77,22 @@ def test_lengths_are_those_that_the_spheres_move_unless_weights_are_given(world)
         assert result.cost == pytest.approx(np.linalg.norm((ends[1] - ends[0]) * expected))
 
 
+def test_memory_of_planners_that_are_gone_changes_no_path_and_no_tree(world):
+    """Each planner begins with memory of others: of the same space, or of other settings."""
+    kept = RrtConnect()
+    kept.plan(world.request(START, GOAL, timeout=60.0, random_seed=1))
+    drawn = kept.tree().nodes.copy()
+    first = RrtConnect().plan(world.request(START, GOAL, timeout=60.0, random_seed=2))
+    for settings in (RrtConnectSettings(step_size=0.3), RrtConnectSettings(), None):
+        again = RrtConnect(settings).plan(world.request(START, GOAL, timeout=60.0, random_seed=2))
+        if settings is None or settings.step_size == 0.0:
+            np.testing.assert_array_equal(again.path, first.path)
+        else:
+            edges = np.linalg.norm(np.diff(again.path, axis=0), axis=1)
+            assert edges.max() <= 0.3 + 1e-12
+    np.testing.assert_array_equal(kept.tree().nodes, drawn)
+
+
 def test_memory_suits_the_steps_of_the_checker_it_is_used_for(world):
     planner = RrtConnect()
     for steps in ((0.01, 0.01), (0.01, 0.04), (0.01, 0.01)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -54,6 +55,8 @@ _REACH = 0.34
 """Reach of a node at an obstacle, as a fraction of the diagonal."""
 _PATIENCE = 1e-3
 """Time that one thread searches alone [s]: most searches end before another could begin."""
+_LEFT, _MOST_LEFT = 4, 20_000
+"""Number of searches whose memory is left to later planners, and the max nodes of each."""
 
 
 class TwoTrees:
@@ -74,7 +77,7 @@ class TwoTrees:
             settings: growth of the trees.
             points: start and goals, or others, for joints without limits; shape (m, n).
         """
-        self.space = space
+        self.space, self.settings = space, settings
         lower, upper = space.bounds(points)
         self._memory = rrt_connect.make_search(
             space.weights,
@@ -178,6 +181,16 @@ class TwoTrees:
         )
 
 
+_left: list[TwoTrees] = []
+"""Memory of planners that no longer exist, the newest last."""
+
+
+def _leave(idle: list[TwoTrees]) -> None:
+    """Leave the memory of a planner to later ones."""
+    _left.extend(search for search in idle if sum(search.sizes) <= _MOST_LEFT)
+    del _left[:-_LEFT]
+
+
 def first_path(
     search: TreeSearch, goals: Array, settings: RrtConnectSettings
 ) -> tuple[Array | None, int]:
@@ -269,6 +282,8 @@ class RrtConnect:
         self.settings = settings or RrtConnectSettings()
         self._last: TwoTrees | None = None
         self._idle: list[TwoTrees] = []
+        # Most plans have a planner of their own.
+        weakref.finalize(self, _leave, self._idle).atexit = False
 
     def tree(self) -> SearchTree | None:
         """Return both trees of the last search as one, for visualization."""
@@ -334,11 +349,12 @@ class RrtConnect:
         checker = request.checker
         weights = self.settings.distance_metric_weights or travel_weights(checker)
         space = space_of(request, weights)
-        with contextlib.suppress(IndexError):
-            # Other threads may use the same planner: pop makes the memory exclusive.
-            last = self._idle.pop()
-            if last.space is space:
-                return last
+        for idle in (self._idle, _left):
+            with contextlib.suppress(IndexError):
+                # Other threads may use the same memory: pop makes it exclusive.
+                last = idle.pop()
+                if last.space is space and last.settings == self.settings:
+                    return last
         return TwoTrees(space, checker.limits, self.settings, np.array(ends))
 
     def _keep(self, search: TwoTrees) -> None:
