@@ -27,6 +27,7 @@ from motion_nodes.core.planning.planning_problem import (
     Goal,
     JointGoal,
     PlanRequest,
+    PlanResult,
     PlanStatus,
     PoseGoal,
 )
@@ -80,6 +81,21 @@ def test_hundred_seeds_find_their_way_between_barriers() -> None:
         assert (result.path[0] == START).all()
         assert (result.path[-1] == GOAL).all()
         assert max_depth(result.path, checker) < 3e-3
+
+
+def test_a_refused_motion_is_searched_again_with_other_samples(monkeypatch) -> None:
+    """Equal samples would mostly lead along the way that was refused."""
+    seeds, search = [], RrtConnect.plan
+
+    def spied(self: RrtConnect, request: PlanRequest) -> PlanResult:
+        seeds.append(request.random_seed)
+        return search(self, request)
+
+    monkeypatch.setattr(RrtConnect, "plan", spied)
+    monkeypatch.setattr(plan_run.PlanRun, "refusal", lambda *_: "too close")
+    request = PlanRequest(barrier_checker(), START, (JointGoal(GOAL),), timeout=60.0)
+    assert plan(request).result.status is PlanStatus.INVALID_PATH
+    assert len(seeds) == len(set(seeds)) > 2
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -11,7 +11,7 @@ from raised_errors import about
 
 import motion_nodes as mn
 from motion_nodes.core.planning.anytime_planner import AnytimeRrtConnect
-from motion_nodes.core.planning.joint_space import JointSpace
+from motion_nodes.core.planning.joint_space import JointSpace, travel_weights
 from motion_nodes.core.planning.planar_world import PlanarWorld, Wall, maze
 from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
 from motion_nodes.core.planning.rrt_connect import RrtConnect, longest_edge
@@ -57,6 +57,49 @@ def test_paths_through_the_maze_are_free_and_end_exactly(world, seed):
     assert result.goal_index == 0
     assert result.iterations > 0
     assert min(result.tree_sizes) >= 1
+
+
+def unequal(world, *steps):
+    """Return the world's checker with a step for each joint."""
+    return CollisionChecker(world.robot, scene=world.checker.scene, resolution=steps)
+
+
+def test_lengths_are_those_that_the_spheres_move_unless_weights_are_given(world):
+    """A joint of a quarter of the steps moves the spheres four times as far."""
+    checker, ends = unequal(world, 0.04, 0.01), (np.array(START), np.array((1.2, 3.0)))
+    weights = travel_weights(checker)
+    np.testing.assert_allclose(weights, np.array([1.0, 4.0]) / math.sqrt(8.5))
+    np.testing.assert_allclose(travel_weights(world.checker), 1.0)
+    request = PlanRequest(checker, ends[0], (JointGoal(ends[1]),))
+    for given, expected in (((), weights), ((2.0, 1.0), np.array([2.0, 1.0]))):
+        result = RrtConnect(RrtConnectSettings(distance_metric_weights=given)).plan(request)
+        assert len(result.path) == 2
+        assert result.cost == pytest.approx(np.linalg.norm((ends[1] - ends[0]) * expected))
+
+
+def test_memory_of_planners_that_are_gone_changes_no_path_and_no_tree(world):
+    """Each planner begins with memory of others: of the same space, or of other settings."""
+    kept = RrtConnect()
+    kept.plan(world.request(START, GOAL, timeout=60.0, random_seed=1))
+    drawn = kept.tree().nodes.copy()
+    first = RrtConnect().plan(world.request(START, GOAL, timeout=60.0, random_seed=2))
+    for settings in (RrtConnectSettings(step_size=0.3), RrtConnectSettings(), None):
+        again = RrtConnect(settings).plan(world.request(START, GOAL, timeout=60.0, random_seed=2))
+        if settings is None or settings.step_size == 0.0:
+            np.testing.assert_array_equal(again.path, first.path)
+        else:
+            edges = np.linalg.norm(np.diff(again.path, axis=0), axis=1)
+            assert edges.max() <= 0.3 + 1e-12
+    np.testing.assert_array_equal(kept.tree().nodes, drawn)
+
+
+def test_memory_suits_the_steps_of_the_checker_it_is_used_for(world):
+    planner = RrtConnect()
+    for steps in ((0.01, 0.01), (0.01, 0.04), (0.01, 0.01)):
+        request = PlanRequest(unequal(world, *steps), START, (JointGoal(GOAL),), timeout=60.0)
+        used, fresh = planner.plan(request), RrtConnect().plan(request)
+        np.testing.assert_array_equal(used.path, fresh.path)
+        assert used.cost == fresh.cost
 
 
 @pytest.mark.long

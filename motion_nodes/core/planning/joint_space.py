@@ -71,7 +71,8 @@ class JointSpace:
             UnknownJoint: a joint that the robot does not have.
             InvalidConfig: weights of wrong length or sign.
         """
-        return _space(robot, tuple(joints)) if weights is None else _new(robot, joints, weights)
+        given = () if weights is None else tuple(np.ravel(np.asarray(weights, float)).tolist())
+        return _space(robot, tuple(joints), given)
 
     @functools.cached_property
     def turns(self) -> JointTurns:
@@ -164,21 +165,33 @@ class JointSpace:
         return array
 
 
-def _new(robot: Robot, joints: Sequence[str], weights: ArrayLike | None = None) -> JointSpace:
+@functools.lru_cache(maxsize=64)
+def _space(robot: Robot, joints: tuple[str, ...], weights: tuple[float, ...]) -> JointSpace:
+    """Return the space of some joints: each plan needs it several times."""
     limits = robot.limits.select(joints)
     kinds = [robot.tree.joint(name).kind for name in joints]
     return JointSpace(
-        tuple(joints),
+        joints,
         limits.lower,
         limits.upper,
         limits.continuous,
         np.array([k is JointKind.PRISMATIC for k in kinds], bool),
-        np.empty(0) if weights is None else np.asarray(weights, float),
+        np.array(weights),
     )
 
 
-_space = functools.lru_cache(maxsize=64)(_new)
-"""Each plan needs the space of its joints several times."""
+def travel_weights(checker: CollisionChecker) -> Array:
+    """Return weights with which distances are how far the robot's spheres move, shape (n,).
+
+    In this metric edges of equal length sweep equally far and need equally many checks, whichever
+    joints they move; a metre of a prismatic joint counts like the radian that moves a sphere by a
+    metre. The root mean square of the weights is 1.
+
+    Args:
+        checker: its steps are those of equal displacement.
+    """
+    rates = 1.0 / checker.resolution
+    return np.asarray(rates / math.sqrt(float(np.mean(rates * rates))))
 
 
 @dataclass(frozen=True, eq=False)

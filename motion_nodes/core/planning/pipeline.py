@@ -117,6 +117,8 @@ class Strategy(NamedTuple):
     """Ratio of the checker's resolution to that of the search: the cost of checks."""
     margin: float = 0.0
     """Additional clearance of the spheres [m]."""
+    seed: int = 0
+    """Added to the random seed: the same samples may lead along the same refused way."""
 
     def request(self, run: PlanRun) -> PlanRequest:
         """Return a run's request in this form."""
@@ -125,7 +127,12 @@ class Strategy(NamedTuple):
             checker = checker.snapshot()
             checker.set_resolution(checker.resolution / self.finer)
             checker.set_sphere_margin(self.margin)
-        return replace(run.request, checker=checker, timeout=max(1e-3, run.left))
+        return replace(
+            run.request,
+            checker=checker,
+            timeout=max(1e-3, run.left),
+            random_seed=run.request.random_seed + self.seed,
+        )
 
 
 def _refused(run: PlanRun, last: PlanAttempt) -> bool:
@@ -135,9 +142,9 @@ def _refused(run: PlanRun, last: PlanAttempt) -> bool:
 RECOVERED_START = Strategy(recoverable, change=recovered_start)
 """Costs the search for a way out, up to its own timeout; for starts that no planner accepts."""
 FINER_STEPS = (
-    Strategy(_refused, "a finer resolution", finer=FINER),
-    Strategy(_refused, "a finer resolution and spheres 3 mm larger", finer=FINER, margin=0.003),
-    Strategy(_refused, "a finer resolution and spheres 10 mm larger", finer=FINER, margin=0.01),
+    Strategy(_refused, "a finer resolution", finer=FINER, seed=1),
+    Strategy(_refused, "a finer resolution and spheres 3 mm larger", None, FINER, 0.003, 2),
+    Strategy(_refused, "a finer resolution and spheres 10 mm larger", None, FINER, 0.01, 3),
 )
 """Cost up to ten times the first search; succeed where exact shapes extend beyond spheres, or
 between two configurations of an edge."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.core.planning.goal_sampling import is_exact
-from motion_nodes.core.planning.joint_space import TURN, JointSpace
+from motion_nodes.core.planning.joint_space import TURN, JointSpace, travel_weights
 from motion_nodes.core.planning.planning_problem import (
     JointGoal,
     PlanRequest,
@@ -54,6 +55,8 @@ _REACH = 0.34
 """Reach of a node at an obstacle, as a fraction of the diagonal."""
 _PATIENCE = 1e-3
 """Time that one thread searches alone [s]: most searches end before another could begin."""
+_LEFT, _MOST_LEFT = 4, 20_000
+"""Number of searches whose memory is left to later planners, and the max nodes of each."""
 
 
 class TwoTrees:
@@ -74,7 +77,7 @@ class TwoTrees:
             settings: growth of the trees.
             points: start and goals, or others, for joints without limits; shape (m, n).
         """
-        self.space = space
+        self.space, self.settings = space, settings
         lower, upper = space.bounds(points)
         self._memory = rrt_connect.make_search(
             space.weights,
@@ -178,6 +181,16 @@ class TwoTrees:
         )
 
 
+_left: list[TwoTrees] = []
+"""Memory of planners that no longer exist, the newest last."""
+
+
+def _leave(idle: list[TwoTrees]) -> None:
+    """Leave the memory of a planner to later ones."""
+    _left.extend(search for search in idle if sum(search.sizes) <= _MOST_LEFT)
+    del _left[:-_LEFT]
+
+
 def first_path(
     search: TreeSearch, goals: Array, settings: RrtConnectSettings
 ) -> tuple[Array | None, int]:
@@ -268,7 +281,9 @@ class RrtConnect:
     def __init__(self, settings: RrtConnectSettings | None = None) -> None:
         self.settings = settings or RrtConnectSettings()
         self._last: TwoTrees | None = None
-        self._idle: list[tuple[object, TwoTrees]] = []
+        self._idle: list[TwoTrees] = []
+        # Most plans have a planner of their own.
+        weakref.finalize(self, _leave, self._idle).atexit = False
 
     def tree(self) -> SearchTree | None:
         """Return both trees of the last search as one, for visualization."""
@@ -305,7 +320,7 @@ class RrtConnect:
             )
         else:
             result = self.failed(status, request, self.settings, search, began)
-        self._keep(request, search)
+        self._keep(search)
         del kernel  # until here it keeps the memory at these addresses alive
         return result
 
@@ -319,7 +334,7 @@ class RrtConnect:
             planted = search.plant(kernel, ends, request.random_seed)
             if planted and request.checker.exact.are_free(np.array(ends)).all():
                 return search, ends, range(len(request.goals))
-            self._keep(request, search)
+            self._keep(search)
         # Goals must be sampled, or there is an error to report.
         found = find_ends(request)
         if isinstance(found, PlanResult):
@@ -332,18 +347,20 @@ class RrtConnect:
     def _trees(self, request: PlanRequest, ends: Sequence[Array]) -> TwoTrees:
         """Return the memory of a search, reused from the previous one for the same joints."""
         checker = request.checker
-        with contextlib.suppress(IndexError):
-            # Other threads may use the same planner: pop makes the memory exclusive.
-            joints, search = self._idle.pop()
-            if joints == (checker.robot, checker.joint_names):
-                return search
-        space = space_of(request, self.settings.distance_metric_weights)
+        weights = self.settings.distance_metric_weights or travel_weights(checker)
+        space = space_of(request, weights)
+        for idle in (self._idle, _left):
+            with contextlib.suppress(IndexError):
+                # Other threads may use the same memory: pop makes it exclusive.
+                last = idle.pop()
+                if last.space is space and last.settings == self.settings:
+                    return last
         return TwoTrees(space, checker.limits, self.settings, np.array(ends))
 
-    def _keep(self, request: PlanRequest, search: TwoTrees) -> None:
+    def _keep(self, search: TwoTrees) -> None:
         """Store the memory for the next search."""
         if search.space.bounded:  # else it depends on start and goals
-            self._idle[:] = [((request.checker.robot, request.checker.joint_names), search)]
+            self._idle[:] = [search]
 
     @classmethod
     def failed(

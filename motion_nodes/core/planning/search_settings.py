@@ -24,14 +24,14 @@ class RrtConnectSettings:
     """
     max_iterations: int = 0
     """Max number of extensions towards samples; 0: limited by the planning time only."""
-    max_sampling: int = 10_000
+    max_sampling: int = 100
     """Max number of samples out of reach of the trees before one is tried anyway."""
     distance_metric_weights: tuple[float, ...] = ()
-    """Joint weights in distances; default: 1 each."""
+    """Joint weights in distances; default: how far joints move the robot's spheres."""
     exploration_fraction: float = 0.5
     """Fraction of steps towards samples; the others connect the trees. Below 0.5 further
     connections start at random nodes; above it not every new node is tried."""
-    focus: float = 0.5
+    focus: float = 0.25
     """Fraction of the samples from the box around start and goals, 0..1."""
     focus_margin: float = 0.25
     """Margin of that box, as a fraction of the joint ranges."""
@@ -108,7 +108,8 @@ class AnytimeSettings:
     least_gain: float = 0.002
     """Min relative improvement over the best path."""
     search: RrtConnectSettings = field(default_factory=RrtConnectSettings)
-    """Search for the first path; metric, step size and iterations apply to all searches."""
+    """Search for the first path; metric (default: 1 for each joint, because lengths in it are
+    minimized), step size and iterations apply to all searches."""
     shortening: ShorteningSettings = field(
         default_factory=lambda: ShorteningSettings(rounds=8, jumps=10, corner_tries=3)
     )
