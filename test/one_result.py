@@ -64,15 +64,18 @@ class Server:
         self.action.destroy()
 
 
-def count(client: Any, name: str, goals: Goals) -> None:
-    """Count the results of each way in which goals end."""
+def count(client: Any, name: str, goals: Goals) -> dict[str, dict[int, int]]:
+    """Return how many results had each status, by the way in which goals end."""
     kind, reached, moving = goals
     server = Server(client, kind, name)
+    found = {}
     for way, goal, cancel, at_once in (
         ("reached", reached, False, 1),
         ("reached, preempting", reached, False, AT_ONCE),
         ("canceled at once", moving, True, 1),
         ("preempted", moving, True, AT_ONCE),
     ):
-        print(f"{name}: {way}: {server.run(goal, cancel=cancel, at_once=at_once)}")
+        found[way] = server.run(goal, cancel=cancel, at_once=at_once)
+        print(f"{name}: {way}: {found[way]}", flush=True)
     server.close()
+    return found

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from motion_nodes.core.control.joint_command import interface_problem
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.robot.robot_yaml import DRIVE_MODES
 
 OF_TYPE = {
     "position_controllers/JointGroupPositionController": "position",
@@ -111,22 +111,23 @@ def forward_settings(
     own = list(dict.fromkeys(listed)) or list(robot.arm_joints)
     entries, interfaces = list[str](), dict[str, set[str]]()
     for name, kind, values in sections:
-        joints = [str(joint) for joint in values.get("joints") or ()]
-        interface = OF_TYPE.get(kind) or str(values.get("interface_name", ""))
+        given = values.get("joints") or [values[name] for name in ("joint",) if name in values]
+        joints = [str(joint) for joint in given]
+        several = values.get("interface_names") or [values.get("interface_name", "")]
+        fixed = OF_TYPE.get(kind)
+        quantities = [fixed] if fixed else [str(interface) for interface in several]
         lacking = [joint for joint in joints if joint not in own]
-        if interface not in DRIVE_MODES:
-            notes.append(
-                f"{name} has no effect: its interface '{interface}' is none of "
-                f"{', '.join(DRIVE_MODES)}"
-            )
-        elif not joints or lacking:
-            why = f"no controller of {', '.join(lacking)}" if lacking else "no joints are given"
-            notes.append(f"{name} has no effect: {why}")
-        else:
-            entries.append(f"{name}={interface}:{','.join(joints)}")
-            notes.append(f"{name}: {name}/commands is served in the control mode {interface}")
-            for joint in joints:
-                interfaces.setdefault(joint, set()).add(interface)
+        problem = interface_problem(quantities, len(joints))
+        if lacking or not joints:
+            problem = f"no controller of {', '.join(lacking)}" if lacking else "no joints are given"
+        if problem:
+            notes.append(f"{name} has no effect: {problem}")
+            continue
+        mode = "position" if "position" in quantities else quantities[0]
+        entries.append(f"{name}={','.join(quantities)}:{','.join(joints)}")
+        notes.append(f"{name}: {name}/commands is served in the control mode {mode}")
+        for joint in joints:
+            interfaces.setdefault(joint, set()).add(mode)
     if not entries:
         return {}
     settings: dict[str, Any] = {"forward_commands": entries}

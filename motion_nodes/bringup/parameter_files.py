@@ -53,6 +53,7 @@ KINDS = {
     "effort_controllers/GripperActionController": GRIPPER,
     "parallel_gripper_action_controller/GripperActionController": GRIPPER,
     "forward_command_controller/ForwardCommandController": FORWARD,
+    "forward_command_controller/MultiInterfaceForwardCommandController": FORWARD,
     "position_controllers/JointGroupPositionController": FORWARD,
     "velocity_controllers/JointGroupVelocityController": FORWARD,
     "effort_controllers/JointGroupEffortController": FORWARD,

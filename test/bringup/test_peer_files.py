@@ -72,6 +72,26 @@ def test_forward_commands_that_cannot_be_served_are_named(tmp_path):
     assert any(note.startswith("other ") and "joint1" in note for note in notes)
 
 
+@pytest.mark.parametrize(
+    ("interfaces", "entry"),
+    [("[position, velocity]", "both=position,velocity:panda_joint7"),
+     ("[velocity]", "both=velocity:panda_joint7"), ("[position, effort]", "")],
+)  # fmt: skip
+def test_several_interfaces_of_one_joint(tmp_path, interfaces, entry):
+    text = (
+        "both:\n  ros__parameters:\n    joint: panda_joint7\n"
+        "    type: forward_command_controller/MultiInterfaceForwardCommandController\n"
+        f"    interface_names: {interfaces}\n"
+    )
+    specs, notes = suite(tmp_path, "franka", text)
+    given = specs["joint_trajectory_controller"].parameters
+    assert given.get("forward_commands", []) == ([entry] if entry else [])
+    (note,) = (note for note in notes if note.startswith("both"))
+    assert ("both/commands is served" if entry else "position, effort") in note
+    modes: Any = given.get("control_modes", ["position"] * 7)
+    assert modes[6] == ("velocity" if interfaces == "[velocity]" else "position")
+
+
 def test_joints_of_chained_controllers_are_those_of_the_robot(tmp_path):
     text = (
         "my_base:\n  ros__parameters:\n    type: diff_drive_controller/DiffDriveController\n"

@@ -42,6 +42,7 @@ ACTIONS = "test_trajectory_actions.cpp: "
 TOPICS = "test_trajectory_controller.cpp: "
 POINTS = "test_trajectory.cpp: "
 TOLERANCES = "test_tolerances.cpp: "
+UPSAMPLING = "test_trajectory_controller_upsampling.cpp: "
 J1, J2, J7 = ARM[0], ARM[1], ARM[6]
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -900,17 +901,32 @@ def test_the_velocity_interface(cell):
 @behaviour(
     JTC,
     "positions on the topic without times get those of positions_upsampling.policy_frequency",
-    source="test_jtc_upsampling.cpp: upsampling_enabled_accepts_untimed_positions_only",
+    source=UPSAMPLING + "upsampling_enabled_accepts_untimed_positions_only",
+)
+@behaviour(
+    JTC,
+    "the first of these points is one period of the policy ahead, the others follow at its rate",
+    source=UPSAMPLING + "synthesizes_timing_from_policy_frequency",
+)
+@behaviour(
+    JTC,
+    "upsampled motions are at rest at their first and at their last point",
+    source=UPSAMPLING + "preprocess_upsamples_when_enabled",
+)
+@behaviour(
+    JTC,
+    "times of positions are kept where the message has them",
+    source=UPSAMPLING + "preserves_existing_timing",
 )
 @behaviour(
     JTC,
     "positions on the topic are connected by a spline with continuous acceleration",
-    source="test_jtc_upsampling.cpp: preprocess_upsamples_when_enabled",
+    source=UPSAMPLING + "preprocess_upsamples_when_enabled",
 )
 @behaviour(
     JTC,
     "positions without times are refused without positions_upsampling",
-    source="test_jtc_upsampling.cpp: upsampling_disabled_rejects_untimed_positions_only",
+    source=UPSAMPLING + "upsampling_disabled_rejects_untimed_positions_only",
 )
 def test_upsampling(cell):
     arm = ready(cell.velocity)
@@ -924,10 +940,36 @@ def test_upsampling(cell):
     arm.reports.clear()
     publish(arm, untimed)
     arm.arrives(dict(zip(ARM, rows[-1], strict=True)))
+    arm.client.wait(lambda: reported(arm) > 0.75, "the report of its end")
     accelerated = [m.reference.accelerations[6] for m in arm.reports.messages]
     # It jumps where the motion begins and where the spline does.
     assert np.sort(np.abs(np.diff(accelerated)))[-3] < 1.0
+    for k, time in enumerate((0.25, 0.5, 0.75)):
+        assert referenced(arm, time) == pytest.approx(rows[k], abs=1e-3)
+    for time, least in ((0.25, 0.0), (0.5, 0.1), (0.75, 0.0)):
+        speed = referenced(arm, time, "velocities")[0]
+        assert speed > least if least else abs(speed) < 0.05
+    timed = trajectory(ARM, rows[::-1], [0.3, 0.5, 1.1])
+    arm.reports.clear()
+    publish(arm, timed)
+    arm.arrives(dict(zip(ARM, rows[0], strict=True)))
+    arm.client.wait(lambda: reported(arm) > 1.1, "the report of its end")
+    for k, time in enumerate((0.3, 0.5, 1.1)):
+        assert referenced(arm, time) == pytest.approx(rows[2 - k], abs=1e-3)
     assert "time of point" in refused(ready(cell.plain), trajectory([J1], [[0.0], [0.0]], [0, 0]))
+
+
+def reported(arm: JointClient) -> float:
+    """Return the time in its trajectory that a controller reported last [s]."""
+    return seconds(arm.reports.newest.reference.time_from_start)
+
+
+def referenced(arm: JointClient, time: float, channel: str = "positions") -> list[float]:
+    """Return the references that were reported at a time of a trajectory, by joint."""
+    found = {seconds(m.reference.time_from_start): m.reference for m in arm.reports.messages}
+    times = sorted(found)
+    rows = np.array([getattr(found[t], channel) for t in times])
+    return [float(np.interp(time, times, column)) for column in rows.T]
 
 
 @behaviour(
@@ -942,7 +984,7 @@ def test_upsampling(cell):
 )
 @behaviour(
     JTC,
-    "interpolation_method none sends each point without interpolation",
+    "with interpolation_method none the joints stay until the time of the first point",
     source=POINTS + "skip_interpolation",
 )
 @behaviour(
@@ -974,12 +1016,17 @@ def test_the_effort_interface(cell):
     message = trajectory(ARM, [[here[j] + 0.01 for j in ARM]], [1.0])
     message.points[0].effort = [0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.5]
     arm.commands.clear()
+    arm.reports.clear()
     call = arm.follow(message)
     status, result = call.result()
     assert (status, result.error_code) == (ABORTED, Codes.GOAL_TOLERANCE_VIOLATED)
     sent = np.array([m.effort for m in arm.commands.messages])
+    early = [m.reference for m in arm.reports.messages if seconds(m.reference.time_from_start) < 1]
     holds(arm)
     assert all(np.isnan(m.position).all() for m in arm.commands.messages)
+    assert any(0.5 < seconds(reference.time_from_start) for reference in early)
+    for reference in early:
+        assert reference.positions == pytest.approx([here[j] for j in ARM], abs=1e-9)
     assert np.nanmax(sent[:, k]) == pytest.approx(2.0 + 7.0 * 0.01, abs=0.2)
     assert np.nanmax(np.abs(sent[:, 6])) <= 0.2 + 1e-12
     assert arm.client.set_parameters(arm.controller, **{f"gains__{J2}__p": 100.0}).successful
@@ -1033,6 +1080,15 @@ def test_cmd_timeout(cell):
         assert (status, result.error_code) == (ABORTED, Codes.GOAL_TOLERANCE_VIOLATED)
         assert words in result.error_string
         holds(arm)
+    values = {"constraints__goal_time": 0.3, "cmd_timeout": 0.0}
+    assert arm.client.set_parameters(arm.controller, **values).successful
+    message = trajectory(ARM, [[arm.joints[j] + 0.02 for j in ARM]], [0.3])
+    call = arm.follow(message, goal_time_tolerance=duration(-1.0))
+    assert call.accepted()
+    arm.client.spin(1.5)
+    assert not call.done, "neither goal_time nor cmd_timeout ends it"
+    assert call.cancel()
+    assert call.result()[0] == CANCELED
 
 
 # ---- parameters at the start
@@ -1132,6 +1188,28 @@ def test_interpolation(degree):
     path = path.starting_from(TrajectorySample(*at(0.0)))
     for t in np.linspace(0.05, 2.95, 20):
         np.testing.assert_allclose(path.sample(float(t)).position, at(t)[0], atol=1e-9)
+
+
+@behaviour(
+    JTC,
+    "interpolation_method none sends each point from the time of the one before it on",
+    source=POINTS + "skip_interpolation",
+)
+@behaviour(
+    JTC,
+    "with interpolation_method none the last point stays the target",
+    source=POINTS + "skip_interpolation",
+)
+def test_no_interpolation():
+    times, rows = np.array([1.0, 2.0, 3.0]), np.array([[0.5, -1.0], [2.0, -3.0], [4.0, 0.0]])
+    path = CoreTrajectory(("a", "b"), times, rows, np.full((3, 2), 0.7), stepped=True)
+    before = np.array([0.1, 0.2])
+    path = path.starting_from(TrajectorySample(before, np.ones(2), np.zeros(2)))
+    for t, target in (
+        (0.0, before), (0.5, before), (0.999, before), (1.0, rows[1]), (1.5, rows[1]),
+        (2.0, rows[2]), (2.5, rows[2]), (3.0, rows[2]), (9.0, rows[2]),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(path.sample(t).position, target)
 
 
 not_offered(

@@ -572,8 +572,21 @@ def test_limits_of_the_traction_wheel(cell):
     fork.until_speeds([0.0], lambda: fork.send(0.0), joints=["front"])
     falling = [m.velocity[0] for m in fork.wheels.commands.messages if 0.0 < m.velocity[0] < 19.9]
     assert np.median(np.diff(falling)) == pytest.approx(-0.01 / FRONT_RADIUS, rel=0.05)
-    fork.set(linear__x__max_deceleration=math.nan, max_steering_velocity=0.5)
+    fork.set(linear__x__max_deceleration=math.nan, linear__x__max_acceleration=2.0)
+    fork.wheels.commands.clear()
+    fork.until_speeds([1.0 / FRONT_RADIUS], lambda: fork.send(1.0), joints=["front"])
+    rising = [m.velocity[0] for m in fork.wheels.commands.messages if 0.1 < m.velocity[0] < 19.9]
+    steps = np.diff(rising)  # on a busy machine a command may time out meanwhile
+    assert np.median(steps[steps > 0.0]) == pytest.approx(0.02 / FRONT_RADIUS, rel=0.05)
+    fork.set(linear__x__max_acceleration=math.nan, max_steering_velocity=0.5)
+    fork.wheels.commands.clear()
+    fork.until(lambda: fork.told, "references")
     drive(fork, "fork", 0.5, 0.4)
+    k = fork.wheels.commands.newest.name.index("steer")
+    angles = [m.position[k] for m in fork.wheels.commands.messages]
+    turns = np.abs(np.diff([angle for angle in angles if math.isfinite(angle)]))
+    assert turns.max() < 0.5 * turns.sum(), "a busy machine loses commands, but not most of them"
+    assert np.median(turns[turns > 1e-6]) == pytest.approx(0.5 * 0.01, rel=0.05)
     fork.set(max_steering_velocity=math.nan)
 
 

@@ -7,12 +7,24 @@ from typing import Any
 
 import pytest
 from control_msgs.action import FollowJointTrajectory, GripperCommand, ParallelGripperCommand
-from joint_client import ARM, HOME, JointClient, smooth
+from joint_client import ABORTED, ARM, CANCELED, HOME, SUCCEEDED, JointClient, smooth
 from moveit_msgs.action import ExecuteTrajectory, MoveGroup, MoveGroupSequence, Pickup, Place
-from moveit_msgs.msg import MotionPlanRequest, MotionSequenceItem
+from moveit_msgs.msg import (
+    CollisionObject,
+    MotionPlanRequest,
+    MotionSequenceItem,
+    PlaceLocation,
+)
 from nav2_msgs.action import DummyBehavior
 from one_result import Goals, count
 from planner_client import Planner, at
+from task_client import TaskClient
+
+from motion_nodes.core.robot.poses import from_xyz_rpy
+from motion_nodes.core.robot.tree import Box
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.ros import qos
+from motion_nodes.ros.scene.collision_objects import object_message
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -107,17 +119,63 @@ def test_of_an_arm(arm, name):
     count(arm.client, name, arm_goals()[name])
 
 
-def test_of_tasks(module_suite, module_client, arm):
-    module_suite.node("task_server", robot="franka", use_sim_time=True)
+@pytest.fixture(scope="module")
+def tasks(module_suite, module_client, arm):
+    """The task server of the arm, with a cube within reach."""
+    module_suite.node("task_server", robot="franka", use_sim_time=True, check_grasp=False)
     module_client.wait_for_diagnosis("/task_server", "", within=60.0)
-    for kind, name in (
-        (Pickup, "pickup"), (Place, "place"), (DummyBehavior, "execute_task"),
-    ):  # fmt: skip
+    made = TaskClient(module_client)
+    objects = module_client.publisher(CollisionObject, "/collision_object", qos.REQUESTS)
+    cube = world_object(
+        "cube", Box((0.04, 0.04, 0.04)), from_xyz_rpy((0.45, 0.15, 0.02), (0.0, 0.0, 0.0))
+    )
+    module_client.repeat(
+        lambda: objects.publish(object_message(cube, "panda_link0")),
+        lambda: "cube" in made.status.get("objects", ()), "the cube", rate=0.5,
+    )  # fmt: skip
+    yield made
+    made.actions.close()
 
-        def goal(_k: int, kind: Any = kind) -> Any:
-            made = kind.Goal()
-            if kind is DummyBehavior:
-                made.command.data = "dance"
-            return made
 
-        count(module_client, f"/task_server/{name}", (kind, goal, goal))
+def task_goals() -> dict[str, Goals]:
+    """Return type, goals that are reached, and goals that move, of each action of tasks."""
+
+    def pick(*, plan_only: bool) -> Pickup.Goal:
+        goal = Pickup.Goal(target_name="cube")
+        goal.planning_options.plan_only = plan_only
+        return goal
+
+    def execute(text: str) -> DummyBehavior.Goal:
+        goal = DummyBehavior.Goal()
+        goal.command.data = text
+        return goal
+
+    def place(*, plan_only: bool) -> Place.Goal:
+        goal = Place.Goal(attached_object_name="cube")
+        goal.place_locations = [PlaceLocation()]
+        goal.place_locations[0].place_pose.header.frame_id = "panda_link0"
+        goal.place_locations[0].place_pose.pose.position.x = 0.45
+        goal.place_locations[0].place_pose.pose.position.y = -0.15
+        goal.place_locations[0].place_pose.pose.orientation.w = 1.0
+        goal.planning_options.plan_only = plan_only
+        return goal
+
+    return {
+        "execute_task": (
+            DummyBehavior, lambda k: execute("go home"), lambda k: execute("pick up the cube")
+        ),
+        "pickup": (Pickup, lambda k: pick(plan_only=True), lambda k: pick(plan_only=False)),
+        "place": (Place, lambda k: place(plan_only=True), lambda k: place(plan_only=False)),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(task_goals()))
+def test_of_tasks(arm, tasks, name):
+    if name == "place":
+        tasks.ask("pick up the cube", "succeeded")
+    found = count(arm.client, f"/task_server/{name}", task_goals()[name])
+    assert set(found["reached"]) == {SUCCEEDED}
+    assert SUCCEEDED in found["reached, preempting"]
+    assert set(found["canceled at once"]) == {CANCELED}
+    assert CANCELED in found["preempted"]
+    assert set(found["preempted"]) <= {CANCELED, ABORTED}, "one task at a time"

@@ -29,6 +29,7 @@ from motion_nodes.core.robot.bounds import (
     repeated,
 )
 from motion_nodes.core.robot.limits import JointLimits, beyond
+from motion_nodes.core.robot.robot_yaml import DRIVE_MODES
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.tolerances import LIMIT_ROUNDING
@@ -94,6 +95,25 @@ class CheckedCommand:
     def without(self, joints: NDArray[np.bool_]) -> CheckedCommand:
         """Return the command without some joints, mask of shape (n,)."""
         return CheckedCommand(*(np.where(joints, np.nan, values) for values in self.channels))
+
+
+def interface_problem(interfaces: Sequence[str], joints: int) -> str:
+    """Return why commands of some interfaces cannot be given to joints; empty if they can.
+
+    Args:
+        interfaces: names of the quantities of a command.
+        joints: number of joints.
+    """
+    unknown = [name for name in interfaces if name not in DRIVE_MODES]
+    if unknown or not interfaces:
+        named = f"interface '{', '.join(unknown)}'" if unknown else "no interface"
+        return f"{named} is none of {', '.join(DRIVE_MODES)}"
+    if len(interfaces) > 1 and (joints != 1 or sorted(interfaces) != ["position", "velocity"]):
+        return (
+            f"interfaces {', '.join(interfaces)} of {joints} joint(s) are not commanded together; "
+            "allowed are one interface, or position and velocity of one joint"
+        )
+    return ""
 
 
 @functools.cache

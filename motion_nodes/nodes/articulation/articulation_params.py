@@ -113,8 +113,9 @@ class ArticulationParams(FramedParams):
         (),
         doc="Controllers of ros2_controllers' forward_command_controller whose topic NAME/commands "
         "is offered, too, each as NAME=INTERFACE:JOINT,JOINT: one value per joint, accepted while "
-        "these joints are in the control mode of the interface. The bring-up sets it from the "
-        "user's parameter files.",
+        "these joints are in the control mode of the interface; or as "
+        "NAME=position,velocity:JOINT: both of one joint. The bring-up sets it from the user's "
+        "parameter files.",
         read_only=True,
     )
     gripper_aliases: tuple[str, ...] = param(

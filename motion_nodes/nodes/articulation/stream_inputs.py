@@ -27,9 +27,9 @@ from motion_nodes.core.control.joint_command import (
     JointCommand,
     Stream,
     StreamSenders,
+    interface_problem,
 )
 from motion_nodes.core.robot.mimic_joints import NamedJoints
-from motion_nodes.core.robot.robot_yaml import DRIVE_MODES
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.ros import qos
 from motion_nodes.ros.current_state_monitor import BLOCKED
@@ -48,12 +48,13 @@ REPORT_TIME = 2.0
 
 @dataclass(frozen=True)
 class ForwardTopic:
-    """Commands of one controller: an array with one value per joint."""
+    """Commands of one controller: an array with one value per joint, or per interface of one."""
 
     name: str
     """Name of the controller."""
-    interface: str
-    """Quantity of the values: position, velocity or effort."""
+    interfaces: tuple[str, ...]
+    """Quantities of the values: position, velocity or effort, or position and velocity of one joint
+    in any order."""
     joints: tuple[str, ...]
     """Joints, in the order of the values."""
 
@@ -62,39 +63,44 @@ class ForwardTopic:
         """Topic of its commands."""
         return f"{self.name}/commands"
 
+    @property
+    def mode(self) -> str:
+        """Control mode in which its joints take the values."""
+        return "position" if "position" in self.interfaces else self.interfaces[0]
+
     def command(
         self, values: NDArray[np.float64], modes: Mapping[str, ControlMode]
     ) -> JointCommand:
         """Return the command of a message.
 
         Args:
-            values: its values; NaN leaves a joint as it is.
+            values: its values.
             modes: control modes of the controller's joints by name.
 
         Raises:
-            InvalidCommand: another number of values, or a joint in another control mode.
+            InvalidCommand: another number of values, one that is not finite, or a joint in another
+                control mode.
         """
-        if len(values) != len(self.joints):
-            raise InvalidCommand(
-                f"{len(values)} values on {self.topic} for {len(self.joints)} joints "
-                f"({', '.join(self.joints)})"
-            )
+        if len(values) != len(self.joints) * len(self.interfaces):
+            expected = f"{len(self.joints)} joints ({', '.join(self.joints)})"
+            if len(self.interfaces) > 1:
+                expected = f"the interfaces {', '.join(self.interfaces)} of {self.joints[0]}"
+            raise InvalidCommand(f"{len(values)} values on {self.topic} for {expected}")
+        if not np.isfinite(values).all():
+            raise InvalidCommand(f"{self.topic} has values that are not finite")
         for joint in self.joints:
-            if modes[joint].value != self.interface:
+            if modes[joint].value != self.mode:
                 raise InvalidCommand(
-                    f"{self.topic} has values of the {self.interface}, but joint {joint} is under "
+                    f"{self.topic} has values of the {self.mode}, but joint {joint} is under "
                     f"{modes[joint].value} control; set control_modes first",
                     field=joint,
                 )
-
-        def given(interface: str) -> NDArray[np.float64] | None:
-            return values if interface == self.interface else None
-
+        given = dict(zip(self.interfaces, np.split(values, len(self.interfaces)), strict=True))
         return JointCommand(
             names=self.joints,
-            positions=given("position"),
-            velocities=given("velocity"),
-            efforts=given("effort"),
+            positions=given.get("position"),
+            velocities=given.get("velocity"),
+            efforts=given.get("effort"),
         )
 
 
@@ -102,22 +108,26 @@ def forward_topics(entries: Sequence[str], joints: Sequence[str]) -> tuple[Forwa
     """Return the topics of the parameter ``forward_commands``.
 
     Args:
-        entries: each as NAME=INTERFACE:JOINT,JOINT.
+        entries: each as NAME=INTERFACE:JOINT,JOINT or NAME=position,velocity:JOINT.
         joints: of the controller.
 
     Raises:
-        InvalidConfig: another form, an unknown interface, or a joint that it does not have.
+        InvalidConfig: another form, interfaces that are unknown or no combination, or a joint that
+            it does not have.
     """
     found = []
     for entry in entries:
         name, _, rest = entry.partition("=")
-        interface, _, listed = rest.partition(":")
-        names = tuple(word for word in listed.split(",") if word)
-        if not name or not names or interface not in DRIVE_MODES or len(set(names)) < len(names):
+        interfaces, names = (
+            tuple(word for word in part.split(",") if word) for part in rest.partition(":")[::2]
+        )
+        if not name or not names or len(set(names)) < len(names):
+            problem = "each entry is NAME=INTERFACE:JOINT,JOINT"
+        else:
+            problem = interface_problem(interfaces, len(names))
+        if problem:
             raise InvalidConfig(
-                f"forward_commands has '{entry}'; each entry is NAME=INTERFACE:JOINT,JOINT, with "
-                f"one of the interfaces {', '.join(DRIVE_MODES)}",
-                field="forward_commands",
+                f"forward_commands has '{entry}'; {problem}", field="forward_commands"
             )
         unknown = [joint for joint in names if joint not in joints]
         if unknown:
@@ -126,7 +136,7 @@ def forward_topics(entries: Sequence[str], joints: Sequence[str]) -> tuple[Forwa
                 "does not have",
                 field="forward_commands",
             )
-        found.append(ForwardTopic(name, interface, names))
+        found.append(ForwardTopic(name, interfaces, names))
     return tuple(found)
 
 

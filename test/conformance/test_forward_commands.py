@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""forward_command_controller of ros2_controllers, from a user's file, as a client sees it.
+
+Three robots without physics, whose joints take positions, velocities and efforts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from joint_client import ARM, HOME, SUCCEEDED, JointClient, smooth
+from ros_client import RosClient
+from std_msgs.msg import Float64MultiArray
+
+from conformance.behaviours import OURS, behaviour, not_offered
+from motion_nodes.bringup.node_specs import ALONE
+
+pytestmark = pytest.mark.timeout(900)
+FORWARD = "forward_command_controller"
+TEST = "test_forward_command_controller.cpp: "
+SEVERAL = "test_multi_interface_forward_command_controller.cpp: "
+SPEEDS = "velocity_controllers: test_joint_group_velocity_controller.cpp: "
+J1, J7 = ARM[0], ARM[6]
+LISTED = f"[{', '.join(ARM)}]"
+FILE = f"""
+positions:
+  arm:
+    ros__parameters:
+      type: forward_command_controller/ForwardCommandController
+      joints: {LISTED}
+      interface_name: position
+  both:
+    ros__parameters:
+      type: forward_command_controller/MultiInterfaceForwardCommandController
+      joint: {J7}
+      interface_names: [position, velocity]
+velocities:
+  arm:
+    ros__parameters:
+      type: velocity_controllers/JointGroupVelocityController
+      joints: {LISTED}
+efforts:
+  arm:
+    ros__parameters:
+      type: effort_controllers/JointGroupEffortController
+      joints: {LISTED}
+"""
+
+
+@pytest.fixture(scope="module")
+def cell(
+    module_suite: Any, module_client: RosClient, tmp_path_factory: Any
+) -> Iterator[SimpleNamespace]:
+    """The robots, by what their joints take."""
+    file = tmp_path_factory.mktemp("file") / "controllers.yaml"
+    file.write_text(FILE)
+    names = ("positions", "velocities", "efforts")
+    unused = (*ALONE, "robot_state", "ik_service", "controller_manager")
+    module_suite.bring_up(
+        *(f"{name}:=franka" for name in names), without=unused, rate=100.0, backend="mock",
+        params_file=str(file),
+    )  # fmt: skip
+    arms = {name: JointClient(module_client, namespace=f"/{name}") for name in names}
+    for name, arm in arms.items():
+        module_client.wait_for_diagnosis(arm.controller, "")
+        module_client.wait(lambda a=arm: a.reports and a.commands and a.states, f"the robot {name}")
+    yield SimpleNamespace(**arms, client=module_client)
+    for arm in arms.values():
+        arm.close()
+
+
+def send(arm: JointClient, *values: float, name: str = "arm") -> None:
+    """Send one message to a controller of the file."""
+    topic = f"{arm.controller.rpartition('/')[0]}/{name}/commands"
+    if topic not in arm._publishers:
+        arm._publishers[topic] = arm.client.publisher(Float64MultiArray, topic)
+    arm._publishers[topic].publish(Float64MultiArray(data=[float(v) for v in values]))
+
+
+def commanded(arm: JointClient, joint: str, channel: str) -> float:
+    """Return what the drive of a joint was told last."""
+    message = arm.commands.newest
+    return float(getattr(message, channel)[message.name.index(joint)])
+
+
+@behaviour(
+    FORWARD,
+    "before the first command the joints hold",
+    source=TEST + "NoCommandCheckTest",
+)
+@behaviour(
+    FORWARD,
+    "positions on ~/commands, one for each joint in the order of the file, are those of the joints",
+    source=TEST + "CommandSuccessTest, CommandCallbackTest",
+)
+@behaviour(
+    FORWARD,
+    "a message with another number of values is ignored",
+    source=TEST + "WrongCommandCheckTest",
+)
+@behaviour(
+    FORWARD,
+    "a message with a value that is not finite is ignored as a whole",
+    source=TEST + "DropInfiniteCommandCallbackTest",
+)
+@behaviour(
+    FORWARD,
+    "values are passed to the drives in the next cycle",
+    source=TEST + "CommandSuccessTest",
+    verdict=OURS,
+    why="Joints go to the values within their velocity, acceleration and jerk limits; positions "
+    "beyond the limits are refused.",
+)
+def test_positions(cell):
+    arm = cell.positions
+    before = arm.rest()
+    assert before == pytest.approx(HOME, abs=1e-6)
+    goal = [HOME[j] + 0.05 * (k + 1) for k, j in enumerate(ARM)]
+    for wrong in (
+        goal[:-1],
+        [*goal, 0.0],
+        [math.nan, *goal[1:]],
+        [*goal[:-1], math.inf],
+        [9.0] * 7,
+    ):
+        send(arm, *wrong)
+        arm.client.spin(0.3)
+        assert arm.away(before) < 1e-6
+    arm.commands.clear()
+    send(arm, *goal)
+    arm.arrives(dict(zip(ARM, goal, strict=True)), 1e-4)
+    told = [m.position[m.name.index(J1)] for m in arm.commands.messages]
+    assert max(abs(b - a) for a, b in itertools.pairwise(told)) < 0.03
+
+
+@behaviour(
+    FORWARD,
+    "a controller of several interfaces takes one value for each interface of its joint",
+    source=SEVERAL + "CommandSuccessTest, CommandCallbackTest",
+)
+@behaviour(
+    FORWARD,
+    "before the first command of several interfaces the joint holds",
+    source=SEVERAL + "NoCommandCheckTest",
+)
+@behaviour(
+    FORWARD,
+    "another number of values than of interfaces is ignored",
+    source=SEVERAL + "WrongCommandCheckTest",
+)
+def test_several_interfaces(cell):
+    arm = cell.positions
+    before = arm.rest()
+    for wrong in ((before[J7],), (0.1, 0.1, 0.1), (before[J7] + 0.2, math.nan)):
+        send(arm, *wrong, name="both")
+        arm.client.spin(0.3)
+        assert arm.away(before) < 1e-6
+    send(arm, before[J7] - 0.2, 0.0, name="both")
+    arm.arrives({**before, J7: before[J7] - 0.2}, 1e-4)
+    # A position with a velocity is a target that moves.
+    start = arm.now
+    place = arm.joints[J7]
+
+    def target() -> None:
+        send(arm, place + 0.2 * (arm.now - start), 0.2, name="both")
+
+    arm.reports.clear()
+    arm.client.repeat_for(target, 1.0, 50.0)
+    k = arm.reports.newest.joint_names.index(J7)
+    speeds = [m.reference.velocities[k] for m in arm.reports.messages]
+    assert sorted(speeds)[len(speeds) // 2] == pytest.approx(0.2, abs=0.03)
+    arm.rest()
+
+
+@behaviour(
+    FORWARD,
+    "velocities on ~/commands are those of the joints",
+    source=TEST + "CommandSuccessTest; " + SPEEDS + "CommandSuccessTest",
+)
+@behaviour(
+    FORWARD,
+    "a velocity lasts until the next message",
+    source="forward_controllers_base.cpp: update",
+)
+@behaviour(
+    FORWARD,
+    "a deactivated controller of velocities stops its joints",
+    source=SPEEDS + "StopJointsOnDeactivateTest",
+)
+@behaviour(
+    FORWARD,
+    "a message that an inactive controller receives is not executed after its activation",
+    source=TEST
+    + "ActivateDeactivateCommandsResetSuccess; "
+    + SEVERAL
+    + "ActivateDeactivateCommandsResetSuccess",
+)
+@behaviour(
+    FORWARD,
+    "after an activation the next message is executed",
+    source=TEST + "ActivateDeactivateCommandsResetSuccess",
+)
+def test_velocities(cell):
+    arm = cell.velocities
+    arm.client.repeat(  # the first message may precede the discovery
+        lambda: send(arm, 0.1, *[0.0] * 6),
+        lambda: commanded(arm, J1, "velocity") == pytest.approx(0.1), "the velocity", rate=1.0,
+    )  # fmt: skip
+    arm.client.spin(0.7)
+    assert commanded(arm, J1, "velocity") == pytest.approx(0.1)
+    assert arm.client.change_state(arm.controller, "deactivate")
+    arm.client.wait(lambda: arm.speed() < 1e-6, "rest")
+    send(arm, 0.2, *[0.0] * 6)
+    assert arm.client.change_state(arm.controller, "activate")
+    arm.client.spin(0.5)
+    assert arm.speed() < 1e-6
+    send(arm, *[0.0] * 6, -0.1)
+    arm.client.wait(lambda: commanded(arm, J7, "velocity") == pytest.approx(-0.1), "the velocity")
+    send(arm, *[0.0] * 7)
+    arm.rest()
+
+
+@behaviour(
+    FORWARD,
+    "efforts on ~/commands are those of the joints",
+    source=TEST + "CommandSuccessTest; effort_controllers: "
+    "test_joint_group_effort_controller.cpp: CommandSuccessTest",
+)
+def test_efforts(cell):
+    arm = cell.efforts
+    efforts = [1.0, -2.0, 0.5, 0.25, -0.5, 0.125, 0.0]
+    arm.client.repeat(
+        lambda: send(arm, *efforts),
+        lambda: [commanded(arm, j, "effort") for j in ARM] == pytest.approx(efforts), "the efforts",
+        rate=1.0,
+    )  # fmt: skip
+
+
+@behaviour(
+    FORWARD,
+    "trajectories and commands of one robot take their joints in turn",
+    source="test_release_interfaces.cpp: switch_controllers_same_interface",
+    verdict=OURS,
+    why="No switch is needed: the newest command has the joints, and a trajectory that loses them "
+    "is aborted.",
+)
+def test_in_turn(cell):
+    arm = cell.positions
+    arm.rest()
+    assert arm.follow(smooth({j: HOME[j] for j in ARM}, 1.0)).result()[0] == SUCCEEDED
+    call = arm.follow(smooth({J1: HOME[J1] + 0.8}, 4.0))
+    assert call.accepted()
+    arm.moving(joints=[J1])
+    send(arm, *(HOME[j] for j in ARM))
+    assert call.result()[0] != SUCCEEDED
+    arm.arrives({j: HOME[j] for j in ARM}, 1e-4)
+
+
+not_offered(
+    FORWARD,
+    "effort of a joint together with its position or velocity, as interfaces of one controller",
+    source=SEVERAL + "CommandSuccessTest",
+    why="A drive follows its position, its velocity, or an effort; the file's controller is named "
+    "at the start. Efforts beside positions are feed-forward of trajectories.",
+)
+not_offered(
+    FORWARD,
+    "the controller is listed, activated and deactivated by its name",
+    source="forward_controllers_base.cpp: on_activate, on_deactivate",
+    why="Its topic belongs to the joint controller, which is switched; control_modes selects the "
+    "quantity.",
+)
