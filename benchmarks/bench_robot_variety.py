@@ -30,7 +30,7 @@ from motion_nodes.core.robot.mimic_joints import Followers
 from motion_nodes.core.robot.robot import Group, Robot
 
 FILES = Path(__file__).parent.parent / "test" / "variety"
-ARMS = ("lift_column", "palletizer", "scara", "two_turns", "pan_tilt", "delta")
+ARMS = ("lift_column", "palletizer", "scara", "two_turns", "pan_tilt")
 REACHED, FOLLOWS = 0.02, 0.01
 """Max distance of a joint from its goal, and of a mimic joint from its leader's [rad or m]."""
 POSE_REACHED = 0.01

@@ -118,6 +118,23 @@ def test_a_steady_command_is_reached(steered, sign):
     assert base.steering_angle(last.steering) == pytest.approx(sign * math.atan(0.8 * 0.32))
 
 
+@pytest.mark.parametrize("steering_velocity", [nan, 50.0, 3.0])
+@pytest.mark.parametrize("dt", [0.002, 0.01, 0.05])
+@pytest.mark.parametrize("yaw_acceleration", [10.0, 0.8])
+def test_a_curve_to_the_other_side_is_taken_while_driving(steering_velocity, dt, yaw_acceleration):
+    """Also by steering that moves at once, whose smallest motion has to fit the yaw rate's limit."""
+    yaw = BodyAxisLimits(max_velocity=2.5, max_acceleration=yaw_acceleration)
+    base = car(max_steering_velocity=steering_velocity)
+    controller = controlled(base, dataclasses.replace(LIMITS, yaw=yaw))
+    for turn in (0.8, -0.8, 0.0, 1.6):
+        rates = []
+        for _ in range(round((4.0 + 3.2 / yaw_acceleration) / dt)):
+            controller.command(Twist2(1.0, 0.0, turn), 0.0)
+            rates.append(controller.step(0.0, dt).twist.wz)
+        assert controller.driven.twist == pytest.approx((1.0, 0.1 * turn, turn), abs=1e-6)
+        assert np.abs(np.diff(rates)).max() <= yaw_acceleration * dt + 1e-9
+
+
 def test_reversing_brakes_on_the_curve_and_never_swings_to_full_lock():
     base = car()
     controller = controlled(base)

@@ -333,7 +333,7 @@ class AckermannBase:
         fastest = self.max_curvature * abs(twist.vx)
         return self._twist(twist.vx, min(max(twist.wz, -fastest), fastest))
 
-    def steer(self, twist: Twist2, steering: Array, dt: float) -> Array:
+    def steer(self, twist: Twist2, steering: Array, dt: float, share: float = 1.0) -> Array:
         """Return the steering angles [rad] one step towards those of ``twist``.
 
         The middle wheel turns at ``max_steering_velocity``; all wheels always share one turning
@@ -343,13 +343,21 @@ class AckermannBase:
             twist: the commanded twist.
             steering: current angles [rad], shape (steering joints,).
             dt: duration of the step [s]; unless it is above 0 nothing moves.
+            share: fraction of the step's motion of the middle wheel, 0 to 1.
         """
-        if twist.vx == 0.0:
-            return steering if self.aim is None else self.steer_to(self.aim, steering, dt)
-        return self.steer_to(self._limited(twist.wz / twist.vx), steering, dt)
+        if twist.vx != 0.0:
+            return self.steer_to(twist.wz / twist.vx, steering, dt, share)
+        return steering if self.aim is None else self.steer_to(self.aim, steering, dt, share)
 
-    def steer_to(self, curvature: float, steering: Array, dt: float) -> Array:
-        """Return the steering angles [rad] one step towards those of a curvature [1/m]."""
+    def steer_to(self, curvature: float, steering: Array, dt: float, share: float = 1.0) -> Array:
+        """Return the steering angles [rad] one step towards those of a curvature [1/m].
+
+        Args:
+            curvature: the goal, clamped to its limit [1/m].
+            steering: current angles [rad], shape (steering joints,).
+            dt: duration of the step [s]; unless it is above 0 nothing moves.
+            share: fraction of the step's motion of the middle wheel, 0 to 1.
+        """
         if not dt > 0.0:
             return steering
         goal = self.geometry.steering_angle(self._limited(curvature))
@@ -357,6 +365,8 @@ class AckermannBase:
         most = self._steering_velocity * dt
         if abs(goal - now) > most:
             goal = now + math.copysign(most, goal - now)
+        if share != 1.0:
+            goal = now + share * (goal - now)
         angles = self.geometry.wheel_angles(self.geometry.curvature(goal))
         return np.array(angles[: self._n_steered])
 

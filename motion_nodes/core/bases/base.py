@@ -98,13 +98,14 @@ class WheeledBase(Protocol):
         """
         ...
 
-    def steer(self, twist: Twist2, steering: Array, dt: float) -> Array:
+    def steer(self, twist: Twist2, steering: Array, dt: float, share: float = 1.0) -> Array:
         """Return the steering angles [rad] one step towards those of ``twist``.
 
         Args:
             twist: the commanded twist, as returned by :meth:`nearest_twist`.
             steering: current angles [rad], shape (steering joints,).
             dt: duration of the step [s].
+            share: fraction of the step's motion, 0 to 1.
         """
         ...
 
@@ -133,7 +134,7 @@ class Unsteered:
         """None."""
         return ()
 
-    def steer(self, twist: Twist2, steering: Array, dt: float) -> Array:
+    def steer(self, twist: Twist2, steering: Array, dt: float, share: float = 1.0) -> Array:
         """Return no angles [rad], shape (0,)."""
         return NO_STEERING
 

@@ -30,8 +30,9 @@ from motion_nodes.typing import Array
 
 Profile = list[tuple[float, list[float]]]
 """Segments of a ramp: duration of each [s], and the velocities (x, y, yaw) at its end."""
-SHARES = (1.0, 0.5, 0.25, 0.125, 0.0)
-"""Fractions of the max steering motion per step; the first within all limits is used."""
+SHARES = (*(0.5**k for k in range(12)), 0.0)
+"""Fractions of the steering motion of a step; the first within all limits is used. Steering without
+a rate limit may need a small one: the yaw rate has to change by less than its limit in each step."""
 
 
 class _Corner(NamedTuple):
@@ -355,7 +356,7 @@ class SteeredLimiter:
         ramped = self._speed.step(Twist2(desired.vx), dt).vx
         # Reverse along the current curve: earlier steering would yaw in the wrong direction.
         for share in SHARES if before.vx * desired.vx >= 0.0 else (0.0,):
-            angles = base.steer(desired, steering, share * dt) if share > 0.0 else steering
+            angles = base.steer(desired, steering, dt, share) if share > 0.0 else steering
             unit = base.twist_along(Twist2(1.0), angles)
             low, high = self._speeds(unit, base.wheels_from_twist(unit), wheels_before, dt)
             low, high = max(low, slowest), min(high, fastest)

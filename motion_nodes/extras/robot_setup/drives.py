@@ -407,14 +407,19 @@ def joint_drives(model: mujoco.MjModel, names: Sequence[str]) -> dict[str, MjcfD
     found: dict[str, MjcfDrive] = {}
     for a in range(model.nu):
         gear = float(model.actuator_gear[a, 0])
-        for joint, ratio in _joints_of(model, a):
-            if names[joint] not in found:
-                found[names[joint]] = _drive(model, a, joint, gear * ratio)
+        for joint, ratio in joints_moved(model, a):
+            name = names[joint]
+            if int(model.jnt_type[joint]) == int(mujoco.mjtJoint.mjJNT_BALL):
+                # A ball joint is converted to three, of which an actuator turns one.
+                about = int(np.argmax(np.abs(model.actuator_gear[a, :3])))
+                name, gear = f"{name}_{'xyz'[about]}", float(model.actuator_gear[a, about])
+            if name not in found:
+                found[name] = _drive(model, a, joint, gear * ratio)
     return found
 
 
-def _joints_of(model: mujoco.MjModel, actuator: int) -> list[tuple[int, float]]:
-    """Return joints and their ratios to the actuator's length."""
+def joints_moved(model: mujoco.MjModel, actuator: int) -> list[tuple[int, float]]:
+    """Return the joints that an actuator moves, and their ratios to its length; none: no joint."""
     target = int(model.actuator_trnid[actuator, 0])
     kind = model.actuator_trntype[actuator]
     # MuJoCo's enumerations compare equal to integers only as the left operand.

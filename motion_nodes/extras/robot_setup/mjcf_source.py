@@ -27,7 +27,8 @@ from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy, rotation_
 from motion_nodes.core.robot.robot_yaml import ContactDescription
 from motion_nodes.core.scene.shapes import triangle_mesh
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.extras.robot_setup.drives import MjcfDrive, joint_drives
+from motion_nodes.extras.robot_setup.closed_loops import check_closed_loops
+from motion_nodes.extras.robot_setup.drives import MjcfDrive, joint_drives, joints_moved
 from motion_nodes.extras.robot_setup.folder_files import write_stl
 from motion_nodes.extras.robot_setup.notes import Notes, listed
 from motion_nodes.typing import Array
@@ -265,19 +266,24 @@ def _not_kept(model: mujoco.MjModel) -> list[str]:
             int(model.eq_type[e]) == int(kind.mjEQ_TENDON) for e in active
         ),
         "welded bodies": sum(int(model.eq_type[e]) == int(kind.mjEQ_WELD) for e in active),
-        "nonlinear equalities of joints": sum(
-            int(model.eq_type[e]) == int(kind.mjEQ_JOINT) and bool(model.eq_data[e, 2:5].any())
-            for e in active
-        ),
         "springs and limits of tendons": sum(
             bool(np.ravel(model.tendon_stiffness[t])[0] > 0.0 or model.tendon_limited[t])
             for t in range(model.ntendon)
+        ),
+        "actuators of spatial tendons, sites, bodies and slider-cranks": sum(
+            not joints_moved(model, a) for a in range(model.nu)
         ),
         "muscles and filtered actuators": sum(
             int(model.actuator_dyntype[a]) != int(mujoco.mjtDyn.mjDYN_NONE) for a in range(model.nu)
         ),
     }
     return [f"{count} {what}" for what, count in counts.items() if count]
+
+
+def _joint_equalities(model: mujoco.MjModel) -> list[int]:
+    """Return the active constraints between positions of joints."""
+    kind = int(mujoco.mjtEq.mjEQ_JOINT)
+    return [e for e in range(model.neq) if int(model.eq_type[e]) == kind and model.eq_active0[e]]
 
 
 def _rounded(values: Array) -> list[float]:
@@ -338,6 +344,12 @@ class _Conversion:
         self._shapes = ShapeWriter(model, mesh_folder)
         self._drives = joint_drives(model, self._joints)
         self._moving: list[str] = []
+        self._locked = {
+            int(model.eq_obj1id[e]): float(model.eq_data[e, 0])
+            for e in _joint_equalities(model)
+            if int(model.eq_obj2id[e]) < 0
+        }
+        """Distance of joints from their zero [rad or m], at which a constraint holds them."""
         self._X_LB: dict[int, Array] = {}
 
     def result(self) -> MjcfSource:
@@ -350,6 +362,7 @@ class _Conversion:
         for body in trees:
             self._add(body, world, None if world is None else self._X_PB(body))
         self._mimic()
+        self._check_loops()
         return MjcfSource(
             self._root, floating, self._home(), self._drives, self._passive(),
             simulation_block(
@@ -433,38 +446,45 @@ class _Conversion:
         if not steps:
             self._joint(f"{name}_fixed", "fixed", parent, name, X)
             return offset
-        for k, (joint, kind, axis, ref, bounds, at) in enumerate(steps):
+        for k, (joint, kind, axis, zero, bounds, at) in enumerate(steps):
             X = X @ from_xyz_rpy(at - offset)
             offset = at
-            turn = _about(axis, -ref) if kind != "prismatic" else from_xyz_rpy(-ref * axis)
             last = k == len(steps) - 1
             child = name if last else f"{name}_{joint}"
-            element = self._joint(joint, kind, parent, child, X @ turn)
-            etree.SubElement(element, "axis", xyz=numbers(axis))
-            self._limit(element, joint, kind, bounds)
+            element = self._joint(joint, kind, parent, child, X @ zero)
+            if kind != "fixed":
+                etree.SubElement(element, "axis", xyz=numbers(axis))
+                self._limit(element, joint, kind, bounds)
             if not last:
                 etree.SubElement(self._root, "link", name=child)
                 parent, X = child, np.eye(4)
         return offset
 
-    def _steps(self, j: int) -> Iterator[tuple[str, str, Array, float, Any, Array]]:
-        """Yield name, type, axis, zero, range and position of a joint; three for a ball joint."""
+    def _steps(self, j: int) -> Iterator[tuple[str, str, Array, Array, Any, Array]]:
+        """Yield name, type, axis, pose at zero, range, place of a joint; three of a ball joint."""
         model, name = self._model, self._joints[j]
         bounds = model.jnt_range[j].copy() if model.jnt_limited[j] else None
         at, address = model.jnt_pos[j].copy(), int(model.jnt_qposadr[j])
+        axis, slides = model.jnt_axis[j].copy(), model.jnt_type[j] == _JOINT.mjJNT_SLIDE
         if model.jnt_type[j] == _JOINT.mjJNT_BALL:
             most = math.pi if bounds is None else float(bounds[1])
             text = f"{name}, a ball joint, becomes three revolute joints about x, y and z"
             self._findings.add("changed", "joints", text)
             for letter, axis in zip("xyz", _AXES, strict=True):
                 self._moving.append(f"{name}_{letter}")
-                yield f"{name}_{letter}", "revolute", np.array(axis), 0.0, (-most, most), at
+                yield f"{name}_{letter}", "revolute", np.array(axis), np.eye(4), (-most, most), at
+            return
+        held = self._locked.get(j)
+        q = held if held is not None else -float(model.qpos0[address])
+        zero = from_xyz_rpy(q * axis) if slides else _about(axis, q)
+        if held is not None:
+            text = f"{name} becomes fixed: an <equality><joint> without joint2 holds it"
+            self._findings.add("changed", "joints", text)
+            yield name, "fixed", axis, zero, None, at
             return
         self._moving.append(name)
-        kind = "prismatic" if model.jnt_type[j] == _JOINT.mjJNT_SLIDE else "revolute"
-        if kind == "revolute" and bounds is None:
-            kind = "continuous"
-        yield name, kind, model.jnt_axis[j].copy(), float(model.qpos0[address]), bounds, at
+        kind = "continuous" if bounds is None else "revolute"
+        yield name, "prismatic" if slides else kind, axis, zero, bounds, at
 
     def _joint(self, name: str, kind: str, parent: str, child: str, X: Array) -> Any:
         element = etree.SubElement(self._root, "joint", name=name, type=kind)
@@ -506,25 +526,60 @@ class _Conversion:
     # ---- constraints, keyframes, actuators
 
     def _mimic(self) -> None:
-        """Add the constraints between two joints as mimic joints."""
+        """Add the constraints between two joints as mimic joints.
+
+        Raises:
+            InvalidDescription: the constraint is no straight line, or a joint would follow two.
+        """
         model = self._model
-        for e in range(model.neq):
-            if model.eq_type[e] != mujoco.mjtEq.mjEQ_JOINT or not model.eq_active0[e]:
-                continue
+        for e in _joint_equalities(model):
             first, second = int(model.eq_obj1id[e]), int(model.eq_obj2id[e])
             if second < 0:
                 continue
+            self._check_linear(e, self._joints[first], self._joints[second])
             zero, slope = (float(value) for value in model.eq_data[e, :2])
             refs = [float(model.qpos0[model.jnt_qposadr[j]]) for j in (first, second)]
             offset = refs[0] + zero - slope * refs[1]
             follower, leader = self._joints[first], self._joints[second]
-            if follower in self._drives and leader not in self._drives and slope != 0.0:
+            taken = self._leaders()
+            driven = follower in self._drives and leader not in self._drives
+            if (driven or follower in taken) and leader not in taken:
                 follower, leader = leader, follower
                 offset, slope = -offset / slope, 1.0 / slope
+            if follower in taken or _first(follower, taken) == _first(leader, taken):
+                raise InvalidDescription(
+                    f"{self._file}: <equality>: the joints '{follower}' and '{leader}' are coupled "
+                    "more than once; let each joint of a group follow one other, without a circle."
+                )
             element = next(e for e in self._root.iter("joint") if e.get("name") == follower)
             etree.SubElement(
                 element, "mimic", joint=leader, multiplier=number(slope), offset=number(offset)
             )
+
+    def _check_linear(self, e: int, follower: str, leader: str) -> None:
+        """Refuse a polynomial that is not a straight line."""
+        data = self._model.eq_data[e, :5]
+        if bool(data[2:].any()):
+            raise InvalidDescription(
+                f"{self._file}: <equality><joint>: '{follower}' is a polynomial of '{leader}' "
+                f'(polycoef="{numbers(data)}"); a follower must be a straight line of its '
+                'leader: approximate it as polycoef="offset ratio 0 0 0", or remove it to drive '
+                "both joints."
+            )
+        if data[1] == 0.0:
+            raise InvalidDescription(
+                f"{self._file}: <equality><joint>: the ratio of '{follower}' to '{leader}' is 0 "
+                f'(polycoef="{numbers(data)}"), so it never moves; leave out joint2.'
+            )
+
+    def _check_loops(self) -> None:
+        """Refuse parallel mechanisms."""
+        driven = set(self._drives) - self._leaders().keys()
+        for words in check_closed_loops(
+            self._model, self._joints, driven, self._X_LB.keys(), self._file
+        ):
+            text = f"groups end at closed loops, whose passive joints are only measured: {words}"
+            self._findings.add("missing", "groups", text)
 
     def _home(self) -> dict[str, float]:
         """Return the keyframe 'home', or the first one."""
@@ -547,16 +602,28 @@ class _Conversion:
         """Return the joints without an actuator."""
         if not self._drives:
             return ()
-        followers = {j.get("name") for j in self._root.iter("joint") if j.find("mimic") is not None}
+        followers = self._leaders()
         passive = tuple(n for n in self._moving if n not in self._drives and n not in followers)
         if passive:
             text = f"without an actuator in the MJCF: {listed(passive)}"
             self._findings.add("guessed", "passive_joints", text)
         return passive
 
+    def _leaders(self) -> dict[str, str]:
+        """Return the joint that each mimic joint follows, by name."""
+        mimics = ((j.get("name"), j.find("mimic")) for j in self._root.iter("joint"))
+        return {name: mimic.get("joint") for name, mimic in mimics if mimic is not None}
+
     def _unnamed(self, j: int) -> str:
         body = self._bodies[int(self._model.jnt_bodyid[j])]
         return f"{body}_joint_{j - int(self._model.body_jntadr[self._model.jnt_bodyid[j]]) + 1}"
+
+
+def _first(name: str, leaders: Mapping[str, str]) -> str:
+    """Return the joint that a joint follows in the end."""
+    while name in leaders:
+        name = leaders[name]
+    return name
 
 
 def _plain(name: str) -> str:
