@@ -31,8 +31,9 @@ from motion_nodes.typing import Array
 Profile = list[tuple[float, list[float]]]
 """Segments of a ramp: duration of each [s], and the velocities (x, y, yaw) at its end."""
 SHARES = (*(0.5**k for k in range(12)), 0.0)
-"""Fractions of the steering motion of a step; the first within all limits is used. Steering without
-a rate limit may need a small one: the yaw rate has to change by less than its limit in each step."""
+"""Fractions of the steering motion of a step; the first within all limits is used.
+
+Steering without a rate limit may need a small one, as the yaw rate changes by at most its limit."""
 
 
 class _Corner(NamedTuple):
