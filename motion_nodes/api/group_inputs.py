@@ -23,7 +23,9 @@ from motion_nodes.core.planning.planning_problem import Goal, JointGoal, PoseGoa
 from motion_nodes.core.planning.several_poses import solve_poses
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.robot.tree import frozen
 from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.scene.configurations import checked_state
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
@@ -68,6 +70,14 @@ class GroupInputs:
         other._checker = self._checker.snapshot()
         other._checker.set_positions(positions)
         return other
+
+    def state(self, state: RobotState) -> Array:
+        """Return the positions of all joints in a state [rad or m], shape (N,), read-only.
+
+        Raises:
+            UnknownJoint, UnknownState, InvalidCommand: see :meth:`.JointGroup.at`.
+        """
+        return frozen(checked_state(self.robot, state))
 
     def frame(self, frame: str | None = None) -> str:
         """Return a frame: the given one, or the tip of the group.

@@ -28,9 +28,7 @@ from motion_nodes.core.reactive.mpc.mpc_settings import MpcSettings
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.robot.tree import frozen
 from motion_nodes.core.scene.checker import CollisionChecker
-from motion_nodes.core.scene.configurations import checked_state
 from motion_nodes.core.scene.world import World
 from motion_nodes.core.trajectory.joint_path import CornerBlending
 from motion_nodes.core.trajectory.path_efforts import effort_limits
@@ -81,7 +79,7 @@ class JointGroup:
         """
         if state is None:
             return self
-        positions = frozen(checked_state(self._robot, state))
+        positions = self._inputs.state(state)
         outside = np.ones(len(positions), np.bool_)
         outside[self._group.indices] = False
         key = positions[outside].tobytes()

@@ -40,10 +40,10 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
-from motion_nodes.core.planning.industrial import ToolMotion
 from motion_nodes.core.planning.plan_adapters import recovery_trajectory
 from motion_nodes.core.planning.planners import find_planner, planner_names
 from motion_nodes.core.planning.recovery import RecoverySettings, check_recovery, recover
+from motion_nodes.core.planning.tool_motions import ToolMotion
 from motion_nodes.core.planning.warm_up import compile_apart, is_prepared
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import ROBOT_FILE

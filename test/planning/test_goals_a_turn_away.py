@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import motion_nodes as mn
-from motion_nodes.core.planning.industrial import SequenceItem, ToolMotion, plan_sequence
+from motion_nodes.core.planning.industrial import SequenceItem, plan_sequence
 from motion_nodes.core.planning.pipeline import plan
 from motion_nodes.core.planning.planning_problem import PlanRequest
+from motion_nodes.core.planning.tool_motions import ToolMotion
 from motion_nodes.core.scene.checker import CollisionChecker
 
 URDF = """<robot name="turner"><link name="post"/><link name="arm"/><link name="hand"/>

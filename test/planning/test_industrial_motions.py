@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import motion_nodes as mn
-from motion_nodes.core.planning.industrial import ArcPoint, SequenceItem, ToolMotion, plan_sequence
+from motion_nodes.core.planning.industrial import SequenceItem, plan_sequence
 from motion_nodes.core.planning.planning_problem import PlanRequest, PlanStatus
+from motion_nodes.core.planning.tool_motions import ArcPoint, ToolMotion
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidCommand
 

@@ -13,9 +13,9 @@ from two_arms import TIPS, write_two_arms
 
 import motion_nodes as mn
 from motion_nodes.core.ik.problem import IkStatus
-from motion_nodes.core.planning.industrial import ToolMotion, tool_path
 from motion_nodes.core.planning.planning_problem import PlanRequest, PlanStatus
 from motion_nodes.core.planning.several_poses import solve_poses
+from motion_nodes.core.planning.tool_motions import ToolMotion, tool_path
 from motion_nodes.errors import (
     InvalidCommand,
     InvalidConfig,

@@ -1,243 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions of industrial robots: point to point, straight lines, arcs, and blended sequences.
+"""Pipeline of industrial motions: sequences of PTP, LIN and CIRC, with blending between them.
 
-Point-to-point, linear and circular motions to one goal: PTP, LIN, CIRC; blending of joint paths
-around the points where they meet.
-
-Sequences of point-to-point, linear and circular motions, with blending between them. Consecutive
-motions with a blend radius become one path, whose joints do not stop; all others stop at their
-goal. A blend begins and ends at the distance of its radius from the goal.
+Consecutive motions with a blend radius become one path, whose joints do not stop; all others stop
+at their goal. A blend begins and ends at the distance of its radius from the goal. The path of each
+motion is given, so that the pipeline has no strategies of search.
 """
 
 from __future__ import annotations
 
-import enum
 import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from motion_nodes.core.ik.chain import IkChain
 from motion_nodes.core.planning.cartesian import checker_kinematics, tool_speeds
 from motion_nodes.core.planning.constrained.constrained_plan import constraint_fault
 from motion_nodes.core.planning.constrained.constraint_set import ConstraintSet
-from motion_nodes.core.planning.goal_sampling import goal_configurations
-from motion_nodes.core.planning.joint_space import JointSpace
 from motion_nodes.core.planning.path_verification import PathVerifier
-from motion_nodes.core.planning.plan_adapters import joined, payload_along
-from motion_nodes.core.planning.plan_run import PlanOptions, PlanRun
+from motion_nodes.core.planning.pipeline import PLAN_ADAPTERS, Pipeline, searched
+from motion_nodes.core.planning.plan_adapters import joined
+from motion_nodes.core.planning.plan_run import PlanAttempt, PlanOptions, PlanRun
 from motion_nodes.core.planning.planning_problem import (
-    JointGoal,
     MotionPlan,
     PlanRequest,
     PlanResult,
     PlanStatus,
-    PoseGoal,
-    PosesGoal,
 )
-from motion_nodes.core.planning.pose_solvers import pose_chain
+from motion_nodes.core.planning.sphere_excess import ExcessEnds
 from motion_nodes.core.planning.start_state import check_start
-from motion_nodes.core.planning.task_space_conversion import PathConversionConfig, PathConverter
-from motion_nodes.core.planning.task_space_path_spec import TaskSpacePathSpec
+from motion_nodes.core.planning.tool_motions import (
+    ArcPoint,
+    MotionRejected,
+    ToolMotion,
+    tool_path,
+)
 from motion_nodes.core.robot.kinematics import GroupKinematics
 from motion_nodes.core.robot.payload import Payload
-from motion_nodes.core.robot.poses import inverse
-from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.trajectory.joint_path import JointPath, chained
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory, polynomial_between
 from motion_nodes.core.trajectory.path_efforts import EFFORT_SHARE, effort_limits
 from motion_nodes.core.trajectory.time_parameterization import scaled_limits, time_optimal
 from motion_nodes.core.trajectory.timed_path import TimedPath
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.tolerances import POSITION_ROUNDING
 from motion_nodes.typing import Array
 
-_PRECISION = PathConversionConfig(
-    min_position_deviation=2e-5, max_position_deviation=5e-5, max_orientation_deviation=1e-3
-)
-"""The tool keeps within 0.05 mm and 1 mrad of lines and arcs."""
-_RADIUS_TOLERANCE = 1e-3
-"""Max difference of the distances of start and goal from a given centre [m]."""
-_COLLINEAR = 1e-3
-"""Min angle between the directions to start and goal from a centre, and from half a turn [rad]."""
 _BISECTIONS = 40
 _SAMPLE_TIME = 0.005  # [s]
 AT_GOAL = "the robot is at the goal already: there is nothing to move"
 """Note of a plan without a motion."""
 _TIME_STEP = 0.01
 """Time between two points of a trajectory [s]."""
-
-
-class ToolMotion(enum.Enum):
-    """Kind of a motion; the values are planner ids."""
-
-    PTP = "PTP"
-    """Straight line in joint space."""
-    LIN = "LIN"
-    """Straight line of the tool, with uniform rotation."""
-    CIRC = "CIRC"
-    """Circular arc of the tool, with uniform rotation."""
-
-
-@dataclass(frozen=True, eq=False)
-class ArcPoint:
-    """Further point that defines an arc from start to goal."""
-
-    point: ArrayLike
-    """Position in the robot's base [m], shape (3,)."""
-    is_center: bool
-    """Centre of the circle, of whose two arcs the shorter is used; else a point of the arc."""
-
-
-class MotionRejected(Exception):
-    """A motion that is impossible; an expected outcome."""
-
-    def __init__(self, status: PlanStatus, reason: str) -> None:
-        """Create with the status of planning and its reason."""
-        super().__init__(reason)
-        self.status = status
-
-
-def tool_path(
-    request: PlanRequest, start: Array, kind: ToolMotion, arc: ArcPoint | None, link: str
-) -> JointPath | None:
-    """Return the joint path of a motion from a start to the goal of a request.
-
-    Collisions are not checked. None: PTP or LIN to where the robot is, which needs no motion.
-
-    Args:
-        request: with exactly one goal.
-        start: joint positions, shape (n,).
-        kind: of the motion.
-        arc: for CIRC.
-        link: the controlled link if the goal is a joint goal.
-
-    Raises:
-        MotionRejected: the goal or the path cannot be reached.
-        InvalidCommand: not exactly one goal, or an arc that is not defined.
-    """
-    if len(request.goals) != 1:
-        raise InvalidCommand(f"{kind.value} needs one goal; {len(request.goals)} were given")
-    if kind is ToolMotion.PTP:
-        return _point_to_point(request, start)
-    goal = request.goals[0]
-    if isinstance(goal, PosesGoal):
-        links = ", ".join(pose.link for pose in goal.poses)
-        raise InvalidCommand(
-            f"{kind.value} moves one tool; the goal has poses of {links}", field=kind.value
-        )
-    link = goal.link if isinstance(goal, PoseGoal) else link
-    checker = request.checker
-    tool = np.eye(4)
-    if isinstance(goal, PoseGoal) and goal.X_LT is not None:
-        tool = np.asarray(goal.X_LT, np.float64)
-    kinematics = checker_kinematics(checker)
-    X_start = np.asarray(kinematics.pose(start, link) @ tool)
-    X_goal = _goal_pose(request, goal, start, X_start, tool, link)
-    spec = TaskSpacePathSpec(X_start @ inverse(tool))
-    if kind is ToolMotion.LIN:
-        if np.allclose(X_start, X_goal, rtol=0.0, atol=POSITION_ROUNDING):
-            return None
-        spec.add_linear_path(X_goal @ inverse(tool))
-    else:
-        if arc is None:
-            raise InvalidCommand("CIRC needs the centre or an interim point of the arc")
-        if tool[:3, 3].any():
-            raise InvalidCommand("CIRC needs a goal for the link's origin, without an offset")
-        middle = _middle(X_start[:3, 3], X_goal[:3, 3], arc)
-        spec.add_three_point_arc_with_orientation_target(X_goal, middle)
-    return _converted(checker, link, spec, start)
-
-
-def _point_to_point(request: PlanRequest, start: Array) -> JointPath | None:
-    found = goal_configurations(request, start)
-    if found.status is not None:
-        raise MotionRejected(found.status, found.reason)
-    names = request.checker.joint_names
-    # Continuous joints turn in the shorter direction.
-    changes = JointSpace.of_robot(request.checker.robot, names).difference(start, found.Q)
-    change = changes[int(np.argmin(np.abs(changes).max(axis=1)))]
-    length = float(np.abs(change).max())
-    if length < POSITION_ROUNDING:
-        return None
-    coefficients = np.array([[start, change / length]])
-    return JointPath(names, np.array([0.0, length]), coefficients, np.empty(0))
-
-
-def _goal_pose(
-    request: PlanRequest,
-    goal: JointGoal | PoseGoal,
-    start: Array,
-    X_start: Array,
-    tool: Array,
-    link: str,
-) -> Array:
-    """Return the pose of the tool at the goal; parts that the goal leaves free are kept."""
-    if isinstance(goal, JointGoal):
-        found = goal_configurations(request, start)
-        if found.status is not None:
-            raise MotionRejected(found.status, found.reason)
-        return np.asarray(checker_kinematics(request.checker).pose(found.Q[0], link) @ tool)
-    X = np.array(goal.X_BT, np.float64)
-    free = goal.tolerance.free
-    if free[:3].all():
-        X[:3, 3] = X_start[:3, 3]
-    if free[3:].all():
-        X[:3, :3] = X_start[:3, :3]
-    return X
-
-
-def _middle(start: Array, goal: Array, arc: ArcPoint) -> Array:
-    """Return a point of the arc between its ends.
-
-    Raises:
-        InvalidCommand: the centre is not at the same distance from both, or in line with them.
-    """
-    point = np.asarray(arc.point, np.float64)
-    if point.shape != (3,) or not np.isfinite(point).all():
-        raise InvalidCommand(f"the arc's point must be three finite numbers [m], got {arc.point!r}")
-    if not arc.is_center:
-        return point
-    a, b = start - point, goal - point
-    near, far = float(np.linalg.norm(a)), float(np.linalg.norm(b))
-    if abs(near - far) > _RADIUS_TOLERANCE or near < POSITION_ROUNDING:
-        raise InvalidCommand(
-            f"the centre of the arc is {near:.4g} m from the start and {far:.4g} m from the goal; "
-            f"they may differ by {_RADIUS_TOLERANCE:g} m"
-        )
-    cosine = float(np.clip(a @ b / (near * far), -1.0, 1.0))
-    angle = float(np.arccos(cosine))
-    if not _COLLINEAR < angle < np.pi - _COLLINEAR:
-        raise InvalidCommand(
-            "start, goal and centre of the arc are in line, so that its plane is not defined; use "
-            "an interim point"
-        )
-    across = a / near + b / far
-    # The circle through start and goal: the given centre is moved onto the bisecting plane.
-    chord = goal - start
-    center = point + chord * float((0.5 * (start + goal) - point) @ chord) / float(chord @ chord)
-    radius = float(np.linalg.norm(start - center))
-    return np.asarray(center + radius * across / np.linalg.norm(across))
-
-
-def _converted(
-    checker: CollisionChecker, link: str, spec: TaskSpacePathSpec, start: Array
-) -> JointPath:
-    """Return the joint path of a tool path, for all joints of the checker."""
-    chain: IkChain = pose_chain(checker, link)
-    columns = [checker.joint_names.index(name) for name in chain.joint_names]
-    found = PathConverter(chain, _PRECISION).convert(spec.path(), start[columns])
-    if found.path is None or found.reason:
-        raise MotionRejected(PlanStatus.GOAL_UNREACHABLE, found.reason)
-    path = found.path
-    coefficients = np.zeros((*path.coefficients.shape[:2], len(start)))
-    coefficients[:, 0] = start
-    coefficients[:, :, columns] = path.coefficients
-    return JointPath(checker.joint_names, path.breaks, coefficients, path.stops)
 
 
 def blended(
@@ -363,67 +177,88 @@ def plan_sequence(
         InvalidCommand: no items, invalid blend radii, goals or arcs.
         InvalidConfig, UnknownFrame: limits that permit no motion, unknown links.
     """
-    began = compute_time()
     if not items:
         raise InvalidCommand("the sequence has no items")
     _check_radii(items)
+    options = PlanOptions(effort_share=effort_share, payload=payload, time_step=_TIME_STEP)
+    run, sequence = PlanRun(items[0].request, options), _Sequence(items)
     try:
-        plan = _planned(items, effort_share, payload, began)
-        options = PlanOptions(effort_share=effort_share, payload=payload)
-        return payload_along(PlanRun(items[0].request, options), plan)
+        found = searched(run, Pipeline(sequence.search, (sequence.drive,), strategies=()))
     except MotionRejected as rejected:
-        spent = compute_time() - began
-        result = PlanResult(rejected.status, None, str(rejected), items[0].kind.value, time=spent)
-        return MotionPlan(result, None, None, (), (), spent)
+        name = items[0].kind.value
+        return run.answer(None, PlanResult(rejected.status, None, str(rejected), name))
+    plan = run.answer(found, found.result)
+    for finish in PLAN_ADAPTERS:
+        plan = finish(run, plan)
+    return plan
 
 
-def _planned(
-    items: Sequence[SequenceItem], effort_share: float, payload: Payload | None, began: float
-) -> MotionPlan:
-    checker = items[0].request.checker
-    start = check_start(checker, items[0].request.start)
-    if start.status is not None:
-        raise MotionRejected(start.status, start.reason)
-    paths, q = [], start.q
-    for number, item in enumerate(items):
-        try:
-            paths.append(tool_path(item.request, q, item.kind, item.arc, item.link))
-        except (MotionRejected, InvalidCommand) as error:
-            raise _numbered(error, number, len(items)) from None
-        if paths[-1] is not None:
-            q = paths[-1].evaluate([paths[-1].length])[0]
-    kinematics = checker_kinematics(checker)
-    trajectory = _standing(checker.joint_names, start.q)
-    motions: list[TimedPath] = []
-    for first, last in _runs(items):
-        run, parts = items[first : last + 1], paths[first : last + 1]
-        moved = [path for path in parts if path is not None]
-        if not moved and first == last:
-            continue
-        if len(moved) < len(parts):
-            still = first + parts.index(None)
-            text = "it does not move, so that it cannot be blended with its neighbour"
-            raise _numbered(InvalidCommand(text), still, len(items))
-        path = _blended_run(run, moved, kinematics)
-        motion = _timed(run, path, effort_share, payload)
-        _verify(run, motion, first, len(items))
-        motions.append(motion)
-        trajectory = joined(trajectory, motion.points(_TIME_STEP), _TIME_STEP)
-    spent = compute_time() - began
-    space = JointSpace.of_robot(checker.robot, checker.joint_names)
-    way = trajectory.positions
-    name = items[0].kind.value if len(items) == 1 else "sequence"
-    result = PlanResult(
-        PlanStatus.SOLVED, way, "", name, cost=space.length(way), time=spent, goal_index=0
-    )
-    return MotionPlan(
-        result,
-        trajectory,
-        motions[0] if len(motions) == 1 else None,
-        (),
-        _notes(items) if motions else (AT_GOAL,),
-        spent,
-    )
+class _Sequence:
+    """Search and adapter of the pipeline, for the items of one sequence."""
+
+    def __init__(self, items: Sequence[SequenceItem]) -> None:
+        self._items = items
+        self._paths: list[JointPath | None] = []
+        """Of each item; None if it does not move."""
+
+    def search(self, run: PlanRun, request: PlanRequest, first: bool) -> PlanAttempt:
+        """Find the path of each item, from where the one before ends.
+
+        Raises:
+            MotionRejected: an invalid start, or a goal or path that cannot be reached.
+            InvalidCommand: goals or arcs that are not defined.
+        """
+        items, checker = self._items, request.checker
+        start = check_start(checker, request.start)
+        if start.status is not None:
+            raise MotionRejected(start.status, start.reason)
+        q, way = start.q, [start.q]
+        with run.stage("path"):
+            for number, item in enumerate(items):
+                try:
+                    path = tool_path(item.request, q, item.kind, item.arc, item.link)
+                except (MotionRejected, InvalidCommand) as error:
+                    raise _numbered(error, number, len(items)) from None
+                self._paths.append(path)
+                if path is not None:
+                    q = path.evaluate([path.length])[0]
+                    way.append(q)
+        name = items[0].kind.value if len(items) == 1 else "sequence"
+        result = PlanResult(PlanStatus.SOLVED, np.array(way), "", name, goal_index=0)
+        return PlanAttempt(ExcessEnds(request), result)
+
+    def drive(self, run: PlanRun, found: PlanAttempt) -> None:
+        """Blend, time-parameterize and verify the motions between two stops, and sample them.
+
+        Raises:
+            MotionRejected: a motion leaves limits, is in collision or violates constraints.
+            InvalidCommand: blend radii that overlap.
+        """
+        items, options, checker = self._items, run.options, found.ends.request.checker
+        kinematics = checker_kinematics(checker)
+        trajectory = _standing(checker.joint_names, found.path[0])
+        motions: list[TimedPath] = []
+        for first, last in _runs(items):
+            part, paths = items[first : last + 1], self._paths[first : last + 1]
+            moved = [path for path in paths if path is not None]
+            if not moved and first == last:
+                continue
+            if len(moved) < len(paths):
+                still = first + paths.index(None)
+                text = "it does not move, so that it cannot be blended with its neighbour"
+                raise _numbered(InvalidCommand(text), still, len(items))
+            path = _blended_run(part, moved, kinematics)
+            with run.stage("retime"):
+                motion = _timed(part, path, options.effort_share, options.payload)
+            with run.stage("verify"):
+                _verify(part, motion, first, len(items))
+            motions.append(motion)
+            trajectory = joined(trajectory, motion.points(options.time_step), options.time_step)
+        for note in _notes(items) if motions else (AT_GOAL,):
+            run.note(note)
+        found.move_along(trajectory.positions)
+        found.points = trajectory
+        found.motion = motions[0] if len(motions) == 1 else None
 
 
 def _standing(names: Sequence[str], q: Array) -> JointTrajectory:

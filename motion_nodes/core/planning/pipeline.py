@@ -149,7 +149,7 @@ FINER_STEPS = (
 """Cost up to ten times the first search; succeed where exact shapes extend beyond spheres, or
 between two configurations of an edge."""
 STRATEGIES = (RECOVERED_START, *FINER_STEPS)
-"""Of every pipeline, in this order."""
+"""Of pipelines that search, in this order."""
 
 
 class Pipeline(NamedTuple):
@@ -159,12 +159,14 @@ class Pipeline(NamedTuple):
     """From run, request, and whether it is the first search, to its result."""
     adapters: tuple[Callable[[PlanRun, PlanAttempt], None], ...]
     """Called in this order on each path that is found."""
+    strategies: tuple[Strategy, ...] = STRATEGIES
+    """Tried in this order; none if the path is given."""
 
 
 def searched(run: PlanRun, pipeline: Pipeline) -> PlanAttempt:
     """Return the result of one strategy after the other, until a motion is valid."""
     found = _attempt(run, pipeline, run.request, 1)
-    for strategy in STRATEGIES:
+    for strategy in pipeline.strategies:
         if run.request.cancelled():
             break
         if not strategy.worth(run, found):

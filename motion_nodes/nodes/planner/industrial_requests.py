@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from moveit_msgs.msg import MoveItErrorCodes, RobotState
 
-from motion_nodes.core.planning.industrial import SequenceItem, ToolMotion, plan_sequence
+from motion_nodes.core.planning.industrial import SequenceItem, plan_sequence
 from motion_nodes.core.planning.planning_problem import (
     Goal,
     PlanRequest,
@@ -17,6 +17,7 @@ from motion_nodes.core.planning.planning_problem import (
     PoseGoal,
     PosesGoal,
 )
+from motion_nodes.core.planning.tool_motions import ToolMotion
 from motion_nodes.core.robot.robot import Group
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
 from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_speed

@@ -7,6 +7,7 @@ Scenery of a planning scene, from the parameters that describe the cell.
 from __future__ import annotations
 
 import dataclasses
+from functools import cached_property
 
 from motion_nodes.core.bases.from_robot import root_height
 from motion_nodes.core.control.impedance_settings import ImpedanceSettings
@@ -18,7 +19,7 @@ from motion_nodes.core.robot.placement import parse_placements
 from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.core.scene.scenery import Scenery, floor_of, joined, neighbours_of
 from motion_nodes.ros.clients.trajectory_execution import ExecutionParams
-from motion_nodes.ros.parameters import core_param, core_params, param
+from motion_nodes.ros.parameters import core_param, core_params, param, settings_from
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -143,6 +144,11 @@ class RrtPlannerParams(ExecutionParams):
         "parts of the other arms are added to the planning scene.",
         read_only=True,
     )
+
+    @cached_property
+    def recovery_settings(self) -> RecoverySettings | None:
+        """Settings of the recovery from invalid start states; None if it is disabled."""
+        return settings_from(self, RecoverySettings, "recovery_") if self.recovery else None
 
 
 def payload_of(params: RrtPlannerParams, group: Group) -> Payload | None:

@@ -28,7 +28,6 @@ from motion_nodes.core.planning.planners import (
     find_planner,
 )
 from motion_nodes.core.planning.planning_problem import PlanRequest
-from motion_nodes.core.planning.recovery import RecoverySettings
 from motion_nodes.core.planning.trajopt import TrajOptSettings
 from motion_nodes.core.planning.warm_up import load_planning
 from motion_nodes.core.robot.robot import Group
@@ -52,7 +51,6 @@ from motion_nodes.ros.messages.plan_messages import (
 )
 from motion_nodes.ros.messages.request_fields import not_used, reference_path, requested_motion
 from motion_nodes.ros.node import RobotNode
-from motion_nodes.ros.parameters import settings_from
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.typing import Array
 
@@ -90,8 +88,6 @@ class PlanningRequests:
         self.warm = threading.Event()
         """Set once all kernels are compiled and loaded."""
         self.checker = CheckerCache(self.robot, lambda: self.params.clearance).checker
-        self._recovery: tuple[RrtPlannerParams, RecoverySettings] | None = None
-        """The last parameters, and the settings of recovery from them."""
 
     @property
     def params(self) -> RrtPlannerParams:
@@ -185,7 +181,7 @@ class PlanningRequests:
             constraints=constraints,
         )
         # A recovery would not satisfy them.
-        recovery = None if constraints else self.recovery_settings()
+        recovery = None if constraints else params.recovery_settings
         try:
             found = plan(problem, options, recovery)
             return self._planned(job, group, q, problem, options, found, speed, context.notes)
@@ -201,13 +197,6 @@ class PlanningRequests:
         return state_message(
             positions, self._node.get_clock().now().to_msg(), self.robot.base_frame
         )
-
-    def recovery_settings(self) -> RecoverySettings | None:
-        """Return the settings of recovery from invalid start states; None if it is disabled."""
-        params = self.params
-        if self._recovery is None or self._recovery[0] is not params:
-            self._recovery = params, settings_from(params, RecoverySettings, "recovery_")
-        return self._recovery[1] if params.recovery else None
 
     def await_warm(self, cancelled: Callable[[], bool]) -> None:
         """Wait until all kernels are compiled, which takes long at the first start on a machine.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
 
-from motion_nodes.core.planning.industrial import ArcPoint, ToolMotion
+from motion_nodes.core.planning.tool_motions import ArcPoint, ToolMotion
 from motion_nodes.core.robot.bounds import JOINT_POSITION, POINTS
 from motion_nodes.errors import did_you_mean
 from motion_nodes.ros.messages.goal_constraints import GoalContext
