@@ -55,8 +55,11 @@ Python's lock meanwhile, for the interpreter's switch interval of 5 ms, or on a 
 processor, for some time slices of the scheduler."""
 RELEASE_PERIOD = 0.005
 """[s] Period at which responses that are due are sent."""
-RESULT_TIMEOUT = 10
+RESULT_TIMEOUT = 30
 """[s] How long results are kept; rclpy's default of 15 minutes would keep every trajectory."""
+
+MOST_GOALS = 256
+"""Max number of goals of one action that have no result yet; further ones are aborted."""
 
 
 class RespondingActionServer(ActionServer):
@@ -379,6 +382,8 @@ class GoalServer:
         self._results[_key(handle)] = future
         handle.execute()
         fault = fault_of(goal.request)
+        if len(self._goals) > MOST_GOALS:
+            fault = f"{MOST_GOALS} goals have no result yet; send it again later"
         if fault:
             self._node.warn(f"refused {self._name}", f"goal of {self._name} refused: {fault}")
             goal.finish(ActionOutcome.ABORTED, fill_failure(goal.result, fault, rejected=True))
