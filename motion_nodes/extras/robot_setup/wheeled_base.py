@@ -110,7 +110,7 @@ def guess_base(
     elif len(steered) == len(wheels) == 4:
         _two_steered_axles(guess, steered, findings)
     elif rolling and len(across) == len(rolling):
-        if len(steered) == 2:
+        if len(steered) in (1, 2):
             _ackermann(guess, steered, rolling, findings)
         elif not steered and not _mecanum(guess, rolling, tree, findings, ask, mecanum):
             _differential(guess, rolling, findings)
@@ -227,40 +227,55 @@ def _differential(guess: BaseGuess, rolling: Sequence[Wheel], findings: Notes) -
 def _ackermann(
     guess: BaseGuess, steered: Sequence[Wheel], rolling: Sequence[Wheel], findings: Notes
 ) -> None:
-    left, right = _sides(rolling)
+    """Set up a car, or a tricycle or bicycle: axles with a single wheel have it in the middle."""
     front = sorted(steered, key=lambda wheel: -wheel.centre[1])
-    if len(left) != 1 or len(right) != 1 or front[0].centre[1] <= 0.0 <= front[1].centre[1]:
+    rear = tuple(sorted(rolling, key=lambda wheel: -wheel.centre[1]))
+    if not (_is_axle(front) and _is_axle(rear)):
         return
-    rear = (left[0], right[0])
     wheelbase = float(np.mean([w.centre[0] for w in front]) - np.mean([w.centre[0] for w in rear]))
     if abs(wheelbase) < 1e-3:
         return
     guess.kind = "ackermann"
     guess.driven = tuple(wheel.joint for wheel in rear)
     guess.steering = tuple(wheel.swivel.name for wheel in front if wheel.swivel)
-    guess.passive += tuple(wheel.joint for wheel in front)
-    guess.turned = _turned([*rolling, *steered]) + tuple(
+    turning = [wheel for wheel in front if wheel.swivel and wheel.joint != wheel.swivel.name]
+    guess.passive += tuple(wheel.joint for wheel in turning)
+    guess.turned = _turned([*rolling, *turning]) + tuple(
         wheel.swivel.name for wheel in front if wheel.swivel and wheel.swivels_down
     )
     names, other = ("front", "rear") if wheelbase > 0.0 else ("rear", "front")
     radii = {names: front[0].radius, other: rear[0].radius}
-    tracks = {names: _mean_y(front[:1]) - _mean_y(front[1:]), other: _mean_y(left) - _mean_y(right)}
+    axles = {names: front, other: rear}
+    tracks = {
+        f"{end}_track_width": round(float(axles[end][0].centre[1] - axles[end][1].centre[1]), 4)
+        for end in ("front", "rear")
+        if len(axles[end]) == 2
+    }
     speed = guess.speed
     guess.block = {
         "wheelbase": round(abs(wheelbase), 4),
-        **{f"{end}_track_width": round(tracks[end], 4) for end in ("front", "rear")},
+        **tracks,
         **{f"{end}_wheel_radius": round(radii[end], 4) for end in ("front", "rear")},
         "steering_joint_names": list(guess.steering),
         f"{other}_wheel_names": list(guess.driven),
         "steered_axle": names,
         **_limits(speed, min(_TURN, speed / abs(wheelbase))),
     }
+    kind = "car" if len(front) == 2 else "tricycle" if len(rear) == 2 else "bicycle"
     findings.add(
         "measured",
         "base",
-        f"car, steered by {listed(guess.steering)}, driven by {listed(guess.driven)}, wheelbase "
+        f"{kind}, steered by {listed(guess.steering)}, driven by {listed(guess.driven)}, wheelbase "
         f"{abs(wheelbase):.4g} m",
     )
+
+
+def _is_axle(wheels: Sequence[Wheel]) -> bool:
+    """Return whether wheels, the left one first, are one on each side, or one in the middle."""
+    ys = [float(wheel.centre[1]) for wheel in wheels]
+    if len(ys) == 1:
+        return abs(ys[0]) < 0.2 * wheels[0].radius
+    return len(ys) == 2 and ys[0] > 0.0 > ys[1]
 
 
 def _two_steered_axles(guess: BaseGuess, wheels: Sequence[Wheel], findings: Notes) -> None:

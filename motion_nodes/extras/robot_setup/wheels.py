@@ -129,6 +129,8 @@ class Wheel:
 def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple[Wheel, ...]:
     """Return the wheels of a robot: continuous joints with horizontal axes and round links.
 
+    In a robot that has such wheels, round links that only steer are wheels, too.
+
     Args:
         tree: the robot.
         geometries: geometries of its links.
@@ -172,7 +174,42 @@ def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple
         angle = roller_angle_deg(rim, axis, centre, poses, geometries) if rim else stated
         down = swivel is not None and upwards < 0.0
         found.append(Wheel(joint.name, radius, centre, axis, swivel, down, names, angle))
+    if any(wheel.swivel is None for wheel in found):
+        found += _steered_only(tree, geometries, poses, lowest)
     return tuple(found)
+
+
+def _steered_only(
+    tree: KinematicTree, geometries: Geometries, poses: Mapping[str, Array], lowest: float
+) -> list[Wheel]:
+    """Return wheels that steer, but do not turn: round links on the floor at a vertical joint.
+
+    Their joints, limited to less than half a turn, are their swivels, too.
+
+    Args:
+        tree: the robot.
+        geometries: geometries of its links.
+        poses: poses of the links in the base frame.
+        lowest: height of the robot's lowest point [m].
+    """
+    rigid, ahead = rigid_links(tree), np.array([0.0, 1.0, 0.0])
+    found = []
+    for joint in (tree.joints[name] for name in tree.joint_names):
+        X = poses[joint.parent] @ joint.X_PJ
+        upwards = float((X[:3, :3] @ joint.axis)[2])
+        narrow = joint.kind is JointKind.REVOLUTE and joint.upper - joint.lower < math.pi
+        parts = [link for link in geometries if rigid[link] == joint.child]
+        carries = any(
+            other.movable and rigid[other.parent] == joint.child for other in tree.joints.values()
+        )
+        if not narrow or abs(upwards) < 0.95 or not parts or carries:
+            continue
+        points = np.concatenate([in_base(poses[link], geometries[link]) for link in parts])
+        centre = 0.5 * (points.min(axis=0) + points.max(axis=0))
+        radius = _radius(points - centre, ahead, _ROUND)
+        if radius is not None and points[:, 2].min() < lowest + 0.3 * radius:
+            found.append(Wheel(joint.name, radius, centre, ahead, joint, upwards < 0.0))
+    return found
 
 
 def wheels_as_seen(

@@ -39,8 +39,11 @@ from motion_nodes.ros.concurrency.rclpy_internals import (
 from motion_nodes.ros.messages.message_bounds import fault_of, fill_failure
 from motion_nodes.ros.node import MotionNode
 
-RESULT_TIMEOUT = 10
+RESULT_TIMEOUT = 30
 """[s] How long results are kept; rclpy's default of 15 minutes would keep every trajectory."""
+
+MOST_GOALS = 256
+"""Max number of goals of one action that have no result yet; further ones are aborted."""
 
 
 class ActionClockNode:
@@ -233,6 +236,8 @@ class GoalServer:
         self._results[_key(handle)] = future
         handle.execute()
         fault = fault_of(goal.request)
+        if len(self._goals) > MOST_GOALS:
+            fault = f"{MOST_GOALS} goals have no result yet; send it again later"
         if fault:
             self._node.warn(f"refused {self._name}", f"goal of {self._name} refused: {fault}")
             goal.finish(ActionOutcome.ABORTED, fill_failure(goal.result, fault, rejected=True))
