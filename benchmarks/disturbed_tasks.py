@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from action_calls import ActionCalls
 from geometry_msgs.msg import WrenchStamped
 from moveit_msgs.action import MoveGroup
 from nav_msgs.msg import Odometry
+from numpy.typing import ArrayLike
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from task_scenes import (
@@ -22,12 +24,15 @@ from task_scenes import (
     SECTOR,
     SETTLE,
     Cell,
+    Item,
     Scene,
     fault_of,
     suite_of,
 )
 
 import motion_nodes as mn
+from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
+from motion_nodes.extras.tasks.world_state import half_extents
 from motion_nodes.nodes.clients.commands import arm_to_joints
 from motion_nodes.ros import qos
 from motion_nodes.ros.messages.moveit_messages import pose_of
@@ -58,7 +63,8 @@ class Disturber:
         """Subscribe to the joint states and the true pose of the base."""
         self.cell, self.rng = cell, rng
         client = cell.client
-        self._arm = mn.load_robot(robot)["arm"]
+        self._robot = mn.load_robot(robot)
+        self._arm = self._robot["arm"]
         self._joints = client.listen(JointState, "/joint_states", qos.STATES)
         self._base = client.listen(Odometry, "/ground_truth", qos.NEWEST)
         self._pushes = client.publisher(WrenchStamped, "/mujoco_sim/push_object", qos.REQUESTS)
@@ -66,13 +72,30 @@ class Disturber:
 
     def in_hand(self, name: str) -> bool:
         """Return whether an object is between the fingers, by true poses."""
+        q, base = self._state()
+        tool = base @ self._arm.fk(np.array([q[joint] for joint in self._arm.joint_names]))
+        return bool(np.linalg.norm(tool[:3, 3] - self.cell.seen.position(name)) < 0.06)
+
+    def _state(self) -> tuple[dict[str, float], np.ndarray]:
+        """Return the positions of the joints by name, and the true pose of the base."""
         message = self._joints.newest
         q = dict(zip(message.name, message.position, strict=True))
         base = pose_of(self._base.newest.pose.pose, "the base")[0] if self._base else np.eye(4)
         for heard in (self._joints, self._base):
             heard.messages[:-1] = []
-        tool = base @ self._arm.fk(np.array([q[joint] for joint in self._arm.joint_names]))
-        return bool(np.linalg.norm(tool[:3, 3] - self.cell.seen.position(name)) < 0.06)
+        return q, base
+
+    def _in_the_robot(self, item: Item, at: np.ndarray, yaw: float, height: float) -> bool:
+        """Return whether an object at a place would penetrate the robot."""
+        q, base = self._state()
+        z = height + half_extents(item.shape)[2]
+        world = mn.World()
+        world.add(item.name, item.shape, inverse(base) @ from_xyz_rpy((*at, z), (0.0, 0.0, yaw)))
+        limits = self._robot.limits
+        bounds = zip(self._robot.joint_names, limits.lower, limits.upper, strict=True)
+        state = {j: float(np.clip(q[j], low, high)) for j, low, high in bounds if j in q}
+        arm = np.array([q[joint] for joint in self._arm.joint_names])
+        return not self._arm.collision_free(arm, world, state=state)
 
     def go(self) -> None:
         """Start a motion of the arm by another client."""
@@ -98,11 +121,20 @@ class Disturber:
 
     def shift(self, kind: str, scene: Scene) -> None:
         """Disturb the object that is approached."""
-        item, rng, move = scene.item, self.rng, self.cell.move
+        item, rng = scene.item, self.rng
         x, y, yaw = scene.places[item.name]
         at, height = np.array((x, y)), scene.heights.get(item.name, 0.0)
         angle = rng.uniform(-np.pi, np.pi)
         away = np.array((np.cos(angle), np.sin(angle)))
+
+        def move(item: Item, at: ArrayLike, yaw: float, height: float = 0.0) -> None:
+            # A hand cannot push an object into the robot: it waits until there is room.
+            end = time.monotonic() + ROOM_TIMEOUT
+            place = np.asarray(at, float)
+            while self._in_the_robot(item, place, yaw, height) and time.monotonic() < end:
+                self.cell.client.spin(0.05)
+            self.cell.move(item, place, yaw, height)
+
         if kind == "moved":
             move(item, at + rng.uniform(0.01, 0.05 if height else 0.1) * away, yaw, height)
         elif kind == "turned":
@@ -115,6 +147,8 @@ class Disturber:
             move(other, at + (item.radius + other.radius + 0.005) * away, yaw, height)
 
 
+ROOM_TIMEOUT = 20.0
+"""Time until an object is moved although the robot is in its way [s]."""
 KNOWN_AFTER = 0.2
 """Time within which a loss is to be known [s]."""
 APPROACHED = ("moved", "turned", "removed", "beside")
