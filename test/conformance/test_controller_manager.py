@@ -304,14 +304,6 @@ def test_loading(arm):
     "values of files are given to the controllers of the names in them, also in namespaces",
     source=SPAWNER + "spawner_test_with_wildcard_entries_in_params_file",
 )
-@behaviour(
-    MANAGER,
-    "the controllers of a file start when they are spawned",
-    source=SPAWNER + "spawner_test_type_in_param",
-    verdict=BY_PARAMETER,
-    why="They start with the suite.",
-    how="`autostart: false`, then `ros2 lifecycle` or `switch_controller`",
-)
 def test_what_has_no_effect_is_named(files, tmp_path):
     config = BringupConfig(
         placements=parse_placements(["franka"]), backend="mock", viewer="none",
@@ -346,6 +338,80 @@ def test_what_has_no_effect_is_named(files, tmp_path):
         if spec.name == "joint_trajectory_controller"
     }
     assert aliases == {"a": {"one", "both"}, "b": {"both"}}
+
+
+@pytest.fixture(scope="module")
+def spawned(arm: JointClient, module_suite: Any, module_client: RosClient) -> Any:
+    """A robot whose nodes wait to be configured, as controllers wait for a spawner."""
+    unused = (*ALONE, "ik_service", "robot_state", "mock_sim")
+    module_suite.bring_up("b:=franka", without=unused, backend="mock", autostart=False)
+    assert module_client.change_state("/b/controller_manager", "configure")
+    assert module_client.change_state("/b/controller_manager", "activate")
+    return module_client
+
+
+def spawn(client: RosClient, *, inactive: bool = False) -> bool:
+    """Call the services that the peer's spawner calls; return whether it succeeds."""
+    root, name = "/b/controller_manager", "joint_trajectory_controller"
+    found = client.call(ListControllers, f"{root}/list_controllers").controller
+    assert name in [entry.name for entry in found], "loaded: the spawner does not load it"
+    request = ConfigureController.Request(name=name)
+    if not client.call(ConfigureController, f"{root}/configure_controller", request).ok:
+        return False
+    return inactive or switched(client, [], [name])
+
+
+def switched(client: RosClient, stop: list[str], start: list[str]) -> bool:
+    request = SwitchController.Request(
+        deactivate_controllers=stop, activate_controllers=start, strictness=STRICT
+    )
+    service = "/b/controller_manager/switch_controller"
+    return bool(client.call(SwitchController, service, request).ok)
+
+
+@behaviour(
+    MANAGER,
+    "the controllers of a file start when they are spawned",
+    source=SPAWNER + "spawner_test_type_in_param",
+    verdict=BY_PARAMETER,
+    why="They start with the suite.",
+    how="`autostart: false`, then `spawner`, `ros2 control` or `ros2 lifecycle`",
+)
+@behaviour(
+    MANAGER,
+    "a controller that was not spawned is listed as unconfigured, and cannot be activated",
+    source=SRVS + "list_controllers_srv, configure_controller_srv",
+    verdict=BY_PARAMETER,
+    how="`autostart: false`",
+)
+@behaviour(
+    MANAGER,
+    "spawner --inactive configures a controller and leaves it inactive",
+    source="spawner.py: main (--inactive)",
+)
+@behaviour(
+    MANAGER,
+    "spawning an active controller fails: it is not configured again",
+    source=SPAWNER + "spawner_test_type_in_param",
+)
+@behaviour(
+    MANAGER,
+    "a deactivated controller can be spawned again",
+    source=SPAWNER + "spawner_test_type_in_param",
+)
+def test_spawned_controllers(spawned):
+    node, name = "/b/joint_trajectory_controller", "joint_trajectory_controller"
+    assert spawned.state(node) == "unconfigured"
+    assert not switched(spawned, [], [name])
+    assert spawn(spawned, inactive=True)
+    assert spawned.state(node) == "inactive"
+    assert spawn(spawned)
+    assert spawned.state(node) == "active"
+    assert not spawn(spawned)
+    assert spawned.state(node) == "active"
+    assert switched(spawned, [name], [])
+    assert spawn(spawned)
+    assert spawned.state(node) == "active"
 
 
 not_offered(

@@ -121,6 +121,32 @@ def mecanum_base(sign: float, rollers: int, word: str = "") -> str:
     return robot(*parts)
 
 
+def single_track(rear: int, *, turns: bool, most: float = 0.5) -> str:
+    """Return a base with one steered front wheel, and one or two rear wheels.
+
+    Args:
+        rear: number of rear wheels.
+        turns: whether the front wheel also turns; else it only steers, as in models of cars.
+        most: max steering angle [rad].
+    """
+    box = '<collision><geometry><box size="0.6 0.2 0.1"/></geometry></collision>'
+    tyre = (
+        '<collision><origin rpy="1.5708 0 0"/><geometry><cylinder radius="0.08" length="0.04"/>'
+        "</geometry></collision>"
+    )
+    limit = f'<limit lower="{-most}" upper="{most}" velocity="5" effort="9"/>'
+    fork = "" if turns else tyre
+    parts = [link("base_link", box), link("fork", fork), link("front", tyre if turns else "")]
+    parts += [
+        joint("steer", "base_link", "fork", xyz="0.3 0 0", axis="0 0 1", inside=limit),
+        joint("front", "fork", "front", kind="continuous" if turns else "fixed", xyz="0 0 0"),
+    ]
+    for k, y in enumerate((0.0,) if rear == 1 else (0.15, -0.15)):
+        parts += [link(f"rear_{k}", tyre), joint(f"rear_{k}", "base_link", f"rear_{k}",
+                  kind="continuous", xyz=f"-0.2 {y} 0")]  # fmt: skip
+    return robot(*parts)
+
+
 def wheels_in(text: str) -> tuple[Wheel, ...]:
     """Return the wheels of a URDF without meshes."""
     tree = read_urdf(text)
@@ -135,6 +161,23 @@ def wheels_in(text: str) -> tuple[Wheel, ...]:
 def guessed(text: str, ask: Ask = take_guess) -> BaseGuess:
     """Return the base that is guessed from a URDF without meshes."""
     return guess_base(wheels_in(text), read_urdf(text), Notes(), "base_link", ask=ask)
+
+
+@pytest.mark.parametrize("turns", [True, False])
+@pytest.mark.parametrize("rear", [1, 2])
+def test_tricycles_and_bicycles_are_measured(rear: int, turns: bool) -> None:
+    found = guessed(single_track(rear, turns=turns))
+    assert found.kind == "ackermann"
+    assert found.driven == tuple(f"rear_{k}" for k in range(rear))
+    assert (found.steering, found.passive) == (("steer",), ("front",) if turns else ())
+    assert found.block["wheelbase"] == pytest.approx(0.5)
+    assert found.block["front_wheel_radius"] == pytest.approx(0.08, abs=1e-3)
+    assert "front_track_width" not in found.block
+    assert found.block.get("rear_track_width") == (pytest.approx(0.3) if rear == 2 else None)
+
+
+def test_a_round_link_that_turns_far_is_no_steered_wheel() -> None:
+    assert guessed(single_track(2, turns=False, most=2.5)).kind == "differential"
 
 
 def test_wheels_with_boxes_for_collisions_roll_on_their_visual_geometry(tmp_path: Path) -> None:
