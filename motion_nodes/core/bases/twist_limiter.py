@@ -33,7 +33,7 @@ Profile = list[tuple[float, list[float]]]
 """Segments of a ramp: duration of each [s], and the velocities (x, y, yaw) at its end."""
 SHARES = (*(0.5**k for k in range(12)), 0.0)
 """Fractions of the steering motion of a step; the first within all limits is used. Steering without
-a rate limit may need a small one: the yaw rate has to change by less than its limit in each step."""
+a rate limit may need a small one, since the yaw rate has a limit of its change in each step."""
 
 
 class _Corner(NamedTuple):
