@@ -122,7 +122,7 @@ def test_a_steady_command_is_reached(steered, sign):
 @pytest.mark.parametrize("dt", [0.002, 0.01, 0.05])
 @pytest.mark.parametrize("yaw_acceleration", [10.0, 0.8])
 def test_a_curve_to_the_other_side_is_taken_while_driving(steering_velocity, dt, yaw_acceleration):
-    """Also by steering that moves at once, whose smallest motion must fit the yaw rate limit."""
+    """Also by steering that moves at once: its motion has to fit the limit of the yaw rate."""
     yaw = BodyAxisLimits(max_velocity=2.5, max_acceleration=yaw_acceleration)
     base = car(max_steering_velocity=steering_velocity)
     controller = controlled(base, dataclasses.replace(LIMITS, yaw=yaw))

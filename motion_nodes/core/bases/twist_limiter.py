@@ -25,15 +25,15 @@ from motion_nodes.core.bases.base import (
     bound_above_zero,
 )
 from motion_nodes.settings import check_settings, setting
-from motion_nodes.tolerances import TIME_ROUNDING
 from motion_nodes.typing import Array
 
+INSTANT = 1e-9
+"""Durations below this are rounding errors [s]."""
 Profile = list[tuple[float, list[float]]]
 """Segments of a ramp: duration of each [s], and the velocities (x, y, yaw) at its end."""
 SHARES = (*(0.5**k for k in range(12)), 0.0)
-"""Fractions of the steering motion of a step; the first within all limits is used.
-
-Steering without a rate limit may need a small one, as the yaw rate changes by at most its limit."""
+"""Fractions of the steering motion of a step; the first within all limits is used. Steering without
+a rate limit may need a small one, since the yaw rate has a limit of its change in each step."""
 
 
 class _Corner(NamedTuple):
@@ -90,7 +90,7 @@ class Smoother:
                 break
             time, change = corner.time - begin.time, corner.velocity - begin.velocity
             begin = corner
-            if time < TIME_ROUNDING:
+            if time < INSTANT:
                 continue
             past = min(max(change / time, -self._change), self._change)
             lower, upper = max(lower, past - self._change), min(upper, past + self._change)
