@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from joint_client import ARM, HOME, SUCCEEDED, JointClient, smooth
 from ros_client import RosClient
@@ -24,7 +25,8 @@ pytestmark = pytest.mark.timeout(900)
 FORWARD = "forward_command_controller"
 TEST = "test_forward_command_controller.cpp: "
 SEVERAL = "test_multi_interface_forward_command_controller.cpp: "
-SPEEDS = "velocity_controllers: test_joint_group_velocity_controller.cpp: "
+SPEEDS = "jazzy: velocity_controllers: test_joint_group_velocity_controller.cpp: "
+EFFORTS = "jazzy: effort_controllers: test_joint_group_effort_controller.cpp: "
 J1, J7 = ARM[0], ARM[6]
 LISTED = f"[{', '.join(ARM)}]"
 FILE = f"""
@@ -179,6 +181,11 @@ def test_several_interfaces(cell):
 
 @behaviour(
     FORWARD,
+    "messages with another number of velocities or efforts are ignored",
+    source=SPEEDS + "WrongCommandCheckTest; " + EFFORTS + "WrongCommandCheckTest",
+)
+@behaviour(
+    FORWARD,
     "velocities on ~/commands are those of the joints",
     source=TEST + "CommandSuccessTest; " + SPEEDS + "CommandSuccessTest",
 )
@@ -221,6 +228,9 @@ def test_velocities(cell):
     assert arm.speed() < 1e-6
     send(arm, *[0.0] * 6, -0.1)
     arm.client.wait(lambda: commanded(arm, J7, "velocity") == pytest.approx(-0.1), "the velocity")
+    send(arm, *[0.05] * 6)
+    arm.client.spin(0.3)
+    assert commanded(arm, J7, "velocity") == pytest.approx(-0.1)
     send(arm, *[0.0] * 7)
     arm.rest()
 
@@ -228,8 +238,12 @@ def test_velocities(cell):
 @behaviour(
     FORWARD,
     "efforts on ~/commands are those of the joints",
-    source=TEST + "CommandSuccessTest; effort_controllers: "
-    "test_joint_group_effort_controller.cpp: CommandSuccessTest",
+    source=TEST + "CommandSuccessTest; " + EFFORTS + "CommandSuccessTest",
+)
+@behaviour(
+    FORWARD,
+    "a deactivated controller of efforts sets them to 0",
+    source=EFFORTS + "StopJointsOnDeactivateTest",
 )
 def test_efforts(cell):
     arm = cell.efforts
@@ -239,16 +253,14 @@ def test_efforts(cell):
         lambda: [commanded(arm, j, "effort") for j in ARM] == pytest.approx(efforts), "the efforts",
         rate=1.0,
     )  # fmt: skip
+    send(arm, *[3.0] * 6)
+    arm.client.spin(0.3)
+    assert [commanded(arm, j, "effort") for j in ARM] == pytest.approx(efforts)
+    assert arm.client.change_state(arm.controller, "deactivate")
+    arm.client.spin(0.3)
+    assert not np.nan_to_num([commanded(arm, j, "effort") for j in ARM]).any()
 
 
-@behaviour(
-    FORWARD,
-    "trajectories and commands of one robot take their joints in turn",
-    source="test_release_interfaces.cpp: switch_controllers_same_interface",
-    verdict=OURS,
-    why="No switch is needed: the newest command has the joints, and a trajectory that loses them "
-    "is aborted.",
-)
 def test_in_turn(cell):
     arm = cell.positions
     arm.rest()
@@ -273,5 +285,5 @@ not_offered(
     "the controller is listed, activated and deactivated by its name",
     source="forward_controllers_base.cpp: on_activate, on_deactivate",
     why="Its topic belongs to the joint controller, which is switched; control_modes selects the "
-    "quantity.",
+    "quantity. The newest command has the joints: a trajectory that loses them is aborted.",
 )
