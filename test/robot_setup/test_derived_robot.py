@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from robot_setup.urdf_samples import arm
 
-from motion_nodes.core.robot.loader import ROBOT_FILE
+from motion_nodes.core.robot.loader import ROBOT_FILE, load_description
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.extras.robot_setup import derived_robot, new_robot
 from motion_nodes.extras.robot_setup.derived_robot import derived_folder
@@ -78,3 +78,10 @@ def test_a_cache_that_cannot_be_written_is_named(
 def test_a_file_name_of_any_length_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(InvalidDescription, match="not found"):
         PackageSearch(tmp_path).find("x" * 5000)
+
+
+def test_an_sdf_is_named_as_such(tmp_path: Path) -> None:
+    file = tmp_path / "arm.sdf"
+    file.write_text('<sdf version="1.7"><model name="arm"><link name="a"/></model></sdf>')
+    with pytest.raises(InvalidDescription, match=r"arm\.sdf: .*an SDF; convert it to URDF"):
+        load_description(file)

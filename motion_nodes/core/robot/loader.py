@@ -61,7 +61,7 @@ def load_robot(name_or_path: str | Path, urdf: str | Path | None = None) -> Robo
 
 SOURCES = {
     suffix: "motion_nodes.extras.robot_setup.derived_robot:derived_from"
-    for suffix in (".urdf", ".xacro", ".xml", ".mjcf")
+    for suffix in (".urdf", ".xacro", ".xml", ".mjcf", ".sdf")
 }
 """Function that returns a robot's folder for a file of a suffix, as module:name."""
 _SUFFIX = re.compile(r"(\.\w+)(?:$|['\"\s])")
@@ -104,7 +104,7 @@ def load_description(
     return load_robot(name_or_path, urdf)
 
 
-_FILE_SUFFIXES = (".yaml", ".yml", ".urdf", ".xacro", ".xml", ".mjcf", ".xrdf")
+_FILE_SUFFIXES = (".yaml", ".yml", ".urdf", ".xacro", ".xml", ".mjcf", ".sdf", ".xrdf")
 
 
 def available_robots() -> dict[str, Path]:
