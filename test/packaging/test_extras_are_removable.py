@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "motion_nodes"
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "motion_nodes"
 EXTRAS = sorted(path.parent.name for path in PACKAGE.glob("extras/*/__init__.py"))
 NODES = (
     "articulation_controller", "differential_base", "holonomic_base", "ackermann_base",
@@ -51,8 +52,8 @@ assert names.isdisjoint(word for extra in absent().values() for word in extra.co
 """
 
 
-def used_without(extras, folder):
-    """Use a copy of the package without some extras, in another process."""
+def copied_without(extras, folder):
+    """Return a copy of the package without some extras, in a folder."""
     copy = folder / "motion_nodes"
     gone = [str(PACKAGE / "extras" / name) for name in extras]
     shutil.copytree(
@@ -60,6 +61,12 @@ def used_without(extras, folder):
         ignore=lambda path, names: [n for n in names if n == "__pycache__"
                                     or os.path.join(path, n) in gone],
     )  # fmt: skip
+    return copy
+
+
+def used_without(extras, folder):
+    """Use a copy of the package without some extras, in another process."""
+    copy = copied_without(extras, folder)
     environment = os.environ | {"PYTHONPATH": str(folder)}
     return subprocess.run(
         [sys.executable, "-c", USE, str(copy), *NODES], env=environment, cwd=folder,
@@ -78,3 +85,28 @@ def test_without_any_extra(tmp_path):
 def test_without_one(extra, tmp_path):
     done = used_without([extra], tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+CORE_TESTS = ("trajectory", "bases", "mpc", "ik", "scene", "planning", "base_navigation", "model")
+"""Folders of tests of the core; files in them that compare with an extra are left out."""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("room", CORE_TESTS)
+def test_the_tests_of_the_core_pass_without_any_extra(room, tmp_path):
+    copied_without(EXTRAS, tmp_path)
+    tests = [
+        str(file)
+        for file in sorted((ROOT / "test" / room).glob("test_*.py"))
+        if "motion_nodes.extras" not in file.read_text("utf-8")
+    ]
+    assert tests
+    # -P: not the package in the working folder.
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not long",
+         "-p", "without_extras", *tests],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT / 'test' / 'packaging'}"},
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
