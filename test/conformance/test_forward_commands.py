@@ -92,6 +92,11 @@ def commanded(arm: JointClient, joint: str, channel: str) -> float:
 
 @behaviour(
     FORWARD,
+    "controllers of the type ForwardCommandController are served from a user's file",
+    source="test_load_forward_command_controller.cpp: load_controller",
+)
+@behaviour(
+    FORWARD,
     "before the first command the joints hold",
     source=TEST + "NoCommandCheckTest",
 )
@@ -147,6 +152,16 @@ def test_positions(cell):
 )
 @behaviour(
     FORWARD,
+    "controllers of the type MultiInterfaceForwardCommandController are served from a user's file",
+    source="test_load_multi_interface_forward_command_controller.cpp: load_controller",
+)
+@behaviour(
+    FORWARD,
+    "a value that is not finite makes the command of several interfaces ignored as a whole",
+    source="forward_controllers_base.cpp: on_configure",
+)
+@behaviour(
+    FORWARD,
     "before the first command of several interfaces the joint holds",
     source=SEVERAL + "NoCommandCheckTest",
 )
@@ -183,6 +198,11 @@ def test_several_interfaces(cell):
     FORWARD,
     "messages with another number of velocities or efforts are ignored",
     source=SPEEDS + "WrongCommandCheckTest; " + EFFORTS + "WrongCommandCheckTest",
+)
+@behaviour(
+    FORWARD,
+    "JointGroupVelocityController is a controller of this type with the interface velocity",
+    source="jazzy: test_load_joint_group_velocity_controller.cpp: load_controller",
 )
 @behaviour(
     FORWARD,
@@ -235,6 +255,11 @@ def test_velocities(cell):
     arm.rest()
 
 
+@behaviour(
+    FORWARD,
+    "JointGroupEffortController is a controller of this type with the interface effort",
+    source="jazzy: test_load_joint_group_effort_controller.cpp: load_controller",
+)
 @behaviour(
     FORWARD,
     "efforts on ~/commands are those of the joints",

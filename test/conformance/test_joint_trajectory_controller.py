@@ -35,6 +35,8 @@ from trajectory_msgs.msg import JointTrajectory
 from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory as CoreTrajectory
 from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.ros.messages.trajectory_messages import TrajectoryRules, trajectory_from
 
 pytestmark = pytest.mark.timeout(900)
 JTC = "joint_trajectory_controller"
@@ -1210,6 +1212,39 @@ def test_no_interpolation():
         (2.0, rows[2]), (2.5, rows[2]), (3.0, rows[2]), (9.0, rows[2]),
     ):  # fmt: skip
         np.testing.assert_array_equal(path.sample(t).position, target)
+
+
+@behaviour(
+    JTC,
+    "points with velocities of their own are not changed by positions_upsampling",
+    source=UPSAMPLING + "preprocess_passes_through_velocity_carrying_chunk",
+)
+@behaviour(
+    JTC,
+    "without positions_upsampling points of positions stay connected linearly",
+    source=UPSAMPLING + "preprocess_is_noop_when_disabled",
+)
+@behaviour(
+    JTC,
+    "with a policy_frequency of 0 points without times are refused",
+    source="joint_trajectory_controller.cpp: synthesize_timing",
+)
+def test_what_is_not_upsampled():
+    rows, times = [[0.0], [0.1], [0.2]], [0.05, 0.1, 0.15]
+    own = trajectory([J1], rows, times, [[0.0], [0.5], [0.0]])
+    upsampling = TrajectoryRules(upsampling=30.0)
+    np.testing.assert_array_equal(
+        trajectory_from(own, [J1], upsampling).velocities, [[0.0], [0.5], [0.0]]
+    )
+    plain = trajectory([J1], rows, times)
+    assert trajectory_from(plain, [J1], upsampling).velocities is not None
+    assert trajectory_from(plain, [J1], TrajectoryRules()).velocities is None
+    untimed = trajectory([J1], rows, [0.0] * 3)
+    np.testing.assert_allclose(
+        trajectory_from(untimed, [J1], upsampling).times, np.arange(1, 4) / 30.0
+    )
+    with pytest.raises(InvalidCommand, match="time of point"):
+        trajectory_from(untimed, [J1], TrajectoryRules(upsampling=0.0))
 
 
 not_offered(
