@@ -22,7 +22,6 @@ from motion_nodes.core.robot.yaml_schema import parse_yaml, read_yaml, yaml_text
 
 CONFIG = Path(__file__).parents[2] / "config"
 RVIZ, FOXGLOVE = CONFIG / "rviz", CONFIG / "foxglove"
-BASE_FRAMES = {"franka": "panda_link0", "ur10e": "base_link"}
 KINDS = {"franka": "arms", "ur10e": "arms", "jetbot": "differential", "kaya": "holonomic",
          "leatherback": "ackermann"}  # fmt: skip
 

@@ -62,7 +62,6 @@ _SHARE = 0.5
 """Max fraction of the planning time for first paths."""
 _DENSE = 4
 """Checked configurations per sample of the optimization."""
-_STRAIGHT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
