@@ -75,8 +75,6 @@ RUCKIG_ACCELERATION = 1e-6
 
 # ---- durations
 
-TIME_ROUNDING = 1e-9
-"""[s] Durations below this are rounding."""
 PERIOD_ROUNDING = 1e-6
 """[s] Difference of sums of periods that is rounding."""
 

@@ -6,7 +6,7 @@ the given folders that ``sweep_groups.yaml`` lists is read in this process, and 
 compared.
 
     pip install --no-deps --target DIR -r benchmarks/sweep_packages.txt
-    python benchmarks/bench_guessed_groups.py DIR [MORE DIRS] [--only PATTERN]
+    python benchmarks/compare_guessed_groups.py DIR [MORE DIRS] [--only PATTERN]
 """
 
 from __future__ import annotations
