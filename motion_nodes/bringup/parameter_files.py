@@ -35,6 +35,7 @@ from motion_nodes.ros.names import (
     CONTROLLER_MANAGER,
     CONTROLLER_TYPES,
     JOINT_CONTROLLER,
+    STATE_BROADCASTER,
     under,
 )
 
@@ -308,7 +309,7 @@ def _unserved(
     notes = []
     for c in controllers:
         if c.kind == STATES:
-            notes.append(f"{c.name} has no node: joint_states come from simulation or driver")
+            notes.append(f"{c.name} is listed only: joint_states come from simulation or driver")
         elif c.kind == FOREIGN:
             foreign = ", ".join(c.values["joints"])
             notes.append(f"{c.name} has no effect: robot '{robot.name}' has no joint {foreign}")
@@ -334,6 +335,7 @@ def _served(
         names += [f"{c.name}={base}" for c in controllers if c.kind in _kinds_of(base)][:1]
         hand = _hand_beside(controllers, _joints_of(controllers, user, spec), robot)
         names += [f"{hand}={hand}:{GRIPPER_TYPE}"] if hand else []
+        names += [f"{c.name}={STATE_BROADCASTER}" for c in controllers if c.kind == STATES][:1]
         return [_with(spec, {"aliases": names} if names else {})]
     if spec.name == base:
         own = [c for c in controllers if c.kind in _kinds_of(base)]

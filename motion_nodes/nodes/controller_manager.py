@@ -52,6 +52,7 @@ from motion_nodes.ros.names import (
     IMPEDANCE_CONTROLLER,
     IMPEDANCE_GROUP,
     JOINT_CONTROLLER,
+    STATE_BROADCASTER,
     base_controller,
 )
 from motion_nodes.ros.node import RobotNode, RobotParams
@@ -75,6 +76,10 @@ TRANSITIONS = {
     "configure": Transition.TRANSITION_CONFIGURE,
     "clean up": Transition.TRANSITION_CLEANUP,
 }
+STATE_AFTER = {
+    "activate": ACTIVE, "deactivate": INACTIVE, "configure": INACTIVE, "clean up": UNCONFIGURED
+}  # fmt: skip
+"""State after a transition."""
 
 
 def hardware_interface(name: str, *, claimed: bool) -> HardwareInterface:
@@ -120,6 +125,8 @@ def interfaces_of(
     Returns:
         Required command interfaces, and the joints of its state interfaces.
     """
+    if name == STATE_BROADCASTER:
+        return [], robot.joint_names
     if name == IMPEDANCE_CONTROLLER:
         joints = impedance_joints(robot)
         return [f"{j}/effort" for j in joints], joints
@@ -175,13 +182,15 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         """Create the services, and clients of the controllers."""
         own = controllers_of(self.robot, self.params.base_controller)
         self._nodes = {name: name for name in own}
-        self._types = {name: CONTROLLER_TYPES[name] for name in own}
+        self._nodes[STATE_BROADCASTER] = STATE_BROADCASTER
+        self._broadcaster = ACTIVE if self.autostart else UNCONFIGURED
+        self._types = {name: CONTROLLER_TYPES[name] for name in self._nodes}
         for entry in self.params.aliases:
             self._add(entry)
         self.controllers = tuple(self._nodes)
         self._modes = {mode: self._shown(of) for mode, of in MODES.items()}
         self._calls = RemoteCalls(self, lambda: self.params.controller_timeout)
-        for name in self._nodes.values():
+        for name in self._running_as_nodes():
             self._calls.connect(GetState, f"{name}/get_state")
             self._calls.connect(ChangeState, f"{name}/change_state")
             self._calls.connect(GetParameters, f"{name}/get_parameters")
@@ -220,6 +229,10 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         self._nodes = {name: node} | others
         self._types[name] = kind or CONTROLLER_TYPES[node]
 
+    def _running_as_nodes(self) -> list[str]:
+        """Return the names of the controllers' nodes; the broadcaster of states has none."""
+        return [node for node in self._nodes.values() if node != STATE_BROADCASTER]
+
     def _shown(self, node: str) -> str:
         """Return the name under which a node is listed."""
         return next((name for name, own in self._nodes.items() if own == node), node)
@@ -235,8 +248,11 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     def waiting_for(self) -> str:
         """Return the names of missing controllers."""
-        there = {name: self._calls.there(f"{own}/get_state") for name, own in self._nodes.items()}
-        missing = [name for name, found in there.items() if not found]
+        nodes = self._running_as_nodes()
+        missing = [
+            name for name, node in self._nodes.items()
+            if node in nodes and not self._calls.there(f"{node}/get_state")
+        ]  # fmt: skip
         return f"no node {', '.join(missing)}" if missing else ""
 
     def diagnose(self, report: Report) -> None:
@@ -327,7 +343,8 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     def _on_load(self, request: Any, response: Any) -> Any:
         known = request.name in self.controllers
-        running = known and self._calls.there(f"{self._nodes[request.name]}/get_state")
+        node = self._nodes.get(request.name, "")
+        running = node == STATE_BROADCASTER or (known and self._calls.there(f"{node}/get_state"))
         text = "its node is running already" if running else "the bring-up starts controllers"
         hint = "" if known else did_you_mean(request.name, self.controllers)
         self.warn("load", f"controller '{request.name}' is not loaded: {text}.{hint}")
@@ -375,12 +392,15 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         """Return the suite's name of a controller; those of fingers are joint controllers."""
         own = self._nodes[name]
         known = controllers_of(self.robot, self.params.base_controller)
-        return own if own in known else JOINT_CONTROLLER
+        return own if own in (*known, STATE_BROADCASTER) else JOINT_CONTROLLER
 
     async def _states(self) -> dict[str, str]:
         """Return the lifecycle state of each controller whose node responds."""
         states = {}
         for name in self.controllers:
+            if self._nodes[name] == STATE_BROADCASTER:
+                states[name] = self._broadcaster
+                continue
             try:
                 own = f"{self._nodes[name]}/get_state"
                 response = await self._calls.call(own, GetState.Request())
@@ -403,7 +423,9 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     async def _entry(self, name: str, state: str) -> ControllerState:
         """Return the ControllerState message of a controller."""
-        params = await self._interface_params(name) if state in (ACTIVE, INACTIVE) else {}
+        params = {}
+        if state in (ACTIVE, INACTIVE) and self._nodes[name] != STATE_BROADCASTER:
+            params = await self._interface_params(name)
         interfaces, joints = interfaces_of(self._kind(name), self.robot, params)
         return ControllerState(
             name=name,
@@ -475,6 +497,9 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     async def _change(self, name: str, verb: str, timeout: float | None = None) -> bool:
         """Trigger a transition; return whether it succeeded."""
+        if self._nodes[name] == STATE_BROADCASTER:  # the driver or simulation publishes always
+            self._broadcaster = STATE_AFTER[verb]
+            return True
         request = ChangeState.Request(transition=Transition(id=TRANSITIONS[verb]))
         try:
             own = self._nodes[name]

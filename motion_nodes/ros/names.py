@@ -68,6 +68,9 @@ POLICY_CONTROLLER = "policy_controller"
 CONTROLLER_MANAGER = "controller_manager"
 """Lists and switches a robot's controllers."""
 
+STATE_BROADCASTER = "joint_state_broadcaster"
+"""Controller that the controller manager lists for ``joint_states``; it has no node."""
+
 CONTROLLER_TYPES = {
     JOINT_CONTROLLER: "joint_trajectory_controller/JointTrajectoryController",
     IMPEDANCE_CONTROLLER: "cartesian_impedance_controller/CartesianImpedanceController",
@@ -78,6 +81,7 @@ CONTROLLER_TYPES = {
     "bicycle_steering_controller": "bicycle_steering_controller/BicycleSteeringController",
     "tricycle_steering_controller": "tricycle_steering_controller/TricycleSteeringController",
     "tricycle_controller": "tricycle_controller/TricycleController",
+    STATE_BROADCASTER: "joint_state_broadcaster/JointStateBroadcaster",
 }
 """Type of ros2_controllers that each controller replaces."""
 

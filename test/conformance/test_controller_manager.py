@@ -350,9 +350,11 @@ def spawned(arm: JointClient, module_suite: Any, module_client: RosClient) -> An
     return module_client
 
 
-def spawn(client: RosClient, *, inactive: bool = False) -> bool:
+def spawn(
+    client: RosClient, name: str = "joint_trajectory_controller", *, inactive: bool = False
+) -> bool:
     """Call the services that the peer's spawner calls; return whether it succeeds."""
-    root, name = "/b/controller_manager", "joint_trajectory_controller"
+    root = "/b/controller_manager"
     found = client.call(ListControllers, f"{root}/list_controllers").controller
     assert name in [entry.name for entry in found], "loaded: the spawner does not load it"
     request = ConfigureController.Request(name=name)
@@ -399,7 +401,15 @@ def switched(client: RosClient, stop: list[str], start: list[str]) -> bool:
     "a deactivated controller can be spawned again",
     source=SPAWNER + "spawner_test_type_in_param",
 )
+@behaviour(
+    BROADCASTER,
+    "it is spawned before the other controllers",
+    source="ros2_control_demos: example_1/bringup/launch/rrbot.launch.py",
+)
 def test_spawned_controllers(spawned):
+    assert not switched(spawned, [], [BROADCASTER])
+    assert spawn(spawned, BROADCASTER)
+    assert not spawn(spawned, BROADCASTER)
     node, name = "/b/joint_trajectory_controller", "joint_trajectory_controller"
     assert spawned.state(node) == "unconfigured"
     assert not switched(spawned, [], [name])

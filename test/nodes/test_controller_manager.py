@@ -35,7 +35,7 @@ from trajectory_msgs.msg import JointTrajectory
 from motion_nodes.bringup.node_specs import ALONE
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.nodes.controller_manager import controllers_of, impedance_joints
-from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
+from motion_nodes.ros.names import IMPEDANCE_CONTROLLER, STATE_BROADCASTER
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 JOINTS = list(FRANKA.joint_names)
@@ -183,8 +183,11 @@ def test_the_list_as_ros2_control_prints_it(manager):
     assert impedance.state == "unconfigured", "the mock simulation accepts no efforts"
     assert impedance.required_command_interfaces == [f"{name}/effort" for name in JOINTS[:7]]
     assert impedance.claimed_interfaces == []
+    states = manager.list()[STATE_BROADCASTER]
+    assert (states.state, states.required_command_interfaces) == ("active", [])
+    assert {f"{name}/velocity" for name in JOINTS} <= set(states.required_state_interfaces)
     assert (types.types, types.base_classes) == (
-        [entry.type, impedance.type], ["controller_interface::ControllerInterface"] * 2
+        [entry.type, impedance.type, states.type], ["controller_interface::ControllerInterface"] * 3
     )  # fmt: skip
 
 
@@ -257,6 +260,22 @@ def test_the_spawner_activates_an_inactive_controller(manager):
     assert manager.call(ConfigureController, "configure_controller", name=JTC).ok
     assert manager.switch([], [JTC], STRICT).ok
     assert manager.list()[JTC].state == "active"
+
+
+def test_the_broadcaster_of_states_is_switched_without_a_node(manager):
+    """As launch files do that spawn it first; joint_states are published all the same."""
+    name = STATE_BROADCASTER
+    assert not manager.call(ConfigureController, "configure_controller", name=name).ok, "active"
+    assert not manager.switch([], [name], STRICT).ok
+    assert manager.switch([name], [], STRICT).ok
+    assert manager.list()[name].state == "inactive"
+    assert manager.call(ConfigureController, "configure_controller", name=name).ok
+    assert manager.call(CleanupController, "cleanup_controller", name=name).ok
+    assert not manager.switch([], [name], STRICT).ok, "unconfigured"
+    assert manager.call(ConfigureController, "configure_controller", name=name).ok
+    assert manager.switch([], [name], STRICT).ok
+    assert manager.list()[name].state == "active"
+    assert not manager.call(LoadController, "load_controller", name=name).ok, "loaded already"
 
 
 def test_hardware_stays_active(manager):

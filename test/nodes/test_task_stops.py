@@ -411,6 +411,29 @@ def test_a_loss_at_rest_and_in_home_ends_with_its_code(fingers: bool) -> None:
     assert cell.robot.observe().held == "red_cube"
 
 
+@pytest.mark.parametrize("near", [True, False])
+def test_fingers_around_a_lost_object_open_before_the_arm_moves(near: bool) -> None:
+    """A motion cannot be planned while they touch it."""
+    cell = Cell()
+    cell.finish(TaskRunner(cell.robot, RulePlanner().plan("pick the cube", cell.robot.observe())))
+    cell.drop(fingers=False)
+    cell.fingers = cell.width = 0.6 * SIDE  # it is turned, and has slipped down or away
+    if near:
+        cell.cube = np.array(cell.pose)
+    for _ in range(6):
+        cell.tick()
+    assert cell.robot.observe().held is None
+    cell.robot.begin()
+    home = TaskRunner(cell.robot, RulePlanner().plan("go home", cell.robot.observe()))
+    begin, opened = np.array(cell.pose), None
+    while home.state is TaskStatus.RUNNING:
+        cell.tick(home)
+        if opened is None and not np.allclose(cell.pose, begin):
+            opened = cell.fingers == cell.max_width
+    assert home.state is TaskStatus.SUCCEEDED, home.reason
+    assert opened is near
+
+
 @pytest.mark.parametrize("change", ["moved", "turned", "removed", "nudged"])
 def test_an_object_that_changes_while_it_is_approached_is_approached_again(change: str) -> None:
     """In every cycle up to the grasp; the tool only moves straight up and down near the table."""

@@ -40,6 +40,8 @@ FORGOTTEN_TIME = 2.0
 """Time after which an object is not held that another client has detached [s]."""
 LOST_DISTANCE = 0.05
 """Max distance of a detected object from its pose in the hand; beyond it, it is lost [m]."""
+CLASPED_DISTANCE = 0.1
+"""Distance of a lost object from the tool within which the fingers may still touch it [m]."""
 MISSES = 3
 """Number of successive detections beyond that distance after which an object is lost."""
 TRAIL = 2.0
@@ -82,7 +84,7 @@ class Holding:
         self._interrupted: ObjectState | None = None
         """The object that the fingers were grasping or releasing when interrupted."""
         self.clasped = False
-        """Whether the fingers hold a fixed object, such as a handle."""
+        """Whether the fingers hold a fixed object, such as a handle, or touch a lost one."""
         self.moving_fingers = False
         """Whether the fingers open or close, or the object is offered: nothing is lost then."""
         self._trail: deque[tuple[float, Array]] = deque()
@@ -338,6 +340,10 @@ class Holding:
         assert self.grasped is not None
         name, self.grasped, self._interrupted = self.grasped.name, None, None
         self.lost = Reason(TaskCode.OBJECT_LOST, reason)
+        seen, tool = self._objects.detected(name), self._motions.tool_pose()
+        if seen is not None and tool is not None:
+            away = float(np.linalg.norm((tool - seen.X_WO)[:3, 3]))
+            self.clasped = away < CLASPED_DISTANCE
         self._objects.lose(name)
 
     def measure(self) -> Work:
