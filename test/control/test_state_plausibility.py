@@ -10,11 +10,11 @@ from motion_nodes.core.control.state_plausibility import (
     CHANGES,
     CONFIRMED,
     REPEATS,
-    SLACK,
     SPAN,
     FrozenStates,
     SourceWatch,
 )
+from motion_nodes.tolerances import MEASURED_NOISE
 
 LAG, DT = 0.25, 0.01
 N = 3
@@ -49,7 +49,7 @@ class Arm:
 def test_a_frozen_arm_is_detected_after_the_lag_and_the_slack(speed):
     arm = Arm()
     found = arm.run([speed, -speed, 0.0], 5.0)
-    assert found == pytest.approx(max(LAG + CONFIRMED, SLACK / speed), abs=2 * DT)
+    assert found == pytest.approx(max(LAG + CONFIRMED, MEASURED_NOISE / speed), abs=2 * DT)
     assert arm.check.joints.tolist() == [0, 1]
 
 

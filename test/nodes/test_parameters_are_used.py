@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import importlib
+import inspect
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -34,6 +37,22 @@ def attributes_read(source: str) -> set[str]:
             name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
             if name.lstrip("_") == "params":
                 found.add(node.attr)
+    return found
+
+
+def read_by_properties(params_type: type, read: set[str]) -> set[str]:
+    """Return the names that properties of the parameters read, of those that are read."""
+    found: set[str] = set()
+    for name in read & set(dir(params_type)):
+        value = inspect.getattr_static(params_type, name)
+        if isinstance(value, property | functools.cached_property):
+            function = value.fget if isinstance(value, property) else value.func
+            tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+            found |= {
+                node.attr
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self"
+            }
     return found
 
 
@@ -138,6 +157,7 @@ def test_every_parameter_is_read(executable):
             read |= {"pose_covariance_diagonal", "twist_covariance_diagonal"}
         if "getattr(params, rmp_field(name))" in file.read_text():
             read |= {rmp_field(name) for name in RmpflowSettings().parameters()}
+    read |= read_by_properties(cls.params_type, read)
     unused = fields - read - ELSEWHERE
     assert not unused
 
