@@ -112,10 +112,10 @@ class Disturber:
             x, y = r * np.cos(angle), r * np.sin(angle)
         self.cell.move(scene.item, (x, y), yaw, height)
 
-    def pull(self, scene: Scene) -> None:
-        """Pull the object out of the hand, more strongly than the fingers hold it."""
+    def pull(self, scene: Scene, force: float = -150.0) -> None:
+        """Pull the object out of the hand, more strongly [N] than the fingers hold it."""
         message = WrenchStamped()
-        message.header.frame_id, message.wrench.force.z = scene.item.name, -150.0
+        message.header.frame_id, message.wrench.force.z = scene.item.name, force
         for _ in range(2):
             self._pushes.publish(message)
 
@@ -207,6 +207,8 @@ def disturb(cell: Cell, hand: Disturber, scene: Scene, kind: str, how: str) -> D
             hand.take(scene) if how == "taken" else hand.pull(scene)
             cell.client.wait(lambda: not hand.in_hand(item.name) or (phases and ended()),
                              "the loss", LIMIT)  # fmt: skip
+            if how == "pulled":  # else it would return from the floor at tens of metres per second
+                hand.pull(scene, 0.0)
             over = over or (kind == "home" and ended())
             if not hand.in_hand(item.name):
                 at = cell.seen.time
