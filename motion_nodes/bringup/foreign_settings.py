@@ -111,7 +111,7 @@ def forward_settings(
     own = list(dict.fromkeys(listed)) or list(robot.arm_joints)
     entries, interfaces = list[str](), dict[str, set[str]]()
     for name, kind, values in sections:
-        given = values.get("joints") or [values[name] for name in ("joint",) if name in values]
+        given = values.get("joints") or ([values["joint"]] if "joint" in values else [])
         joints = [str(joint) for joint in given]
         several = values.get("interface_names") or [values.get("interface_name", "")]
         fixed = OF_TYPE.get(kind)

@@ -190,7 +190,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         self.controllers = tuple(self._nodes)
         self._modes = {mode: self._shown(of) for mode, of in MODES.items()}
         self._calls = RemoteCalls(self, lambda: self.params.controller_timeout)
-        for name in self._running_as_nodes():
+        for name in {*self._nodes.values()} - {STATE_BROADCASTER}:
             self._calls.connect(GetState, f"{name}/get_state")
             self._calls.connect(ChangeState, f"{name}/change_state")
             self._calls.connect(GetParameters, f"{name}/get_parameters")
@@ -229,10 +229,6 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         self._nodes = {name: node} | others
         self._types[name] = kind or CONTROLLER_TYPES[node]
 
-    def _running_as_nodes(self) -> list[str]:
-        """Return the names of the controllers' nodes; the broadcaster of states has none."""
-        return [node for node in self._nodes.values() if node != STATE_BROADCASTER]
-
     def _shown(self, node: str) -> str:
         """Return the name under which a node is listed."""
         return next((name for name, own in self._nodes.items() if own == node), node)
@@ -248,11 +244,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     def waiting_for(self) -> str:
         """Return the names of missing controllers."""
-        nodes = self._running_as_nodes()
-        missing = [
-            name for name, node in self._nodes.items()
-            if node in nodes and not self._calls.there(f"{node}/get_state")
-        ]  # fmt: skip
+        missing = [name for name in self.controllers if not self._is_there(name)]
         return f"no node {', '.join(missing)}" if missing else ""
 
     def diagnose(self, report: Report) -> None:
@@ -343,8 +335,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     def _on_load(self, request: Any, response: Any) -> Any:
         known = request.name in self.controllers
-        node = self._nodes.get(request.name, "")
-        running = node == STATE_BROADCASTER or (known and self._calls.there(f"{node}/get_state"))
+        running = known and self._is_there(request.name)
         text = "its node is running already" if running else "the bring-up starts controllers"
         hint = "" if known else did_you_mean(request.name, self.controllers)
         self.warn("load", f"controller '{request.name}' is not loaded: {text}.{hint}")
@@ -387,6 +378,11 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         return response
 
     # ---- inside
+
+    def _is_there(self, name: str) -> bool:
+        """Return whether the node of a controller runs; the broadcaster of states has none."""
+        node = self._nodes[name]
+        return node == STATE_BROADCASTER or self._calls.there(f"{node}/get_state")
 
     def _kind(self, name: str) -> str:
         """Return the suite's name of a controller; those of fingers are joint controllers."""

@@ -261,8 +261,9 @@ class ArmMotions:
             SkillFailed: it failed; with the contact that stopped it, if one did.
         """
         self._contact()  # an earlier one
+        outcome = yield from action.execute(goal)
         try:
-            require_success((yield from action.execute(goal)), what)
+            require_success(outcome, what)
         except SkillFailed:
             end = time.monotonic() + CONTACT_REPORT
             while not (contact := self._contact()) and time.monotonic() < end:
