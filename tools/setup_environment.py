@@ -112,7 +112,7 @@ def run(*command: object) -> None:
 def pip(*arguments: object) -> list[object]:
     """Return a pip command for the environment with pinned versions."""
     return [
-        python(), "-m", "pip", "--disable-pip-version-check", "install", "-q",
+        python(), "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-compile",
         "-c", REQUIREMENTS / "constraints.txt", *arguments,
     ]  # fmt: skip
 

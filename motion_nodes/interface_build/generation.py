@@ -9,16 +9,19 @@ the result is the same, byte by byte.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
+import itertools
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +31,11 @@ from typing import Any
 from motion_nodes.interface_build.checks import BuildError
 from motion_nodes.interface_build.declarations import Package
 
+_COMMENTS = re.compile(r'(@verbatim \(language="comment", text=)(?:\s*"(?:[^"\\]|\\.)*")+')
 Progress = Callable[[str], None]
 FAST, INTROSPECTION = "rosidl_typesupport_fastrtps_c", "rosidl_typesupport_introspection_c"
 # The libraries of a package, each linked to the ones before: module and function of the generator
-# and its further arguments. Some middleware looks for the introspection type support.
+# and its further arguments. Fast DDS describes types to others by the introspection type support.
 LAYERS: dict[str, tuple[str, str, list[list[str]]]] = {
     "rosidl_generator_c": ("rosidl_generator_c", "generate_c", []),
     FAST: (FAST, "generate_typesupport_fastrtps_c", []),
@@ -114,15 +118,33 @@ def generate(packages: list[Package], place: Workplace, progress: Progress) -> N
     cache_templates()
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         _all(threads.submit(_write_idl, p, place) for p in packages)
+    largest_first = sorted(packages, key=lambda p: -len(p.files))
+    shares = [place.data / "share" / p.name for p in largest_first]
+    paths = [
+        folder / f"{s}.idl"
+        for p, folder in zip(largest_first, shares, strict=True)
+        for s in p.stems
+    ]
+    with _processes() as pool:
+        _PARSED.update(zip(paths, pool.map(_parse, paths, chunksize=4), strict=True))
     for package in packages:
         _describe(package, place)
     progress("generating the code")
-    # Forked only now, so that the workers inherit the parsed files.
+    with _processes() as pool:  # forked only now, so that it inherits the parsed files
+        _all(pool.submit(_generate, p, layer, place) for p in largest_first for layer in LAYERS)
+
+
+@contextlib.contextmanager
+def _processes() -> Iterator[ProcessPoolExecutor]:
+    """Return a pool of forked processes.
+
+    Raises:
+        BuildError: one was killed.
+    """
     fork = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(mp_context=fork, initializer=_leave_signals_to_parent) as pool:
-        largest_first = sorted(packages, key=lambda p: -len(p.files))
         try:
-            _all(pool.submit(_generate, p, layer, place) for p in largest_first for layer in LAYERS)
+            yield pool
         except BrokenExecutor as error:
             raise BuildError("A generator process was killed; is the memory full?") from error
         except BaseException:
@@ -165,17 +187,30 @@ def run(*command: str | Path) -> None:
         )
 
 
-@functools.cache  # once per process, or it would wrap its own wrapper
-def _cache_parsed_files() -> None:
-    """Make rosidl parse each .idl file once instead of once per generator.
+_PARSED: dict[Path, Any] = {}
+"""Contents of .idl files; each is parsed once instead of once per generator."""
 
-    The generators bind the function when they are imported, so this comes before that.
+
+def _parse(path: Path) -> Any:
+    """Parse an .idl file, its comments shortened, without indentation: both take time.
+
+    Comments remain, as rosidl takes equal constants of two parts of an action for one.
     """
+    numbers = itertools.count()
+    text = _COMMENTS.sub(lambda m: f'{m[1]}"{next(numbers)}"', path.read_text(encoding="utf-8"))
+    text = "\n".join(line.strip() for line in text.splitlines() if line.strip())
+    parse = importlib.import_module("rosidl_parser.parser").parse_idl_string
+    definition = importlib.import_module("rosidl_parser.definition")
+    try:
+        return definition.IdlFile(definition.IdlLocator(path.parent, path.name), parse(text))
+    except Exception as error:  # any error of the parser
+        raise BuildError(f"{path} cannot be parsed: {error}") from error
+
+
+def _cache_parsed_files() -> None:
+    """Let rosidl take what was parsed; generators bind the function when they are imported."""
     parser = importlib.import_module("rosidl_parser.parser")
-    locator = importlib.import_module("rosidl_parser.definition").IdlLocator
-    parse_file = parser.parse_idl_file
-    parse = functools.cache(lambda path: parse_file(locator(path.parent, path.name)))
-    vars(parser)["parse_idl_file"] = lambda where: parse(where.get_absolute_path())
+    vars(parser)["parse_idl_file"] = lambda where: _PARSED[Path(where.get_absolute_path())]
 
 
 def _arguments(

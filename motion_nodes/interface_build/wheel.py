@@ -182,7 +182,7 @@ def pack(data: Path, platlib: Path, version: str, target: Path) -> None:
             for name, content in contents.items():
                 entry = zipfile.ZipInfo(name)  # with its fixed date: equal builds, equal bytes
                 entry.external_attr = (0o755 if name.endswith(".so") else 0o644) << 16
-                archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
+                archive.writestr(entry, content, zipfile.ZIP_DEFLATED, compresslevel=1)
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)

@@ -273,7 +273,7 @@ class TestCache:
         assert not wheels.is_whole(tmp_path / "absent.whl")
 
     def test_an_interrupted_write_leaves_nothing(self, tmp_path, monkeypatch):
-        def interrupted(*_):
+        def interrupted(*_, **__):
             raise KeyboardInterrupt
 
         monkeypatch.setattr(zipfile.ZipFile, "writestr", interrupted)
