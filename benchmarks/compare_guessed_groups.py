@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -23,39 +22,16 @@ import yaml
 from bench_robot_sweep import _GROUPS, Item, expectation, other_groups, robots_below
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
-from motion_nodes.extras.robot_setup import new_robot as making
-
-
-class _Guessed(Exception):
-    """Raised where groups and kind are known."""
+from motion_nodes.extras.robot_setup.new_robot import find_groups
 
 
 def guesses(item: Item, packages: list[str]) -> dict[str, Any]:
     """Return groups and kind of a robot, as of the output of ``motion new --json``."""
-    found: dict[str, Any] = {}
-    describe = making.add_both_arms
-
-    def stop(tree: Any, groups: Any, legs: Any, findings: Any) -> None:
-        describe(tree, groups, legs, findings)
-        frame = sys._getframe(1)
-        found["kind"] = frame.f_locals["base"].kind
-        found["groups"] = {
-            group.name: {"joints": list(group.joints), "tip": group.tip} for group in groups.groups
-        }
-        raise _Guessed
-
-    making.add_both_arms = stop
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            making.new_robot(
-                item.file, output=Path(folder) / "swept", package_paths=packages,
-                name="swept", unique_name=False, picture=False,
-            )  # fmt: skip
-    except _Guessed:
-        return found
-    finally:
-        making.add_both_arms = describe
-    raise AssertionError("the groups were not guessed")
+    groups, kind = find_groups(item.file, packages)
+    named = {
+        group.name: {"joints": list(group.joints), "tip": group.tip} for group in groups.groups
+    }
+    return {"kind": kind, "groups": named}
 
 
 def main() -> int:

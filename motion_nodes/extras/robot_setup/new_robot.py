@@ -347,9 +347,27 @@ def new_robot(
         report = progress or (lambda text: None)
         making = _Making(source, robot_name, target, findings, report, ask)
         making.read(package_paths, allow_missing_meshes=allow_missing_meshes)
-        making.describe(spheres_accuracy, np.random.default_rng(seed))
+        making.find_groups(np.random.default_rng(seed))
+        making.describe(spheres_accuracy)
         making.choose_states(seed)
         return making.write(picture=picture)
+
+
+def find_groups(urdf: str | Path, package_paths: Sequence[str | Path] = ()) -> tuple[Groups, str]:
+    """Return groups and kind of a robot as :func:`new_robot` guesses them, without a folder.
+
+    Args:
+        urdf: URDF, xacro or MJCF file.
+        package_paths: as of :func:`new_robot`.
+
+    Raises:
+        InvalidDescription: as :func:`new_robot`.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        source = read_source(urdf, package_paths, None, findings := Notes(), Path(folder))
+        making = _Making(source, "robot", Path(folder), findings, lambda text: None, take_guess)
+        making.read(package_paths, allow_missing_meshes=False)
+        return making.find_groups(np.random.default_rng(0))
 
 
 class _Making:
@@ -401,8 +419,8 @@ class _Making:
             text = f"{listed(list(seen))}: the visual geometry; the other one is not round"
             self._findings.add("guessed", "collision geometry", text)
 
-    def describe(self, accuracy: float | None, rng: np.random.Generator) -> None:
-        """Find base, groups, spheres and drives."""
+    def find_groups(self, rng: np.random.Generator) -> tuple[Groups, str]:
+        """Find base, groups and legs; return groups and kind of the robot."""
         findings, mjcf = self._findings, self._source.mjcf
         self._report("finding wheels and chains")
         frame = base_frame(self._tree)
@@ -437,11 +455,17 @@ class _Making:
         )
         legs = [leg.group.name for leg in self._legs]
         add_both_arms(tree, self._groups, legs, findings)
+        self._frame, self._moved = frame, moved
+        return self._groups, base.kind
+
+    def describe(self, accuracy: float | None) -> None:
+        """Find spheres and drives."""
+        findings, mjcf, base, tree = self._findings, self._source.mjcf, self._base, self._tree
         self._spheres, self._coverage = fit_spheres(self._geometries, accuracy, self._report)
         self._report("working out drives")
         limits = motion_limits(tree, findings)
         stated = {} if mjcf is None else mjcf.drives
-        drives = drive_block(tree, base, self._groups, moved, stated, findings)
+        drives = drive_block(tree, base, self._groups, self._moved, stated, findings)
         data = robot_data(
             self._name,
             tree,
@@ -451,7 +475,7 @@ class _Making:
             drives,
             has_spheres=bool(self._spheres.links),
         )
-        contact = floor_contact(base, tree, self._geometries, frame, findings)
+        contact = floor_contact(base, tree, self._geometries, self._frame, findings)
         if mjcf is not None:
             # Friction from the file takes precedence over estimates.
             stated_contact = mjcf.simulation.get("contact", {})
