@@ -12,7 +12,7 @@ Controllers of a robot and their interfaces, as the controller manager lists the
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from controller_manager_msgs.msg import (
@@ -142,6 +142,76 @@ def interfaces_of(
     return [f"{j}/{mode}" for j, mode in zip(joints, per_joint, strict=False)], joints
 
 
+class ControllerNode:
+    """A controller that is a lifecycle node."""
+
+    def __init__(self, calls: RemoteCalls, node: str) -> None:
+        """Connect to the services of the node."""
+        self._calls, self._node = calls, node
+        calls.connect(GetState, f"{node}/get_state")
+        calls.connect(ChangeState, f"{node}/change_state")
+        calls.connect(GetParameters, f"{node}/get_parameters")
+
+    def there(self) -> bool:
+        """Return whether the node runs."""
+        return self._calls.there(f"{self._node}/get_state")
+
+    async def state(self) -> str:
+        """Return the lifecycle state.
+
+        Raises:
+            NoAnswer: the node does not respond.
+        """
+        response = await self._calls.call(f"{self._node}/get_state", GetState.Request())
+        return str(response.current_state.label)
+
+    async def parameters(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return parameters by name.
+
+        Raises:
+            NoAnswer: the node does not respond.
+        """
+        # Impedance control is a mode of the joint controller, at its rate.
+        service = f"{MODES.get(self._node, self._node)}/get_parameters"
+        response = await self._calls.call(service, GetParameters.Request(names=list(names)))
+        return dict(zip(names, map(parameter_value_to_python, response.values), strict=False))
+
+    async def change(self, verb: str, timeout: float | None) -> bool:
+        """Trigger a transition; return whether it succeeded.
+
+        Raises:
+            NoAnswer: the node does not respond within the timeout [s].
+        """
+        request = ChangeState.Request(transition=Transition(id=TRANSITIONS[verb]))
+        response = await self._calls.call(f"{self._node}/change_state", request, timeout)
+        return bool(response.success)
+
+
+class StateBroadcaster:
+    """The broadcaster of joint states: no node, as the driver or simulation publishes always."""
+
+    def __init__(self, state: str) -> None:
+        """Start in a lifecycle state."""
+        self._state = state
+
+    def there(self) -> bool:
+        """Return True."""
+        return True
+
+    async def state(self) -> str:
+        """Return the lifecycle state that was requested last."""
+        return self._state
+
+    async def parameters(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return nothing: it has no parameters."""
+        return {}
+
+    async def change(self, verb: str, timeout: float | None) -> bool:
+        """Take the state after a transition."""
+        self._state = STATE_AFTER[verb]
+        return True
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ControllerManagerParams(RobotParams):
     """Parameters of the controller manager."""
@@ -183,17 +253,17 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         own = controllers_of(self.robot, self.params.base_controller)
         self._nodes = {name: name for name in own}
         self._nodes[STATE_BROADCASTER] = STATE_BROADCASTER
-        self._broadcaster = ACTIVE if self.autostart else UNCONFIGURED
         self._types = {name: CONTROLLER_TYPES[name] for name in self._nodes}
         for entry in self.params.aliases:
             self._add(entry)
         self.controllers = tuple(self._nodes)
         self._modes = {mode: self._shown(of) for mode, of in MODES.items()}
         self._calls = RemoteCalls(self, lambda: self.params.controller_timeout)
-        for name in {*self._nodes.values()} - {STATE_BROADCASTER}:
-            self._calls.connect(GetState, f"{name}/get_state")
-            self._calls.connect(ChangeState, f"{name}/change_state")
-            self._calls.connect(GetParameters, f"{name}/get_parameters")
+        broadcaster = StateBroadcaster(ACTIVE if self.autostart else UNCONFIGURED)
+        self._by_name: dict[str, ControllerNode | StateBroadcaster] = {
+            name: broadcaster if node == STATE_BROADCASTER else ControllerNode(self._calls, node)
+            for name, node in self._nodes.items()
+        }
         # Coroutines: in the default group they would delay lifecycle and parameter services.
         changes, reports = MutuallyExclusiveCallbackGroup(), ReentrantCallbackGroup()
         for kind, name, report in (
@@ -244,7 +314,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     def waiting_for(self) -> str:
         """Return the names of missing controllers."""
-        missing = [name for name in self.controllers if not self._is_there(name)]
+        missing = [name for name in self.controllers if not self._by_name[name].there()]
         return f"no node {', '.join(missing)}" if missing else ""
 
     def diagnose(self, report: Report) -> None:
@@ -335,7 +405,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     def _on_load(self, request: Any, response: Any) -> Any:
         known = request.name in self.controllers
-        running = known and self._is_there(request.name)
+        running = known and self._by_name[request.name].there()
         text = "its node is running already" if running else "the bring-up starts controllers"
         hint = "" if known else did_you_mean(request.name, self.controllers)
         self.warn("load", f"controller '{request.name}' is not loaded: {text}.{hint}")
@@ -379,11 +449,6 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     # ---- inside
 
-    def _is_there(self, name: str) -> bool:
-        """Return whether the node of a controller runs; the broadcaster of states has none."""
-        node = self._nodes[name]
-        return node == STATE_BROADCASTER or self._calls.there(f"{node}/get_state")
-
     def _kind(self, name: str) -> str:
         """Return the suite's name of a controller; those of fingers are joint controllers."""
         own = self._nodes[name]
@@ -394,13 +459,8 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         """Return the lifecycle state of each controller whose node responds."""
         states = {}
         for name in self.controllers:
-            if self._nodes[name] == STATE_BROADCASTER:
-                states[name] = self._broadcaster
-                continue
             try:
-                own = f"{self._nodes[name]}/get_state"
-                response = await self._calls.call(own, GetState.Request())
-                states[name] = response.current_state.label
+                states[name] = await self._by_name[name].state()
             except NoAnswer as error:
                 self.warn(f"state of {name}", f"{name} is omitted: {error}")
         return states
@@ -420,7 +480,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
     async def _entry(self, name: str, state: str) -> ControllerState:
         """Return the ControllerState message of a controller."""
         params = {}
-        if state in (ACTIVE, INACTIVE) and self._nodes[name] != STATE_BROADCASTER:
+        if state in (ACTIVE, INACTIVE):
             params = await self._interface_params(name)
         interfaces, joints = interfaces_of(self._kind(name), self.robot, params)
         return ControllerState(
@@ -437,18 +497,12 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     async def _interface_params(self, name: str) -> dict[str, Any]:
         """Return the parameters that define a controller's interfaces; empty without a response."""
-        own = self._nodes[name]
         names = INTERFACE_PARAMETERS if self._kind(name) == JOINT_CONTROLLER else ("update_rate",)
-        request = GetParameters.Request(names=list(names))
-        # Impedance control is a mode of the joint controller, at its rate.
-        node = MODES.get(own, own)
         try:
-            response = await self._calls.call(f"{node}/get_parameters", request)
+            return await self._by_name[name].parameters(names)
         except NoAnswer as error:
             self.warn(f"parameters of {name}", str(error))
             return {}
-        values = map(parameter_value_to_python, response.values)
-        return dict(zip(names, values, strict=False))
 
     async def _execute(
         self, plan: SwitchPlan, timeout: float | None, *, strict: bool
@@ -493,17 +547,11 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
 
     async def _change(self, name: str, verb: str, timeout: float | None = None) -> bool:
         """Trigger a transition; return whether it succeeded."""
-        if self._nodes[name] == STATE_BROADCASTER:  # the driver or simulation publishes always
-            self._broadcaster = STATE_AFTER[verb]
-            return True
-        request = ChangeState.Request(transition=Transition(id=TRANSITIONS[verb]))
         try:
-            own = self._nodes[name]
-            response = await self._calls.call(f"{own}/change_state", request, timeout)
+            return await self._by_name[name].change(verb, timeout)
         except NoAnswer as error:
             self.warn(verb, str(error))
             return False
-        return bool(response.success)
 
 
 def main() -> None:

@@ -88,15 +88,16 @@ class RemoteCalls:
         self._pending: set[Any] = set()
 
     def connect(self, kind: Any, name: str) -> None:
-        """Create the client of a service in advance, since discovery takes time.
+        """Create the client of a service in advance, since discovery takes time; once.
 
         Args:
             kind: service type.
             name: service name.
         """
-        self._clients[name] = self._node.create_client(
-            kind, name, qos_profile=qos.SERVICES, callback_group=self._group
-        )
+        if name not in self._clients:
+            self._clients[name] = self._node.create_client(
+                kind, name, qos_profile=qos.SERVICES, callback_group=self._group
+            )
 
     def there(self, name: str) -> bool:
         """Return whether a connected service is available now."""
