@@ -5,6 +5,8 @@ pip puts the ``motion`` command in bin/; the node executables of scripts/ go to 
 where ``ros2 run`` and ``ros2 launch`` find them, and share/ holds what other ROS tools look for.
 """
 
+import os
+import platform
 import re
 from glob import glob
 from pathlib import Path
@@ -39,6 +41,10 @@ EXTRAS = {
 }
 # ROS 2 Jazzy as wheels, for a machine without ROS. Never install this beside an apt ROS.
 EXTRAS["ros"] += [*EXTRAS["sim"], *EXTRAS["viewer"]]
+# Compiled message packages, for which tools/release.py builds wheels; else the first use does.
+if interfaces := os.environ.get("MOTION_NODES_INTERFACES"):
+    machine = f"platform_machine == '{platform.machine()}' and python_version < '3.14'"
+    EXTRAS["ros"].append(f"motion-nodes-interfaces=={interfaces}; {machine}")
 EXTRAS["learn"] += [*EXTRAS["sim"], *EXTRAS["policy"]]
 
 setup(

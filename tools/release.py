@@ -5,7 +5,9 @@
     python tools/release.py [--skip-robot]
 
 Needs the package ``build``; pip installs the dependencies from its index into a temporary folder.
-Writes dist/: sdist, wheel, SHA256SUMS, RELEASE_NOTES.md.
+Writes dist/: sdist, wheel, SHA256SUMS, RELEASE_NOTES.md, and for each Python of 3.11 to 3.13 found
+a wheel of the compiled message packages, so that ``pip install motion-nodes[ros]`` compiles
+nothing on machines of this kind.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -26,6 +29,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
+PYTHONS = ("python3.11", "python3.12", "python3.13")
+INTERFACES = ROOT / "motion_nodes" / "interface_build" / "packages"
 NEEDED = (
     "motion_nodes/py.typed",
     "motion_nodes/__init__.pyi",
@@ -105,6 +110,8 @@ def built(number: str) -> tuple[Path, Path]:
     say("building sdist and wheel")
     for old in (*DIST.glob("*.whl"), *DIST.glob("*.tar.gz")):
         old.unlink()
+    # The extra "ros" of this wheel then needs the wheels of message packages.
+    os.environ["MOTION_NODES_INTERFACES"] = (INTERFACES / "VERSION").read_text("utf-8").strip()
     run(sys.executable, "-m", "build", "--outdir", DIST, ROOT)
     sdist, wheel = DIST / f"motion_nodes-{number}.tar.gz", next(DIST.glob("*.whl"))
     with tarfile.open(sdist) as archive:
@@ -116,6 +123,26 @@ def built(number: str) -> tuple[Path, Path]:
     if missing:
         raise ReleaseError(f"missing in {', '.join(missing)}")
     return sdist, wheel
+
+
+def message_wheels() -> list[Path]:
+    """Build and return the wheels of compiled message packages, one for each Python found.
+
+    Raises:
+        ReleaseError: there is none of them, or a build failed.
+    """
+    for python in filter(shutil.which, PYTHONS):
+        say(f"compiling the message packages for {python}")
+        with tempfile.TemporaryDirectory(prefix="motion_nodes-release-") as name:
+            run(python, "-m", "venv", name)
+            own = Path(name) / "bin" / "python"
+            files = ("-c", "requirements/constraints.txt", "-r", "requirements/ros.txt")
+            run(own, "-m", "pip", "install", "-q", "--no-compile", *files)
+            run(own, "-m", "motion_nodes.interface_build", "--release", DIST)
+    found = sorted(DIST.glob("motion_nodes_interfaces-*.whl"))
+    if not found:
+        raise ReleaseError(f"none of {', '.join(PYTHONS)} is on the PATH")
+    return found
 
 
 def check(wheel: Path, *, with_robot: bool) -> None:
@@ -130,7 +157,8 @@ def check(wheel: Path, *, with_robot: bool) -> None:
         programs = folder / "env" / "bin"
         extra = "[ros]" if with_robot else ""
         say(f"installing {wheel.name}{extra} in an empty environment")
-        run(programs / "pip", "install", "-q", f"{wheel}{extra}", folder=folder)
+        install = ("install", "-q", "--find-links", DIST)
+        run(programs / "pip", *install, f"{wheel}{extra}", folder=folder)
         run(programs / "motion", "fk", "franka", "--state", "ready", folder=folder)
         if with_robot:
             say("moving a robot")
@@ -140,7 +168,8 @@ def check(wheel: Path, *, with_robot: bool) -> None:
 def _move_a_robot(programs: Path, folder: Path) -> None:
     log = folder / "up.log"
     environment = os.environ | {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
-    run(programs / "motion", "setup", folder=folder)
+    if "compiling" in run(programs / "motion", "setup", folder=folder):
+        raise ReleaseError("the message packages of the wheel are not those of its declarations")
     with log.open("w") as file:
         suite = subprocess.Popen(
             [str(programs / "motion"), "up", "franka", "--viewer", "none"],
@@ -166,14 +195,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         number = version()
         text = notes(number)
         sdist, wheel = built(number)
+        messages = message_wheels()
         check(wheel, with_robot=not options.skip_robot)
     except ReleaseError as error:
         print(f"release: {error}", file=sys.stderr)
         return 1
-    sums = [f"{hashlib.sha256(f.read_bytes()).hexdigest()}  {f.name}" for f in (sdist, wheel)]
+    sums = [
+        f"{hashlib.sha256(f.read_bytes()).hexdigest()}  {f.name}" for f in (sdist, wheel, *messages)
+    ]
     (DIST / "SHA256SUMS").write_text("\n".join([*sums, ""]))
     (DIST / "RELEASE_NOTES.md").write_text(text, "utf-8")
-    say(f"{number} is in {DIST}: tag v{number}, upload {sdist.name} and {wheel.name}")
+    say(f"{number} is in {DIST}: tag v{number}, upload its archives, those of messages first")
     return 0
 
 

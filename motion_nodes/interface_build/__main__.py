@@ -2,6 +2,7 @@
 """Compile message packages to one wheel on top of the ROS 2 wheels from PyPI, and install it.
 
     python -m motion_nodes.interface_build [--source FOLDER] [--install] [--out DIR] [--print-path]
+    python -m motion_nodes.interface_build --release DIR
 
 Needs gcc, g++ and the headers of Python; nothing is downloaded. The wheel is kept in the user's
 cache (XDG_CACHE_HOME or ~/.cache, motion_nodes/interfaces) under a key of all that it depends on,
@@ -20,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from motion_nodes.interface_build.build import PACKAGES, install, provide
+from motion_nodes.interface_build.build import PACKAGES, install, provide, release
 from motion_nodes.interface_build.checks import BuildError
 
 
@@ -30,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="interface_build", description=(__doc__ or "").splitlines()[0]
     )
     cli.add_argument("--out", type=Path, metavar="DIR", help="also copy the wheel to DIR")
+    cli.add_argument("--release", type=Path, metavar="DIR", help="build a wheel for publication")
     cli.add_argument("--install", action="store_true", help="install it in this interpreter")
     cli.add_argument("--force", action="store_true", help="build and install even if present")
     cli.add_argument("--print-path", action="store_true", help="print the wheel's path to stdout")
@@ -46,6 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     signal.signal(signal.SIGTERM, interrupt)  # so that temporary folders go in any case
     try:
+        if options.release:
+            print(release(source, options.release, progress))
+            return 0
         built = provide(source, options.force, progress)
         if options.out:
             options.out.mkdir(parents=True, exist_ok=True)

@@ -156,13 +156,14 @@ def _link(package: Package, objects: Mapping[str, list[Path]], place: Workplace)
     shared(python / name, [module], f"$ORIGIN/{library_path(place.prefix)}")
 
 
-def build(source: Path, version: str, target: Path, progress: Progress) -> None:
-    """Build the packages below source into the wheel target.
+def build(source: Path, version: str, target: Path, progress: Progress) -> Path:
+    """Build the packages below source into a wheel, and return its path.
 
     Args:
         source: folder of the declarations.
         version: of the wheel.
-        target: path of the wheel; it appears whole or not at all.
+        target: path of the wheel, which appears whole or not at all; a folder: the wheel may be
+            published, and is named by the machines on which it runs.
         progress: called with a line of progress.
 
     Raises:
@@ -181,7 +182,29 @@ def build(source: Path, version: str, target: Path, progress: Progress) -> None:
         generate(packages, place, progress)
         compile_and_link(packages, place, progress)
         progress("packing the wheel")
-        wheel.pack(data, platlib, version, target)
+        needed = []
+        if target.is_dir():
+            name = wheel.release_name(wheel.distribution_name(source), version, Path(folder))
+            target, needed = target / name, wheel.requirements()
+        wheel.pack(data, platlib, version, target, needed)
+    return target
+
+
+def release(source: Path, folder: Path, progress: Progress) -> Path:
+    """Build the wheel of the declarations for publication, and return its path.
+
+    Args:
+        source: folder of the declarations.
+        folder: of the wheel; created if missing.
+        progress: called with a line of progress.
+
+    Raises:
+        BuildError: it cannot be built; contains the reason.
+    """
+    checks.check_no_sourced_ros(os.environ, package_names(source))
+    checks.check_wheels()
+    folder.mkdir(parents=True, exist_ok=True)
+    return build(source, wheel.plain_version(source), folder, progress)
 
 
 def provide(source: Path, force: bool, progress: Progress) -> Path:

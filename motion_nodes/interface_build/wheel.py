@@ -25,6 +25,7 @@ from motion_nodes.interface_build.declarations import declared_files, package_na
 
 _FEW = 3
 """Packages up to which all their names are part of the wheel's name."""
+_GLIBC = re.compile(rb"GLIBC_2\.(\d+)")
 _KEPT = 5  # builds in the cache: several clones and interpreters, but no endless growth
 
 
@@ -94,17 +95,27 @@ def distribution_name(source: Path) -> str:
     return "interfaces-" + "-".join(names).replace("_", "-").lower()
 
 
-def wheel_version(source: Path, key: str) -> str:
-    """Return the version of a build, such as ``0.1.0+b1f2e3d4c5b6a``: it carries the key.
+def plain_version(source: Path) -> str:
+    """Return the version of the declarations: source/VERSION, else 0.0.0.
 
     Raises:
-        BuildError: source/VERSION is no version; without that file it is 0.0.0.
+        BuildError: source/VERSION is no version.
     """
     path = source / "VERSION"
     text = path.read_text("utf-8").strip() if path.is_file() else "0.0.0"
     if not re.fullmatch(r"\d+(\.\d+)*", text):
         raise BuildError(f"{path} must hold a version such as 0.1.0; it holds '{text}'.")
-    return f"{text}+b{key[:12]}"  # the letter keeps pip from reading the digits as a number
+    return text
+
+
+def wheel_version(source: Path, key: str) -> str:
+    """Return the version of a build, such as ``0.1.0+b1f2e3d4c5b6a``: it carries the key.
+
+    Raises:
+        BuildError: see :func:`plain_version`.
+    """
+    # The letter keeps pip from reading the digits as a number.
+    return f"{plain_version(source)}+b{key[:12]}"
 
 
 def wheel_name(distribution: str, version: str) -> str:
@@ -151,7 +162,27 @@ def prune(folder: Path, kept: int = _KEPT) -> None:
         wheel.unlink()
 
 
-def pack(data: Path, platlib: Path, version: str, target: Path) -> None:
+def release_name(distribution: str, version: str, folder: Path) -> str:
+    """Return the file name of a wheel for other machines of this architecture (PEP 600).
+
+    Args:
+        distribution: name of the wheel.
+        version: of the wheel.
+        folder: with its libraries, which need the C library of this machine or an older one.
+    """
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    found = [int(n) for file in folder.rglob("*.so") for n in _GLIBC.findall(file.read_bytes())]
+    tag = f"manylinux_2_{max([17, *found])}_{platform.machine()}"
+    return f"{distribution.replace('-', '_')}-{version}-{python}-{python}-{tag}.whl"
+
+
+def requirements() -> list[str]:
+    """Return what a wheel needs where it is installed: the ROS wheels that it was linked with."""
+    exact = ("ros-jazzy-rclpy", "ros-common-interfaces")
+    return [f"{name}=={importlib.metadata.version(name)}" for name in exact] + ["numpy>=1.26"]
+
+
+def pack(data: Path, platlib: Path, version: str, target: Path, needed: Iterable[str] = ()) -> None:
     """Write a wheel; the target appears whole or not at all.
 
     Args:
@@ -159,6 +190,7 @@ def pack(data: Path, platlib: Path, version: str, target: Path) -> None:
         platlib: becomes site-packages.
         version: of the wheel.
         target: path of the wheel.
+        needed: its requirements.
     """
     distribution = target.stem.split("-")[0]
     stem = f"{distribution}-{version}"
@@ -172,7 +204,8 @@ def pack(data: Path, platlib: Path, version: str, target: Path) -> None:
     contents[f"{info}/METADATA"] = (
         f"Metadata-Version: 2.1\nName: {distribution.replace('_', '-')}\nVersion: {version}\n"
         "License: Apache-2.0\n"
-        "Summary: ROS 2 message packages that are not on PyPI, compiled for this machine\n"
+        "Summary: compiled ROS 2 message packages of motion_nodes\n"
+        + "".join(f"Requires-Dist: {each}\n" for each in needed)
     ).encode()
     rows = [f"{name},{_digest(content)},{len(content)}" for name, content in contents.items()]
     contents[f"{info}/RECORD"] = "\n".join([*rows, f"{info}/RECORD,,", ""]).encode()
