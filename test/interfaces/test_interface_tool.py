@@ -3,6 +3,7 @@
 
 import importlib.util
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -257,6 +258,17 @@ class TestCache:
             names = archive.namelist()
         assert {f"{stem}.data/data/share/x/a.txt", "x/__init__.py"} < set(names)
         assert sorted(row.split(",")[0] for row in record) == sorted(names)
+
+    def test_a_published_wheel_names_the_oldest_machines_and_its_requirements(self, tmp_path):
+        library = tmp_path / "lib/x.so"
+        library.parent.mkdir()
+        library.write_bytes(b"GLIBC_2.4\0GLIBC_2.34\0GLIBC_2.2.5")
+        name = wheels.release_name("a-msgs", "1.0", tmp_path)
+        assert name.endswith(f"-manylinux_2_34_{platform.machine()}.whl")
+        wheels.pack(tmp_path, tmp_path / "none", "1.0", tmp_path / name, ["a==1", "b>=2"])
+        with zipfile.ZipFile(tmp_path / name) as archive:
+            facts = archive.read("a_msgs-1.0.dist-info/METADATA").decode().splitlines()
+        assert {"Requires-Dist: a==1", "Requires-Dist: b>=2"} < set(facts)
 
     def test_equal_content_gives_equal_bytes(self, tmp_path):
         first = self.pack(tmp_path).read_bytes()
