@@ -65,7 +65,7 @@ def main() -> int:
             same += 1
             rows.add(tuple(wanted))
             print(f"same: {shown}", flush=True)
-    print(f"{same} same of {same + len(others)}, {len(unsound)} refused")
+    print(f"{same} same of {same + len(others)} ({len(rows)} rows), {len(unsound)} refused")
     return int(bool(others))
 
 
