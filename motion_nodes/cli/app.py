@@ -14,7 +14,7 @@ from motion_nodes import __version__
 from motion_nodes.cli.hardware import hardware
 from motion_nodes.cli.kinematics_commands import batch, bench, fk, ik, reach
 from motion_nodes.cli.learning_commands import learn, policy
-from motion_nodes.cli.options import JsonOption, RobotArgument
+from motion_nodes.cli.options import Commands, JsonOption, RobotArgument
 from motion_nodes.cli.plan_commands import cartesian, plan, plot
 from motion_nodes.cli.robot_commands import convert, mount, new, spheres
 from motion_nodes.cli.suite_commands import go, mcp, record, recover, resume, stop, task, wait
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from motion_nodes.bringup.suite import SuiteOptions
 
-app = typer.Typer(
+app = Commands(
     help="motion_nodes: joint control, wheeled bases, kinematics and simulation for ROS 2.",
     no_args_is_help=True,
     add_completion=True,

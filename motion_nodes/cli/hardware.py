@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from motion_nodes.cli.options import RobotArgument
+from motion_nodes.cli.options import Commands, RobotArgument
 from motion_nodes.errors import InvalidConfig
 
 if TYPE_CHECKING:  # a fifth of the time of `motion --help`
     from motion_nodes.core.robot.placement import Placement
 
-hardware = typer.Typer(help="Drivers of real robots.", no_args_is_help=True)
+hardware = Commands(help="Drivers of real robots.", no_args_is_help=True)
 
 
 @hardware.command()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from motion_nodes.cli.options import JsonOption
+from motion_nodes.cli.options import Commands, JsonOption
 
 if TYPE_CHECKING:
     from motion_nodes.extras.learning.networks import Policy
@@ -220,7 +220,7 @@ def _evaluate(task: str, policy: Callable[[Any], Any], episodes: int, as_json: b
         )
 
 
-policy = typer.Typer(help="Learned policies.", no_args_is_help=True)
+policy = Commands(help="Learned policies.", no_args_is_help=True)
 
 
 @policy.command()

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+import types
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Optional, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -12,6 +13,32 @@ from motion_nodes.errors import MotionError
 
 if TYPE_CHECKING:
     from motion_nodes.core.robot.robot import Robot
+
+
+class Commands(typer.Typer):
+    """Group of commands; ``X | None`` in their signatures works with typer 0.9 (Ubuntu 24.04), too,
+    which knows ``Optional[X]`` only."""
+
+    def command(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
+        """Return the decorator that adds a command, as that of typer."""
+        add = super().command(*args, **options)
+
+        def register(function: Any) -> Any:
+            hints = get_type_hints(function, include_extras=True)
+            function.__annotations__ = {name: _older(hint) for name, hint in hints.items()}
+            return add(function)
+
+        return register
+
+
+def _older(hint: Any) -> Any:
+    """Return a type with its union with None written as Optional."""
+    if get_origin(hint) is Annotated:
+        inner, *notes = get_args(hint)
+        return Annotated[(_older(inner), *notes)]
+    if isinstance(hint, types.UnionType):
+        return Optional[next(part for part in get_args(hint) if part is not type(None))]  # noqa: UP045
+    return hint
 
 
 def _matching(words: Iterable[str], incomplete: str) -> list[str]:
