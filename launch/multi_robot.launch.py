@@ -7,7 +7,7 @@ ros2 launch motion_nodes multi_robot.launch.py robots:="a:=jetbot@0,0,0; b:=fran
 from collections.abc import Mapping
 from pathlib import Path
 
-from launch import LaunchDescription
+from launch import LaunchContext, LaunchDescription
 from launch.actions import IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 
@@ -23,7 +23,7 @@ def include(name: str, values: Mapping[str, str]) -> IncludeLaunchDescription:
     return IncludeLaunchDescription(source, launch_arguments=values.items())
 
 
-def start(values: Mapping[str, str]) -> list[IncludeLaunchDescription]:
+def start(_context: LaunchContext, values: Mapping[str, str]) -> list[IncludeLaunchDescription]:
     """Return the launch files for the given arguments."""
     of_suite = {**values, "robot": values["robots"]}
     of_suite = {argument.name: of_suite[argument.name] for argument in ARGUMENTS}

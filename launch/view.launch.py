@@ -8,7 +8,7 @@ ros2 launch motion_nodes view.launch.py robot:="a:=jetbot@0,0,0; b:=franka@1,0,0
 from collections.abc import Mapping
 from pathlib import Path
 
-from launch import LaunchDescription
+from launch import LaunchContext, LaunchDescription
 from launch_ros.actions import Node
 
 from motion_nodes.bringup.launch_file import describe, tool_node
@@ -17,7 +17,7 @@ from motion_nodes.bringup.rviz_view import VIEW_ARGUMENTS, view_tools
 RVIZ_FOLDER = Path(__file__).parents[1] / "config" / "rviz"
 
 
-def start(values: Mapping[str, str]) -> list[Node]:
+def start(_context: LaunchContext, values: Mapping[str, str]) -> list[Node]:
     """Return RViz for the given arguments."""
     return [tool_node(tool) for tool in view_tools(values, RVIZ_FOLDER)]
 

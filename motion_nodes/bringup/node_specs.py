@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from motion_nodes.ros.names import under
 
@@ -60,6 +61,8 @@ class NodeSpec:
     parameters: Mapping[str, Value] = field(default_factory=dict)
     params_files: tuple[str, ...] = ()
     log_level: str = "info"
+    inherited: tuple[str, ...] = ()
+    """ROS arguments of the whole suite, such as remappings; those of the node override them."""
 
     @property
     def full_name(self) -> str:
@@ -87,23 +90,57 @@ class NodeSpec:
 
     def ros_args(self) -> list[str]:
         """Return the ROS arguments of a command line."""
-        args = ["--ros-args", "-r", f"__node:={self.name}"]
+        args = ["--ros-args", *self.inherited, "-r", f"__node:={self.name}"]
         args += ["-r", f"__ns:=/{self.namespace}"]
         for key, value in self.parameters.items():
             args += ["-p", f"{key}:={_word(value)}"]
         for file in self.params_files:
             args += ["--params-file", file]
-        logger = self.full_name.strip("/").replace("/", ".")
-        return [*args, "--log-level", f"{logger}:={self.log_level}"]
+        return [*args, "--log-level", self.log_argument]
+
+    @property
+    def log_argument(self) -> str:
+        """Value of the ROS argument ``--log-level``."""
+        return f"{self.full_name.strip('/').replace('/', '.')}:={self.log_level}"
+
+
+def with_arguments(specs: Sequence[NodeSpec], args: Sequence[str]) -> list[NodeSpec]:
+    """Return the nodes with ROS arguments for all of them.
+
+    A relative name of a remapping is one in the namespace of each robot, also for nodes that serve
+    several robots from outside, such as the simulation.
+
+    Args:
+        specs: the nodes.
+        args: without ``--ros-args``: ``-r FROM:=TO``, ``-p NAME:=VALUE``, ``--params-file FILE``.
+    """
+    rules = [word for flag, word in pairwise(args) if flag in ("-r", "--remap")]
+    local = [rule.split(":=") for rule in rules if rule[:1] not in ("/", "~") and ":=" in rule]
+    found = []
+    for spec in specs:
+        outer = f"{spec.namespace}/" if spec.namespace else ""
+        inner = {s.namespace.removeprefix(outer) for s in specs if s.namespace.startswith(outer)}
+        added = [
+            word
+            for space in sorted(inner - {"", spec.namespace})
+            for name, new in local
+            if not name.startswith("__")
+            for word in ("-r", f"{space}/{name}:={new if new[:1] == '/' else f'{space}/{new}'}")
+        ]
+        found.append(replace(spec, inherited=(*args, *added)))
+    return found
+
+
+def of_one_type(value: Value) -> Value:
+    """Return a value of a parameter; numbers of a list are of one type."""
+    if isinstance(value, list | tuple):
+        return [float(x) for x in value] if any(isinstance(x, float) for x in value) else list(value)
+    return value
 
 
 def _word(value: Value) -> str:
-    """Return a value as YAML of ROS arguments, whose words for NaN and infinity begin with a dot.
-
-    Numbers of a list are of one type.
-    """
-    if isinstance(value, list | tuple) and any(isinstance(each, float) for each in value):
-        value = [float(each) for each in value]
+    """Return a value as YAML of ROS arguments, whose words for NaN and infinity begin with a dot."""
+    value = of_one_type(value)
     text = json.dumps(value)
     if isinstance(value, str):
         return text

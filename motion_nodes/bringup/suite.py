@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from motion_nodes.bringup.forked_call import forked_call
-from motion_nodes.bringup.node_specs import NodeSpec, commands_for, processes_for
+from motion_nodes.bringup.node_specs import NodeSpec, commands_for, processes_for, with_arguments
 from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.supervisor import Supervisor
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
@@ -188,10 +188,14 @@ class SuiteOptions:
     """Whether nodes share processes."""
     respawn: bool = True
     """Whether lost processes are replaced."""
+    ros_args: tuple[str, ...] = ()
+    """ROS arguments of all nodes (:func:`~motion_nodes.bringup.node_specs.with_arguments`)."""
 
 
 @dataclass(frozen=True)
-class _Composition:
+class Composition:
+    """Nodes of a suite, and what its user is told."""
+
     specs: list[NodeSpec]
     next_steps: list[tuple[str, str]]
     """Commands to try when the suite is ready, with the namespaces of their robots."""
@@ -226,7 +230,7 @@ def run_suite(
     Raises:
         MotionError: the suite cannot be started.
     """
-    made = forked_call(lambda: _composition(configure()))
+    made = forked_call(lambda: composition(configure()))
     specs, composed, respawn = made.specs, made.composed, made.respawn
     names = [spec.full_name for spec in specs]
     signals.stop_quietly()
@@ -280,7 +284,12 @@ def _leave_out(
     return failed
 
 
-def _composition(options: SuiteOptions) -> _Composition:
+def composition(options: SuiteOptions) -> Composition:
+    """Return the nodes of a suite.
+
+    Raises:
+        MotionError: the suite cannot be started.
+    """
     from motion_nodes.bringup.bringup_config import check_libraries
     from motion_nodes.bringup.compose import omissions, suite_of
 
@@ -288,8 +297,8 @@ def _composition(options: SuiteOptions) -> _Composition:
     check_libraries(config)
     specs, notes = suite_of(config)
     omitted = [f"{name} ({why})" for name, why in left_out.items()]
-    return _Composition(
-        specs, _next_steps(config), [*omitted, *omissions(config)],
+    return Composition(
+        with_arguments(specs, options.ros_args), _next_steps(config), [*omitted, *omissions(config)],
         options.composed, options.respawn, left_out, tuple(notes),
     )  # fmt: skip
 
@@ -360,22 +369,37 @@ def _a_move(config: BringupConfig, place: Placement) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the suite of some launch arguments; return the exit code."""
+    """Run the suite of some launch arguments; return the exit code.
+
+    Args:
+        arguments: NAME:=VALUE of the launch file; after ``--ros-args`` those of all nodes.
+    """
+    given = [*arguments, "--ros-args"]
+    at = given.index("--ros-args")
+    words, ros_args = given[:at], arguments[at + 1 :]
     try:
-        values = dict(pair(argument) for argument in arguments)
+        values = dict(pair(argument) for argument in words)
         with ProcessTemplate() as template:
-            return run_suite(lambda: _options(values), template)
+            return run_suite(lambda: options_from(values, ros_args), template)
     except MotionError as error:
         print(f"motion: {error}", file=sys.stderr)
         return 2
 
 
-def _options(values: dict[str, str]) -> SuiteOptions:
+def options_from(values: Mapping[str, str], ros_args: Sequence[str] = ()) -> SuiteOptions:
+    """Return the suite of launch arguments and of ROS arguments for all nodes.
+
+    Raises:
+        InvalidConfig: an unknown argument or value.
+    """
     from motion_nodes.bringup.bringup_config import config_from
 
     composed = values.get("use_composition", "true") == "true"
     return SuiteOptions(
-        config_from(values), composed=composed, respawn=values.get("respawn") != "false"
+        config_from(values),
+        composed=composed,
+        respawn=values.get("respawn") != "false",
+        ros_args=tuple(ros_args),
     )
 
 

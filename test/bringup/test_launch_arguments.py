@@ -2,12 +2,14 @@
 """Arguments of the launch file: their effect on the configuration, and wrong ones."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
 from raised_errors import about
 
 from motion_nodes.bringup.bringup_config import ARGUMENTS, config_from
+from motion_nodes.bringup.node_specs import NodeSpec, with_arguments
 from motion_nodes.errors import InvalidConfig
 
 LAUNCH_FILE = Path(__file__).parents[2] / "launch" / "bringup.launch.py"
@@ -52,7 +54,7 @@ def test_every_argument_has_an_effect():
         "speed": "0.1",
     }
     # Processes and restarts are not part of the configuration.
-    names = {argument.name for argument in ARGUMENTS} - {"use_composition", "respawn"}
+    names = {a.name for a in ARGUMENTS} - {"use_composition", "respawn", "supervised"}
     assert {*other, *real} == names
     for name, value in other.items():
         assert config_from({name: value}) != config_from({}), name
@@ -82,8 +84,24 @@ def test_wrong_arguments_are_told(name, value, text):
         config_from({name: value})
 
 
-def test_the_launch_file_describes_every_argument_and_starts_the_supervisor():
+def test_remappings_reach_the_topics_of_robots_also_in_nodes_outside_their_namespace():
+    simulation, own, _ = with_arguments(
+        [NodeSpec("mock_sim", "mock_sim"), NodeSpec("ik_service", "ik", "lab/a"), NodeSpec("x", "y")],
+        ["-r", "joint_states:=js", "-r", "/b:=/c", "-p", "rate:=1"],
+    )
+    assert simulation.ros_args()[1:9] == [
+        "-r", "joint_states:=js", "-r", "/b:=/c", "-p", "rate:=1", "-r", "lab/a/joint_states:=lab/a/js",
+    ]  # fmt: skip
+    assert own.ros_args()[7:9] == ["-r", "__node:=ik"]
+
+
+# ---- where launch_ros can be imported
+
+
+def actions_of(values, **outer):
+    """Return the actions of the launch file in the context of an including one."""
     pytest.importorskip("launch_ros", reason="launch_ros not installed")
+    from launch import LaunchContext
     from launch.actions import DeclareLaunchArgument
 
     spec = importlib.util.spec_from_file_location("bringup_launch", LAUNCH_FILE)
@@ -92,11 +110,46 @@ def test_the_launch_file_describes_every_argument_and_starts_the_supervisor():
     description = module.generate_launch_description()
     declared = [e for e in description.entities if isinstance(e, DeclareLaunchArgument)]
     assert [entity.name for entity in declared] == [argument.name for argument in ARGUMENTS]
-    (supervisor,) = module.start({a.name: a.default for a in ARGUMENTS})
+    context = LaunchContext()
+    given = {a.name: a.default for a in ARGUMENTS} | {"backend": "mock", "viewer": "none"} | values
+    context.launch_configurations.update(given | outer)
+    return description.entities[-1].execute(context), context
+
+
+def test_each_process_is_an_action_with_name_namespace_parameters_and_remappings():
+    actions, context = actions_of(
+        {"robot": "a:=jetbot", "use_composition": "false", "respawn": "false"},
+        ros_namespace="/lab", ros_remaps=[("odom", "wheel_odom")],
+        global_params=[("update_rate", 20.0)],
+    )  # fmt: skip
+    found = {}
+    for action in actions:
+        action._perform_substitutions(context)
+        found[action.node_name] = action
+    assert set(found) >= {"/mock_sim", "/lab/a/diff_drive_controller", "/lab/a/base_navigator"}
+    base = found["/lab/a/diff_drive_controller"]
+    assert base.node_executable == "differential_base"
+    assert base.expanded_remapping_rules == [("odom", "wheel_odom")]
+    simulation = found["/mock_sim"].expanded_remapping_rules
+    assert simulation == [("odom", "wheel_odom"), ("lab/a/odom", "lab/a/wheel_odom")]
+    words = ["".join(part.perform(context) for part in parts) for parts in base.cmd[1:3]]
+    assert words == ["--ros-args", "--log-level"]
+
+
+def test_containers_get_what_the_including_file_sets():
+    actions, context = actions_of({}, ros_remaps=[("joint_states", "js")],
+                                  global_params=[("update_rate", 20.0)])  # fmt: skip
+    container = next(a for a in actions if getattr(a, "node_executable", "") == "container")
+    nodes = json.loads("".join(part.perform(context) for part in container.cmd[2]))
+    shared = ["--ros-args", "-r", "joint_states:=js", "-p", "update_rate:=20.0"]
+    assert all(node["ros_args"][:5] == shared for node in nodes)
+
+
+@pytest.mark.parametrize("values", [{"supervised": "true"}, {"robot": "so101", "backend": "hardware"}])
+def test_the_supervisor_is_one_action_and_the_default_of_real_robots(values):
+    (supervisor,), _ = actions_of(values, ros_remaps=[("joint_states", "js")])
     words = [part.text for parts in supervisor.cmd for part in parts]
-    assert words[2:] == [
-        "motion_nodes.bringup.suite",
-        *(f"{a.name}:={a.default}" for a in ARGUMENTS),
-    ]
+    assert words[2] == "motion_nodes.bringup.suite"
+    assert words[-3:] == ["--ros-args", "-r", "joint_states:=js"]
     with pytest.raises(InvalidConfig):
-        module.start({"robot": "franka", "viewer": "none", "backend": "gazebo"})
+        actions_of({"backend": "gazebo"})

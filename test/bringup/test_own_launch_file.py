@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The launch file of docs/launch.md includes ours, remaps a topic and adds a node: over real DDS."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from own_domain import ENVIRONMENT
+from ros_client import RosClient
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+ROOT = Path(__file__).parents[2]
+MONITOR = f"""#!{sys.executable}
+import rclpy
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+rclpy.init()
+node = Node("monitor")
+told = node.create_publisher(String, "told", 10)
+node.create_subscription(JointState, "joint_states", lambda m: told.publish(String(data=m.name[0])), 10)
+rclpy.spin(node)
+"""
+RUN = """
+import sys
+from launch import LaunchDescription, LaunchService
+from launch.actions import IncludeLaunchDescription
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+
+service = LaunchService()
+source = PythonLaunchDescriptionSource(sys.argv[1])
+arguments = [word.split(":=", 1) for word in sys.argv[2:]]
+service.include_launch_description(IncludeLaunchDescription(source, launch_arguments=arguments))
+sys.exit(service.run())
+"""
+
+
+def package(prefix: Path, name: str, programs: Path | None = None) -> None:
+    """Make a package that ament finds below a prefix."""
+    for folder in ("share/ament_index/resource_index/packages", "lib", f"share/{name}"):
+        (prefix / folder).mkdir(parents=True, exist_ok=True)
+    (prefix / "share/ament_index/resource_index/packages" / name).touch()
+    if programs is not None:
+        (prefix / "lib" / name).symlink_to(programs)
+
+
+@pytest.fixture
+def launched(ros, tmp_path):
+    """Run the launch file of the page; yield its process and a client."""
+    pytest.importorskip("launch_ros", reason="launch_ros not installed")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/monitor").write_text(MONITOR)
+    (tmp_path / "bin/monitor").chmod(0o755)
+    package(tmp_path, "motion_nodes", ROOT / "scripts")
+    package(tmp_path, "my_package", tmp_path / "bin")
+    (tmp_path / "share/motion_nodes/launch").symlink_to(ROOT / "launch")
+    (page,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/launch.md").read_text(), re.DOTALL)
+    own = tmp_path / "own.launch.py"
+    own.write_text(page)
+    environment = ENVIRONMENT | {
+        "AMENT_PREFIX_PATH": str(tmp_path),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
+    }
+    log = (tmp_path / "log").open("w")
+    process = subprocess.Popen([sys.executable, "-c", RUN, own], env=environment, cwd=tmp_path,
+                               stdout=log, stderr=subprocess.STDOUT)  # fmt: skip
+    client = RosClient()
+    try:
+        yield process, client, tmp_path / "log"
+    finally:
+        client.close()
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(30)
+        finally:
+            process.kill()
+
+
+def test_an_own_launch_file_remaps_a_topic_adds_a_node_and_replaces_a_process(launched):
+    process, client, log = launched
+    told = client.listen(String, "told")
+    states = client.listen(JointState, "measured_states")
+    try:
+        client.wait(lambda: told.messages and states.messages, "states under the new name")
+        node = "/joint_trajectory_controller"  # of a container
+        client.wait(lambda: client.state(node) == "active", "the controller")
+        assert told.newest.data == states.newest.name[0] == "panda_joint1"
+        assert client.node.count_publishers("joint_states") == 0
+        assert client.node.count_subscribers("measured_states") >= 3
+        (pid,) = (
+            int(entry)
+            for entry in os.listdir("/proc")
+            if entry.isdigit() and is_simulation(int(entry), process.pid)
+        )
+        os.kill(pid, signal.SIGKILL)
+        client.spin(0.5)
+        states.clear()
+        client.wait(lambda: states.messages, "states of the replaced simulation")
+    except BaseException:
+        print(log.read_text())
+        raise
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+
+
+def is_simulation(pid: int, parent: int) -> bool:
+    """Return whether a process is the simulation that a launch started."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        above = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return False
+    return above == parent and b"mock_sim" in words
