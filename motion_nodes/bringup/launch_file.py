@@ -25,7 +25,6 @@ from motion_nodes.bringup.node_specs import (
     NodeSpec,
     of_one_type,
     processes_for,
-    with_arguments,
 )
 from motion_nodes.bringup.rviz_view import Tool
 from motion_nodes.bringup.suite import composition, options_from
@@ -99,7 +98,9 @@ def suite_actions(context: LaunchContext, values: Mapping[str, str]) -> list[Any
         "output": "screen",
         "additional_env": suite_environment(),
     }
-    told = [LogInfo(msg=text) for text in (*made.notes, *(f"not started: {o}" for o in made.omitted))]
+    told = [
+        LogInfo(msg=text) for text in (*made.notes, *(f"not started: {o}" for o in made.omitted))
+    ]
     processes = processes_for(made.specs, composed=made.composed)
     return told + [process_action(name, nodes, shared, how) for name, nodes in processes.items()]
 

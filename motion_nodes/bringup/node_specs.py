@@ -134,12 +134,14 @@ def with_arguments(specs: Sequence[NodeSpec], args: Sequence[str]) -> list[NodeS
 def of_one_type(value: Value) -> Value:
     """Return a value of a parameter; numbers of a list are of one type."""
     if isinstance(value, list | tuple):
-        return [float(x) for x in value] if any(isinstance(x, float) for x in value) else list(value)
+        return (
+            [float(x) for x in value] if any(isinstance(x, float) for x in value) else list(value)
+        )
     return value
 
 
 def _word(value: Value) -> str:
-    """Return a value as YAML of ROS arguments, whose words for NaN and infinity begin with a dot."""
+    """Return a value as YAML of ROS arguments; words for NaN and infinity begin with a dot."""
     value = of_one_type(value)
     text = json.dumps(value)
     if isinstance(value, str):

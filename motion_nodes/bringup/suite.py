@@ -296,9 +296,10 @@ def composition(options: SuiteOptions) -> Composition:
     config, left_out = _usable(options.config)
     check_libraries(config)
     specs, notes = suite_of(config)
+    specs = with_arguments(specs, options.ros_args)
     omitted = [f"{name} ({why})" for name, why in left_out.items()]
     return Composition(
-        with_arguments(specs, options.ros_args), _next_steps(config), [*omitted, *omissions(config)],
+        specs, _next_steps(config), [*omitted, *omissions(config)],
         options.composed, options.respawn, left_out, tuple(notes),
     )  # fmt: skip
 

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 
 class Commands(typer.Typer):
-    """Group of commands; ``X | None`` in their signatures works with typer 0.9 (Ubuntu 24.04), too,
-    which knows ``Optional[X]`` only."""
+    """Group of commands with ``X | None`` in their signatures.
+
+    Typer 0.9, that of Ubuntu 24.04, knows ``Optional[X]`` only.
+    """
 
     def command(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
         """Return the decorator that adds a command, as that of typer."""

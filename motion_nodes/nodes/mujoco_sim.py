@@ -20,7 +20,7 @@ from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
 from std_srvs.srv import SetBool
 
 from motion_nodes.core.robot.placement import Placement, parse_placements
-from motion_nodes.core.robot.poses import from_xyz_quat, inverse
+from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.scene.scene import AttachedBody, world_object
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.extras.sim.backend import RobotBackend, RobotPlacement
@@ -41,6 +41,7 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.action_servers import ActionGoal, ActionOutcome, LoopActionServer
 from motion_nodes.ros.concurrency.services import respond_from_loop
 from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.messages.rotations import matrix_of
 from motion_nodes.ros.names import SURFACE_GRIPPER
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.parameters import core_params, param, settings_from
@@ -413,7 +414,7 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         for message in self._moved.all():
             t, q = message.transform.translation, message.transform.rotation
             try:
-                X = from_xyz_quat((t.x, t.y, t.z), (q.x, q.y, q.z, q.w))
+                X = matrix_of((t.x, t.y, t.z), (q.x, q.y, q.z, q.w))
                 self._world.place_object(message.child_frame_id, X)
             except (MotionError, ValueError) as error:
                 self.warn("move_object", f"~/move_object: {error}")

@@ -19,7 +19,7 @@ from rclpy.node import Node
 from tf2_msgs.msg import TFMessage
 
 from motion_nodes.core.robot.bounds import OBJECTS
-from motion_nodes.core.robot.poses import from_xyz_quat, inverse, to_quat_xyzw
+from motion_nodes.core.robot.poses import inverse, to_quat_xyzw
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
@@ -34,6 +34,7 @@ from motion_nodes.ros.messages.cdr import (
     message_in,
 )
 from motion_nodes.ros.messages.message_bounds import check_bounds
+from motion_nodes.ros.messages.rotations import matrix_of
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.typing import Array
 
@@ -116,7 +117,7 @@ def transform_pose(stamped: Any) -> Array:
     check_bounds(stamped)
     t, q = stamped.transform.translation, stamped.transform.rotation
     try:
-        X_PC = from_xyz_quat((t.x, t.y, t.z), (q.x, q.y, q.z, q.w))
+        X_PC = matrix_of((t.x, t.y, t.z), (q.x, q.y, q.z, q.w))
     except ValueError as error:
         raise InvalidCommand(str(error)) from None
     if not np.isfinite(X_PC).all():

@@ -86,11 +86,16 @@ def test_wrong_arguments_are_told(name, value, text):
 
 def test_remappings_reach_the_topics_of_robots_also_in_nodes_outside_their_namespace():
     simulation, own, _ = with_arguments(
-        [NodeSpec("mock_sim", "mock_sim"), NodeSpec("ik_service", "ik", "lab/a"), NodeSpec("x", "y")],
+        [
+            NodeSpec("mock_sim", "mock_sim"),
+            NodeSpec("ik_service", "ik", "lab/a"),
+            NodeSpec("x", "y"),
+        ],
         ["-r", "joint_states:=js", "-r", "/b:=/c", "-p", "rate:=1"],
     )
     assert simulation.ros_args()[1:9] == [
-        "-r", "joint_states:=js", "-r", "/b:=/c", "-p", "rate:=1", "-r", "lab/a/joint_states:=lab/a/js",
+        "-r", "joint_states:=js", "-r", "/b:=/c", "-p", "rate:=1",
+        "-r", "lab/a/joint_states:=lab/a/js",
     ]  # fmt: skip
     assert own.ros_args()[7:9] == ["-r", "__node:=ik"]
 
@@ -145,7 +150,9 @@ def test_containers_get_what_the_including_file_sets():
     assert all(node["ros_args"][:5] == shared for node in nodes)
 
 
-@pytest.mark.parametrize("values", [{"supervised": "true"}, {"robot": "so101", "backend": "hardware"}])
+@pytest.mark.parametrize(
+    "values", [{"supervised": "true"}, {"robot": "so101", "backend": "hardware"}]
+)
 def test_the_supervisor_is_one_action_and_the_default_of_real_robots(values):
     (supervisor,), _ = actions_of(values, ros_remaps=[("joint_states", "js")])
     words = [part.text for parts in supervisor.cmd for part in parts]

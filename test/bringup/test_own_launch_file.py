@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launch file of docs/launch.md includes ours, remaps a topic and adds a node: over real DDS."""
+"""The launch file of docs/launch.md includes ours, remaps a topic and adds a node, over DDS."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from std_msgs.msg import String
 rclpy.init()
 node = Node("monitor")
 told = node.create_publisher(String, "told", 10)
-node.create_subscription(JointState, "joint_states", lambda m: told.publish(String(data=m.name[0])), 10)
+def tell(message):
+    told.publish(String(data=message.name[0]))
+node.create_subscription(JointState, "joint_states", tell, 10)
 rclpy.spin(node)
 """
 RUN = """

@@ -25,10 +25,10 @@ from std_srvs.srv import Trigger
 
 from motion_nodes.core.ik.tool_goal import ArticulationIk
 from motion_nodes.core.robot.loader import load_description
-from motion_nodes.core.robot.poses import from_xyz_quat
 from motion_nodes.nodes.demo.arm import FRAME, ClientNode, DemoFindings
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
+from motion_nodes.ros.messages.rotations import matrix_of
 from motion_nodes.ros.names import POLICY_CONTROLLER
 from motion_nodes.typing import Array
 
@@ -121,7 +121,7 @@ class WalkClient(ClientNode):
         v, q = message.twist.twist, message.pose.pose.orientation
         velocity = np.array((v.linear.x, v.linear.y, v.angular.z))
         self.velocities.append((stamp_ns(message) * 1e-9, velocity))
-        z = from_xyz_quat((0.0, 0.0, 0.0), (q.x, q.y, q.z, q.w))[2, 2]
+        z = matrix_of((0.0, 0.0, 0.0), (q.x, q.y, q.z, q.w))[2, 2]
         self.tilt = max(self.tilt, float(np.arccos(np.clip(z, -1.0, 1.0))))
 
     def _on_mode(self, message: String) -> None:

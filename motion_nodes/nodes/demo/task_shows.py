@@ -31,7 +31,7 @@ from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.core.robot.loader import load_description
-from motion_nodes.core.robot.poses import from_xyz_rpy, to_quat_xyzw
+from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.scene import WorldObject, world_object
 from motion_nodes.extras.robot_setup.derived_robot import mounted_folder
@@ -41,6 +41,7 @@ from motion_nodes.nodes.demo.routines import RoutineClient, TaskCommands, Travel
 from motion_nodes.nodes.task.remote_work import RemoteService, Work
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
+from motion_nodes.ros.messages.rotations import quaternion_of
 from motion_nodes.ros.names import BASE_NAVIGATOR, JOINT_CONTROLLER, PLANNER, TASK_SERVER
 from motion_nodes.ros.scene.collision_objects import object_message, removed_message
 from motion_nodes.typing import Array
@@ -313,7 +314,7 @@ class FactoryClient(RoutineClient):
             message = TransformStamped(child_frame_id=name)
             move, turn = message.transform.translation, message.transform.rotation
             move.x, move.y, move.z = map(float, X[:3, 3])
-            turn.x, turn.y, turn.z, turn.w = map(float, to_quat_xyzw(X))
+            turn.x, turn.y, turn.z, turn.w = quaternion_of(X)
             self._placed.publish(message)
 
     def fenced(self, name: str) -> Work:

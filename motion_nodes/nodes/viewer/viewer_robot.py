@@ -22,7 +22,6 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.placement import Placement
-from motion_nodes.core.robot.poses import from_xyz_quat
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.scene import WorldObject
 from motion_nodes.core.trajectory.joint_trajectory import rest_to_rest_duration
@@ -42,6 +41,7 @@ from motion_nodes.nodes.viewer.viewer_planning import (
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
+from motion_nodes.ros.messages.rotations import matrix_of
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
 from motion_nodes.ros.names import (
     JOINT_CONTROLLER,
@@ -316,7 +316,7 @@ class WatchedRobot:
         if message is not None:
             p, r = message.pose.pose.position, message.pose.pose.orientation
             try:
-                X_OB = from_xyz_quat((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
+                X_OB = matrix_of((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
             except ValueError as error:
                 self._node.warn(f"{self.name}: odometry", f"{self.name}: odometry: {error}")
             else:

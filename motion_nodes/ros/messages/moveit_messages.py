@@ -15,7 +15,6 @@ from moveit_msgs.msg import MoveItErrorCodes, RobotState
 
 from motion_nodes.core.robot.bounds import JOINT_STATE, LENGTH, QUATERNION_NORM
 from motion_nodes.core.robot.mimic_joints import MEASURED, leader_values
-from motion_nodes.core.robot.poses import from_xyz_quat, to_quat_xyzw
 from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.errors import (
     InvalidCommand,
@@ -24,6 +23,7 @@ from motion_nodes.errors import (
     UnknownGroup,
     did_you_mean,
 )
+from motion_nodes.ros.messages.rotations import matrix_of, quaternion_of
 from motion_nodes.typing import Array
 
 UNIT_TOLERANCE = 1e-3
@@ -127,7 +127,7 @@ def pose_of(message: Pose, what: str) -> tuple[Array, str]:
     notice = ""
     if abs(length - 1.0) > UNIT_TOLERANCE:
         notice = f"the quaternion of {what} had norm {length:.6g} and was normalized"
-    return from_xyz_quat(position, quaternion), notice
+    return matrix_of(position, quaternion), notice
 
 
 def pose_message(X: Array) -> Pose:
@@ -135,7 +135,7 @@ def pose_message(X: Array) -> Pose:
     message = Pose()
     p, r = message.position, message.orientation
     p.x, p.y, p.z = X[:3, 3].tolist()
-    r.x, r.y, r.z, r.w = to_quat_xyzw(X).tolist()
+    r.x, r.y, r.z, r.w = quaternion_of(X)
     return message
 
 
