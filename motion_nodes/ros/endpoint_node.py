@@ -31,6 +31,7 @@ from motion_nodes.ros.concurrency.rclpy_internals import (
     PolledGroup,
     RCLError,
     deliver_late_responses,
+    given_parameters,
     replace_change_state,
     transitions,
 )
@@ -327,8 +328,23 @@ class EndpointNode(LifecycleNode):
         text = "".join(traceback.format_exception(error))
         self.get_logger().error(f"{where} failed:\n{text}")
 
+    def _overridden(self, side: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the arguments of an endpoint with the overrides of its quality of service."""
+        at = 2 if side == "publisher" else 3
+        if len(args) > at and isinstance(args[at], QoSProfile):
+            topic = self.resolve_topic_name(args[1])
+            profile, policies = qos.overridden(given_parameters(self), side, topic, args[at])
+            args = (*args[:at], profile, *args[at + 1 :])
+            kwargs.setdefault("qos_overriding_options", policies)
+        return args
+
+    def create_publisher(self, *args: Any, **kwargs: Any) -> Any:
+        """Create a publisher, with the overrides of its quality of service."""
+        return super().create_publisher(*self._overridden("publisher", args, kwargs), **kwargs)
+
     def create_subscription(self, *args: Any, **kwargs: Any) -> Any:
         """Create a subscription; that of the time source to /clock is polled, not spun."""
+        args = self._overridden("subscription", args, kwargs)
         if len(args) >= 3 and args[1] == "/clock" and "callback_group" not in kwargs:
             subscription = super().create_subscription(
                 *args, **kwargs, callback_group=PolledGroup()

@@ -3,7 +3,21 @@
 
 from __future__ import annotations
 
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from rclpy.qos import (
+    DurabilityPolicy,
+    HistoryPolicy,
+    LivelinessPolicy,
+    QoSPolicyKind,
+    QoSProfile,
+    ReliabilityPolicy,
+)
+from rclpy.qos_overriding_options import QoSOverridingOptions
+
+from motion_nodes.errors import InvalidConfig, did_you_mean
 
 
 def _profile(depth: int, *, reliable: bool, latched: bool = False) -> QoSProfile:
@@ -73,3 +87,57 @@ SCENES = _profile(100, reliable=True)
 
 SCENE_OBJECTS = _profile(10_000, reliable=True)
 """Subscription to single collision objects, of which a client may send thousands at once."""
+
+MAX_DEPTH = 100_000
+"""Largest depth that an override may set."""
+_WORDS = {
+    QoSPolicyKind.HISTORY: HistoryPolicy,
+    QoSPolicyKind.RELIABILITY: ReliabilityPolicy,
+    QoSPolicyKind.DURABILITY: DurabilityPolicy,
+    QoSPolicyKind.LIVELINESS: LivelinessPolicy,
+}
+
+
+def overridden(
+    given: Mapping[str, Any], side: str, topic: str, profile: QoSProfile
+) -> tuple[QoSProfile, QoSOverridingOptions | None]:
+    """Return a profile and the policies of it that parameters override, as rclpy takes them.
+
+    Only policies that were given become parameters of the node.
+
+    Args:
+        given: parameters given to the node, by name: ``qos_overrides./TOPIC.SIDE.POLICY``.
+        side: "publisher" or "subscription".
+        topic: full name of the topic.
+        profile: without overrides.
+
+    Raises:
+        InvalidConfig: an unknown policy or value.
+    """
+    prefix = f"qos_overrides.{topic}.{side}."
+    names = [name for name in given if name.startswith(prefix)]
+    kinds = {kind.name.lower(): kind for kind in QoSPolicyKind.__members__.values()}
+    kinds.pop("invalid", None)
+    if side == "subscription":
+        del kinds["lifespan"]
+    chosen = []
+    for name in names:
+        word, value = name.removeprefix(prefix), given[name].value
+        if word not in kinds:
+            raise InvalidConfig(
+                f"{name}: there is no policy '{word}'.{did_you_mean(word, kinds)}", field=name
+            )
+        kind = kinds[word]
+        if kind in _WORDS:
+            members = [m.lower() for m in _WORDS[kind].__members__ if m != "UNKNOWN"]
+            allowed, fits = ", ".join(members), isinstance(value, str) and value in members
+        elif kind is QoSPolicyKind.AVOID_ROS_NAMESPACE_CONVENTIONS:
+            allowed, fits = "true, false", isinstance(value, bool)
+        else:
+            most = MAX_DEPTH if kind is QoSPolicyKind.DEPTH else 2**62
+            allowed = f"1 to {most}" if kind is QoSPolicyKind.DEPTH else "nanoseconds"
+            fits = type(value) is int and 1 <= value <= most
+        if not fits:
+            raise InvalidConfig(f"{name} is {value!r}; allowed: {allowed}", field=name)
+        chosen.append(kind)
+    return (copy.copy(profile), QoSOverridingOptions(chosen)) if chosen else (profile, None)

@@ -41,3 +41,4 @@ def test_matrices_and_quaternions_are_those_of_scipy(module):
 def test_no_rotation_is_refused(module, quaternion):
     with pytest.raises(ValueError, match="not a rotation"):
         module.matrix_of((0.0, 0.0, 0.0), quaternion)
+    assert all(map(math.isnan, module.quaternion_of(np.full((4, 4), np.nan))))

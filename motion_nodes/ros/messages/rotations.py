@@ -56,6 +56,8 @@ def matrix_of(position: Sequence[float], quaternion: Sequence[float]) -> Array:
 
 
 def quaternion_of(X: Array) -> tuple[float, float, float, float]:
-    """Return the unit quaternion (x, y, z, w), w >= 0, of a pose, shape (4, 4)."""
+    """Return the unit quaternion (x, y, z, w), w >= 0, of a pose, shape (4, 4); NaN stays NaN."""
+    if not np.isfinite(X).all():
+        return (math.nan,) * 4
     x, y, z, w = map(float, quaternion_from_matrix(X))
     return (x, y, z, w) if w >= 0.0 else (-x, -y, -z, -w)

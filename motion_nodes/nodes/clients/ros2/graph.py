@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +20,12 @@ from motion_nodes.ros import signals
 from motion_nodes.ros.clients.client_node import client_node
 
 DISCOVERY_TIME = 0.7
-"""Time without a change after which the graph counts as discovered [s]."""
+"""Time without a change after which the graph counts as discovered, if no process waits for a
+processor [s]."""
+LONGEST = 8.0
+"""Max factor of that time on a busy machine, where others answer late."""
+_UNNAMED = "_NODE_NAME_UNKNOWN_"
+"""Name of the nodes of a process that has not told them yet."""
 FIRST_TIME = 3.0
 """Max time for the first other participant to be discovered [s]."""
 APPEAR_TIMEOUT = 5.0
@@ -37,9 +43,15 @@ def participant() -> Iterator[Node]:
         yield node
 
 
+def discovery_time() -> float:
+    """Return :data:`DISCOVERY_TIME` times the number of threads for each processor [s]."""
+    share = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return DISCOVERY_TIME * min(max(share, 1.0), LONGEST)
+
+
 def add_discovery(parser: argparse.ArgumentParser) -> None:
     """Add the options of discovery."""
-    parser.add_argument("--spin-time", type=float, default=DISCOVERY_TIME, metavar="S",
+    parser.add_argument("--spin-time", type=float, default=discovery_time(), metavar="S",
                         help="time without a change to the graph [s]")  # fmt: skip
     parser.add_argument("--no-daemon", action="store_true", help="accepted; there is no daemon")
 
@@ -137,12 +149,24 @@ def is_hidden(name: str) -> bool:
 
 
 def node_names(node: Node, hidden: bool = False) -> list[str]:
-    """Return the full names of all nodes, sorted."""
-    names = (
-        f"{namespace.rstrip('/')}/{name}"
-        for name, namespace in node.get_node_names_and_namespaces()
-    )
-    return sorted(name for name in names if hidden or not is_hidden(name))
+    """Return the full names of all nodes, sorted.
+
+    Nodes and their endpoints are discovered by different messages, so those of endpoints count.
+    """
+    found = [f"{space.rstrip('/')}/{name}" for name, space in node.get_node_names_and_namespaces()]
+    ends = [end for end in _parameter_events(node) if end.node_name != _UNNAMED]
+    found += {f"{e.node_namespace.rstrip('/')}/{e.node_name}" for e in ends}.difference(found)
+    return sorted(name for name in found if hidden or not is_hidden(name))
+
+
+def unnamed_nodes(node: Node) -> int:
+    """Return the number of nodes of which an endpoint, but not the name was discovered."""
+    return sum(end.node_name == _UNNAMED for end in _parameter_events(node))
+
+
+def _parameter_events(node: Node) -> list[Any]:
+    """Return the publishers of a topic that every node has."""
+    return list(node.get_publishers_info_by_topic("/parameter_events"))
 
 
 def existing_node(node: Node, name: str) -> tuple[str, str]:

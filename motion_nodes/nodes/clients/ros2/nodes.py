@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetAvailableTransitions, GetState
@@ -26,6 +27,8 @@ from motion_nodes.nodes.clients.ros2.graph import (
     is_hidden,
     node_names,
     participant,
+    unnamed_nodes,
+    wait_for,
 )
 
 CHANGE_TIMEOUT = 120.0
@@ -50,9 +53,11 @@ def add_node(parser: argparse.ArgumentParser) -> None:
 
 def _list_nodes(options: argparse.Namespace) -> None:
     with participant() as node:
-        names = discover(
-            lambda: node_names(node, hidden=options.all), options.spin_time, known=False
-        )
+        discover(lambda: node_names(node, hidden=options.all), options.spin_time, known=False)
+        wait_for(lambda: not unnamed_nodes(node))
+        names = node_names(node, hidden=options.all)
+        if missing := unnamed_nodes(node):
+            print(f"{missing} more, whose names were not told yet", file=sys.stderr)
     print(len(names) if options.count_nodes else "\n".join(names))
 
 

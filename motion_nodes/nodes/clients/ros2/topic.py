@@ -217,7 +217,8 @@ def _info(options: argparse.Namespace) -> None:
                 print(
                     f"  {info.node_namespace.rstrip('/')}/{info.node_name}: {info.topic_type}, "
                     f"{qos.reliability.name.lower()}, {qos.durability.name.lower()}, "
-                    f"depth {qos.depth}"
+                    # The middleware does not tell others the depth of its queues.
+                    + (f"depth {qos.depth}" if qos.depth else "depth unknown")
                 )
 
 
