@@ -7,7 +7,7 @@ BIN := .venv/bin
 PORT ?= 8080
 WORKERS ?= auto
 
-.PHONY: test-long test-lerobot dying-listeners sweep fuzz chaos soak demo test setup setup-test lint types kernels unit pytest bench docs pictures format clean
+.PHONY: test-long test-noble test-lerobot dying-listeners sweep fuzz chaos soak demo test setup setup-test lint types kernels unit pytest bench docs pictures format clean
 
 demo: setup
 	@$(BIN)/motion demo --port $(PORT) $(if $(filter-out 0,$(HEADLESS)),--headless)
@@ -49,6 +49,19 @@ pytest:
 test-long: setup-test kernels
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "long and not real_time" $(PYTEST_ARGS)
 	@$(BIN)/python -m pytest -m "long and real_time" $(PYTEST_ARGS)
+
+# The versions of Ubuntu 24.04 (requirements/noble.txt): every import, the core, the command, a node. With its Python,
+# if there is one: make test-noble PYTHON=python3.12
+NOBLE := build/noble/bin/python
+NOBLE_TESTS ?= test/packaging/test_every_import.py test/model test/ik test/trajectory test/bases test/cli \
+	test/ros/test_rotations.py test/ros/test_motion_node.py test/nodes/test_robot_state.py
+test-noble:
+	@test -x $(NOBLE) || $(PYTHON) -m venv build/noble
+	@$(NOBLE) -m pip install -q --disable-pip-version-check -r requirements/noble.txt -r requirements/ros.txt \
+		-r requirements/run.txt -r requirements/sim.txt -r requirements/viewer.txt \
+		-r requirements/learn.txt -r requirements/policy.txt -r requirements/mcp.txt pin
+	@$(NOBLE) -m motion_nodes.interface_build --install
+	@$(NOBLE) -m pytest -q -W ignore::DeprecationWarning -m "not long and not real_time" $(NOBLE_TESTS)
 
 # Invalid and extreme messages to all endpoints of a running suite (test/fuzz); limits, processes and
 # responses are monitored. A failure prints how to reproduce it: make fuzz SEED=7 MESSAGES=20000

@@ -14,7 +14,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 PACKAGE = "motion_nodes"
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent  # colcon build --symlink-install links this file
 
 version = re.search(r'__version__ = "(.+)"', (HERE / PACKAGE / "__init__.py").read_text("utf-8"))
 assert version is not None
@@ -33,7 +33,7 @@ def pypi_description() -> str:
     return re.sub(r"(?<!!)\[([^]]+)\]\((?!https?:)[^)]*\)", r"\1", text)
 
 
-NO_EXTRAS = ("run", "constraints", "bench", "docs")
+NO_EXTRAS = ("run", "constraints", "bench", "docs", "noble")
 EXTRAS = {
     file.stem: requirements(file.stem)
     for file in sorted((HERE / "requirements").glob("*.txt"))
@@ -91,6 +91,7 @@ setup(
         (f"share/{PACKAGE}", ["package.xml"]),
         (f"share/{PACKAGE}/launch", glob("launch/*.launch.py")),
         (f"share/{PACKAGE}/config", glob("config/*.yaml")),
+        (f"share/{PACKAGE}/config/example_arm", glob("config/example_arm/*")),
         (f"share/{PACKAGE}/config/rviz", glob("config/rviz/*.rviz")),
         (f"share/{PACKAGE}/config/foxglove", glob("config/foxglove/*.json")),
         *[

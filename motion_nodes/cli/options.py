@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Optional, get_args, get_origin, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from motion_nodes.errors import MotionError
 
@@ -15,11 +16,21 @@ if TYPE_CHECKING:
     from motion_nodes.core.robot.robot import Robot
 
 
-class Commands(typer.Typer):
-    """Group of commands with ``X | None`` in their signatures.
+class _InOrder(TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the commands in the order of their definition."""
+        return list(self.commands)
 
-    Typer 0.9, that of Ubuntu 24.04, knows ``Optional[X]`` only.
+
+class Commands(typer.Typer):
+    """Group of commands, in order, with ``X | None`` in their signatures.
+
+    Typer 0.9, that of Ubuntu 24.04, sorts them by name and knows ``Optional[X]`` only.
     """
+
+    def __init__(self, **options: Any) -> None:
+        """Create the group, as typer does."""
+        super().__init__(cls=_InOrder, **options)
 
     def command(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
         """Return the decorator that adds a command, as that of typer."""

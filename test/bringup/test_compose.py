@@ -3,13 +3,15 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import yaml
 from raised_errors import about
 
+import motion_nodes
 from motion_nodes.bringup.bringup_config import LOG_LEVELS, BringupConfig
-from motion_nodes.bringup.compose import nodes_for, omissions
+from motion_nodes.bringup.compose import nodes_for, omissions, suite_of
 from motion_nodes.bringup.node_specs import NodeSpec, commands_for, processes_for
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.placement import parse_placement, parse_placements
@@ -293,3 +295,18 @@ def test_what_is_not_started_is_told_with_the_reason(tmp_path):
     for node in ("ik_service", "move_group", "rmpflow_policy"):
         assert node in text
         assert f"/a/{node}" not in names(f"a:={folder}", "b:=jetbot")
+
+
+def test_the_example_robot_to_copy_plans_and_its_parameters_have_an_effect():
+    folder = Path(__file__).parents[2] / "config" / "example_arm"
+    robot = motion_nodes.load_robot(folder)
+    arm = robot["arm"]
+    assert arm.plan("home", "ready").success
+    given = folder / "params.yaml"
+    specs, notes = suite_of(config(str(folder), params_file=str(given)))
+    assert notes == []
+    known = (folder.parents[1] / "docs" / "parameters.md").read_text("utf-8")
+    for pattern, section in yaml.safe_load(given.read_text("utf-8")).items():
+        named = pattern.rpartition("/")[2]
+        assert named == "**" or named in {spec.name for spec in specs}
+        assert all(f"`{n}`" in known or n.startswith("qos_") for n in section["ros__parameters"])

@@ -21,14 +21,14 @@ KEYS = {
     "rich": "python3-rich",
     "serial": "python3-serial",
     "urdf_parser_py": "urdfdom_py",
-    "tf_transformations": "tf_transformations",
+    "transforms3d": "python3-transforms3d",
     "mujoco": None, "viser": None, "websockets": None, "trimesh": None, "numba": None,
     "llvmlite": None, "msgspec": None, "ruckig": None,
 }  # fmt: skip
 """rosdep key of each library where it is not its name; None: only PyPI has it."""
 OPTIONAL = {
     "franky", "xarm", "mcp", "mcp_types", "onnxruntime", "torch", "gymnasium", "threadpoolctl",
-    "cv2", "PIL", "lerobot",
+    "cv2", "PIL", "lerobot", "anyio",
 }  # fmt: skip
 """Libraries of extras for some robots and for learning, imported on use."""
 OF_ROS = {"launch", "launch_ros"}
@@ -83,4 +83,5 @@ def test_every_module_can_be_imported():
 
 
 def present(name):
-    return importlib.util.find_spec(name) is not None
+    spec = importlib.util.find_spec(name)  # our folder launch/ is no library
+    return spec is not None and spec.origin is not None

@@ -2,6 +2,7 @@
 """Files installed by pip and colcon: the package, its data, and those of ROS tools."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -44,6 +45,7 @@ def check_layout(prefix):
     assert (share / "motion_nodes/config/rviz/arm.rviz").is_file()
     assert (share / "motion_nodes/config/foxglove/base.json").is_file()
     assert (share / "motion_nodes/config/params_example.yaml").is_file()
+    assert (share / "motion_nodes/config/example_arm/robot.yaml").is_file()
     for robot in ("franka", "jetbot"):
         assert (share / f"motion_nodes/robots/{robot}/robot.yaml").is_file()
     assert (share / "motion_nodes/robots/franka/meshes/panda_link0.obj").is_file()
@@ -83,18 +85,26 @@ def test_colcon_builds_the_same_layout_and_its_nodes_run(source, tmp_path):
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONWARNINGS": "ignore",
     }
-    run(colcon, "--log-base", "log", "build", "--packages-select", "motion_nodes",
-        "--event-handlers", "console_direct-", cwd=workspace, env=environment)  # fmt: skip
-    prefix = workspace / "install" / "motion_nodes"
-    check_layout(prefix)
+    quiet = ("--packages-select", "motion_nodes", "--event-handlers", "console_direct-")
+    for bases in (("linked", "--symlink-install"), ("install",)):
+        run(colcon, "--log-base", "log", "build", "--build-base", f"build_{bases[0]}",
+            "--install-base", *bases, *quiet, cwd=workspace, env=environment)  # fmt: skip
+        prefix = workspace / bases[0] / "motion_nodes"
+        check_layout(prefix)
+    run(colcon, "--log-base", "log", "test", "--build-base", "build_install", *quiet,
+        "--pytest-args", "test/packaging/test_shares_of_workers.py", cwd=workspace,
+        env=environment)  # fmt: skip
+    told = run(colcon, "test-result", "--test-result-base", "build_install", cwd=workspace)
+    assert re.search(r"[1-9]\d* tests, 0 errors, 0 failures", told)
     # A node of the workspace runs the workspace's code.
     shell = (
         f". {workspace}/install/setup.sh && python -c 'import motion_nodes; "
-        "print(motion_nodes.__file__)' && "
+        "print(motion_nodes.__file__)' && command -v motion && motion version && "
         f"timeout -s INT 90 {prefix}/lib/motion_nodes/robot_state --ros-args -p robot:=nobody"
     )
     done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=False,
                           env=environment, cwd=tmp_path)  # fmt: skip
     assert str(prefix) in done.stdout
+    assert str(prefix / "bin/motion") in done.stdout
     assert done.returncode == 1
     assert "robot 'nobody' is not known" in done.stderr + done.stdout
