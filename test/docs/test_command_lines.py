@@ -37,6 +37,7 @@ ELSEWHERE = {
     "docker": "needs a daemon",
     ".": "changes the shell",
     "export": "changes the shell",
+    "python3": "makes the environment of a ROS workspace",
     "cd": "changes the shell",
     "rviz2": "is not on PyPI",
 }
