@@ -17,7 +17,7 @@ from motion_nodes.cli.learning_commands import learn, policy
 from motion_nodes.cli.options import Commands, JsonOption, RobotArgument
 from motion_nodes.cli.plan_commands import cartesian, plan, plot
 from motion_nodes.cli.robot_commands import convert, mount, new, spheres
-from motion_nodes.cli.suite_commands import go, mcp, record, recover, resume, stop, task, wait
+from motion_nodes.cli.suite_commands import go, mcp, play, record, recover, resume, stop, task, wait
 from motion_nodes.extras import absent
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ _ABSENT = {command for extra in absent().values() for command in extra.commands}
 """Commands of extras that are not installed."""
 
 for _command in (
-    fk, ik, batch, plan, cartesian, convert, bench, record, new, mount, spheres, plot, reach, wait,
-    go, recover, stop, resume, learn, task, mcp,
+    fk, ik, batch, plan, cartesian, convert, bench, record, play, new, mount, spheres, plot, reach,
+    wait, go, recover, stop, resume, learn, task, mcp,
 ):  # fmt: skip
     if _command.__name__ not in _ABSENT:
         app.command()(_command)
 
 ROS_COMMANDS = (
-    "up", "demo", "wait", "go", "recover", "stop", "resume", "record", "ros", "task", "mcp",
+    "up", "demo", "wait", "go", "recover", "stop", "resume", "record", "play", "ros", "task", "mcp",
 )  # fmt: skip
 """Commands that need rclpy and the message packages; for ``up`` see ``main.py``."""
 

@@ -330,7 +330,7 @@ def plot(
         str,
         typer.Argument(
             help="Trajectory or waypoints (JSON, YAML or CSV, such as written by 'motion plan "
-            "--output'), or a path of the tool (YAML)."
+            "--output'), a recording (MCAP), or a path of the tool (YAML)."
         ),
     ],
     output: Annotated[
@@ -392,7 +392,7 @@ def _motion_of(subject: Subject, file: str, options: WaypointOptions) -> Traject
     from motion_nodes.core.trajectory.trajectory_checks import joint_order
 
     robot, group = subject.robot, subject.group
-    found = read_motion(file)
+    found = read_motion(file, robot.joint_names)
     if isinstance(found, PathFile):
         spec = load_path_spec(found.file)
         if not isinstance(spec, CSpacePathSpec):

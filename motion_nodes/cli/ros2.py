@@ -33,7 +33,7 @@ COMMANDS = {
 }
 """Module of each command, imported on use, and its help text."""
 ELSEWHERE = {
-    "bag": "`motion record` records topics as CSV",
+    "bag": "`motion record` and `motion play` record to MCAP and play it",
     "control": "call the services of /controller_manager",
     "doctor": "`motion doctor` checks the installation",
     "wtf": "`motion doctor` checks the installation",

@@ -12,7 +12,7 @@ from pathlib import Path
 from motion_nodes.bringup import suite
 from motion_nodes.bringup.bringup_config import ARGUMENTS, CELL_ARGUMENTS, checked
 from motion_nodes.errors import InvalidConfig, did_you_mean
-from motion_nodes.nodes.clients.ros2.interface import share_folders
+from motion_nodes.ros.environment import share_folders
 
 PACKAGE = "motion_nodes"
 LAUNCH_FILES = {"bringup.launch.py": ARGUMENTS, "multi_robot.launch.py": CELL_ARGUMENTS}

@@ -263,9 +263,12 @@ def record(
     output: Annotated[
         str,
         typer.Option(
-            "--output", "-o", help="Output file: .jsonl (complete messages) or .csv (numbers)."
+            "--output",
+            "-o",
+            help="Output file: .mcap (messages as received, for Foxglove and ros2 bag), .jsonl or "
+            ".csv (numbers).",
         ),
-    ] = "recording.jsonl",
+    ] = "recording.mcap",
     seconds: Annotated[
         float, typer.Option(help="Duration from the first message [s]; 0: until Ctrl-C.")
     ] = 0.0,
@@ -299,6 +302,37 @@ def record(
         print_line("No messages received. Is a suite running, with the same ROS_DOMAIN_ID?")
         raise typer.Exit(NO_SOLUTION)
     print_line(f"{sum(counts.values())} messages in {output}.")
+
+
+def play(
+    file: Annotated[str, typer.Argument(help="Recording (.mcap).")],
+    rate: Annotated[float, typer.Option(help="Factor of the speed.")] = 1.0,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(help="Topic to play, * matches anything; may be repeated. Default: all."),
+    ] = None,
+) -> None:
+    """Publish a recording again. Commands in it move robots that run. Exit code 1: no messages."""
+    import sys
+    from pathlib import Path
+
+    from motion_nodes.cli.output import print_line, print_table
+    from motion_nodes.cli.values import NO_SOLUTION
+    from motion_nodes.errors import InvalidCommand
+    from motion_nodes.nodes.clients.commands import play as play_topics
+
+    if not 1e-3 <= rate <= 1e3:
+        raise InvalidCommand(f"--rate is {rate:g}; it must be 0.001 to 1000.")
+
+    def progress(text: str) -> None:
+        print(f"motion: playing {text}", file=sys.stderr, flush=True)
+
+    patterns = [word if word.startswith(("/", "*")) else f"/{word}" for word in topic or ()]
+    counts = play_topics(Path(file), rate, patterns, progress)
+    print_table(["topic", "messages"], sorted(counts.items()))
+    if not sum(counts.values()):
+        print_line(f"No messages of these topics in {file}.")
+        raise typer.Exit(NO_SOLUTION)
 
 
 def task(

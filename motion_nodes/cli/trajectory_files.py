@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,13 +42,17 @@ class PathFile:
     file: Path
 
 
-def read_motion(file: str) -> JointTrajectory | Waypoints | PathFile:
+def read_motion(file: str, joints: Sequence[str] = ()) -> JointTrajectory | Waypoints | PathFile:
     """Return the trajectory, waypoints or path in a file.
 
     JSON and YAML: ``joint_names`` and ``points`` with ``positions`` and, for a trajectory,
     ``time_from_start`` [s], ``velocities`` and ``accelerations``; or a path, see
     :mod:`motion_nodes.core.robot.files.path_spec_yaml`. CSV: a column for each joint and, for a
-    trajectory, ``time``, ``<joint>.velocity`` and ``<joint>.acceleration``.
+    trajectory, ``time``, ``<joint>.velocity`` and ``<joint>.acceleration``. MCAP: joint states.
+
+    Args:
+        file: name of the file.
+        joints: of the robot, for recordings.
 
     Raises:
         InvalidDescription: the file cannot be read, or has none of these forms.
@@ -56,6 +61,8 @@ def read_motion(file: str) -> JointTrajectory | Waypoints | PathFile:
     path = Path(file)
     if path.suffix == ".csv":
         return _from_csv(path)
+    if path.suffix == ".mcap":
+        return _from_recording(path, joints)
     data = read_yaml(path)  # JSON is a subset of YAML
     if any(word in data for word in _PATHS):
         return PathFile(path)
@@ -89,6 +96,14 @@ def _rows(file: str, points: list[dict[str, Any]], field: str) -> np.ndarray | N
         raise InvalidDescription(
             f"{file}: {field} must be lists of numbers of equal length: {error}"
         ) from None
+
+
+def _from_recording(path: Path, joints: Sequence[str]) -> JointTrajectory:
+    try:
+        from motion_nodes.ros.recording import recorded_motion
+    except ImportError as error:
+        raise InvalidDescription(f"{path}: recordings of ROS need rclpy ({error})") from None
+    return recorded_motion(path, joints)
 
 
 def _from_csv(path: Path) -> JointTrajectory | Waypoints:

@@ -27,6 +27,12 @@ MESSAGE_PACKAGES = (
 )  # fmt: skip
 
 
+def share_folders() -> list[Path]:
+    """Return share/ of this environment and of each prefix of a sourced ROS."""
+    prefixes = [*os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep), sys.prefix]
+    return [Path(prefix) / "share" for prefix in dict.fromkeys(prefixes) if prefix]
+
+
 def log_folder() -> Path:
     """Return the folder of rcl's log files: ROS_LOG_DIR, ROS_HOME/log or ~/.ros/log."""
     folder = os.environ.get("ROS_LOG_DIR")

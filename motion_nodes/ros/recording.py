@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording of topics, selected by message type or name, to JSON lines or CSV.
+"""Recording of topics, selected by message type or name, to MCAP, JSON lines or CSV.
 
 Messages of any type as plain data, and as named numbers.
 """
@@ -12,17 +12,26 @@ import fnmatch
 import importlib
 import json
 import math
+import re
+import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from rclpy.node import Node
-from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
+from rclpy.time import Time
 
+from motion_nodes import __version__
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.ros.environment import share_folders
 
 TYPES = (
     *("sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry", "nav_msgs/msg/Path"),
@@ -32,8 +41,29 @@ TYPES = (
     *("control_msgs/msg/JointTrajectoryControllerState", "moveit_msgs/msg/DisplayTrajectory"),
 )
 """Types recorded by default: joints, commands, odometry and plans."""
-Write = Callable[[float, str, str, Any], None]
-"""Writes a message: time of arrival [s], topic, type, and the message as plain data."""
+COMPANIONS = ("/tf", "/tf_static", "*/robot_description")
+"""Topics recorded by default in MCAP, too: what Foxglove and RViz need."""
+
+
+@dataclass(frozen=True)
+class Received:
+    """A message as it was received."""
+
+    topic: str
+    kind: str
+    """Type, such as ``sensor_msgs/msg/JointState``."""
+    data: bytes
+    """Serialized (CDR)."""
+    arrived: int
+    """Time of arrival by the system's clock [ns]."""
+    sent: int
+    """Time at which it was published [ns]; that of arrival if unknown."""
+    latched: bool = False
+    """Whether late subscribers receive it."""
+
+    def message(self) -> Any:
+        """Return the message."""
+        return deserialize_message(self.data, message_type(self.kind))
 
 
 def plain_message(message: Any) -> Any:
@@ -98,7 +128,7 @@ class RecordingFile:
     ``.csv``: columns time, topic, name, value; a row for each number.
     """
 
-    SUFFIXES = (".jsonl", ".csv")
+    SUFFIXES = (".mcap", ".jsonl", ".csv")
 
     def __init__(self, path: Path) -> None:
         """Create the file.
@@ -111,42 +141,187 @@ class RecordingFile:
         """
         if path.suffix not in self.SUFFIXES:
             raise InvalidConfig(f"{path}: the name must end in {' or '.join(self.SUFFIXES)}.")
-        try:
-            self._file: IO[str] = path.open("x", encoding="utf-8", newline="")
-        except FileExistsError:
-            raise InvalidConfig(f"{path} already exists; choose another file.") from None
-        except OSError as error:
-            raise InvalidConfig(f"{path} cannot be written: {error.strerror}.") from None
+        self._file: IO[str] = created(path, "x", encoding="utf-8", newline="")
         self._table = csv.writer(self._file) if path.suffix == ".csv" else None
         if self._table is not None:
             self._table.writerow(["time", "topic", "name", "value"])
 
-    def write(self, stamp: float, topic: str, kind: str, message: Any) -> None:
-        """Append a message; see :data:`Write`."""
+    def write(self, received: Received) -> None:
+        """Append a message."""
+        stamp, message = received.arrived * 1e-9, plain_message(received.message())
         if self._table is None:
-            line = {"time": stamp, "topic": topic, "type": kind, "message": message}
-            self._file.write(json.dumps(line) + "\n")
+            line = {"time": stamp, "topic": received.topic, "type": received.kind}
+            self._file.write(json.dumps({**line, "message": message}) + "\n")
             return
-        self._table.writerows([stamp, topic, name, x] for name, x in numbers_of(message))
+        self._table.writerows([stamp, received.topic, name, x] for name, x in numbers_of(message))
 
     def close(self) -> None:
         """Flush and close the file."""
         self._file.close()
 
 
+class McapFile:
+    """A recording of messages as they are received, with their definitions (MCAP, profile ros2).
+
+    Source: https://mcap.dev/spec and its registry of profiles.
+    """
+
+    SUFFIX = ".mcap"
+
+    def __init__(self, path: Path) -> None:
+        """Create the file.
+
+        Raises:
+            InvalidConfig: the library is not installed, or the file exists or cannot be written.
+        """
+        try:
+            from mcap.writer import Writer
+        except ImportError:
+            raise InvalidConfig("mcap is not installed; run: pip install mcap") from None
+        self._file = created(path, "xb")
+        self._writer = Writer(self._file)
+        self._writer.start(profile="ros2", library=f"motion_nodes {__version__}")
+        self._schemas: dict[str, int] = {}
+        self._channels: dict[str, tuple[int, int]] = {}
+        """Number and count of messages of each topic's channel."""
+
+    def write(self, received: Received) -> None:
+        """Append a message.
+
+        Raises:
+            InvalidConfig: the definition of its type is not installed.
+        """
+        topic, kind = received.topic, received.kind
+        if topic not in self._channels:
+            if kind not in self._schemas:
+                text = definition_of(kind).encode()
+                self._schemas[kind] = self._writer.register_schema(kind, "ros2msg", text)
+            latched = {"durability": "transient_local"} if received.latched else {}
+            self._channels[topic] = (
+                self._writer.register_channel(topic, "cdr", self._schemas[kind], latched), 0,
+            )  # fmt: skip
+        channel, count = self._channels[topic]
+        self._channels[topic] = (channel, count + 1)
+        self._writer.add_message(
+            channel, received.arrived, received.data, received.sent, count % 2**32
+        )
+
+    def close(self) -> None:
+        """Write the index and close the file."""
+        self._writer.finish()
+        self._file.close()
+
+
+def recording_file(path: Path) -> RecordingFile | McapFile:
+    """Create the file of a recording, by its suffix.
+
+    Raises:
+        InvalidConfig: an unknown suffix, or the file exists or cannot be written.
+    """
+    return McapFile(path) if path.suffix == McapFile.SUFFIX else RecordingFile(path)
+
+
+def created(path: Path, mode: str, **options: str) -> IO[Any]:
+    """Create a file.
+
+    Raises:
+        InvalidConfig: it exists or cannot be written.
+    """
+    try:
+        return path.open(mode, **options)
+    except FileExistsError:
+        raise InvalidConfig(f"{path} already exists; choose another file.") from None
+    except OSError as error:
+        raise InvalidConfig(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def read_mcap(path: Path, topics: Sequence[str] = ()) -> Iterator[Received]:
+    """Yield the ROS messages of an MCAP file in the order of their arrival.
+
+    Args:
+        path: written here, by ``ros2 bag`` or by others.
+        topics: names, ``*`` matches anything; empty: all.
+
+    Raises:
+        InvalidConfig: the file cannot be read.
+    """
+    try:
+        from mcap.exceptions import McapError
+        from mcap.reader import make_reader
+    except ImportError:
+        raise InvalidConfig("mcap is not installed; run: pip install mcap") from None
+    try:
+        with path.open("rb") as file:
+            for schema, channel, found in make_reader(file).iter_messages():
+                topic = channel.topic
+                wanted = not topics or any(fnmatch.fnmatchcase(topic, each) for each in topics)
+                if schema is None or channel.message_encoding != "cdr" or not wanted:
+                    continue
+                latched = "transient_local" in str(channel.metadata)
+                yield Received(
+                    topic, schema.name, found.data, found.log_time, found.publish_time, latched
+                )
+    except OSError as error:
+        raise InvalidConfig(f"{path} cannot be read: {error.strerror}.") from None
+    except (McapError, ValueError, struct.error, EOFError) as error:
+        raise InvalidConfig(
+            f"{path} is not a complete MCAP file: {error or 'it ends early'}."
+        ) from None
+
+
+@cache
+def definition_of(kind: str) -> str:
+    """Return the definition of a message type and of all types in it, as MCAP's ``ros2msg``.
+
+    Args:
+        kind: such as ``sensor_msgs/msg/JointState``.
+
+    Raises:
+        InvalidConfig: the definition of one of them is not installed.
+    """
+    parts: dict[str, str] = {}
+    waiting = [kind.replace("/msg/", "/")]
+    while waiting:
+        name = waiting.pop(0)
+        if name in parts:
+            continue
+        package, _, stem = name.partition("/")
+        files = (share / package / "msg" / f"{stem}.msg" for share in share_folders())
+        file = next((file for file in files if file.is_file()), None)
+        if file is None:
+            raise InvalidConfig(f"the definition of {name} ({stem}.msg) is not installed")
+        parts[name] = file.read_text("utf-8")
+        for line in parts[name].splitlines():
+            field = _FIELD.match(line.split("#")[0])
+            if field and field[1] not in _PRIMITIVES:
+                waiting.append(field[1] if "/" in field[1] else f"{package}/{field[1]}")
+    first, *others = parts.items()
+    return "".join([first[1], *(f"{'=' * 80}\nMSG: {name}\n{text}" for name, text in others)])
+
+
+_FIELD = re.compile(r"^([A-Za-z][\w/]*)(?:<=\d+)?(?:\[[^]]*\])?\s+[A-Za-z]\w*")
+_PRIMITIVES = (
+    "bool byte char string wstring float32 float64 int8 uint8 int16 uint16 int32 uint32 int64 "
+    "uint64"
+).split()
+
+
 class Recorder:
     """Subscribes to all selected topics, including those that appear later."""
 
-    def __init__(self, node: Node, write: Write, patterns: Sequence[str] = ()) -> None:
+    def __init__(
+        self, node: Node, sink: RecordingFile | McapFile, patterns: Sequence[str] = ()
+    ) -> None:
         """Create a recorder without subscriptions.
 
         Args:
             node: the subscribing node; the caller spins it and calls :meth:`discover`
                 periodically.
-            write: called with each message.
+            sink: receives each message.
             patterns: topic names, ``*`` matches anything; empty: all topics of :data:`TYPES`.
         """
-        self._node, self._write = node, write
+        self._node, self._sink = node, sink
+        self._companions = COMPANIONS if isinstance(sink, McapFile) else ()
         self._patterns = tuple(p if p.startswith(("/", "*")) else f"/{p}" for p in patterns)
         self.counts: Counter[str] = Counter()
         """Number of messages received on each topic."""
@@ -163,31 +338,84 @@ class Recorder:
                 continue
             kind = publishers[0].topic_type
             try:
-                message_type = _message_type(kind)
+                found = message_type(kind)
             except (ImportError, AttributeError, ValueError):
                 self.skipped[topic] = f"the message type {kind} is not installed"
                 continue
+            if isinstance(self._sink, McapFile):
+                try:
+                    definition_of(kind)
+                except InvalidConfig as error:
+                    self.skipped[topic] = str(error)
+                    continue
             self.counts[topic] = 0
-            every = all(p.qos_profile.reliability == ReliabilityPolicy.RELIABLE for p in publishers)
-            reliability = ReliabilityPolicy.RELIABLE if every else ReliabilityPolicy.BEST_EFFORT
-            qos = QoSProfile(depth=1000, reliability=reliability)
-            self._node.create_subscription(message_type, topic, self._callback(topic, kind), qos)
+            offered = [publisher.qos_profile for publisher in publishers]
+            reliable = all(q.reliability == ReliabilityPolicy.RELIABLE for q in offered)
+            latched = all(q.durability == DurabilityPolicy.TRANSIENT_LOCAL for q in offered)
+            qos = QoSProfile(
+                depth=1000,
+                reliability=getattr(ReliabilityPolicy, "RELIABLE" if reliable else "BEST_EFFORT"),
+                durability=getattr(DurabilityPolicy, "TRANSIENT_LOCAL" if latched else "VOLATILE"),
+            )
+            callback = self._callback(topic, kind, latched)
+            self._node.create_subscription(found, topic, callback, qos, raw=True)
 
     def _selected(self, topic: str, kinds: Sequence[str]) -> bool:
         if self._patterns:
             return any(fnmatch.fnmatchcase(topic, pattern) for pattern in self._patterns)
-        return any(kind in TYPES for kind in kinds)
+        known = any(kind in TYPES for kind in kinds)
+        return known or any(fnmatch.fnmatchcase(topic, each) for each in self._companions)
 
-    def _callback(self, topic: str, kind: str) -> Callable[[Any], None]:
-        def record(message: Any) -> None:
+    def _callback(
+        self, topic: str, kind: str, latched: bool
+    ) -> Callable[[bytes, Mapping[str, int]], None]:
+        def record(data: bytes, info: Mapping[str, int]) -> None:
             self.counts[topic] += 1
-            self._write(time.time(), topic, kind, plain_message(message))
+            now = time.time_ns()
+            sent = info["source_timestamp"] or now
+            self._sink.write(Received(topic, kind, data, now, sent, latched))
 
         return record
 
 
-def _message_type(name: str) -> type:
+def message_type(name: str) -> type:
     """Return the class of a message type such as ``sensor_msgs/msg/JointState``."""
     package, _, kind = name.split("/")
     message_type: type = getattr(importlib.import_module(f"{package}.msg"), kind)
     return message_type
+
+
+def recorded_motion(path: Path, joints: Sequence[str]) -> JointTrajectory:
+    """Return the motion of a robot in the joint states of an MCAP file.
+
+    Args:
+        path: of the file.
+        joints: names of the robot's joints; the first topic with JointStates of some is taken.
+
+    Raises:
+        InvalidConfig: the file cannot be read, or contains no motion of these joints.
+    """
+    topic, names, stamps, rows = "", (), [], []
+    for received in read_mcap(path):
+        if received.kind != "sensor_msgs/msg/JointState" or topic not in ("", received.topic):
+            continue
+        state = received.message()
+        found = dict(zip(state.name, range(len(state.position)), strict=False))
+        own = names or tuple(name for name in joints if name in found)
+        stamp = Time.from_msg(state.header.stamp).nanoseconds or received.arrived
+        if not own or not found.keys() >= set(own) or (stamps and stamp <= stamps[-1]):
+            continue
+        row = [[values[found[n]] for n in own] for values in (state.position, state.velocity)
+               if len(values) == len(state.name)]  # fmt: skip
+        if np.isfinite(row).all() and (not rows or len(row) == len(rows[0])):
+            topic, names = received.topic, own
+            stamps.append(stamp)
+            rows.append(row)
+    if len(rows) < 2:
+        raise InvalidConfig(
+            f"{path}: no motion of {joints[0]} and others in its joint states (JointState)"
+        )
+    table = np.array(rows)
+    times = (np.array(stamps) - stamps[0]) * 1e-9
+    velocities = table[:, 1] if table.shape[1] == 2 else None
+    return JointTrajectory(names, times, table[:, 0], velocities, None)

@@ -40,7 +40,7 @@ ROOMS_OF_LIBRARIES = {
     "yaml": "core.robot",
     "msgspec": "core.robot settings",
     "typer": "cli",
-    "tf_transformations transforms3d": "ros",
+    "tf_transformations transforms3d mcap": "ros",
     "mcp mcp_types": "extras.agent_tools",
 }
 """Libraries of which only these rooms know; rclpy and all messages: ros and nodes."""

@@ -23,7 +23,7 @@ KEYS = {
     "urdf_parser_py": "urdfdom_py",
     "transforms3d": "python3-transforms3d",
     "mujoco": None, "viser": None, "websockets": None, "trimesh": None, "numba": None,
-    "llvmlite": None, "msgspec": None, "ruckig": None,
+    "llvmlite": None, "msgspec": None, "ruckig": None, "mcap": None,
 }  # fmt: skip
 """rosdep key of each library where it is not its name; None: only PyPI has it."""
 OPTIONAL = {

@@ -15,13 +15,28 @@ import time
 import pytest
 import rclpy
 from geometry_msgs.msg import Point, Point32, Polygon
+from mcap.reader import make_reader
 from nav_msgs.msg import Odometry
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message, serialize_message
+from rosidl_adapter.parser import parse_message_string
 from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from motion_nodes.cli.trajectory_files import read_motion
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.ros.recording import RecordingFile, numbers_of, plain_message
+from motion_nodes.ros.recording import (
+    McapFile,
+    Received,
+    Recorder,
+    RecordingFile,
+    definition_of,
+    numbers_of,
+    plain_message,
+    read_mcap,
+    recording_file,
+)
 
 
 def test_messages_become_plain_data_and_names():
@@ -136,3 +151,94 @@ def test_one_topic_as_a_table_until_ctrl_c(speaker, tmp_path):
     elbow = [float(row["value"]) for row in rows if row["name"] == "elbow.position"]
     assert len(elbow) > 5
     assert elbow == sorted(elbow)
+
+
+# ---- MCAP
+
+
+def test_a_definition_holds_those_of_all_its_types_as_rosidl_reads_them():
+    text = definition_of("nav_msgs/msg/Odometry")
+    own, *others = text.split("=" * 80 + "\nMSG: ")
+    named = {part.split("\n", 1)[0]: part.split("\n", 1)[1] for part in others}
+    assert {"std_msgs/Header", "builtin_interfaces/Time", "geometry_msgs/Quaternion"} <= set(named)
+    fields = [f.name for f in parse_message_string("nav_msgs", "Odometry", own).fields]
+    assert fields == list(Odometry.get_fields_and_field_types())
+    with pytest.raises(InvalidConfig):
+        definition_of("nav_msgs/msg/Odometri")
+
+
+def test_what_is_written_is_read_by_the_library_as_it_was_received(tmp_path):
+    file = tmp_path / "run.mcap"
+    sink = recording_file(file)
+    states = [
+        JointState(name=["b", "other", "a"], position=[0.1 * k, 9.0, -0.2 * k]) for k in range(50)
+    ]
+    for k, state in enumerate(states):
+        data, at = serialize_message(state), 10**9 + 10**7 * k
+        kind = "sensor_msgs/msg/JointState"
+        sink.write(Received("/joint_states", kind, data, at, at - 5))
+    word = serialize_message(String(data="robot"))
+    sink.write(Received("/robot_description", "std_msgs/msg/String", word, at, at, latched=True))
+    sink.close()
+    with file.open("rb") as opened:
+        reader = make_reader(opened, validate_crcs=True)
+        assert reader.get_header().profile == "ros2"
+        found = list(reader.iter_messages(topics=["/joint_states"]))
+        assert len(found) == len(states)
+        for (schema, channel, message), state in zip(found, states, strict=True):
+            assert (schema.encoding, channel.message_encoding) == ("ros2msg", "cdr")
+            assert deserialize_message(message.data, JointState) == state
+            assert message.log_time - message.publish_time == 5
+    (latched,) = read_mcap(file, ["/robot*"])
+    assert latched.latched
+    motion = read_motion(str(file), ["a", "b", "c"])
+    assert motion.joint_names == ("a", "b")
+    assert motion.positions[10] == pytest.approx([-2.0, 1.0])
+    assert motion.times[-1] == pytest.approx(0.49)
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"\x89MCAP0\r\n" + b"\xff" * 40])
+def test_what_is_no_recording_is_told(tmp_path, content):
+    file = tmp_path / "a.mcap"
+    with pytest.raises(InvalidConfig):
+        list(read_mcap(file))
+    file.write_bytes(content)
+    with pytest.raises(InvalidConfig):
+        list(read_mcap(file))
+    with pytest.raises(InvalidConfig):
+        McapFile(file)
+    with pytest.raises(InvalidConfig):
+        read_motion(str(file), ["a"])
+
+
+def test_a_recording_is_played_and_recorded_again_with_latched_topics(ros, tmp_path):
+    first, second = tmp_path / "first.mcap", tmp_path / "second.mcap"
+    sink = recording_file(first)
+    for k in range(20):
+        state = serialize_message(JointState(name=["elbow"], position=[float(k)]))
+        at = 10**18 + 10**7 * k
+        sink.write(Received("/played/joint_states", "sensor_msgs/msg/JointState", state, at, at))
+    word = serialize_message(String(data="<robot/>"))
+    topic = "/played/robot_description"
+    sink.write(Received(topic, "std_msgs/msg/String", word, at, at, latched=True))
+    sink.close()
+    command = [sys.executable, "-m", "motion_nodes.cli.main", "play", str(first), "--rate", "0.5"]
+    player = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+    node = rclpy.create_node("reader")
+    again = recording_file(second)
+    recorder = Recorder(node, again, ["/played/*"])
+    end = time.monotonic() + 90.0
+    while player.poll() is None and time.monotonic() < end:
+        recorder.discover()
+        rclpy.spin_once(node, timeout_sec=0.02)
+    for _ in range(50):
+        rclpy.spin_once(node, timeout_sec=0.0)
+    node.destroy_node()
+    again.close()
+    assert player.wait() == 0
+    assert "20" in player.stdout.read()
+    assert recorder.skipped == {}
+    heard = {m.topic: m for m in read_mcap(second)}
+    assert heard[topic].message().data == "<robot/>"
+    assert heard[topic].latched
+    assert heard["/played/joint_states"].message().position[0] == 19.0

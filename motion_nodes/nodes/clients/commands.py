@@ -23,6 +23,7 @@ from action_msgs.msg import GoalStatus
 from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import Constraints
 from nav2_msgs.action import NavigateToPose
+from rclpy.duration import Duration
 from rclpy.logging import LoggingSeverity
 from rclpy.node import Node
 from rclpy.task import Future
@@ -40,7 +41,7 @@ from motion_nodes.ros.clients.motion_clients import (
 from motion_nodes.ros.clients.task_client import TaskClient, TaskNotDone
 from motion_nodes.ros.messages.planar_messages import stamped_pose
 from motion_nodes.ros.names import PLANNER, STOP_STATE_TOPIC
-from motion_nodes.ros.recording import Recorder, RecordingFile
+from motion_nodes.ros.recording import Recorder, message_type, read_mcap, recording_file
 from motion_nodes.ros.stop_latch import (
     AT_REST,
     INACTIVE,
@@ -66,6 +67,8 @@ RECOVERY_TIMEOUT = 120.0
 """Max duration of a recovery, which is slow [s]."""
 _DISCOVERY_PERIOD = 0.25
 """Period of the search for new topics [s]."""
+_SUBSCRIBERS_TIME = 1.0
+"""Time in which subscriptions discover the publishers of a recording [s]."""
 _FIRST_MESSAGE_TIMEOUT = 10.0
 """Time without a message after which the recording time starts [s]."""
 Report = Callable[[str], None]
@@ -297,7 +300,7 @@ def record(
     """Record topics.
 
     Args:
-        file: to create, ``.jsonl`` or ``.csv``.
+        file: to create, ``.mcap``, ``.jsonl`` or ``.csv``.
         seconds: recording time from the first message on [s]; 0: until Ctrl-C.
         patterns: topic names with ``*`` as wildcard; none: joints, commands, odometry, plans.
         report: receives a line for each topic found, also for those that cannot be recorded.
@@ -308,9 +311,9 @@ def record(
     Raises:
         InvalidConfig: the file exists or cannot be written.
     """
-    sink = RecordingFile(file)
+    sink = recording_file(file)
     with contextlib.closing(sink), client_node("motion_record") as node:
-        recorder = Recorder(node, sink.write, patterns)
+        recorder = Recorder(node, sink, patterns)
         reported: set[str] = set()
         began = discovered = time.monotonic()
         end = began + seconds
@@ -330,6 +333,55 @@ def record(
                 reported.add(topic)
             rclpy.spin_once(node, timeout_sec=0.05)
     return dict(recorder.counts)
+
+
+def play(
+    file: Path, rate: float, patterns: Sequence[str], report: Callable[[str], None]
+) -> dict[str, int]:
+    """Publish the messages of an MCAP file, as they were received.
+
+    Args:
+        file: to read.
+        rate: factor of the speed.
+        patterns: topic names with ``*`` as wildcard; none: all.
+        report: receives a line for each topic, also for those that cannot be played.
+
+    Returns:
+        Number of messages by topic.
+
+    Raises:
+        InvalidConfig: the file cannot be read.
+    """
+    counts: dict[str, int] = {}
+    publishers: dict[str, Any] = {}
+    with client_node("motion_play") as node:
+        for each in read_mcap(file, patterns):
+            if each.topic in publishers:
+                continue
+            try:
+                kind = message_type(each.kind)
+            except (ImportError, AttributeError, ValueError):
+                report(f"{each.topic}: not played: the type {each.kind} is not installed")
+                publishers[each.topic] = None
+                continue
+            profile = qos.STATUS if each.latched else qos.STREAM
+            publishers[each.topic] = node.create_publisher(kind, each.topic, profile)
+            counts[each.topic] = 0
+            report(each.topic)
+        signals.STOP.wait(_SUBSCRIBERS_TIME)
+        began, first = time.monotonic(), None
+        for each in read_mcap(file, patterns):
+            if publishers[each.topic] is None:
+                continue
+            first = each.arrived if first is None else first
+            due = began + (each.arrived - first) * 1e-9 / rate
+            if signals.STOP.wait(max(due - time.monotonic(), 0.0)):
+                break
+            publishers[each.topic].publish(each.data)
+            counts[each.topic] += 1
+        for publisher in filter(None, publishers.values()):
+            publisher.wait_for_all_acked(Duration(seconds=1))
+    return counts
 
 
 def stop(timeout: float, report: Report) -> bool:

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from motion_nodes.errors import InvalidCommand, did_you_mean
+from motion_nodes.ros.environment import share_folders
 
 KINDS = ("msg", "srv", "action")
 _FIELD = re.compile(r"^([A-Za-z][\w/]*)(?:<=\d+)?(\[[^]]*\])?\s+\w+")
@@ -32,12 +31,6 @@ def add_interface(parser: argparse.ArgumentParser) -> None:
     package.add_argument("package")
     package.set_defaults(run=_package)
     verbs.add_parser("packages", help="list the packages with types").set_defaults(run=_packages)
-
-
-def share_folders() -> list[Path]:
-    """Return share/ of this environment and of each prefix of a sourced ROS."""
-    prefixes = [*os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep), sys.prefix]
-    return [Path(prefix) / "share" for prefix in dict.fromkeys(prefixes) if prefix]
 
 
 def _definitions() -> Iterator[tuple[str, Path]]:
