@@ -99,7 +99,12 @@ def run_parts(
         )
         for part in parts
     ]
-    return [call.result() for call in calls]
+    try:
+        return [call.result() for call in calls]
+    except BaseException:  # also Ctrl-C: nobody waits for the others
+        for call in calls:
+            call.cancel()
+        raise
 
 
 def split(count: int, size: int) -> list[slice]:

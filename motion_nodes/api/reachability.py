@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,7 @@ def reachability_map(
     directions: int = 20,
     orientation: ArrayLike | None = None,
     world: World | None = None,
+    executor: Executor | None = None,
 ) -> ReachabilityMap:
     """Return the fraction of approach directions that an arm reaches at the points of a plane.
 
@@ -93,6 +95,7 @@ def reachability_map(
         orientation: a single orientation of the tip instead: rotation matrix in the group's base,
             shape (3, 3).
         world: obstacles; if given, configurations must be collision-free.
+        executor: solves parts, e.g. Dask's; None: threads of this process.
 
     Returns:
         The map; ``.svg()`` is a picture of it.
@@ -128,7 +131,9 @@ def reachability_map(
     poses[..., :3, :3], poses[..., 3, 3] = rotations, 1.0
     poses[..., a, 3], poses[..., b, 3] = first[None, :, None], second[:, None, None]
     poses[..., across, 3] = offset
-    found = group.ik_batch(poses.reshape(-1, 4, 4), world=world, settings=settings)
+    found = group.ik_batch(
+        poses.reshape(-1, 4, 4), world=world, settings=settings, executor=executor
+    )
     share = found.solved.reshape(poses.shape[:3]).mean(axis=2)
     return ReachabilityMap(plane, offset, first, second, share)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from motion_nodes.cli.cluster import ClusterOption, cluster
 from motion_nodes.cli.options import (
     DegreesOption,
     GroupOption,
@@ -223,6 +224,7 @@ def batch(
     group: GroupOption = None,
     world: WorldOption = None,
     timeout: Annotated[float, typer.Option(help="Timeout of each pose [s].")] = 1.0,
+    address: ClusterOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Solve collision-free inverse kinematics, or plan, for many poses in parallel.
@@ -241,13 +243,15 @@ def batch(
     arm = JointGroup(subject.robot, subject.group.name)
     around = World(checker_of(subject, world).scene)
     if start is None:
-        with waiting("solving inverse kinematics"):
-            found = arm.ik_batch(X, world=around, settings=IkSettings(timeout=timeout))
+        with waiting("solving inverse kinematics"), cluster(address) as executor:
+            settings = IkSettings(timeout=timeout)
+            found = arm.ik_batch(X, world=around, settings=settings, executor=executor)
         rows, head = _solutions(found), "joints [rad or m]"
     else:
         q = subject.configuration(start, "--plan-from")
-        with waiting("planning"):
-            rows, head = _plans(arm.plan_batch(q, X, around, timeout=timeout)), "duration [s]"
+        with waiting("planning"), cluster(address) as executor:
+            plans = arm.plan_batch(q, X, around, timeout=timeout, executor=executor)
+            rows, head = _plans(plans), "duration [s]"
     solved = sum(row["solved"] for row in rows)
     if as_json:
         print_json({"robot": subject.robot.name, "group": arm.name, "joints": subject.group.joints,
@@ -346,6 +350,7 @@ def reach(
     ] = False,
     output: Annotated[str, typer.Option("--output", "-o", help="Output file: .svg.")] = "reach.svg",
     degrees: DegreesOption = False,
+    address: ClusterOption = "",
 ) -> None:
     """Plot the fraction of approach directions that an arm reaches in a plane of its base.
 
@@ -365,7 +370,7 @@ def reach(
         turn = from_xyz_rpy((0.0, 0.0, 0.0), subject.angles(rpy, "--rpy"))[:3, :3]
     if free or world is not None:
         around = World(checker_of(subject, world).scene)
-    with waiting("solving inverse kinematics"):
+    with waiting("solving inverse kinematics"), cluster(address) as executor:
         found = reachability_map(
             arm,
             plane,
@@ -374,6 +379,7 @@ def reach(
             directions=directions,
             orientation=turn,
             world=around,
+            executor=executor,
         )
     across = next(axis for axis in "xyz" if axis not in plane)
     title = f"{subject.robot.name} {arm.name}: {arm.tip}, {across} = {offset:g} m"

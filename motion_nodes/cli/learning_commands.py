@@ -12,11 +12,13 @@ import dataclasses
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from motion_nodes.cli.cluster import ClusterOption, cluster
 from motion_nodes.cli.options import Commands, JsonOption
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ def learn(
         typer.Option(help="Do not train: evaluate this checkpoint (.npz) or policy (.onnx)."),
     ] = None,
     episodes: Annotated[int, typer.Option(help="Episodes of the evaluation.")] = 100,
+    address: ClusterOption = "",
     port: Annotated[
         int | None,
         typer.Option(help="Show the learning curve on a browser page at this TCP port; 0: any."),
@@ -84,7 +87,11 @@ def learn(
         policy: Callable[[Any], Any] = _load(Path(evaluate), task)
     else:
         directory = Path(output or f"learned/{task}")
-        policy = _train(task, directory, minutes, steps, seed, envs, workers, resume, as_json, port)
+        with cluster(address) as remote:
+            pool = remote or ThreadPoolExecutor(workers)
+            policy = _train(
+                task, directory, minutes, steps, seed, envs, pool, resume, as_json, port
+            )
     _evaluate(task, policy, episodes, as_json)
 
 
@@ -95,14 +102,13 @@ def _train(
     steps: int | None,
     seed: int,
     envs: int | None,
-    workers: int,
+    pool: Executor,
     resume: bool,
     quiet: bool,
     port: int | None,
 ) -> Policy:
     """Train with a progress bar, and export the best policy."""
     import math
-    from concurrent.futures import ThreadPoolExecutor
 
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -132,7 +138,7 @@ def _train(
     with contextlib.ExitStack() as stack:
         show = stack.enter_context(_page(task, directory, port))
         trainer = open_run(directory, EnvFactory(task), task, config, resume=resume)
-        executor = stack.enter_context(ThreadPoolExecutor(workers))
+        executor = stack.enter_context(pool)
         bar = stack.enter_context(Progress(*columns, console=Console(stderr=True, quiet=quiet)))
         shown = bar.add_task("", total=1.0)
 

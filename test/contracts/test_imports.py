@@ -40,6 +40,7 @@ ROOMS_OF_LIBRARIES = {
     "yaml": "core.robot",
     "msgspec": "core.robot settings",
     "typer": "cli",
+    "distributed": "cli",
     "tf_transformations transforms3d mcap": "ros",
     "mcp mcp_types": "extras.agent_tools",
 }
