@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -32,6 +33,17 @@ class _Oracles:
 
 
 sys.meta_path.append(_Oracles)
+
+if pytest.version_tuple < (8, 4):  # that of Ubuntu 24.04 has no `check`
+    _raises = pytest.raises
+
+    @contextlib.contextmanager
+    def _checked(kind: Any, *, match: Any = None, check: Any = None) -> Iterator[Any]:
+        with _raises(kind, match=match) as info:
+            yield info
+        assert check is None or check(info.value)
+
+    pytest.raises = _checked
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
