@@ -61,7 +61,7 @@ test-noble:
 		-r requirements/run.txt -r requirements/sim.txt -r requirements/viewer.txt \
 		-r requirements/learn.txt -r requirements/policy.txt -r requirements/mcp.txt
 	@$(NOBLE) -m pip install -q --disable-pip-version-check --no-deps \
-		$$(grep -E '^(pin|libpinocchio|coal|libcoal|eigenpy|cmeel[a-z-]*)==' requirements/constraints.txt)
+		$$(grep -E '^(pin|libpinocchio|coal|libcoal|eigenpy|cmeel[a-z0-9-]*)==' requirements/constraints.txt)
 	@$(NOBLE) -m motion_nodes.interface_build --install
 	@$(NOBLE) -m pytest -q -W ignore::DeprecationWarning -m "not long and not real_time" $(NOBLE_TESTS)
 

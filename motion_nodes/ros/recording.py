@@ -221,7 +221,7 @@ def recording_file(path: Path) -> RecordingFile | McapFile:
     return McapFile(path) if path.suffix == McapFile.SUFFIX else RecordingFile(path)
 
 
-def created(path: Path, mode: str, **options: str) -> IO[Any]:
+def created(path: Path, mode: str, **options: Any) -> IO[Any]:
     """Create a file.
 
     Raises:
@@ -395,7 +395,9 @@ def recorded_motion(path: Path, joints: Sequence[str]) -> JointTrajectory:
     Raises:
         InvalidConfig: the file cannot be read, or contains no motion of these joints.
     """
-    topic, names, stamps, rows = "", (), [], []
+    topic, names = "", tuple[str, ...]()
+    stamps: list[int] = []
+    rows: list[list[list[float]]] = []
     for received in read_mcap(path):
         if received.kind != "sensor_msgs/msg/JointState" or topic not in ("", received.topic):
             continue
