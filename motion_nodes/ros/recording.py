@@ -13,7 +13,6 @@ import importlib
 import json
 import math
 import re
-import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -235,8 +234,14 @@ def created(path: Path, mode: str, **options: Any) -> IO[Any]:
         raise InvalidConfig(f"{path} cannot be written: {error.strerror}.") from None
 
 
+MAX_RECORD = 1 << 28
+"""Largest part of a file that is read at once [bytes]; a larger length is damaged."""
+
+
 def read_mcap(path: Path, topics: Sequence[str] = ()) -> Iterator[Received]:
     """Yield the ROS messages of an MCAP file in the order of their arrival.
+
+    Of a file without an index, since its recorder was killed, what was written of them.
 
     Args:
         path: written here, by ``ros2 bag`` or by others.
@@ -246,13 +251,19 @@ def read_mcap(path: Path, topics: Sequence[str] = ()) -> Iterator[Received]:
         InvalidConfig: the file cannot be read.
     """
     try:
-        from mcap.exceptions import McapError
-        from mcap.reader import make_reader
+        from mcap.reader import NonSeekingReader, SeekingReader
     except ImportError:
         raise InvalidConfig("mcap is not installed; run: pip install mcap") from None
+    any_read = False
     try:
         with path.open("rb") as file:
-            for schema, channel, found in make_reader(file).iter_messages():
+            reader: Any = SeekingReader(file, record_size_limit=MAX_RECORD)
+            ordered = _has_index(reader)
+            if not ordered:
+                file.seek(0)
+                reader = NonSeekingReader(file, record_size_limit=MAX_RECORD)
+            for schema, channel, found in reader.iter_messages(log_time_order=ordered):
+                any_read = True
                 topic = channel.topic
                 wanted = not topics or any(fnmatch.fnmatchcase(topic, each) for each in topics)
                 if schema is None or channel.message_encoding != "cdr" or not wanted:
@@ -263,10 +274,17 @@ def read_mcap(path: Path, topics: Sequence[str] = ()) -> Iterator[Received]:
                 )
     except OSError as error:
         raise InvalidConfig(f"{path} cannot be read: {error.strerror}.") from None
-    except (McapError, ValueError, struct.error, EOFError) as error:
-        raise InvalidConfig(
-            f"{path} is not a complete MCAP file: {error or 'it ends early'}."
-        ) from None
+    except Exception as error:  # of the library and its decompressors, for damaged bytes
+        if not any_read:
+            why = str(error) or "it ends early"
+            raise InvalidConfig(f"{path} is not a recording in MCAP: {why}.") from None
+
+
+def _has_index(reader: Any) -> bool:
+    try:
+        return reader.get_summary() is not None
+    except Exception:  # as above
+        return False
 
 
 @cache

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import rclpy
 from geometry_msgs.msg import Point, Point32, Polygon
@@ -21,7 +23,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message, serialize_message
 from rosidl_adapter.parser import parse_message_string
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
+from std_msgs.msg import Float64MultiArray, String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from motion_nodes.cli.trajectory_files import read_motion
@@ -195,6 +197,28 @@ def test_what_is_written_is_read_by_the_library_as_it_was_received(tmp_path):
     assert motion.joint_names == ("a", "b")
     assert motion.positions[10] == pytest.approx([-2.0, 1.0])
     assert motion.times[-1] == pytest.approx(0.49)
+
+
+def test_of_a_recording_that_was_killed_its_beginning_is_read(tmp_path):
+    file = tmp_path / "run.mcap"
+    sink = recording_file(file)
+    rng = np.random.default_rng(0)
+    for k in range(40):
+        data = serialize_message(Float64MultiArray(data=rng.normal(size=10_000)))
+        sink.write(Received("/numbers", "std_msgs/msg/Float64MultiArray", data, k + 1, k + 1))
+    sink.close()
+    whole = [m.arrived for m in read_mcap(file)]
+    assert whole == list(range(1, 41))
+    file.write_bytes(file.read_bytes()[:2_000_000])
+    kept = [m.arrived for m in read_mcap(file)]
+    assert kept == whole[: len(kept)]
+    assert len(kept) > 5
+    for at in rng.integers(0, 2_000_000, 40).tolist():  # damaged: an error, or what can be read
+        damaged = bytearray(file.read_bytes()[:200_000])
+        damaged[at % 1000 if at % 2 else at % 200_000] ^= 1 + at % 255
+        (tmp_path / "damaged.mcap").write_bytes(damaged)
+        with contextlib.suppress(InvalidConfig):
+            assert all(m.kind for m in read_mcap(tmp_path / "damaged.mcap"))
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"\x89MCAP0\r\n" + b"\xff" * 40])
