@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
@@ -19,6 +21,7 @@ ClusterOption = Annotated[
         "--cluster", help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786, that computes."
     ),
 ]
+_ADDRESS = re.compile(r"(?:(?:tcp|tls)://)?\[?([\w.:-]+?)\]?:(\d{1,6})")
 CONNECT_TIMEOUT = 10.0
 """Time in which the scheduler must answer and have a worker [s]."""
 RETRIES = 2
@@ -65,10 +68,15 @@ def cluster(address: str) -> Iterator[Executor | None]:
         raise InvalidConfig(
             "Dask is not installed; run: pip install 'motion-nodes[cluster]'"
         ) from None
+    place = _ADDRESS.fullmatch(address)
+    if place is None:
+        raise InvalidConfig(f"--cluster {address}: give tcp://HOST:PORT", field="cluster")
     try:
+        # Before Dask, whose client keeps threads that still connect after its timeout.
+        socket.create_connection((place[1], int(place[2])), CONNECT_TIMEOUT).close()
         client = Client(address, timeout=CONNECT_TIMEOUT, set_as_default=False)
         client.wait_for_workers(1, timeout=CONNECT_TIMEOUT)
-    except (OSError, ValueError, TypeError) as error:  # a timeout is an OSError
+    except (OSError, ValueError, TypeError, OverflowError) as error:  # a timeout is an OSError
         why = " ".join(str(error).split()) or "no answer"
         raise InvalidConfig(f"--cluster {address}: {why}", field="cluster") from None
 

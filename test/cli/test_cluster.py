@@ -37,7 +37,9 @@ np.savez(sys.argv[3], solved=found.solved, q=found.q)
 """
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere", "tcp://", "http://x y"])
+@pytest.mark.parametrize(
+    "address", ["tcp://127.0.0.1:1", "127.0.0.1:99999", "nowhere", "tcp://", "http://x y:1"]
+)
 def test_no_scheduler_is_told(address, monkeypatch):
     monkeypatch.setattr("motion_nodes.cli.cluster.CONNECT_TIMEOUT", 0.5)
     with pytest.raises(InvalidConfig, check=about("cluster")), cluster(address):

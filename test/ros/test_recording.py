@@ -259,7 +259,7 @@ def test_a_recording_is_played_and_recorded_again_with_latched_topics(ros, tmp_p
         rclpy.spin_once(node, timeout_sec=0.0)
     node.destroy_node()
     again.close()
-    assert player.wait() == 0
+    assert player.wait(60) == 0
     assert "20" in player.stdout.read()
     assert recorder.skipped == {}
     heard = {m.topic: m for m in read_mcap(second)}
