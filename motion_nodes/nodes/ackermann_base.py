@@ -58,6 +58,12 @@ class AckermannParams(WheeledBaseParams):
         doc="Scale the wheel speeds down while the measured steering angles differ from their "
         "references.",
     )
+    use_acceleration: bool = param(
+        False,
+        doc="Interpretation of ~/ackermann_cmd: false for speed, with acceleration as its limit; "
+        "true for acceleration, positive forward, from the velocity of the odometry on (speed is "
+        "ignored).",
+    )
     peer_defaults: bool = param(
         False,
         doc="Turn the steering straight at a twist of 0, as steering_controllers_library; false: "
@@ -192,6 +198,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
             self.controller.config.limits,
             slow_until_steered=self.params.reduce_wheel_speed_until_steering_reached,
             straight_at_rest=self.params.peer_defaults,
+            accelerates=self.params.use_acceleration,
         )
 
     def activate(self) -> None:
@@ -228,6 +235,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
             self.controller.config.limits,
             slow_until_steered=params.reduce_wheel_speed_until_steering_reached,
             straight_at_rest=params.peer_defaults,
+            accelerates=params.use_acceleration,
         )
 
     def time_jumped(self, before: float, after: float) -> None:
@@ -387,7 +395,8 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
             self._take_drive(command, given)
 
     def _take_drive(self, command: DriveCommand, given: float) -> None:
-        self._accept(lambda: self._car.take_drive(command, self.controller.driven), given)
+        driven, speed = self.controller.driven, self.controller.odometry.twist.vx
+        self._accept(lambda: self._car.take_drive(command, driven, speed), given)
 
     def _accept(self, take: Callable[[], None], given: float) -> None:
         """Accept a command unless a newer one was accepted or it is invalid."""
@@ -403,7 +412,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
 
     def continue_motion(self, dt: float) -> None:
         """Command the current twist [m/s, rad/s] of the newest command and its ramps."""
-        twist = self._car.twist(dt, self._steering())
+        twist = self._car.twist(dt, self._steering(), self.controller.odometry.twist.vx)
         if twist is None:
             return
         super()._take(twist, self._given)

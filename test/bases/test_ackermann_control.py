@@ -291,6 +291,33 @@ def test_ramps_do_not_run_on_beyond_the_limits(changes, angle, top):
     assert lead(command, controller, 1)[-1].twist.vx == pytest.approx(top - 1.0 * DT)
 
 
+def accelerated(rise, measured, steps, speed=0.0):
+    """Return the velocities of a car that accelerates, given a function that measures them."""
+    controller = controlled(car())
+    command = CarCommand(controller.base, LIMITS, accelerates=True)
+    command.take_drive(DriveCommand(speed=9.0, acceleration=rise), controller.driven, speed)
+    found = [speed]
+    for _ in range(steps):
+        steering = controller.driven.steering
+        found.append(command.twist(DT, steering, measured(found)).vx)
+    return np.array(found)
+
+
+@pytest.mark.parametrize(("rise", "speed"), [(0.8, 0.0), (-0.8, 1.0), (0.0, 0.6)])
+def test_an_acceleration_leads_from_the_measured_velocity(rise, speed):
+    # Wheels that lag by 0.1 s do not change the acceleration.
+    lag = round(0.1 / DT)
+    speeds = accelerated(rise, lambda found: found[max(len(found) - 1 - lag, 0)], 60, speed)
+    np.testing.assert_allclose(speeds, speed + rise * DT * np.arange(61), atol=1e-9)
+
+
+def test_an_acceleration_of_a_car_that_is_held_does_not_wind_up():
+    assert accelerated(0.8, lambda found: 0.0, 300)[-1] == pytest.approx(0.4)
+    assert accelerated(2.0, lambda found: found[-1], 300)[-1] == pytest.approx(
+        min(2.0, 35.0 * 0.05)
+    )
+
+
 def test_a_steering_angle_beyond_the_limit_is_told():
     command, controller = asked()
     command.take_drive(DriveCommand(steering_angle=1.2, speed=0.5), controller.driven)

@@ -314,6 +314,27 @@ def test_ramps_of_a_drive_command(car):
         assert ramp.max() < 1.01 * rate
 
 
+def test_accelerations_continue_from_the_measured_velocity(car):
+    assert car.client.set_parameters(NODE, use_acceleration=True).successful
+    try:
+        for rise, end in ((0.6, 0.4), (-0.6, -0.2)):
+            begin = len(car.commands.messages)
+            car.client.repeat(
+                lambda rise=rise: car.drive.publish(drive(0.0, 9.0, acceleration=rise)),
+                lambda rise=rise, end=end: (
+                    (car.odom.newest.twist.twist.linear.x - end) * rise > 0.0
+                ),
+                "a velocity",
+            )
+            messages = [m for m in car.commands.messages[begin:] if wheels_of(m).any()]
+            times = [m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for m in messages]
+            speeds = [car.base.twist_from_wheels(wheels_of(m), steering_of(m)).vx for m in messages]
+            rates = np.diff(speeds) / np.diff(times)
+            assert np.median(rates) == pytest.approx(rise, abs=0.02)
+    finally:
+        assert car.client.set_parameters(NODE, use_acceleration=False).successful
+
+
 def test_twists_may_carry_the_steering_angle(car):
     assert car.client.set_parameters(NODE, twist_angular_z="steering_angle").successful
     try:

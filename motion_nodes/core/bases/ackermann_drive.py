@@ -20,6 +20,9 @@ from motion_nodes.core.bases.controller import ABSURD_SPEED
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.typing import Array
 
+ACCELERATING_LEAD = 0.5
+"""Time by which the velocity of an accelerating car may lead its measured one [s]: more than the
+lag of wheels, so that the acceleration is kept, and a car that is held does not wind up."""
 DEAD_ZONE_ISAAC = 0.0157
 """[rad] Isaac Sim's controller treats steering angles below this (0.9 degrees) as straight ahead.
 """
@@ -303,6 +306,7 @@ class CarCommand:
         *,
         slow_until_steered: bool = False,
         straight_at_rest: bool = False,
+        accelerates: bool = False,
     ) -> None:
         """Create without a command.
 
@@ -311,9 +315,10 @@ class CarCommand:
             limits: its limits, also for ramps.
             slow_until_steered: reduce the velocity according to the steering error.
             straight_at_rest: turn the steering straight at a twist of 0.
+            accelerates: drive commands are signed accelerations instead of velocities.
         """
         self.base, self._limits, self._slow = base, limits, slow_until_steered
-        self._straight = straight_at_rest
+        self._straight, self._accelerates = straight_at_rest, accelerates
         self._ramps = _ramps(base, limits)
         self._twist: Twist2 | None = None
         self._drive: DriveCommand | None = None
@@ -327,11 +332,14 @@ class CarCommand:
         *,
         slow_until_steered: bool,
         straight_at_rest: bool = False,
+        accelerates: bool = False,
     ) -> None:
-        """Replace geometry or limits; the command remains active."""
+        """Replace geometry or limits; the command remains active, unless its meaning changes."""
         before = self._ramps
         self.base, self._limits, self._slow = base, limits, slow_until_steered
-        self._straight = straight_at_rest
+        if accelerates != self._accelerates:
+            self.forget()
+        self._straight, self._accelerates = straight_at_rest, accelerates
         self._ramps = _ramps(base, limits)
         self._ramps.start(before.speed, before.steering_angle)
 
@@ -350,12 +358,16 @@ class CarCommand:
         self.forget()
         self._twist = twist
 
-    def take_drive(self, command: DriveCommand, driven: BaseCommand) -> None:
-        """Accept a command of velocity and steering angle.
+    def take_drive(
+        self, command: DriveCommand, driven: BaseCommand, measured: float | None = None
+    ) -> None:
+        """Accept a command of velocity, or of acceleration, and steering angle.
 
         Args:
             command: the command.
             driven: current output, from which ramps begin.
+            measured: measured velocity, from which an acceleration begins; None: that of the
+                output [m/s].
 
         Raises:
             InvalidCommand: a value that is not finite or implausible; the previous command stays.
@@ -363,19 +375,25 @@ class CarCommand:
         _check(command._asdict())
         if self._drive is None:
             self.forget()
-            self._ramps.start(driven.twist.vx, self.base.steering_angle(driven.steering))
+            accelerates = self._accelerates and measured is not None
+            speed = measured if accelerates else driven.twist.vx
+            self._ramps.start(float(speed or 0.0), self.base.steering_angle(driven.steering))
         self._drive = command
 
-    def twist(self, dt: float, steering: Array) -> Twist2 | None:
+    def twist(self, dt: float, steering: Array, measured: float | None = None) -> Twist2 | None:
         """Return the current twist, or None without a command.
 
         Args:
             dt: time since the last call [s].
             steering: measured steering angles [rad], shape (2,).
+            measured: measured velocity, which bounds that of an acceleration; None: unknown [m/s].
         """
         base, twist = self.base, self._twist
         if self._drive is not None:
-            state = self._ramps.step(self._drive, dt)
+            command = self._drive
+            if self._accelerates:
+                command = self._accelerated(command, dt, measured)
+            state = self._ramps.step(command, dt)
             self.note = "; ".join(state.notes if dt > 0.0 else ())
             requested = base.twist_at(state.speed, state.steering_angle)
             twist = self._limits.within_velocity(requested)
@@ -390,6 +408,17 @@ class CarCommand:
         # A car whose velocity is reduced to zero must still steer.
         base.aim = twist.wz / twist.vx
         return base.slowed(twist, steering)
+
+    def _accelerated(
+        self, command: DriveCommand, dt: float, measured: float | None
+    ) -> DriveCommand:
+        """Return a command of the velocity that an acceleration has reached."""
+        rise, speed = command.acceleration, self._ramps.speed
+        change = abs(rise) * max(dt, 0.0)
+        if measured is not None:
+            lead = math.copysign(1.0, rise) * (speed - measured)
+            change = min(change, max(abs(rise) * ACCELERATING_LEAD - lead, 0.0))
+        return command._replace(speed=speed + math.copysign(change, rise), acceleration=0.0)
 
 
 def _check(numbers: dict[str, float]) -> None:

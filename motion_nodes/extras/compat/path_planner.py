@@ -209,7 +209,7 @@ class PathPlanner(Obstacles):
         Raises:
             InvalidCommand: invalid pose.
         """
-        X_WB = _pose(position, quat_xyzw)
+        X_WB = pose_from(position, quat_xyzw)
         self._checker.set_base_pose(X_WB)
         self._X_WB, self._base_moved = X_WB, True
 
@@ -239,7 +239,9 @@ class PathPlanner(Obstacles):
             self._goal = None
             return
         place = np.zeros(3) if position is None else position
-        X_WT = _pose(place, np.array([0.0, 0.0, 0.0, 1.0]) if orientation is None else orientation)
+        X_WT = pose_from(
+            place, np.array([0.0, 0.0, 0.0, 1.0]) if orientation is None else orientation
+        )
         task = self.config.task_space_planning_params
         tolerance = IkTolerance(
             math.inf if position is None else task.translation_target_final_tolerance,
@@ -363,7 +365,7 @@ class PathPlanner(Obstacles):
             )
 
 
-def _pose(position: ArrayLike, orientation: ArrayLike) -> Array:
+def pose_from(position: ArrayLike, orientation: ArrayLike) -> Array:
     """Return a pose from a position and a quaternion or matrix.
 
     Raises:
