@@ -2,10 +2,8 @@
 """Search for a detour around obstacles, from a blocked base to its route behind them.
 
 A detour consists of straight lines with turns on the spot between them (lines at one heading for a
-holonomic base). Corners come from a search on a grid of poses; lines and turns are checked exactly,
-and redundant corners are removed.
-
-A grid of poses around a base: collision-free poses, and shortest paths between them.
+holonomic base). Corners come from a search on a lattice of poses; lines and turns are checked
+exactly, and redundant corners are removed. A car drives arcs of the lattice.
 """
 
 from __future__ import annotations
@@ -20,157 +18,24 @@ from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.bases.odometry import wrap_angle
 from motion_nodes.core.navigation.footprint import Footprint, contact_times, into_base, keeps_clear
 from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.core.navigation.pose_lattice import (
+    REVERSE_COST,
+    PoseLattice,
+    joined,
+    motion_primitives,
+)
 from motion_nodes.errors import MotionError
 from motion_nodes.settings import check_settings, setting
 from motion_nodes.typing import Array
 
 MOST_CELLS = 6000
 """Max number of cells."""
-_QUADRANT = ((1, 0), (2, 1), (1, 1), (1, 2))
 MARGIN = 0.03
 """Additional clearance of a detour for path tracking errors [m]."""
 CHECKED = 0.02
 """Part of it that is checked exactly for lines and turns; the rest covers grid errors [m]."""
 LOOKOUT = 1.0
 """Length of the route behind the obstacles on which a detour may end [m]."""
-MOVES = tuple(
-    move for x, y in _QUADRANT for move in ((x, y), (-y, x), (-x, -y), (y, -x))
-)  # fmt: skip
-"""Moves between cells; a base that is not holonomic has the heading of its move."""
-
-
-class PoseGrid:
-    """Cells times headings, in the base frame of the start.
-
-    For a base that turns on the spot, edges are moves along the heading and turns to the next
-    heading; for a holonomic base, moves in all directions at one heading.
-    """
-
-    def __init__(
-        self, footprint: Footprint, low: Array, high: Array, *, holonomic: bool, turn_cost: float
-    ) -> None:
-        """Create an empty grid.
-
-        Args:
-            footprint: footprint of the base.
-            low: min corner [m], shape (2,).
-            high: max corner [m], shape (2,).
-            holonomic: whether the base moves in all directions with one heading.
-            turn_cost: cost of turns, as a distance [m/rad].
-        """
-        size = high - low
-        width = float(np.ptp(footprint.corners, axis=0).min())
-        desired = min(max(0.15 * width, 0.02), 0.1)
-        self.cell = max(desired, math.sqrt(float(size.prod()) / MOST_CELLS))
-        """Edge of a cell [m]."""
-        # The start is at the centre of a cell.
-        self._origin = np.floor(low / self.cell).astype(int)
-        self.shape = tuple((np.ceil(high / self.cell).astype(int) - self._origin + 1).tolist())
-        self._footprint, self._turn_cost = footprint, turn_cost
-        angles = sorted((math.atan2(y, x) % math.tau, (x, y)) for x, y in MOVES)
-        self._moves = [move for _, move in angles]
-        self.headings: Array = np.zeros(1) if holonomic else np.array([a for a, _ in angles])
-        """[rad], shape (h,)."""
-        self.free: NDArray[np.bool_] = np.ones((len(self.headings), *self.shape), np.bool_)
-        """Whether each pose is collision-free, shape (h, nx, ny)."""
-        self._holonomic = holonomic
-
-    def block(self, points: Array, clearance: float) -> None:
-        """Block the poses whose footprints violate the clearance of points [m], shape (n, 2).
-
-        Points are assumed anywhere in their cells.
-        """
-        cells = np.rint(points / self.cell).astype(int) - self._origin
-        reach = math.ceil((self._footprint.radius + clearance) / self.cell) + 1
-        nx, ny = self.shape
-        # Obstacles outside the grid block cells at its border.
-        inside = ((cells >= -reach) & (cells < np.array(self.shape) + reach)).all(axis=1)
-        occupied = np.unique(cells[inside], axis=0).tolist()
-        span = np.arange(-reach, reach + 1) * self.cell
-        offsets = np.stack(np.meshgrid(span, span, indexing="ij"), axis=-1).reshape(-1, 2)
-        keep = clearance + self.cell * math.sqrt(0.5)
-        for h, heading in enumerate(self.headings.tolist()):
-            c, s = math.cos(heading), math.sin(heading)
-            # Positions of the base in collision with an obstacle at the origin.
-            local = -offsets @ np.array(((c, -s), (s, c)))
-            near = self._footprint.distances(local) < keep
-            clear = ~near.reshape(len(span), len(span))
-            wide = np.ones((nx + 4 * reach, ny + 4 * reach), np.bool_)
-            for i, j in occupied:
-                wide[i + reach : i + 3 * reach + 1, j + reach : j + 3 * reach + 1] &= clear
-            self.free[h] = wide[2 * reach : 2 * reach + nx, 2 * reach : 2 * reach + ny]
-
-    def node(self, x: float, y: float, heading: float) -> int | None:
-        """Return the node of the cell and heading closest to a pose; None outside or if blocked."""
-        i, j = (np.rint(np.array((x, y)) / self.cell).astype(int) - self._origin).tolist()
-        if not (0 <= i < self.shape[0] and 0 <= j < self.shape[1]):
-            return None
-        turns = np.abs(np.mod(self.headings - heading + math.pi, math.tau) - math.pi)
-        h = int(turns.argmin())
-        if not self.free[h, i, j]:
-            return None
-        return int((h * self.shape[0] + i) * self.shape[1] + j)
-
-    def place(self, node: int) -> tuple[float, float]:
-        """Return the centre of a node's cell [m, m]."""
-        rest, j = divmod(node, self.shape[1])
-        i = rest % self.shape[0]
-        x, y = (self.cell * (self._origin + np.array((i, j)))).tolist()
-        return x, y
-
-    def search(
-        self, starts: list[tuple[int, float]], limit: float
-    ) -> tuple[Array, NDArray[np.int32]]:
-        """Return the costs of all nodes [m], and their predecessors on the shortest paths.
-
-        Args:
-            starts: nodes with their initial costs [m].
-            limit: max cost [m].
-        """
-        from scipy.sparse import csr_matrix
-        from scipy.sparse.csgraph import dijkstra
-
-        tails, heads, costs = self._edges()
-        count = self.free.size
-        source = np.full(len(starts), count)
-        tails = np.concatenate((tails, source))
-        heads = np.concatenate((heads, [node for node, _ in starts]))
-        # SciPy ignores edges with a cost of 0.
-        costs = np.concatenate((costs, [max(cost, 1e-6) for _, cost in starts]))
-        graph = csr_matrix((costs, (tails, heads)), shape=(count + 1, count + 1))
-        found, before = dijkstra(graph, indices=count, return_predecessors=True, limit=limit)
-        return found[:-1], before
-
-    def _edges(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-        nodes = np.arange(self.free.size).reshape(self.free.shape)
-        tails, heads, costs = [], [], []
-
-        def add(a: NDArray[np.int64], b: NDArray[np.int64], usable: NDArray[np.bool_],
-                cost: float) -> None:  # fmt: skip
-            tails.append(a[usable])
-            heads.append(b[usable])
-            costs.append(np.full(len(tails[-1]), cost))
-
-        for h in range(len(self.headings)):
-            for dx, dy in self._moves if self._holonomic else [self._moves[h]]:
-                here, there = _shifted(self.shape[0], dx), _shifted(self.shape[0], -dx)
-                at, to = _shifted(self.shape[1], dy), _shifted(self.shape[1], -dy)
-                a, b = (h, here, at), (h, there, to)
-                usable = self.free[a] & self.free[b]
-                add(nodes[a], nodes[b], usable, self.cell * math.hypot(dx, dy))
-            if not self._holonomic:
-                k = (h + 1) % len(self.headings)
-                turn = (self.headings[k] - self.headings[h]) % math.tau
-                both = self.free[h] & self.free[k]
-                cost = max(self._turn_cost * turn, 1e-4)
-                add(nodes[h], nodes[k], both, cost)
-                add(nodes[k], nodes[h], both, cost)
-        return np.concatenate(tails), np.concatenate(heads), np.concatenate(costs)
-
-
-def _shifted(count: int, step: int) -> slice:
-    """Return the cells that have a cell ``step`` ahead; of ``-step``: those cells ahead."""
-    return slice(max(-step, 0), count - max(step, 0))
 
 
 class NoDetour(MotionError):
@@ -198,7 +63,8 @@ class Detour:
     backing: float
     """Distance that the base first backs off, along its heading or opposite to its motion [m]."""
     poses: tuple[Pose2, ...]
-    """Start of the first line and ends of all lines, each with the heading of the next line."""
+    """Start of the first line and ends of all lines, each with the heading of the next line; of a
+    car: poses along its path, some in reverse."""
     row: int
     """Row of the route at which it ends."""
 
@@ -217,6 +83,7 @@ class DetourSearch:
         holonomic: bool = False,
         turn_cost: float = 0.1,
         back: float = math.pi,
+        radius: float | None = None,
     ) -> None:
         """Prepare the search.
 
@@ -229,7 +96,9 @@ class DetourSearch:
             holonomic: whether the base moves in all directions.
             turn_cost: cost of turns, as a distance [m/rad].
             back: direction in which the base may first back off, in its frame [rad].
+            radius: min turning radius of a car [m]; None: the base turns on the spot.
         """
+        self._radius = radius
         self._footprint, self._points, self._route = footprint, points, route
         self._clearance, self._config = clearance, config
         self._holonomic, self._turn_cost, self._back = holonomic, turn_cost, back
@@ -252,21 +121,21 @@ class DetourSearch:
         c, s = math.cos(self._back), math.sin(self._back)
         starts = []
         for b in backing.tolist():
-            node = grid.node(b * c, b * s, 0.0)
+            node = grid.node(Pose2(b * c, b * s))
             if node is not None:
                 starts.append((node, 2.0 * b))
         if not starts:
             raise NoDetour(f"there is no room to turn or to back off{self._wide()}")
         limit = float(self._s[rows[-1]]) + self._config.max_detour + 2.0 * longest + 5.0
-        costs, before = grid.search(starts, limit)
-        ends = []
-        for row in rows.tolist():
-            x, y = self._route[row, :2].tolist()
-            node = grid.node(x, y, self._heading_at(row))
-            if node is not None and math.isfinite(costs[node]):
-                ends.append((costs[node] - self._s[row], row, node))
-        for _, row, node in sorted(ends)[:5]:
-            found = self._refined(grid, before, row, node)
+        nodes = self._nodes_at(grid, rows)
+        goals = np.array([n for _, n in nodes], np.int64)
+        costs, before, by = grid.search(np.array(starts), goals, limit)
+        ends = [(costs[n] - self._s[row], row, n) for row, n in nodes if math.isfinite(costs[n])]
+        for excess, row, node in sorted(ends)[:5]:
+            if self._radius is None:
+                found = self._refined(grid, before, row, node)
+            elif excess <= REVERSE_COST * self._config.max_detour:
+                found = self._driven(grid.path(node, before, by)[1], row)
             if found is not None:
                 return found
         raise NoDetour(f"no way around is found within {self._config.max_detour:g} m"
@@ -292,23 +161,33 @@ class DetourSearch:
             )
         return np.asarray(ahead[self._s[ahead] <= self._s[ahead[0]] + LOOKOUT])
 
-    def _heading_at(self, row: int) -> float:
-        return 0.0 if self._holonomic else float(self._route[row, 2])
+    def _nodes_at(self, grid: PoseLattice, rows: NDArray[np.intp]) -> list[tuple[int, int]]:
+        """Return the rows at which poses are free, with their nodes."""
+        found = [(row, grid.node(Pose2(*self._route[row].tolist()))) for row in rows.tolist()]
+        return [(row, node) for row, node in found if node is not None]
 
-    def _grid(self, rows: NDArray[np.intp], longest: float) -> PoseGrid:
+    def _grid(self, rows: NDArray[np.intp], longest: float) -> PoseLattice:
         c, s = math.cos(self._back), math.sin(self._back)
         corners = np.concatenate(
             (self._route[: rows[-1] + 1, :2], [(0.0, 0.0), (longest * c, longest * s)])
         )
-        side = 0.5 * self._config.max_detour + self._footprint.radius
-        grid = PoseGrid(
-            self._footprint,
-            corners.min(axis=0) - side,
-            corners.max(axis=0) + side,
-            holonomic=self._holonomic,
-            turn_cost=self._turn_cost,
-        )
-        grid.block(self._points, self._clearance + MARGIN)
+        side = 0.5 * self._config.max_detour + self._footprint.radius + (self._radius or 0.0)
+        low, high = corners.min(axis=0) - side, corners.max(axis=0) + side
+        width = float(np.ptp(self._footprint.corners, axis=0).min())
+        desired = min(max(0.15 * width, 0.02), 0.1)
+        cell = max(desired, math.sqrt(float((high - low).prod()) / MOST_CELLS))
+        # The start is at the centre of a cell.
+        first = np.floor(low / cell).astype(int)
+        nx, ny = (np.ceil(high / cell).astype(int) - first + 1).tolist()
+        if self._radius is not None:
+            primitives = motion_primitives("ackermann", radius=self._radius / cell, reversing=True)
+        else:
+            primitives = motion_primitives(
+                "holonomic" if self._holonomic else "differential",
+                turn_cost=self._turn_cost / cell, turning=not self._holonomic,
+            )  # fmt: skip
+        grid = PoseLattice(primitives, cell, first * cell, (nx, ny))
+        grid.block(self._footprint, self._points, self._clearance + MARGIN)
         return grid
 
     def _wide(self) -> str:
@@ -347,16 +226,29 @@ class DetourSearch:
         return all(self._reached(pose, Twist2(0.0, 0.0, math.copysign(1.0, w)), abs(w))
                    for w in ways)  # fmt: skip
 
+    # ---- arcs of a car
+
+    def _driven(self, rows: Array, row: int) -> Detour | None:
+        """Return a detour along poses of the lattice that ends exactly at a row of the route."""
+        end = Pose2(*self._route[row].tolist())
+        assert self._radius is not None
+        path = joined(rows, end, self._radius, lambda p: self._clear(p, self._clearance + CHECKED))
+        if path is None:
+            return None
+        # The lattice begins where the base has backed off to, with the heading of the base.
+        poses = tuple(Pose2(*pose) for pose in path.tolist())
+        return Detour(math.hypot(poses[0].x, poses[0].y), poses, row)
+
     # ---- corners
 
     def _refined(
-        self, grid: PoseGrid, before: NDArray[np.int32], row: int, node: int
+        self, grid: PoseLattice, before: NDArray[np.int32], row: int, node: int
     ) -> Detour | None:
         """Return the path to a node with the min number of corners; None if it is too long."""
         nodes = [node]
-        while before[nodes[-1]] < grid.free.size:
+        while before[nodes[-1]] >= 0:
             nodes.append(int(before[nodes[-1]]))
-        places = [grid.place(n) for n in reversed(nodes)]
+        places = [(pose.x, pose.y) for pose in map(grid.pose, reversed(nodes))]
         start = places[0]
         end = Pose2(*self._route[row].tolist())
         corners = [start, *_corners(places), (end.x, end.y)]

@@ -21,6 +21,7 @@ from motion_nodes.core.navigation.detour_search import (
     DetourSearch,
     NoDetour,
 )
+from motion_nodes.core.navigation.follow_path import FollowPath
 from motion_nodes.core.navigation.footprint import Footprint, into_base, keeps_clear
 from motion_nodes.core.navigation.motion_limits import BaseKind, MotionLimits
 from motion_nodes.core.navigation.planar_geometry import Pose2
@@ -31,6 +32,8 @@ TOLERANCE = GoalTolerance(xy=0.02, yaw=0.04, settle_time=0.5)
 """Tolerance of the ends of the lines of a detour."""
 DEPTHS = (0.07, 0.14, 0.2)
 """Assumed depths of obstacles behind their visible points, if a detour exists [m]."""
+CAR_ROOM = 1.2
+"""Ratio of the radius of a car's detours to its min turning radius, a margin for path tracking."""
 STILL = 0.01
 """Max displacement of the base during a search; the result is discarded beyond it [m]."""
 Submit = Callable[[Callable[[], Detour]], "Future[Detour]"]
@@ -214,10 +217,10 @@ class DetourPlanner:
         Raises:
             NoDetour: the kind of base has no detours, or it is at its goal.
         """
-        if self._kind == "ackermann":
-            raise NoDetour("detours are not supported for car-like bases")
         if isinstance(motion, DetourMotion):
             motion = motion.then
+        if self._kind == "ackermann" and not isinstance(motion, FollowPath):
+            raise NoDetour("a car leaves paths only")
         if motion.outcome is not MotionOutcome.MOVING:
             raise NoDetour("the base is at its goal")
         rows = motion.route(pose)
@@ -227,10 +230,13 @@ class DetourPlanner:
             back = math.atan2(-desired.vy, -desired.vx)
         elif desired.vx < 0.0:
             back = 0.0
-        future = self._submit(lambda: self._search(points, route, back))
+        radius = None
+        if self._kind == "ackermann" and isinstance(motion, FollowPath):
+            radius = CAR_ROOM * motion.min_radius
+        future = self._submit(lambda: self._search(points, route, back, radius))
         self._pending = _Pending(future, motion, pose, back)
 
-    def take(self, pose: Pose2) -> DetourMotion | None:
+    def take(self, pose: Pose2) -> BaseMotion | None:
         """Return the motion along the detour; None while the search is active.
 
         Args:
@@ -246,18 +252,21 @@ class DetourPlanner:
         found = pending.future.result()
         if pending.pose.distance(pose) > STILL:
             return None
+        if self._kind == "ackermann" and isinstance(pending.motion, FollowPath):
+            there = [pending.pose.compose(pose) for pose in (Pose2(), *found.poses)]
+            return pending.motion.redirected(np.array(there), found.row)
         then = pending.motion.resumed(found.row)
         return DetourMotion(self._kind, pending.pose, found, then, self._limits, back=pending.back)
 
-    def _search(self, points: Array, route: Array, back: float) -> Detour:
+    def _search(self, points: Array, route: Array, back: float, radius: float | None) -> Detour:
         away = points / np.maximum(np.hypot(points[:, 0], points[:, 1]), 1e-6)[:, None]
         behind = np.concatenate([points, *(points + depth * away for depth in DEPTHS)])
         try:
-            return self._among(behind, route, back)
+            return self._among(behind, route, back, radius)
         except NoDetour:
-            return self._among(points, route, back)
+            return self._among(points, route, back, radius)
 
-    def _among(self, points: Array, route: Array, back: float) -> Detour:
+    def _among(self, points: Array, route: Array, back: float, radius: float | None) -> Detour:
         lim = self._limits
         search = DetourSearch(
             self._footprint,
@@ -268,5 +277,6 @@ class DetourPlanner:
             holonomic=self._kind == "holonomic",
             turn_cost=lim.max_velocity / lim.max_yaw_velocity,
             back=back,
+            radius=radius,
         )
         return search.run()

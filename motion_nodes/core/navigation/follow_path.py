@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -290,6 +290,21 @@ class FollowPath:
             config = self._config
             return GoToPose(self._kind, self.goal, config.limits, config.tolerance)
         return FollowPath(self._kind, PlanarPath(rows), self._config)
+
+    @property
+    def min_radius(self) -> float:
+        """Min turning radius of a base that steers [m]."""
+        return 1.0 / self._config.steering.max_curvature
+
+    def redirected(self, rows: Array, row: int) -> FollowPath:
+        """Return a motion along other poses, and then along the rest of the path.
+
+        Args:
+            rows: x, y, yaw [m, m, rad], shape (n, 3); in reverse where they face so.
+            row: first row of :meth:`route` behind them.
+        """
+        path = PlanarPath(np.concatenate((rows, self._rows[row + 1 :])))
+        return FollowPath(self._kind, path, replace(self._config, reversing=True))
 
     def step(self, pose: Pose2, twist: Twist2, dt: float) -> Twist2:
         """Return the commanded twist; see BaseMotion."""

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from motion_nodes.kernels.jit import kernel
 
+DIAGONAL = math.sqrt(2.0) - 1.0
+"""Additional length of a diagonal move [cells]."""
+
 
 @kernel
 def shortest(
@@ -19,14 +22,15 @@ def shortest(
     """Return the cells of the cheapest path from start to goal; empty if there is none.
 
     A move costs its length times the mean weight of both cells. A diagonal move needs both cells
-    beside it. The heuristic is the length of the straight line, so weights must be at least 1.
+    beside it. The heuristic is the octile distance, the length of the shortest way over free cells
+    of weight 1, so weights must be at least 1.
 
     Source: Hart, Nilsson and Raphael, A formal basis for the heuristic determination of minimum
     cost paths (1968).
 
     Args:
         weight: of each cell, infinite where it is blocked, shape (rows, columns).
-        moves: steps along rows and columns, shape (m, 2).
+        moves: steps along rows and columns to some of the eight neighbours, shape (m, 2).
         start: flat index of the first cell.
         goal: flat index of the last cell.
     """
@@ -58,7 +62,8 @@ def shortest(
             there = r * columns + c
             if total < cost[there]:
                 cost[there], before[there] = total, cell
-                left = math.hypot(float(goal_row - r), float(goal_column - c))
+                up, across = abs(goal_row - r), abs(goal_column - c)
+                left = max(up, across) + DIAGONAL * min(up, across)
                 heapq.heappush(heap, (total + left, there))
     if not cost[goal] < np.inf:
         return np.empty(0, np.int64)
