@@ -132,6 +132,7 @@ class DetourSearch:
         costs, before, by = grid.search(np.array(starts), goals, limit)
         ends = [(costs[n] - self._s[row], row, n) for row, n in nodes if math.isfinite(costs[n])]
         for excess, row, node in sorted(ends)[:5]:
+            found = None
             if self._radius is None:
                 found = self._refined(grid, before, row, node)
             elif excess <= REVERSE_COST * self._config.max_detour:
