@@ -42,6 +42,7 @@ from motion_nodes.nodes.navigation.navigator_params import (
     limits_of,
     navigator_defaults,
     outline_of,
+    planned_base,
 )
 from motion_nodes.nodes.navigation.obstacle_inputs import AHEAD, ObstacleInputs, sensor_poses
 from motion_nodes.nodes.navigation.path_planning import PathPlanning
@@ -114,7 +115,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self._server: NavigationServer | None = NavigationServer(
             self, self._waits, params.feedback_rate
         )
-        self._paths = PathPlanning(self, avoidance.footprint.radius)
+        self._paths = PathPlanning(self, planned_base(self._config, avoidance.footprint))
         self._command = TwistStamped()
         frames = self.robot.description.frames
         self.odom_frame, self.base_frame = frames.odom, frames.base
@@ -166,7 +167,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         assert avoidance is not None
         avoidance.reconfigure(limits_of(params), footprint, avoidance_config_of(params))
         self._obstacles.reconfigure(footprint)
-        self._paths.reconfigure(footprint.radius)
+        self._paths.reconfigure(planned_base(self._config, footprint))
 
     def time_jumped(self, before: float, after: float) -> None:
         """Stop the base: its pose may have changed."""
@@ -226,6 +227,10 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
                 f"allowed is transform_timeout, {self.params.transform_timeout:g} s"
             )
         return pose2_of(X_FO)
+
+    def around(self, frame: str, direct: PlanarPath) -> tuple[str, PlanarPath] | None:
+        """Return the way around the obstacles of the map; see :meth:`PathPlanning.around`."""
+        return self._paths.around(frame, direct)
 
     @property
     def driving(self) -> bool:

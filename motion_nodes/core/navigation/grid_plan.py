@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths of a base on an occupancy grid: search, shortening, and poses along the result.
 
-The base is a disc here, which turns on the spot; paths of cars are followed as far as their turning
-radius allows. Without a grid the plane is empty, and the path is a straight line.
+The base is a disc here, which turns on the spot; for others see :mod:`map_planner`. Without a grid
+the plane is empty, and the path is a straight line.
 """
 
 from __future__ import annotations
@@ -172,30 +172,45 @@ class GridPlanner:
         self.grid, self.radius, self.config = grid, radius, config
 
     @cached_property
+    def blocked(self) -> NDArray[np.bool_]:
+        """Whether each cell is an obstacle, shape (rows, columns)."""
+        assert self.grid is not None
+        cells = self.grid.cells
+        blocked = cells >= self.config.occupied_from
+        return blocked if self.config.allow_unknown else blocked | (cells < 0)
+
+    @cached_property
     def _clearance(self) -> Array:
         """Distance of each cell from the nearest obstacle [m], shape (rows, columns)."""
         from scipy.ndimage import distance_transform_edt
 
         assert self.grid is not None
-        cells = self.grid.cells
-        blocked = cells >= self.config.occupied_from
-        if not self.config.allow_unknown:
-            blocked |= cells < 0
-        if not blocked.any():
-            return np.full(cells.shape, np.inf)
-        return np.asarray(distance_transform_edt(~blocked)) * self.grid.resolution
+        if not self.blocked.any():
+            return np.full(self.blocked.shape, np.inf)
+        return np.asarray(distance_transform_edt(~self.blocked)) * self.grid.resolution
+
+    def cell_costs(self, radius: float) -> Array:
+        """Return the cost of each cell per length, for a disc that may be there, (rows, columns).
+
+        Args:
+            radius: of the disc [m].
+        """
+        assert self.grid is not None
+        margin = max(self.config.inflation_radius, 1e-9)
+        near = np.clip(1.0 - np.minimum(self._room(radius), margin) / margin, 0.0, 1.0)
+        return np.asarray(1.0 + 5.0 * near**2 + (self.grid.cells < 0))
 
     @cached_property
     def weight(self) -> NDArray[np.float32]:
         """Cost of each cell per length, infinite where the base would collide, (rows, columns)."""
-        assert self.grid is not None
-        # An obstacle fills its cell.
-        room = self._clearance - self.radius - 0.5 * self.grid.resolution
-        margin = max(self.config.inflation_radius, 1e-9)
-        near = np.clip(1.0 - np.minimum(room, margin) / margin, 0.0, 1.0)
-        weight = 1.0 + 5.0 * near**2 + (self.grid.cells < 0)
-        weight[room <= 0.0] = np.inf
+        weight = self.cell_costs(self.radius)
+        weight[self._room(self.radius) <= 0.0] = np.inf
         return weight.astype(np.float32)
+
+    def _room(self, radius: float) -> Array:
+        """Return the distance of a disc from obstacles, each of which fills its cell [m]."""
+        assert self.grid is not None
+        return self._clearance - radius - 0.5 * self.grid.resolution
 
     def plan(self, start: Pose2, goal: Pose2) -> Array:
         """Return a path as rows of x, y, yaw [m, m, rad], shape (n, 3).

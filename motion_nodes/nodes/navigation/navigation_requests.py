@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from nav2_msgs.action import BackUp, DriveOnHeading, Spin
+from nav2_msgs.action import BackUp, ComputePathToPose, DriveOnHeading, Spin
 from nav2_msgs.action import FollowPath as FollowPathAction
 from rclpy.clock import Clock, ClockType
 
@@ -27,6 +27,7 @@ from motion_nodes.core.navigation.approaches import (
 )
 from motion_nodes.core.navigation.base_motion import BaseMotion
 from motion_nodes.core.navigation.follow_path import LAWS, FollowPath
+from motion_nodes.core.navigation.grid_plan import NoGridPath
 from motion_nodes.core.navigation.navigator import MotionResult
 from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.core.navigation.pose_motions import Spin as SpinMotion
@@ -53,6 +54,15 @@ CODES = {
     MotionResult.ABORTED: Codes.UNKNOWN,
 }
 """Error code of FollowPath by result, which Nav2's NavigateToPose forwards."""
+PathCodes = ComputePathToPose.Result
+PATH_CODES = {
+    "start_outside": "START_OUTSIDE_MAP",
+    "goal_outside": "GOAL_OUTSIDE_MAP",
+    "start_occupied": "START_OCCUPIED",
+    "goal_occupied": "GOAL_OCCUPIED",
+    "no_path": "NO_VALID_PATH",
+}
+"""Name of the error code of a path by the reason of a planner."""
 BEHAVIORS = (Spin, BackUp, DriveOnHeading)
 BEHAVIOR_CODES = {
     Codes.NONE: "NONE",
@@ -161,30 +171,41 @@ def plan_to(host: BaseNavigatorNode, frame: str, goal: Pose2) -> NavigationPlan:
     Raises:
         NavigationRejected: the pose cannot be reached.
     """
-    start = _start(host, frame)
+    config, start = host.config(), _start(host, frame)
     try:
-        motion, path = motion_to_pose(start, goal, host.config())
+        motion, path = motion_to_pose(start, goal, config)
+        around = host.around(frame, path)
     except InvalidCommand as error:
         raise NavigationRejected(Codes.NO_VALID_CONTROL, str(error)) from None
+    except NoGridPath as error:
+        raise NavigationRejected(getattr(PathCodes, PATH_CODES[error.why]), str(error)) from None
+    if around is not None:
+        frame, path = around
+        motion = FollowPath(config.kind, path, config.follow)
     return NavigationPlan(motion, path, frame)
 
 
 def plan_through(host: BaseNavigatorNode, goals: Sequence[tuple[str, Pose2]]) -> NavigationPlan:
     """Plan a motion through poses in frames of :func:`goal_of`, up to the next necessary stop.
 
-    That is the last pose, or one before it whose successor is in another frame; a pose at the
-    position of the previous one, which is a turn on the spot, is a motion of its own.
+    That is the last pose, or one before it whose successor is in another frame, or behind obstacles
+    of the map; a pose at the position of the previous one, which is a turn on the spot, is a motion
+    of its own.
 
     Raises:
         NavigationRejected: a pose cannot be reached.
     """
     (frame, first), *others = goals
     config, start = host.config(), _start(host, frame)
+    if _behind_obstacles(host, frame, start, first):
+        return plan_to(host, frame, first)
     run = [first]
     for other, goal in others:
         ends = (start, *run, goal)[-3:]
         close = min(a.distance(b) for a, b in itertools.pairwise(ends))
         if other != frame or close <= config.follow.tolerance.xy or config.approach == RULE:
+            break
+        if _behind_obstacles(host, frame, run[-1], goal):
             break
         run.append(goal)
     try:
@@ -192,6 +213,16 @@ def plan_through(host: BaseNavigatorNode, goals: Sequence[tuple[str, Pose2]]) ->
     except InvalidCommand as error:
         raise NavigationRejected(Codes.NO_VALID_CONTROL, str(error)) from None
     return NavigationPlan(motion, path, frame, after)
+
+
+def _behind_obstacles(host: BaseNavigatorNode, frame: str, start: Pose2, goal: Pose2) -> bool:
+    """Return whether the direct path between poses is blocked in the map."""
+    try:
+        return host.around(frame, motion_to_pose(start, goal, host.config())[1]) is not None
+    except InvalidCommand:
+        return False
+    except NoGridPath:
+        return True
 
 
 def plan_behavior(host: BaseNavigatorNode, request: Any) -> NavigationPlan:

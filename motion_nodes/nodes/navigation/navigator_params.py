@@ -13,7 +13,12 @@ from typing import Any
 import numpy as np
 
 from motion_nodes.core.bases.ackermann_robot import max_steering_angle
-from motion_nodes.core.navigation.approaches import APPROACHES, ApproachConfig, QuinticConfig
+from motion_nodes.core.navigation.approaches import (
+    APPROACHES,
+    TURN_ROOM,
+    ApproachConfig,
+    QuinticConfig,
+)
 from motion_nodes.core.navigation.base_motion import GoalTolerance, ProgressCheck, StoppedCheck
 from motion_nodes.core.navigation.detour_search import DetourConfig
 from motion_nodes.core.navigation.detours import Submit, at_once
@@ -25,6 +30,7 @@ from motion_nodes.core.navigation.footprint import (
     footprint_of,
 )
 from motion_nodes.core.navigation.grid_plan import GridPlanConfig
+from motion_nodes.core.navigation.map_planner import PlannedBase
 from motion_nodes.core.navigation.motion_limits import BaseKind, MotionLimits
 from motion_nodes.core.navigation.obstacle_avoidance import (
     AvoidanceConfig,
@@ -104,8 +110,13 @@ class NavigatorParams(RobotParams):
         unit="m", ge=-100.0, le=100.0,
     )  # fmt: skip
     map_file: str = param(
-        "", doc="Map of compute_path_to_pose: YAML file of Nav2's map_server with a PGM image; "
-        "empty: from the topic map, or an empty plane until one was received.", read_only=True,
+        "", doc="Map of goals and of compute_path_to_pose: YAML file of Nav2's map_server with a "
+            "PGM image; empty: from the topic map, or an empty plane until one was received.",
+        read_only=True,
+    )  # fmt: skip
+    use_map: bool = param(
+        True, doc="Whether goals lead around the obstacles of the map, if there is one whose frame "
+            "is connected to odometry; otherwise maps are for compute_path_to_pose only.",
     )  # fmt: skip
     base_controller: str = param("", doc=BASE_CONTROLLER_DOC, read_only=True)
     approach: str = param(
@@ -287,6 +298,12 @@ def config_of(params: NavigatorParams, kind: BaseKind) -> ApproachConfig:
         rule=settings_from(params, TurnThenDriveConfig, "turn_then_drive_"),
         quintic=settings_from(params, QuinticConfig, "quintic_"),
     )
+
+
+def planned_base(config: ApproachConfig, footprint: Footprint) -> PlannedBase:
+    """Return what paths on a map must respect."""
+    radius = TURN_ROOM / config.follow.steering.max_curvature
+    return PlannedBase(config.kind, footprint, radius, config.follow.reversing)
 
 
 def limits_of(params: NavigatorParams) -> MotionLimits:

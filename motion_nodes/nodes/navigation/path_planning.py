@@ -18,15 +18,15 @@ from nav_msgs.msg import Path
 from motion_nodes.core.navigation.grid_plan import (
     MOST_CELLS,
     GridPlanConfig,
-    GridPlanner,
     NoGridPath,
     OccupancyGrid,
     grid_from_file,
     smoothed,
 )
+from motion_nodes.core.navigation.map_planner import METHODS, MapPlanner, PlannedBase
 from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.nodes.navigation.navigation_requests import MAP_FRAME
+from motion_nodes.nodes.navigation.navigation_requests import MAP_FRAME, PATH_CODES
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.action_servers import (
     ActionGoal,
@@ -48,18 +48,10 @@ from motion_nodes.typing import Array
 if TYPE_CHECKING:
     from motion_nodes.nodes.base_navigator import BaseNavigatorNode
 
-PLANNERS = ("", "GridBased", "grid")
-"""Values of planner_id; GridBased is Nav2's default name."""
+PLANNERS = ("", "GridBased", *METHODS)
+"""Values of planner_id; GridBased is Nav2's default name, and means the base's default method."""
 SMOOTHERS = ("", "simple_smoother")
 """Values of smoother_id."""
-CODES = {
-    "start_outside": "START_OUTSIDE_MAP",
-    "goal_outside": "GOAL_OUTSIDE_MAP",
-    "start_occupied": "START_OCCUPIED",
-    "goal_occupied": "GOAL_OCCUPIED",
-    "no_path": "NO_VALID_PATH",
-}
-"""Name of the error code by the reason of a planner."""
 
 
 class _Refused(MotionError):
@@ -75,7 +67,8 @@ class _Requested:
     """A request, in one frame."""
 
     frame: str
-    planner: GridPlanner
+    planner: MapPlanner
+    method: str
     start: Pose2
     goals: tuple[Pose2, ...]
 
@@ -83,24 +76,24 @@ class _Requested:
 class PathPlanning:
     """Serves ``compute_path_to_pose``, ``compute_path_through_poses`` and ``smooth_path``."""
 
-    def __init__(self, host: BaseNavigatorNode, radius: float) -> None:
+    def __init__(self, host: BaseNavigatorNode, base: PlannedBase) -> None:
         """Create the servers, and read or subscribe to the map.
 
         Args:
             host: the navigator.
-            radius: of the base [m].
+            base: what paths must respect.
 
         Raises:
             InvalidDescription: the file of the map cannot be read.
         """
-        self._host, self._radius = host, radius
+        self._host, self._base = host, base
         params = self._host.params
+        self._threads = ThreadPoolExecutor(1, "paths")
         grid = grid_from_file(FilePath(params.map_file)) if params.map_file else None
-        self._map: tuple[str, GridPlanner] = (MAP_FRAME, self._planner(grid))
+        self._map: tuple[str, MapPlanner] = (MAP_FRAME, self._planner(grid))
         if not params.map_file:
             self._host.listen(GridMessage, "map", qos.LATCHED, self._on_map)
         self._canceled: set[str] = set()
-        self._threads = ThreadPoolExecutor(1, "paths")
         self._jobs = ExecutorQueue(self._host)
         self._plan_out = self._host.advertise(Path, "unsmoothed_plan")
         self._servers = [
@@ -120,17 +113,53 @@ class PathPlanning:
             server.destroy()
         self._jobs.destroy()
 
-    def reconfigure(self, radius: float) -> None:
+    def reconfigure(self, base: PlannedBase) -> None:
         """Apply new parameters to the same map."""
-        self._radius = radius
+        self._base = base
         frame, planner = self._map
         self._map = frame, self._planner(planner.grid)
 
+    def around(self, frame: str, direct: PlanarPath) -> tuple[str, PlanarPath] | None:
+        """Return the way around the obstacles of the map, and its frame.
+
+        Args:
+            frame: frame of the direct path.
+            direct: path that the base would drive without a map.
+
+        Returns:
+            None: the direct path is free, there is no map, or its frame is unknown.
+
+        Raises:
+            NoGridPath: there is no way around.
+        """
+        known, planner = self._map
+        if planner.grid is None or not self._host.params.use_map:
+            return None
+        self._host.tree.update()
+        try:
+            X_MF = self._host.frame_pose(known).compose(self._host.frame_pose(frame).inverse())
+        except MotionError as error:
+            self._host.warn("map", f"goals do not consider the map: {error}")
+            return None
+        rows = [tuple(X_MF.compose(Pose2(*row))) for row in direct.resampled().poses().tolist()]
+        if not planner.collides(np.array(rows)):
+            return None
+        try:
+            path = planner.plan(Pose2(*rows[0]), Pose2(*rows[-1]))
+        except NoGridPath as error:
+            if error.why != "start_occupied":
+                raise
+            self._host.warn("map", f"the goal does not consider the map: {error}")
+            return None
+        return known, PlanarPath(path)
+
     # ---- inside
 
-    def _planner(self, grid: OccupancyGrid | None) -> GridPlanner:
+    def _planner(self, grid: OccupancyGrid | None) -> MapPlanner:
         config = settings_from(self._host.params, GridPlanConfig, "planner_")
-        return GridPlanner(grid, self._radius, config)
+        planner = MapPlanner(grid, self._base, config)
+        self._threads.submit(planner.prepare)
+        return planner
 
     def _on_map(self, message: Any) -> None:
         info = message.info
@@ -199,13 +228,13 @@ class PathPlanning:
                 if goal.label in self._canceled:
                     break
                 at = Pose2(*rows[-1][-1].tolist()) if rows else start
-                rows.append(plan.planner.plan(at, end))
+                rows.append(plan.planner.plan(at, end, plan.method))
             if rows:
                 path = np.concatenate([rows[0], *(part[1:] for part in rows[1:])])
                 goal.result.path = self._message(plan.frame, path)
                 self._plan_out.publish(goal.result.path)
         except NoGridPath as error:
-            self._end(goal, begin, CODES[error.why], str(error))
+            self._end(goal, begin, PATH_CODES[error.why], str(error))
         except Exception as error:
             self._end(goal, begin, "UNKNOWN", f"{type(error).__name__}: {error}")
         else:
@@ -251,7 +280,8 @@ class PathPlanning:
             frame = self._host.odom_frame
         start = self._start(request, frame)
         there = tuple(self._in_frame(stamped, frame) for stamped in goals)
-        return _Requested(frame, planner, start, there)
+        method = request.planner_id if request.planner_id in METHODS else ""
+        return _Requested(frame, planner, method, start, there)
 
     def _start(self, request: Any, frame: str) -> Pose2:
         if request.use_start:
