@@ -233,7 +233,12 @@ class DetourSearch:
         """Return a detour along poses of the lattice that ends exactly at a row of the route."""
         end = Pose2(*self._route[row].tolist())
         assert self._radius is not None
-        path = joined(rows, end, self._radius, lambda p: self._clear(p, self._clearance + CHECKED))
+
+        def clear(poses: Array) -> bool:
+            kept = self._clearance + CHECKED
+            return all(self._clear(Pose2(*pose), kept) for pose in poses.tolist())
+
+        path = joined(rows, end, self._radius, clear)
         if path is None:
             return None
         # The lattice begins where the base has backed off to, with the heading of the base.

@@ -26,7 +26,12 @@ from motion_nodes.core.navigation.grid_plan import (
 from motion_nodes.core.navigation.motion_limits import BaseKind
 from motion_nodes.core.navigation.planar_geometry import Pose2
 from motion_nodes.core.navigation.pose_curves import dubins_path
-from motion_nodes.core.navigation.pose_lattice import PoseLattice, joined, motion_primitives
+from motion_nodes.core.navigation.pose_lattice import (
+    PoseLattice,
+    joined,
+    motion_primitives,
+    shortened,
+)
 from motion_nodes.typing import Array
 
 METHODS = ("grid", "lattice")
@@ -115,8 +120,8 @@ class LatticePlanner:
 
     def collides(self, path: Array) -> bool:
         """Return whether poses in the map, shape (n, 3), touch an obstacle or leave the map."""
-        poses = self._local([Pose2(*row) for row in path.tolist()])
-        return any(self.lattice.node(pose) is None for pose in poses)
+        poses = np.array(self._local([Pose2(*row) for row in path.tolist()]))
+        return not np.isfinite(self.lattice.weights_at(poses)).all()
 
     @property
     def _half_width(self) -> float:
@@ -167,11 +172,8 @@ class LatticePlanner:
         if base.kind != "ackermann":
             return np.concatenate((np.array((start,)), rows, np.array((end,))))
 
-        def clear(pose: Pose2) -> bool:
-            return self.lattice.node(pose) is not None
-
-        def turned(pose: Pose2) -> bool:
-            return clear(Pose2(pose.x, pose.y, pose.yaw + math.pi))
+        def clear(poses: Array) -> bool:
+            return bool(np.isfinite(self.lattice.weights_at(poses)).all())
 
         if len(rows) < 2:
             if start.distance(end) < 1e-3:
@@ -180,10 +182,12 @@ class LatticePlanner:
         ended = joined(rows, end, base.radius, clear)
         rows = ended if ended is not None else np.concatenate((rows[:-1], np.array((end,))))
         behind = Pose2(start.x, start.y, start.yaw + math.pi)
-        begun = joined(rows[::-1] + half, behind, base.radius, turned)
+        begun = joined(rows[::-1] + half, behind, base.radius, lambda rows: clear(rows + half))
         if begun is not None:
-            return begun[::-1] - half
-        return np.concatenate((np.array((start,)), rows[1:]))
+            rows = begun[::-1] - half
+        else:
+            rows = np.concatenate((np.array((start,)), rows[1:]))
+        return shortened(rows, base.radius, self.lattice)
 
 
 class MapPlanner:

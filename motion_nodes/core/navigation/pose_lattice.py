@@ -257,6 +257,19 @@ class PoseLattice:
             return None
         return (h * self.shape[0] + i) * self.shape[1] + j
 
+    def weights_at(self, rows: Array) -> Array:
+        """Return the weights of the closest nodes of poses, infinite outside, shape (n,).
+
+        Args:
+            rows: x, y, yaw [m, m, rad], shape (n, 3).
+        """
+        cells = np.rint((rows[:, :2] - self.corner) / self.cell).astype(int)
+        turns = rows[:, 2:] - self.primitives.headings
+        h = np.abs(np.mod(turns + math.pi, math.tau) - math.pi).argmin(axis=1)
+        inside = ((cells >= 0) & (cells < self.shape)).all(axis=1)
+        i, j = np.where(inside[:, None], cells, 0).T
+        return np.where(inside, self.weight[h, i, j], np.inf)
+
     def pose(self, node: int) -> Pose2:
         """Return the pose of a node."""
         h, i, j = (int(v) for v in np.unravel_index(node, self.weight.shape))
@@ -344,6 +357,52 @@ def joined(rows: Array, end: Pose2, radius: float, clear: Callable[[Pose2], bool
         if curve.length > 1.1 * left + 0.1 * radius:
             continue
         poses = curve.poses()
-        if all(clear(Pose2(*pose)) for pose in poses.tolist()):
+        if clear(poses):
             return np.concatenate((rows[:k], poses))
     return None
+
+
+def shortened(rows: Array, radius: float, lattice: PoseLattice) -> Array:
+    """Return a path of a car with Dubins curves where they are free and cost less.
+
+    The headings of a lattice are few, so its paths wind where the straight line is between two.
+
+    Args:
+        rows: poses of the path, x, y, yaw [m, m, rad], shape (n, 3).
+        radius: min turning radius [m].
+        lattice: lattice of the path.
+    """
+    steps = np.diff(rows[:, :2], axis=0)
+    heading = rows[:-1, 2] + 0.5 * np.array([wrap_angle(v) for v in np.diff(rows[:, 2])])
+    back = steps[:, 0] * np.cos(heading) + steps[:, 1] * np.sin(heading) < 0.0
+    cusps = [0, *(np.flatnonzero(back[1:] != back[:-1]) + 1).tolist(), len(rows) - 1]
+    parts = [rows[:1]]
+    for a, b in itertools.pairwise(cusps):
+        turn = np.array((0.0, 0.0, math.pi if back[a] else 0.0))
+        parts.append(_shortened(rows[a : b + 1] + turn, radius, lattice, turn)[1:] - turn)
+    return np.concatenate(parts)
+
+
+def _shortened(rows: Array, radius: float, lattice: PoseLattice, turn: Array) -> Array:
+    """Return the same for poses that face along the path; their ``weights`` are those turned."""
+
+    def cost(poses: Array) -> float:
+        lengths = np.hypot(*np.diff(poses[:, :2], axis=0).T)
+        weights = lattice.weights_at(poses - turn)
+        return float((lengths * np.maximum(weights[1:], weights[:-1])).sum())
+
+    parts, k, last = [rows[:1]], 0, len(rows) - 1
+    while k < last:
+        span = last - k
+        while span > 1:
+            start, end = (Pose2(*rows[n].tolist()) for n in (k, k + span))
+            if start.distance(end) > EQUAL_POINTS:
+                curve = dubins_path(start, end, radius).poses()
+                if cost(curve) <= cost(rows[k : k + span + 1]):
+                    parts.append(curve[1:])
+                    break
+            span = span * 2 // 3
+        else:
+            parts.append(rows[k + 1 : k + 2])
+        k += max(span, 1)
+    return np.concatenate(parts)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.core.planning.tree_search import SearchTree
@@ -95,8 +95,30 @@ class PlanarWorld:
         """Return a request between two places [m]; options are those of PlanRequest."""
         return PlanRequest(self.checker, start, (JointGoal(goal),), **options)  # type: ignore[arg-type]
 
+    def occupied(self, edge: float) -> NDArray[np.bool_]:
+        """Return which cells contain a part of an obstacle at their centre, (rows, columns).
+
+        Args:
+            edge: of a cell [m]; rows are along y, columns along x, from the corner ``low``.
+        """
+        columns, rows = np.ceil((self.high - self.low) / edge - 1e-9).astype(int).tolist()
+        y, x = np.mgrid[:rows, :columns]
+        x, y = self.low[0] + (x + 0.5) * edge, self.low[1] + (y + 0.5) * edge
+        found = np.zeros((rows, columns), np.bool_)
+        for item in self.obstacles:
+            dx, dy = x - item.centre[0], y - item.centre[1]
+            if isinstance(item, Pillar):
+                found |= np.hypot(dx, dy) <= item.radius
+            else:
+                found |= (abs(dx) <= 0.5 * item.size[0]) & (abs(dy) <= 0.5 * item.size[1])
+        return found
+
     def picture(
-        self, path: Array | None = None, trees: Sequence[SearchTree] = (), width: int = 600
+        self,
+        path: Array | None = None,
+        trees: Sequence[SearchTree] = (),
+        width: int = 600,
+        others: Sequence[Array] = (),
     ) -> str:
         """Return obstacles, trees and path as SVG text.
 
@@ -104,6 +126,7 @@ class PlanarWorld:
             path: places [m], shape (k, 2).
             trees: search trees, each in its own colour.
             width: of the picture [pixels].
+            others: further paths, each in its own colour, shape (k, 2) each.
         """
         extent = self.high - self.low
         unit = float(extent.max())
@@ -120,12 +143,10 @@ class PlanarWorld:
         parts += [_shape(item) for item in self.obstacles]
         for tree, colour in zip(trees, _colours(len(trees)), strict=True):
             parts.append(_edges(tree, colour, unit / 600))
+        for other, colour in zip(others, _colours(len(others)), strict=True):
+            parts.append(_line(other, colour, unit / 160))
         if path is not None and len(path):
-            points = " ".join(f"{x:.4g},{y:.4g}" for x, y in path)
-            parts.append(
-                f'<polyline points="{points}" fill="none" stroke="#d62728" '
-                f'stroke-width="{unit / 120:g}" stroke-linejoin="round"/>'
-            )
+            parts.append(_line(path, "#d62728", unit / 120))
             for place, colour in ((path[0], "#2ca02c"), (path[-1], "#d62728")):
                 parts.append(
                     f'<circle cx="{place[0]:.4g}" cy="{place[1]:.4g}" r="{unit / 60:g}" '
@@ -161,6 +182,14 @@ def _shape(item: Obstacle) -> str:
     return (
         f'<rect x="{x - 0.5 * w:g}" y="{y - 0.5 * h:g}" width="{w:g}" height="{h:g}" '
         'fill="#808080"/>'
+    )
+
+
+def _line(path: Array, colour: str, width: float) -> str:
+    points = " ".join(f"{x:.4g},{y:.4g}" for x, y in path)
+    return (
+        f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{width:g}" '
+        'stroke-linejoin="round"/>'
     )
 
 
