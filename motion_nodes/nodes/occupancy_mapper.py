@@ -6,7 +6,7 @@ image whose transforms or joint states have not arrived waits for them for a sho
 attached objects and the objects of the planning scene are excluded from the map.
 
 Parameters of the occupancy mapper; publishers of the mapper: the octomap for the
-planning scene and others, and displays of RViz.
+planning scene and others, distances to it, and displays of RViz.
 """
 
 from __future__ import annotations
@@ -16,22 +16,26 @@ import time
 from typing import Any
 
 import numpy as np
-from moveit_msgs.msg import PlanningScene
+from moveit_msgs.msg import ContactInformation, PlanningScene
+from moveit_msgs.srv import GetStateValidity
 from octomap_msgs.msg import Octomap
 from octomap_msgs.srv import GetOctomap
-from sensor_msgs.msg import PointCloud2
+from rclpy.clock import Clock, ClockType
+from sensor_msgs.msg import Image, PointCloud2
 from std_msgs.msg import Empty as EmptyMessage
 from std_srvs.srv import Empty
 from visualization_msgs.msg import MarkerArray
 
+from motion_nodes.core.robot.bounds import EARTH_LENGTH
+from motion_nodes.core.scene.distance_field import DistanceField
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.core.scene.voxels import OCTOMAP, Voxels
-from motion_nodes.errors import InvalidConfig, MotionError
+from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.extras.perception.occupancy_map import OccupancyMap
 from motion_nodes.extras.perception.settings import MapSettings
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.messages.camera_messages import cloud_message
+from motion_nodes.ros.messages.camera_messages import cloud_message, depth_message
 from motion_nodes.ros.messages.markers import Markers
 from motion_nodes.ros.names import OCTOMAP_CLEARED, STOP_TOPIC
 from motion_nodes.ros.node import MotionNode, RobotNode
@@ -45,6 +49,8 @@ from motion_nodes.typing import Array
 POLICIES = ("keep", "decay", "block")
 MARKER_PERIOD = 0.5
 """Min time between two messages of markers [s]."""
+MOST_POINTS = 100_000
+"""Max number of points of a request for distances."""
 LOST_AFTER = 1.0
 """Time after which an octomap that is missing in the planning scene is published again [s]."""
 FOLLOW_PERIOD = 0.1
@@ -76,9 +82,106 @@ class MapperParams(CameraParams):
         "camera_timeout if that is 0), or block motion by a stop of all robots until a resume.",
         one_of=POLICIES,
     )
+    slice_rate: float = param(
+        5.0, doc="Rate of ~/distance_slice and ~/distance_slice_points, while there are "
+            "subscribers.", unit="Hz", gt=0.0, le=100.0, read_only=True,
+    )  # fmt: skip
+    slice_height: float = param(
+        0.3, doc="Height of these slices in the map's frame; the nearest one in the region counts.",
+        unit="m", ge=-1e3, le=1e3,
+    )  # fmt: skip
     resolution: float
     decay_time: float
     robot_padding: float
+
+
+class DistanceOutputs:
+    """Distances to the map's voxels for other nodes: a service, and a slice as image and cloud.
+
+    In the executor; the loop only hands out a copy of the occupied voxels.
+    """
+
+    def __init__(self, node: OccupancyMapperNode) -> None:
+        """Create the endpoints.
+
+        Args:
+            node: the mapper.
+        """
+        self._node = node
+        self._known: tuple[int, DistanceField] | None = None
+        self._image = node.advertise(Image, "~/distance_slice", qos.STREAM)
+        self._cloud = node.advertise(PointCloud2, "~/distance_slice_points", qos.STREAM)
+        node.serve(GetStateValidity, "~/get_distances", self._on_get)
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._timer = node.create_timer(1.0 / node.params.slice_rate, self._publish, clock=steady)
+
+    def destroy(self) -> None:
+        """Destroy the timer."""
+        self._node.destroy_timer(self._timer)
+
+    def _field(self) -> DistanceField:
+        """Return the field of the map as it is now."""
+        made = self._node.map
+        revision, occupied, first = self._node.in_loop(
+            lambda: (made.revision, made.occupied, made.first)
+        )
+        if self._known is None or self._known[0] != revision:
+            field = DistanceField(occupied, first, made.settings.resolution)
+            self._known = revision, field
+        return self._known[1]
+
+    def _on_get(self, request: Any, response: Any) -> Any:
+        """Return distance and gradient at each point; none if a point or the frame is invalid."""
+        given = request.robot_state.multi_dof_joint_state
+        frame, names = self._node.map_frame, list(given.joint_names)
+        try:
+            points = np.array([(t.translation.x, t.translation.y, t.translation.z)
+                               for t in given.transforms]).reshape(-1, 3)  # fmt: skip
+            if len(points) > MOST_POINTS or not (np.abs(points) <= EARTH_LENGTH.max).all():
+                raise InvalidCommand(
+                    f"{len(points)} points are given, or one is not finite or too far away; "
+                    f"allowed are {MOST_POINTS}"
+                )
+            X_MF = self._node.frame_in_map(given.header.frame_id)
+            points = points @ X_MF[:3, :3].T + X_MF[:3, 3]
+            field = self._field()
+        except (MotionError, TimeoutError) as error:
+            self._node.warn("distances", f"get_distances refused: {error}")
+            return response
+        distances, gradients = field.distance(points), field.gradient(points)
+        stamp = self._node.get_clock().now().to_msg()
+        for k, (point, away) in enumerate(zip(points.tolist(), gradients.tolist(), strict=True)):
+            found = ContactInformation(depth=-float(distances[k]), contact_body_2=OCTOMAP)
+            found.header.frame_id, found.header.stamp = frame, stamp
+            found.position.x, found.position.y, found.position.z = point
+            found.normal.x, found.normal.y, found.normal.z = away
+            found.contact_body_1 = names[k] if k < len(names) else ""
+            found.body_type_2 = ContactInformation.WORLD_OBJECT
+            response.contacts.append(found)
+        response.valid = bool((distances > 0.0).all())
+        return response
+
+    def _publish(self) -> None:
+        """Publish the slice for subscribers."""
+        image, cloud = (out.get_subscription_count() for out in (self._image, self._cloud))
+        if not (image or cloud):
+            return
+        try:
+            field = self._field()
+        except TimeoutError:
+            return
+        height = self._node.params.slice_height
+        values = field.slice_at(height)
+        frame, stamp = self._node.map_frame, self._node.get_clock().now().to_msg()
+        if image:
+            # As a map is shown: x to the right, y upward.
+            self._image.publish(depth_message(values.T[::-1], frame, stamp))
+        if cloud:
+            i, j = np.indices(values.shape).reshape(2, -1)
+            x, y = (field.first[:2, None] + field.edge * np.stack((i, j))).astype(np.float32)
+            z = np.full(len(x), height, np.float32)
+            rows = np.column_stack((x, y, z, values.ravel()))
+            self._cloud.publish(cloud_message(rows, frame, stamp, "intensity"))
 
 
 class MapperOutputs:
@@ -186,6 +289,7 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
         self._scene = Scene()
         self._known_from: Scene | None = None
         self._outputs = MapperOutputs(self, self._poses.frame, params.resolution)
+        self._distances = DistanceOutputs(self)
         self._cleared = self.poll(EmptyMessage, OCTOMAP_CLEARED, qos.REQUESTS)
         self._stop = self.advertise(EmptyMessage, STOP_TOPIC, qos.REQUESTS)
         self.serve(Empty, "~/clear", self._on_clear)
@@ -202,6 +306,7 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
     def release(self) -> None:
         """Destroy the subscriptions."""
         if self._inputs is not None:
+            self._distances.destroy()
             self._inputs.destroy()
         self._inputs = None
 
@@ -255,6 +360,28 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
             if not self._inputs.follower.owned:
                 report.note("WARN", "there is no planning scene to publish the octomap to")
             self._inputs.follower.diagnose(report)
+
+    # ---- for the parts of the node
+
+    @property
+    def map(self) -> OccupancyMap:
+        """The map; only in the loop."""
+        return self._map
+
+    @property
+    def map_frame(self) -> str:
+        """Full name of the map's frame."""
+        return self._poses.frame
+
+    def frame_in_map(self, frame: str) -> Array:
+        """Return the pose of a frame in the map now, shape (4, 4); empty: the map's frame.
+
+        Raises:
+            MotionError: it is unknown.
+        """
+        if frame.lstrip("/") in ("", self._poses.frame):
+            return np.eye(4)
+        return self._poses.camera_at(frame, self.now())
 
     # ---- inside
 

@@ -285,6 +285,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
             raise InvalidConfig(f"robot '{robot.name}' has no tool frame; set parameter 'tool'")
         settings = settings_of(params, self._base_settings)
         policy = make_policy(params, robot, settings, tool)
+        policy.use_distance_field(params.octomap_field)
         follower = self._follower = Follower(policy, follower_settings(params))
         self._prepared = threading.Event()
         after_compilation(self._prepare)
@@ -384,6 +385,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
         policy.set_settings(settings_of(params, self._base_settings))
         policy.set_stuck(stuck_settings(params))
         policy.set_smoothing(smoothing_settings(params))
+        policy.use_distance_field(params.octomap_field)
         policy.maximum_substep_size = params.maximum_substep_size
         policy.set_ignore_state_updates(params.ignore_robot_state_updates)
 

@@ -25,10 +25,17 @@ from motion_nodes.core.robot.poses import inverse, rotation_vector, turned
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import frozen
 from motion_nodes.core.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.core.scene.distance_field import DistanceField, field_around
 from motion_nodes.core.scene.robot_spheres import bounding_sphere, carried_body, rigid_links
 from motion_nodes.core.scene.scene import Scene, WorldObject
+from motion_nodes.core.scene.voxels import OCTOMAP, Voxels
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.kernels.rmp.rmp_memory import CARRIED, ObstacleArrays, empty_obstacles
+from motion_nodes.kernels.rmp.rmp_memory import (
+    CARRIED,
+    OBSTACLE,
+    ObstacleArrays,
+    empty_obstacles,
+)
 from motion_nodes.typing import Array
 
 _FASTEST = 3.0  # [m/s, rad/s] faster changes are teleports, not motion
@@ -37,6 +44,10 @@ _MAX_HORIZON = 0.3  # [s] max time of prediction
 _MAX_AGE = 0.5  # [s] max age of an observation; older stamps are those of another clock
 _HALF_TURN = -0.99  # trace of a rotation matrix below which its axis is ill-defined
 _STILL = np.zeros(6)
+FIELD_REACH = 0.5
+"""Distance up to which voxels are avoided by their field [m]; RMPs of obstacles fade out before."""
+STEEP = 0.1
+"""Length of a gradient above which its direction is that of the nearest voxel."""
 SHOWN = 3
 """Max number of names in a message."""
 
@@ -188,7 +199,7 @@ class ObstaclePacker:
             self._allowed, self._keeps_off = scene.allowed, {}
         before = self._keeps_off
         self._keeps_off = {
-            name: before[name] if name in before else self._must_keep_off(scene, name)
+            name: before[name] if name in before else self.must_keep_off(scene, name)
             for name in scene.objects
         }
         chosen = [o for o in scene.objects.values() if o.enabled and self._keeps_off[o.name]]
@@ -202,7 +213,7 @@ class ObstaclePacker:
             {name: np.concatenate([rows[name] for rows in known]) for name in known[0]}
         )
 
-    def _must_keep_off(self, scene: Scene, name: str) -> bool:
+    def must_keep_off(self, scene: Scene, name: str) -> bool:
         """Return whether any link must avoid an object."""
         allows = scene.allowed.allows
         return not self._links or not all(allows(link, name) for link in self._links)
@@ -317,6 +328,44 @@ def carried_spheres(robot: Robot, tool: str, scene: Scene) -> Array:
     return np.concatenate(bodies)
 
 
+@dataclass(frozen=True, eq=False)
+class FieldObstacles:
+    """Voxels as seen from spheres: the nearest point of each, by a distance field."""
+
+    item: WorldObject
+    field: DistanceField
+
+    def nearest(self, spheres: Array, X_BW: Array) -> Array:
+        """Return a small ball at the nearest surface point of each sphere that has one in reach.
+
+        A sphere that is not near any voxel, or inside of some at equal distance to all sides, has
+        none.
+
+        Args:
+            spheres: centre and radius in the base frame [m], shape (s, 4).
+            X_BW: pose of the world in the base frame, shape (4, 4).
+
+        Returns:
+            Rows of :class:`ObstacleArrays`, shape (k, OBSTACLE).
+        """
+        X_BF = X_BW @ self.item.X_WO @ self.item.parts[0].X_OS
+        X_FB = inverse(X_BF)
+        centres = spheres[:, :3] @ X_FB[:3, :3].T + X_FB[:3, 3]
+        distances = self.field.distance(centres)
+        near = np.flatnonzero(distances - spheres[:, 3] < FIELD_REACH)
+        away = self.field.gradient(centres[near])
+        length = np.linalg.norm(away, axis=1)
+        known = length > STEEP
+        near, away = near[known], away[known] / length[known, None]
+        radius = self.field.edge
+        balls = centres[near] - (distances[near, None] + radius) * away
+        rows = np.zeros((len(near), OBSTACLE))
+        rows[:, [0, 4, 8]] = 1.0
+        rows[:, 9:12] = balls @ X_BF[:3, :3].T + X_BF[:3, 3]
+        rows[:, 15] = radius
+        return rows
+
+
 class MovingScene:
     """Provides an evaluator with the obstacles of a scene, in the base frame, with twists."""
 
@@ -326,6 +375,7 @@ class MovingScene:
         """Pose of the robot's base frame in the world."""
         self.X_BW: Array = self.X_WB
         """Pose of the world in the base frame."""
+        self._by_field = False
         self.reset()
 
     def reset(self) -> None:
@@ -336,6 +386,7 @@ class MovingScene:
         self._twists: dict[str, Array] = {}
         self._time = 0.0
         self._packer = ObstaclePacker(self._evaluator.spheres.links)
+        self._field: FieldObstacles | None = None
         self._evaluator.set_carried(np.empty((0, 4)))
         self._refresh()
 
@@ -360,6 +411,27 @@ class MovingScene:
         self.X_WB, self.X_BW = X_WB, inverse(X_WB)
         self._refresh()
 
+    def use_field(self, by_field: bool) -> None:
+        """Select whether the octomap is avoided by its distance field instead of its boxes."""
+        if by_field != self._by_field:
+            self._by_field = by_field
+            self._refresh()
+
+    def look_around(self, q: Array) -> None:
+        """Provide the voxels that are nearest to the robot, if they are avoided by their field.
+
+        Args:
+            q: positions of the evaluator's joints [rad or m].
+        """
+        if self._field is not None:
+            spheres = self._evaluator.sphere_positions(q)
+            near = self._field.nearest(spheres, self.X_BW)
+            rows = {
+                **self._packed.rows,
+                "sphere": np.concatenate((self._packed.rows["sphere"], near)),
+            }
+            self._evaluator.set_obstacles(ObstacleArrays(rows))
+
     def set_twists(self, twists: Mapping[str, Array]) -> None:
         """Set the twists of objects in the world, shape (6,) each, instead of estimating them."""
         self._given = dict(twists)
@@ -383,5 +455,24 @@ class MovingScene:
     def _refresh(self) -> None:
         self._twists = {**self._motion.twists(self._time), **self._given}
         poses = self._motion.poses(self._time)
-        packed = self._packer.packed(self.scene, self.X_BW, self._twists, poses)
-        self._evaluator.set_obstacles(packed)
+        scene = self.scene
+        self._field = self._found_field()
+        if self._field is not None:
+            others = {name: item for name, item in scene.objects.items() if name != OCTOMAP}
+            scene = replace(scene, objects=others)
+        self._packed = self._packer.packed(scene, self.X_BW, self._twists, poses)
+        self._evaluator.set_obstacles(self._packed)
+
+    def _found_field(self) -> FieldObstacles | None:
+        """Return the field of the octomap, if it is used, known and not too large."""
+        item = self.scene.objects.get(OCTOMAP) if self._by_field else None
+        if item is None or not item.enabled or len(item.parts) != 1:
+            return None
+        if not self._packer.must_keep_off(self.scene, OCTOMAP):
+            return None
+        known = self._field
+        if known is not None and known.item is item:
+            return known
+        solid = item.parts[0].solid
+        field = field_around(solid, FIELD_REACH) if isinstance(solid, Voxels) else None
+        return None if field is None else FieldObstacles(item, field)

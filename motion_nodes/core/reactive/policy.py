@@ -224,6 +224,14 @@ class RmpflowPolicy:
         """
         self._surroundings.set_scene(scene, now)
 
+    def use_distance_field(self, by_field: bool) -> None:
+        """Select whether the octomap of a scene is avoided by its distance field.
+
+        Each sphere of the robot then avoids the voxel that is nearest to it, in a time that does
+        not depend on the number of voxels; else it avoids all boxes that cover the voxels.
+        """
+        self._surroundings.use_field(by_field)
+
     def set_obstacle_twists(self, twists: Mapping[str, ArrayLike]) -> None:
         """Set the twists of obstacles, instead of estimating them from successive scenes.
 
@@ -547,6 +555,7 @@ class RmpflowPolicy:
 
     def _advance(self, state: JointMotion, count: int, dt: float) -> tuple[Array, Array]:
         self._turn_posture(state.q)
+        self._surroundings.look_around(np.concatenate((state.q + self._sag, self._watched_q)))
         self._integrate(state, count, dt)
         self._state = state
         self._surroundings.elapse(count * dt)

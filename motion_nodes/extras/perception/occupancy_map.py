@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Occupancy map: obstacles seen by depth cameras around a robot, as voxels with ages.
 
-Euclidean distances to occupied voxels, on a grid; immutable; voxels of objects of the
-planning scene, which are excluded from the map.
+Voxels of objects of the planning scene, which are excluded from the map.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.core.robot.poses import inverse
+from motion_nodes.core.scene.distance_field import DistanceField
 from motion_nodes.core.scene.mesh_distance import signed_distance
 from motion_nodes.core.scene.robot_spheres import cover
 from motion_nodes.core.scene.scene import Part, WorldObject, checked_pose
@@ -26,56 +26,6 @@ from motion_nodes.typing import Array
 _CHUNK = 200_000
 """Max number of voxels per call of the distance functions."""
 _NO_SPHERES = np.empty((0, 4))
-
-
-class DistanceField:
-    """Distances from the surface of the occupied voxels, interpolated between voxel centres.
-
-    Half a voxel is subtracted from the distance of the nearest centre, so the error is at most half
-    the difference of a voxel's diagonal and edge, and that of interpolation: below one voxel.
-    """
-
-    values: NDArray[np.float32]
-    """Distance at each voxel's centre [m], shape (nx, ny, nz); -edge / 2 in occupied ones."""
-
-    def __init__(self, occupied: NDArray[np.bool_], first: Array, edge: float) -> None:
-        """Compute the field.
-
-        Args:
-            occupied: shape (nx, ny, nz).
-            first: centre of the first voxel [m], shape (3,).
-            edge: edge of a voxel [m].
-        """
-        from motion_nodes.kernels import voxels
-
-        self._kernels = voxels
-        self.first, self.edge = np.asarray(first, np.float64), float(edge)
-        squared = np.empty(occupied.shape, np.float32)
-        voxels.squared_distances(np.ascontiguousarray(occupied), squared)
-        np.sqrt(squared, out=squared)
-        self.values = squared * np.float32(edge) - np.float32(0.5 * edge)
-        self.values.setflags(write=False)
-
-    def distance(self, points: ArrayLike) -> Array:
-        """Return the distance of points from the occupied space [m].
-
-        Outside the region it is a lower bound.
-
-        Args:
-            points: in the map [m], shape (m, 3).
-
-        Returns:
-            Shape (m,); below 0 inside, some hundred metres if nothing is occupied, NaN for points
-            that are not finite.
-        """
-        places = np.ascontiguousarray(np.asarray(points, np.float64).reshape(-1, 3))
-        finite = np.asarray(np.isfinite(places).all(axis=1))
-        out = np.empty(len(places))
-        self._kernels.field_at(
-            self.values, self.first, self.edge, np.where(finite[:, None], places, 0.0), out
-        )
-        out[~finite] = np.nan
-        return out
 
 
 class KnownObjects:
@@ -331,10 +281,14 @@ class OccupancyMap:
         seen = self._grid.seen[self.occupied]
         return np.asarray(1e-3 * (self._milliseconds(time) - seen))
 
+    @property
+    def first(self) -> Array:
+        """Centre of the first voxel of the region in the map [m], shape (3,)."""
+        return np.asarray((self._grid.origin + 0.5) * self.settings.resolution, np.float64)
+
     def distance_field(self) -> DistanceField:
         """Return the distances to the occupied voxels everywhere in the region."""
-        first = np.asarray((self._grid.origin + 0.5) * self.settings.resolution, np.float64)
-        return DistanceField(self.occupied, first, self.settings.resolution)
+        return DistanceField(self.occupied, self.first, self.settings.resolution)
 
     def _milliseconds(self, time: float) -> int:
         """Return a time since the first view [ms], within 32 bits."""

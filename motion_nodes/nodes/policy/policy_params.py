@@ -93,6 +93,12 @@ class _PolicyParams(FramedParams):
         doc="Integrate the policy from its own reference (true), or evaluate it at the "
         "measured joint state (false).",
     )
+    octomap_field: bool = param(
+        False,
+        doc="Avoid the octomap of the planning scene by its distance field, with the nearest voxel "
+        "of each sphere of the robot, in a time that does not depend on the number of voxels; "
+        "false, and always with policy mpc: by boxes that cover the voxels.",
+    )
     use_orientation: bool = param(
         True, doc="Track the target's orientation in addition to its position."
     )

@@ -141,14 +141,22 @@ def pinhole_of(message: CameraInfo) -> Pinhole:
     )
 
 
-def cloud_message(points: NDArray[np.float32], frame: str, stamp: Any) -> PointCloud2:
-    """Return points [m], shape (n, 3), as a cloud without order."""
-    message = PointCloud2(height=1, width=len(points), point_step=12, is_dense=False)
+def cloud_message(points: NDArray[np.float32], frame: str, stamp: Any, *more: str) -> PointCloud2:
+    """Return points as a cloud without order.
+
+    Args:
+        points: x, y, z [m] and further values, shape (n, 3 + k).
+        frame: of the points.
+        stamp: of the message.
+        more: names of the further values.
+    """
+    size = 4 * (len(_AXES) + len(more))
+    message = PointCloud2(height=1, width=len(points), point_step=size, is_dense=False)
     message.header.frame_id, message.header.stamp = frame, stamp
-    message.row_step = 12 * len(points)
+    message.row_step = size * len(points)
     message.fields = [
         PointField(name=name, offset=4 * k, datatype=PointField.FLOAT32, count=1)
-        for k, name in enumerate(_AXES)
+        for k, name in enumerate((*_AXES, *more))
     ]
     message.data = array.array("B", np.ascontiguousarray(points, "<f4").tobytes())
     return message

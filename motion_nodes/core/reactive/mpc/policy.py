@@ -542,6 +542,9 @@ class MpcPolicy(RmpflowPolicy):
         if before.attached != scene.attached or before.allowed is not scene.allowed:
             self._rollouts.set_scene(scene)
 
+    def use_distance_field(self, by_field: bool) -> None:
+        """Keep the boxes: plans need the obstacles around the whole motion ahead."""
+
     @property
     def plan(self) -> JointPlan | None:
         """The followed motion; None before the first plan and after a stop."""
