@@ -2,8 +2,8 @@
 """Mobile bases among random obstacles in MuJoCo: arrivals, contacts, clearances.
 
 A base has a planar scanner with noise of 1 cm and wheel odometry, and drives to a pose or along a
-path through boxes and cylinders. Ackermann bases drive arcs around them. Navigator and controller are configured
-as by their nodes. MuJoCo reports the contacts. All times are simulated.
+path through boxes and cylinders. Ackermann bases drive arcs around them. Navigator and controller
+are configured as by their nodes. MuJoCo reports the contacts. All times are simulated.
 """
 
 from __future__ import annotations

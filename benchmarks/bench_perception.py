@@ -15,6 +15,7 @@ state before the crate was placed.
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,13 +28,15 @@ from perception.boxes_seen import EYE, SETTINGS, TABLE, camera, centres, depth_o
 from perception.crate_crossing import CAMERAS, RIGHT, CrateCrossing, touch_time
 from perception.crate_watcher import Watcher, deviation, series
 from scipy.spatial import cKDTree
+from scipy.spatial.transform import Rotation
 
 from motion_nodes.core.reactive.mpc.policy import MpcPolicy
 from motion_nodes.core.reactive.policy import RmpflowPolicy
 from motion_nodes.core.robot.loader import load_description, load_robot
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.depth_camera import DepthProjection
-from motion_nodes.core.scene.voxels import decode, encode, voxels
+from motion_nodes.core.scene.distance_field import field_around
+from motion_nodes.core.scene.voxels import OCTOMAP, decode, encode, voxels
 from motion_nodes.core.scene.world import World
 from motion_nodes.extras.perception.occupancy_map import OccupancyMap
 from motion_nodes.extras.perception.settings import MapSettings
@@ -158,6 +161,89 @@ def fields(report: Report) -> None:
     report.table("Distance fields against exact distances to the occupied voxels", rows)
 
 
+def lookups(report: Report) -> None:
+    """Time distances and gradients at points, beside the nearest of all voxels by brute force."""
+    progress("distances and gradients at points")
+    rng, edge = np.random.default_rng(0), 0.02
+    solid = voxels(edge, np.floor(clutter(rng) / edge))
+    field, places = (
+        field_around(solid, 0.5),
+        rng.uniform((0.0, -1.0, -0.2), (1.2, 1.0, 1.0), (1000, 3)),
+    )
+    assert field is not None
+    exact: list[np.ndarray] = []
+    calls = {
+        "field around the voxels": lambda: field_around(solid, 0.5),
+        "distances by the field": lambda: field.distance(places),
+        "gradients by the field": lambda: field.gradient(places),
+        "distances by brute force": lambda: exact.append(
+            boxes_seen.voxel_distance(solid.cells.astype(float), edge, places)
+        ),
+    }  # fmt: skip
+    rows = [{"": what, "least [ms]": 1e3 * cpu_times(call).least}
+            for what, call in calls.items()]  # fmt: skip
+    error = np.abs(field.distance(places) - exact[-1])[exact[-1] < 0.5] / edge
+    report.table(
+        f"{len(places)} points among {len(solid.cells)} voxels of 2 cm", rows,
+        f"Errors within 0.5 m: mean {error.mean():.3f} voxels, max {error.max():.3f}.",
+    )  # fmt: skip
+
+
+def clutter(rng: np.random.Generator) -> np.ndarray:
+    """Return points of a table and of 12 turned boxes on and above it [m], shape (n, 3)."""
+    parts = [rng.uniform((0.2, -0.8, -0.06), (1.0, 0.8, -0.04), (40_000, 3))]
+    for _ in range(12):
+        half, middle = rng.uniform(0.03, 0.12, 3), rng.uniform((0.35, -0.7, 0.0), (0.9, 0.7, 0.6))
+        points, axis = rng.uniform(-1.0, 1.0, (6000, 3)), rng.integers(0, 3, 6000)
+        points[np.arange(6000), axis] = np.sign(points[np.arange(6000), axis])
+        parts.append(middle + points * half @ Rotation.random(rng=rng).as_matrix())
+    return np.concatenate(parts)
+
+
+def reactions(report: Report) -> None:
+    """Let RMPflow move to random goals among voxels, avoided as boxes and by their field."""
+    robot, rows = load_robot("franka"), list[Row]()
+    for edge in (0.03, 0.02, 0.01):
+        progress(f"RMPflow among voxels of {1e3 * edge:g} mm")
+        found: dict[bool, list[tuple[float, float, bool]]] = {False: [], True: []}
+        counts: list[tuple[int, int]] = []
+        for seed in range(8):
+            rng = np.random.default_rng(seed)
+            solid, world = voxels(edge, np.floor(clutter(rng) / edge)), World()
+            world.add(OCTOMAP, solid)
+            counts.append((len(solid.cells), len(solid.boxes)))
+            checker = CollisionChecker(robot, "arm", scene=world.scene)
+            Q = rng.uniform(checker.limits.lower, checker.limits.upper, (4000, 7))
+            Q = Q[checker.are_free(Q)][:6]
+            for by_field, runs in found.items():
+                policy = RmpflowPolicy(robot)
+                policy.use_distance_field(by_field)
+                policy.set_scene(world.scene)
+                for start, goal in itertools.pairwise(Q):
+                    policy.set_internal_robot_joint_states(start, np.zeros(7))
+                    policy.set_cspace_target(goal)
+                    policy.set_end_effector_target(policy.tool_pose(goal)[:3, 3])
+                    q, qd, touched = start, np.zeros(7), 0
+                    begin = time.perf_counter()
+                    path = []
+                    for _ in range(480):
+                        q, qd = policy.compute_joint_targets(q, qd, frame_duration=1.0 / 60.0)
+                        path.append(q)
+                    spent = (time.perf_counter() - begin) / 480
+                    touched = int((~checker.exact.are_free(np.array(path[::4]))).any())
+                    runs.append((spent, touched, policy.status.position_error < 0.01))
+        for by_field, runs in found.items():
+            spent, touched, arrived = np.array(runs, float).T
+            rows.append({
+                "voxel": f"{1e3 * edge:g} mm", "voxels": int(np.median([n for n, _ in counts])),
+                "boxes": int(np.median([n for _, n in counts])),
+                "avoided by": "field" if by_field else "boxes",
+                "frame of 1/60 s [µs]": 1e6 * float(np.median(spent)), "runs": len(runs),
+                "arrived": int(arrived.sum()), "touched": int(touched.sum()),
+            })  # fmt: skip
+    report.table("RMPflow of the Franka among voxels, random goals", rows)
+
+
 def checks(report: Report) -> None:
     """Time collision checks against 100 000 points."""
     progress("collision checks against 100 000 points")
@@ -274,5 +360,5 @@ def main(report: Report, options: Options) -> None:
             rows = [measure(k, crates, options.room, options.rate) for k in POLICIES if crates]
             report.table(f"From a crate to another velocity, {how}", rows)
         return
-    for measure in (time_per_image, recording, fields, checks):
+    for measure in (time_per_image, recording, fields, lookups, reactions, checks):
         measure(report)
