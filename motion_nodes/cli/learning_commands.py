@@ -23,7 +23,11 @@ from motion_nodes.cli.options import Commands, JsonOption
 
 if TYPE_CHECKING:
     from motion_nodes.extras.learning.networks import Policy
-    from motion_nodes.extras.learning.trainer import Evaluation, TrainingProgress
+    from motion_nodes.extras.learning.trainer import (
+        Evaluation,
+        TrainingConfig,
+        TrainingProgress,
+    )
     from motion_nodes.extras.policies.runner import PolicyRunner
 
 _EVALUATION_SEED, _SELECTION_SEED = 1_000_003, 2_000_003
@@ -50,6 +54,9 @@ def learn(
     envs: Annotated[
         int | None, typer.Option(help="Number of environments; default: that of the task.")
     ] = None,
+    algorithm: Annotated[
+        str, typer.Option(help="ppo, or sac: fewer steps, more computation for each.")
+    ] = "ppo",
     workers: Annotated[int, typer.Option(help="Number of simulation threads.")] = 2,
     output: Annotated[
         str | None,
@@ -68,16 +75,16 @@ def learn(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Learn a task with the Franka in MuJoCo by PPO, and export the policy as ONNX.
+    """Learn a task with the Franka in MuJoCo by PPO or SAC, and export the policy as ONNX.
 
     The directory receives checkpoint.npz, the learning curve (curve.csv, curve.svg), and the best
     policy of the run (best.npz), which is exported with its description (policy.onnx,
     IO_descriptors.yaml). Ctrl-C ends the training; --resume continues it.
     """
     from motion_nodes.errors import InvalidConfig
-    from motion_nodes.extras.learning.tasks.registry import task_entry
+    from motion_nodes.extras.learning.tasks.registry import task_config
 
-    task_entry(task)
+    config = task_config(task, seed=seed, num_envs=envs, algorithm=algorithm)
     if importlib.util.find_spec("threadpoolctl") is None:
         raise InvalidConfig("training is not installed: pip install 'motion_nodes[learn]'")
     for name, value in (("workers", workers), ("episodes", episodes)):
@@ -90,7 +97,7 @@ def learn(
         with cluster(address) as remote:
             pool = remote or ThreadPoolExecutor(workers)
             policy = _train(
-                task, directory, minutes, steps, seed, envs, pool, resume, as_json, port
+                task, directory, minutes, steps, config, pool, resume, as_json, port
             )
     _evaluate(task, policy, episodes, as_json)
 
@@ -100,8 +107,7 @@ def _train(
     directory: Path,
     minutes: float | None,
     steps: int | None,
-    seed: int,
-    envs: int | None,
+    config: TrainingConfig,
     pool: Executor,
     resume: bool,
     quiet: bool,
@@ -118,7 +124,6 @@ def _train(
     from motion_nodes.extras.learning.tasks.registry import (
         EnvFactory,
         make_task,
-        task_config,
         task_entry,
     )
     from motion_nodes.extras.learning.trainer import evaluate
@@ -133,7 +138,6 @@ def _train(
     if minutes is None:
         minutes = task_entry(task).minutes if steps is None else math.inf
     budget = Budget(60.0 * minutes, math.inf if steps is None else steps)
-    config = task_config(task, seed=seed, num_envs=envs)
     columns = (TextColumn(task), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with contextlib.ExitStack() as stack:
         show = stack.enter_context(_page(task, directory, port))

@@ -11,7 +11,14 @@ from closed_form_env import BrokenEnv, PointEnv
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.learning.ppo import PpoConfig, PpoLearner, TrainingDiverged
-from motion_nodes.extras.learning.trainer import Evaluation, Trainer, TrainingConfig, evaluate
+from motion_nodes.extras.learning.sac import SacConfig
+from motion_nodes.extras.learning.trainer import (
+    Evaluation,
+    Trainer,
+    TrainingConfig,
+    evaluate,
+    new_trainer,
+)
 from motion_nodes.extras.learning.training_run import (
     CURVE,
     BestPolicy,
@@ -44,37 +51,49 @@ def threads():
         yield executor
 
 
+SAC = TrainingConfig(
+    algorithm="sac", num_envs=8, shards=2, rollout_steps=16, hidden=(32, 32), activation="relu",
+    sac=SacConfig(warm_up=128, updates_per_step=0.25, batch=64, replay=2000, action_limit=1.0),
+)  # fmt: skip
+BOTH = pytest.mark.parametrize("config", [CONFIG, SAC], ids=["ppo", "sac"])
+
+
 def trained(executor, iterations, config=CONFIG):
-    trainer = Trainer(PointEnv, config)
+    trainer = new_trainer(PointEnv, config)
     for _ in range(iterations):
         trainer.iterate(executor)
     return trainer
 
 
-def test_learns_the_point_task(threads):
-    before = evaluate(trained(threads, 0).policy, PointEnv(50, 9))
-    after = evaluate(trained(threads, 30).policy, PointEnv(50, 9))
+@BOTH
+def test_learns_the_point_task(threads, config):
+    before = evaluate(trained(threads, 0, config).policy, PointEnv(50, 9))
+    after = evaluate(
+        trained(threads, 30 if config is CONFIG else 16, config).policy, PointEnv(50, 9)
+    )
     assert after.mean_return > 0.4 * before.mean_return  # both are negative
     assert after.success == 1.0 > before.success
 
 
-def test_same_seed_same_numbers_on_any_executor(threads):
-    by_threads = trained(threads, 3).learner.flat
+@BOTH
+def test_same_seed_same_numbers_on_any_executor(threads, config):
+    by_threads = trained(threads, 3, config).learner.flat
     with ProcessPoolExecutor(1) as processes:
-        by_processes = trained(processes, 3).learner.flat
+        by_processes = trained(processes, 3, config).learner.flat
     np.testing.assert_array_equal(by_threads, by_processes)
-    other = trained(threads, 3, TrainingConfig(**{**vars(CONFIG), "seed": 1})).learner.flat
+    other = trained(threads, 3, TrainingConfig(**{**vars(config), "seed": 1})).learner.flat
     assert np.abs(by_threads - other).max() > 0.0
 
 
-def test_resumed_run_equals_an_uninterrupted_one(threads, tmp_path):
-    straight = trained(threads, 4)
-    save_checkpoint(trained(threads, 2), tmp_path / "c.npz")
+@BOTH
+def test_resumed_run_equals_an_uninterrupted_one(threads, tmp_path, config):
+    straight = trained(threads, 4, config)
+    save_checkpoint(trained(threads, 2, config), tmp_path / "c.npz")
     resumed = load_trainer(tmp_path / "c.npz", PointEnv, "point")
     figures = [resumed.iterate(threads) for _ in range(2)]
     np.testing.assert_array_equal(straight.learner.flat, resumed.learner.flat)
     np.testing.assert_array_equal(straight.norm.mean, resumed.norm.mean)
-    assert figures[-1].steps == straight.steps == 4 * 256
+    assert figures[-1].steps == straight.steps == 4 * config.num_envs * config.rollout_steps
 
 
 def test_run_writes_checkpoint_and_curve(threads, tmp_path):
@@ -151,7 +170,7 @@ def test_kl_stop_and_gradient_norm(threads):
         **{**vars(CONFIG), "ppo": PpoConfig(learning_rate=1.0, target_kl=1e-3, epochs=10)}
     )
     trainer = trained(threads, 1, config)
-    assert trainer.learner.updates == config.ppo.minibatches
+    assert trainer.learner.adam.updates == config.ppo.minibatches
     assert trainer.learner.learning_rate < 1.0
     assert np.isfinite(trainer.learner.flat).all()
 

@@ -87,7 +87,8 @@ class LatticePlanner:
             base.kind, radius=base.radius / cell, turn_cost=TURN / cell, reversing=base.reversing
         )
         lattice = PoseLattice(primitives, cell, np.full(2, 0.5 * cell), (columns, rows))
-        points = (np.argwhere(self._costs.blocked)[:, ::-1] + 0.5) * grid.resolution
+        blocked = np.argwhere(self._costs.blocked)[:, ::-1]
+        points = np.asarray((blocked + 0.5) * grid.resolution, np.float64)
         lattice.block(base.footprint, points, 0.0)
         lattice.weight *= blocks.max(axis=(1, 3)).T.astype(np.float32)
         return lattice

@@ -255,7 +255,7 @@ class PoseLattice:
         h = int(turns.argmin())
         if not self.weight[h, i, j] < np.inf:
             return None
-        return (h * self.shape[0] + i) * self.shape[1] + j
+        return int((h * self.shape[0] + i) * self.shape[1] + j)
 
     def weights_at(self, rows: Array) -> Array:
         """Return the weights of the closest nodes of poses, infinite outside, shape (n,).
@@ -266,7 +266,7 @@ class PoseLattice:
         cells = np.rint((rows[:, :2] - self.corner) / self.cell).astype(int)
         turns = rows[:, 2:] - self.primitives.headings
         h = np.abs(np.mod(turns + math.pi, math.tau) - math.pi).argmin(axis=1)
-        inside = ((cells >= 0) & (cells < self.shape)).all(axis=1)
+        inside = np.asarray(((cells >= 0) & (cells < self.shape)).all(axis=1))
         i, j = np.where(inside[:, None], cells, 0).T
         return np.where(inside, self.weight[h, i, j], np.inf)
 
@@ -330,18 +330,18 @@ class PoseLattice:
         others = np.ones(self.shape, np.bool_)
         others.reshape(-1)[cells] = False
         straight = np.asarray(distance_transform_edt(others), np.float64)
-        around = cell_distances(self.free.any(axis=0), cells)
+        around = cell_distances(np.asarray(self.free.any(axis=0)), cells)
         return np.maximum(straight, around / self.primitives.stretch)
 
 
-def joined(rows: Array, end: Pose2, radius: float, clear: Callable[[Pose2], bool]) -> Array | None:
+def joined(rows: Array, end: Pose2, radius: float, clear: Callable[[Array], bool]) -> Array | None:
     """Return a path of a car with another end, which it reaches by a short curve.
 
     Args:
         rows: poses of the path, x, y, yaw [m, m, rad], shape (n, 3).
         end: the last pose, close to that of the path.
         radius: min turning radius [m].
-        clear: whether a pose on the curve is free.
+        clear: whether the poses of a curve are free.
 
     Returns:
         Poses, shape (m, 3); None: no curve from a pose of the path is free and short.

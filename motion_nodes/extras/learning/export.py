@@ -50,13 +50,15 @@ def export_policy(policy: Policy, task: FrankaCell, file: Path) -> Path:
             f"the policy has {net.observation_size} observations and {net.action_size} actions; "
             f"task '{task.name}' has {sizes[0]} and {sizes[1]}."
         )
-    layers = net.actor.layers(net.parts(policy.flat)[0])
+    exported = net.exported(policy.flat)
     description = file.with_name(DESCRIPTOR)
     try:
         write_mlp(
             file,
-            [(W.T, b) for W, b in layers],
+            [(W.T, b) for W, b in exported.layers],
             activation=net.activation,
+            output_activation=exported.output_activation,
+            output_scale=exported.output_scale,
             mean=policy.norm.mean,
             std=policy.norm.scale,
             input_clip=CLIP,

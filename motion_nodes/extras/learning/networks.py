@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ _LOG_2PI = math.log(2.0 * math.pi)
 CLIP = 10.0
 """Max magnitude of normalized observations."""
 _EPS = 1e-8
+_BETAS = (0.9, 0.999)
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Mlp:
             values.append(y)
         return values
 
-    def backward(self, flat: Floats, values: list[Floats], error: Floats, grad: Floats) -> None:
+    def backward(self, flat: Floats, values: list[Floats], error: Floats, grad: Floats) -> Floats:
         """Write the gradient of a scalar with respect to the parameters.
 
         Args:
@@ -106,6 +107,10 @@ class Mlp:
             values: result of :meth:`forward`.
             error: gradient with respect to the output, shape (m, sizes[-1]).
             grad: result, same layout as ``flat``.
+
+        Returns:
+            The gradient with respect to the output of the first layer, before its activation, from
+            which :meth:`inputs_gradient` follows, shape (m, sizes[1]).
         """
         layers, grads = self.layers(flat), self.layers(grad)
         for i in reversed(range(len(layers))):
@@ -116,6 +121,31 @@ class Mlp:
                 error = error @ layers[i][0].T
                 hidden = values[i]
                 error *= 1 - hidden * hidden if self.activation == "tanh" else hidden > 0
+        return error
+
+    def inputs_gradient(self, flat: Floats, error: Floats) -> Floats:
+        """Return the gradient with respect to the inputs, from that of :meth:`backward`, (m, n)."""
+        gradient: Floats = error @ self.layers(flat)[0][0].T
+        return gradient
+
+
+class Adam:
+    """Steps of Adam (Kingma and Ba 2015, arXiv:1412.6980)."""
+
+    def __init__(self, like: Floats) -> None:
+        """Start for parameters of this length and type."""
+        self.moments = np.zeros((2, len(like)), like.dtype)
+        self.updates = 0
+
+    def step(self, flat: Floats, grad: Floats, rate: float) -> None:
+        """Change parameters by one step against a gradient, with a step size."""
+        self.updates += 1
+        first, second = self.moments
+        first += (1.0 - _BETAS[0]) * (grad - first)
+        second += (1.0 - _BETAS[1]) * (grad * grad - second)
+        corrected = first / (1.0 - _BETAS[0] ** self.updates)
+        scale = np.sqrt(second / (1.0 - _BETAS[1] ** self.updates)) + _EPS
+        flat -= (rate * corrected / scale).astype(flat.dtype)
 
 
 def _orthogonal(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
@@ -176,6 +206,10 @@ class ActorCritic:
     def mean(self, flat: Floats, observations: Floats) -> Floats:
         """Return the deterministic actions, shape (m, action_size), of normalized observations."""
         return self.actor.forward(self.parts(flat)[0], observations)[-1]
+
+    def exported(self, flat: Floats) -> ExportedLayers:
+        """Return the layers of the deterministic policy."""
+        return ExportedLayers(self.actor.layers(self.parts(flat)[0]))
 
     def value(self, flat: Floats, observations: Floats) -> Floats:
         """Return estimated returns, shape (m,), of normalized observations, shape (m, n)."""
@@ -243,10 +277,40 @@ class RunningNorm:
 
 
 @dataclass(frozen=True)
-class Policy:
-    """Normalization and mean of a Gaussian policy."""
+class ExportedLayers:
+    """Layers of a deterministic policy, for export."""
 
-    net: ActorCritic
+    layers: list[tuple[Floats, Floats]]
+    """Weights ``(inputs, outputs)`` and biases of each."""
+    output_activation: str | None = None
+    """Of the last layer; None: linear."""
+    output_scale: float = 1.0
+    """Factor of its result."""
+
+
+class PolicyNet(Protocol):
+    """Structure of a policy, whose parameters are in a flat vector."""
+
+    observation_size: int
+    action_size: int
+    activation: str
+
+    @property
+    def parameter_count(self) -> int:
+        """Length of the flat vector of parameters."""
+
+    def mean(self, flat: Floats, observations: Floats) -> Floats:
+        """Return the deterministic actions, shape (m, action_size), of normalized observations."""
+
+    def exported(self, flat: Floats) -> ExportedLayers:
+        """Return the layers of the deterministic policy."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Normalization and deterministic actions of a policy."""
+
+    net: PolicyNet
     flat: Floats
     norm: RunningNorm
 

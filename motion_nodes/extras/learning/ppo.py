@@ -17,6 +17,7 @@ from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.extras.learning.networks import (
     LOG_STD_RANGE,
     ActorCritic,
+    Adam,
     Floats,
     entropy,
     log_probability,
@@ -24,7 +25,6 @@ from motion_nodes.extras.learning.networks import (
 from motion_nodes.settings import check_settings, setting
 
 _RATE_RANGE, _RATE_STEP = (1e-5, 1e-2), 1.5
-_BETAS, _EPS = (0.9, 0.999), 1e-8
 
 
 @dataclass(frozen=True)
@@ -182,8 +182,7 @@ class PpoLearner:
         """
         self.net, self.config = net, config
         self.flat = flat.copy()
-        self.moments = np.zeros((2, len(flat)), flat.dtype)
-        self.updates = 0
+        self.adam = Adam(self.flat)
         self.learning_rate = config.learning_rate
 
     def update(self, batch: TrainingBatch, rng: np.random.Generator, share: float = 1.0) -> PpoLoss:
@@ -217,7 +216,7 @@ class PpoLearner:
         return PpoLoss(*(float(np.mean([getattr(x, f) for x in losses])) for f in vars(losses[0])))
 
     def _step(self, batch: TrainingBatch) -> PpoLoss:
-        """Take one step of Adam (Kingma and Ba 2015) with a gradient of limited norm."""
+        """Take one step of Adam with a gradient of limited norm."""
         c = self.config
         A = batch.advantages
         normal = TrainingBatch(**{**vars(batch), "advantages": (A - A.mean()) / (A.std() + 1e-8)})
@@ -233,18 +232,13 @@ class PpoLearner:
         norm = float(np.linalg.norm(grad))
         if not np.isfinite(norm + loss.total):
             raise TrainingDiverged(
-                f"loss {loss.total} or gradient norm {norm} is not finite after {self.updates} "
-                "steps; reduce learning_rate, and check rewards and observations of the task."
+                f"loss {loss.total} or gradient norm {norm} is not finite after "
+                f"{self.adam.updates} steps; reduce learning_rate, and check rewards and "
+                "observations of the task."
             )
         if norm > c.max_grad_norm:
             grad *= c.max_grad_norm / norm
-        self.updates += 1
-        first, second = self.moments
-        first += (1.0 - _BETAS[0]) * (grad - first)
-        second += (1.0 - _BETAS[1]) * (grad * grad - second)
-        corrected = first / (1.0 - _BETAS[0] ** self.updates)
-        scale = np.sqrt(second / (1.0 - _BETAS[1] ** self.updates)) + _EPS
-        self.flat -= (self.learning_rate * corrected / scale).astype(self.flat.dtype)
+        self.adam.step(self.flat, grad, self.learning_rate)
         log_std = self.net.parts(self.flat)[1]
         np.clip(log_std, *LOG_STD_RANGE, out=log_std)
         return loss

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.extras.learning.networks import ActorCritic, Floats, Policy, RunningNorm
 from motion_nodes.extras.learning.ppo import (
     PpoConfig,
@@ -28,8 +29,17 @@ from motion_nodes.extras.learning.ppo import (
     TrainingDiverged,
     gae,
 )
+from motion_nodes.extras.learning.sac import (
+    Replay,
+    ReplayBatch,
+    SacConfig,
+    SacLearner,
+    SquashedActor,
+)
 from motion_nodes.settings import check_settings, setting
 
+R = TypeVar("R")
+ALGORITHMS = ("ppo", "sac")
 _FINAL_SHARE = 0.1
 """Share of ``target_kl`` at the end of annealing."""
 
@@ -234,16 +244,82 @@ def collect(
     Returns:
         shards and rollouts, in the order of ``shards``.
     """
-    futures = [
-        executor.submit(roll_out, shard, net, flat, norm, steps, gamma, lam) for shard in shards
-    ]
+    jobs = (partial(roll_out, shard, net, flat, norm, steps, gamma, lam) for shard in shards)
+    return _run_all(executor, jobs)
+
+
+def _run_all(
+    executor: Executor, jobs: Iterable[Callable[[], tuple[Shard, R]]]
+) -> tuple[list[Shard], list[R]]:
+    """Return shards and results of jobs on an executor."""
+    futures = [executor.submit(job) for job in jobs]
     try:
         results = [future.result() for future in futures]
     except BaseException:
         # Threads change shards in place: they are read only after all threads have finished.
         wait(futures)
         raise
-    return [shard for shard, _ in results], [rollout for _, rollout in results]
+    return [shard for shard, _ in results], [result for _, result in results]
+
+
+@dataclass(frozen=True)
+class ShardExploration:
+    """Steps of a shard for a replay; arrays of shape (steps * n, ...)."""
+
+    rows: dict[str, Floats]
+    """As :class:`~motion_nodes.extras.learning.sac.Replay`; observations are not normalized."""
+    episode_returns: Floats
+    episode_success: Floats
+
+
+def explore(
+    shard: Shard,
+    net: SquashedActor,
+    actor: Floats | None,
+    norm: RunningNorm,
+    steps: int,
+) -> tuple[Shard, ShardExploration]:
+    """Run a random policy for some steps in all environments of a shard.
+
+    Args:
+        shard: the environments; changed.
+        net: structure of the policy.
+        actor: its parameters; None: actions are uniform.
+        norm: normalization of observations.
+        steps: steps per environment.
+
+    Returns:
+        the shard, to continue with, and its steps.
+
+    Raises:
+        TrainingDiverged: the environments return wrong shapes or values that are not finite.
+    """
+    env, n = shard.env, shard.env.num_envs
+    found: dict[str, list[Floats]] = {
+        name: [] for name in ("observations", "actions", "rewards", "following", "terminated")
+    }
+    returns: list[Floats] = []
+    success: list[Floats] = []
+    for _ in range(steps):
+        if actor is None:
+            squashed = shard.rng.uniform(-1.0, 1.0, (n, env.action_size))
+        else:
+            noise = shard.rng.standard_normal((n, env.action_size), dtype=np.float32)
+            squashed = net.squashed(actor, norm(shard.observations), noise).actions
+        step = env.step(net.limit * squashed)
+        check_step(env, step)
+        rows = (shard.observations, squashed, step.rewards, step.final_observations,
+                step.terminated)  # fmt: skip
+        for values, row in zip(found.values(), rows, strict=True):
+            values.append(np.asarray(row, np.float32))
+        done = np.asarray(step.terminated) | np.asarray(step.truncated)
+        shard.running_returns += step.rewards
+        returns.append(shard.running_returns[done])
+        success.append(np.asarray(step.success)[done])
+        shard.running_returns[done] = 0.0
+        shard.observations = step.observations
+    arrays = {name: np.concatenate(values) for name, values in found.items()}
+    return shard, ShardExploration(arrays, np.concatenate(returns), np.concatenate(success))
 
 
 def joined(rollouts: Sequence[ShardRollout]) -> TrainingBatch:
@@ -283,11 +359,26 @@ class TrainingConfig:
     log_std: float = setting(-0.7, doc="Initial logarithm of the standard deviations.")
     hidden: tuple[int, ...] = (128, 128)
     activation: str = "tanh"
+    algorithm: str = "ppo"
+    """One of :data:`ALGORITHMS`."""
     ppo: PpoConfig = field(default_factory=PpoConfig)
+    sac: SacConfig = field(default_factory=SacConfig)
 
     def __post_init__(self) -> None:
         """Validate the values."""
         check_settings(self)
+        if self.algorithm not in ALGORITHMS:
+            raise InvalidConfig(
+                f"algorithm is '{self.algorithm}'.{did_you_mean(self.algorithm, ALGORITHMS)}",
+                field="algorithm",
+            )
+
+    def net(self, observation_size: int, action_size: int) -> ActorCritic | SquashedActor:
+        """Return the structure of the policy and its values."""
+        sizes = (observation_size, action_size, self.hidden, self.activation)
+        if self.algorithm == "sac":
+            return SquashedActor(*sizes, limit=self.sac.action_limit)
+        return ActorCritic(*sizes)
 
     def kl_share(self, steps: int) -> float:
         """Return the share of ``target_kl`` that an update after some steps is to have."""
@@ -327,11 +418,13 @@ class Evaluation:
     """Mean length of an episode."""
 
 
-class Trainer:
+class TrainingLoop:
     """State of a training run: environments, policy, normalization, optimizer, random numbers.
 
     Two runs with the same settings and seed give the same numbers, on any executor.
     """
+
+    learner: PpoLearner | SacLearner
 
     def __init__(self, make_env: MakeEnv, config: TrainingConfig) -> None:
         """Create environments and an untrained policy.
@@ -352,11 +445,9 @@ class Trainer:
                 self.shards.append(new_shard(make_env(count, seed), rng))
         env = self.shards[0].env
         self.task = env.name
-        net = ActorCritic(env.observation_size, env.action_size, config.hidden, config.activation)
-        flat = net.initial(np.random.default_rng(seeds[1]), config.log_std)
-        self.learner = PpoLearner(net, flat, config.ppo)
         self.norm = RunningNorm(env.observation_size)
         self.iteration, self.steps, self.seconds = 0, 0, 0.0
+        self._begin(env, np.random.default_rng(seeds[1]))
 
     @property
     def policy(self) -> Policy:
@@ -372,39 +463,187 @@ class Trainer:
         Raises:
             TrainingDiverged: observations, rewards or the loss are not finite.
         """
-        begin, c = time.perf_counter(), self.config
-        self.shards, rollouts = collect(
-            executor,
-            self.shards,
-            self.learner.net,
-            self.learner.flat,
-            self.norm,
-            steps=c.rollout_steps,
-            gamma=c.ppo.gamma,
-            lam=c.ppo.lam,
-        )
-        batch = joined(rollouts)
-        loss = self.learner.update(batch, self.rng, c.kl_share(self.steps))
-        for rollout in rollouts:
-            self.norm.update(rollout.raw.reshape(-1, rollout.raw.shape[-1]))
+        begin = time.perf_counter()
+        raw, returns, success, figures = self._improve(executor)
+        for rows in raw:
+            self.norm.update(rows)
         self.iteration += 1
-        self.steps += len(batch.observations)
+        self.steps += sum(len(rows) for rows in raw)
         self.seconds += time.perf_counter() - begin
-        returns = np.concatenate([rollout.episode_returns for rollout in rollouts])
-        success = np.concatenate([rollout.episode_success for rollout in rollouts])
         return TrainingProgress(
             iteration=self.iteration,
             steps=self.steps,
             seconds=self.seconds,
             mean_return=float(returns.mean()) if len(returns) else float("nan"),
             success=float(success.mean()) if len(success) else float("nan"),
-            policy_loss=loss.policy,
-            value_loss=loss.value,
-            entropy=loss.entropy,
-            kl=loss.kl,
-            clipped=loss.clipped,
-            learning_rate=self.learner.learning_rate,
+            **figures,
         )
+
+    def learner_state(self, *, resumable: bool = True) -> tuple[dict[str, Any], dict[str, Floats]]:
+        """Return numbers and arrays of the learner.
+
+        Args:
+            resumable: include what only the continuation of the run needs.
+        """
+        raise NotImplementedError
+
+    def restore_learner(self, about: dict[str, Any], arrays: dict[str, Floats]) -> None:
+        """Continue from a state of :meth:`learner_state`; missing parts raise ``KeyError``."""
+        raise NotImplementedError
+
+    def _begin(self, env: VectorEnvironment, rng: np.random.Generator) -> None:
+        """Create the learner."""
+        raise NotImplementedError
+
+    def _improve(self, executor: Executor) -> tuple[list[Floats], Floats, Floats, dict[str, float]]:
+        """Collect and update; return observations, returns, success and figures."""
+        raise NotImplementedError
+
+
+class Trainer(TrainingLoop):
+    """Proximal policy optimization."""
+
+    learner: PpoLearner
+
+    def learner_state(self, *, resumable: bool = True) -> tuple[dict[str, Any], dict[str, Floats]]:
+        """Return numbers and arrays of the learner."""
+        learner = self.learner
+        about = {"learning_rate": learner.learning_rate, "updates": learner.adam.updates}
+        return about, {"flat": learner.flat, "moments": learner.adam.moments}
+
+    def restore_learner(self, about: dict[str, Any], arrays: dict[str, Floats]) -> None:
+        """Continue from a state of :meth:`learner_state`."""
+        learner = self.learner
+        learner.flat, learner.adam.moments = arrays["flat"], arrays["moments"]
+        learner.adam.updates, learner.learning_rate = about["updates"], about["learning_rate"]
+
+    def _begin(self, env: VectorEnvironment, rng: np.random.Generator) -> None:
+        net = self.config.net(env.observation_size, env.action_size)
+        assert isinstance(net, ActorCritic)
+        self.learner = PpoLearner(net, net.initial(rng, self.config.log_std), self.config.ppo)
+
+    def _improve(self, executor: Executor) -> tuple[list[Floats], Floats, Floats, dict[str, float]]:
+        c, learner = self.config, self.learner
+        self.shards, rollouts = collect(
+            executor,
+            self.shards,
+            learner.net,
+            learner.flat,
+            self.norm,
+            steps=c.rollout_steps,
+            gamma=c.ppo.gamma,
+            lam=c.ppo.lam,
+        )
+        loss = learner.update(joined(rollouts), self.rng, c.kl_share(self.steps))
+        figures = {
+            "policy_loss": loss.policy,
+            "value_loss": loss.value,
+            "entropy": loss.entropy,
+            "kl": loss.kl,
+            "clipped": loss.clipped,
+            "learning_rate": learner.learning_rate,
+        }
+        return (
+            [rollout.raw.reshape(-1, rollout.raw.shape[-1]) for rollout in rollouts],
+            np.concatenate([rollout.episode_returns for rollout in rollouts]),
+            np.concatenate([rollout.episode_success for rollout in rollouts]),
+            figures,
+        )
+
+
+class SacTrainer(TrainingLoop):
+    """Soft actor-critic; ``kl`` and ``clipped`` of its figures are NaN."""
+
+    learner: SacLearner
+
+    def learner_state(self, *, resumable: bool = True) -> tuple[dict[str, Any], dict[str, Floats]]:
+        """Return numbers and arrays of the learner, with the replay if it is to be resumed."""
+        learner, replay = self.learner, self.replay
+        about = {
+            "updates": learner.adam.updates,
+            "temperature_updates": learner.temperature_adam.updates,
+            "replayed": replay.added,
+        }
+        arrays = {
+            "flat": learner.flat,
+            "moments": learner.adam.moments,
+            "slow": learner.slow,
+            "log_temperature": learner.log_temperature,
+            "temperature_moments": learner.temperature_adam.moments,
+        }
+        if resumable:
+            kept = len(replay)
+            arrays |= {f"replay.{name}": a[:kept] for name, a in replay.arrays.items()}
+        return about, arrays
+
+    def restore_learner(self, about: dict[str, Any], arrays: dict[str, Floats]) -> None:
+        """Continue from a state of :meth:`learner_state`."""
+        learner = self.learner
+        learner.flat, learner.slow = arrays["flat"], arrays["slow"]
+        learner.adam.moments, learner.adam.updates = arrays["moments"], about["updates"]
+        learner.log_temperature = arrays["log_temperature"]
+        learner.temperature_adam.moments = arrays["temperature_moments"]
+        learner.temperature_adam.updates = about["temperature_updates"]
+        self.replay.added = about["replayed"]
+        for name, values in self.replay.arrays.items():
+            values[: len(self.replay)] = arrays[f"replay.{name}"]
+
+    def _begin(self, env: VectorEnvironment, rng: np.random.Generator) -> None:
+        net = self.config.net(env.observation_size, env.action_size)
+        assert isinstance(net, SquashedActor)
+        self.learner = SacLearner(net, net.initial(rng), self.config.sac)
+        rollout = self.config.num_envs * self.config.rollout_steps
+        size = max(self.config.sac.replay, rollout)
+        self.replay = Replay(size, env.observation_size, env.action_size)
+
+    def _improve(self, executor: Executor) -> tuple[list[Floats], Floats, Floats, dict[str, float]]:
+        c, learner = self.config.sac, self.learner
+        warm = len(self.replay) >= c.warm_up
+        actor = learner.net.parts(learner.flat)[0].copy() if warm else None
+        jobs = (
+            partial(explore, shard, learner.net, actor, self.norm, self.config.rollout_steps)
+            for shard in self.shards
+        )
+        self.shards, found = _run_all(executor, jobs)
+        for exploration in found:
+            self.replay.add(**exploration.rows)
+        count = sum(len(exploration.rows["rewards"]) for exploration in found)
+        losses = [
+            learner.update(self._batch(c.batch), self.rng)
+            for _ in range(max(1, round(count * c.updates_per_step)) if warm else 0)
+        ]
+        nan = float("nan")
+        figures = {
+            "policy_loss": float(np.mean([x.policy for x in losses])) if losses else nan,
+            "value_loss": float(np.mean([x.value for x in losses])) if losses else nan,
+            "entropy": float(np.mean([x.entropy for x in losses])) if losses else nan,
+            "kl": nan,
+            "clipped": nan,
+            "learning_rate": c.learning_rate,
+        }
+        return (
+            [exploration.rows["observations"] for exploration in found],
+            np.concatenate([exploration.episode_returns for exploration in found]),
+            np.concatenate([exploration.episode_success for exploration in found]),
+            figures,
+        )
+
+    def _batch(self, count: int) -> ReplayBatch:
+        """Return random steps of the replay, normalized as they are now."""
+        rows = self.replay.sample(count, self.rng)
+        for name in ("observations", "following"):
+            rows[name] = self.norm(rows[name])
+        return ReplayBatch(**rows)
+
+
+def new_trainer(make_env: MakeEnv, config: TrainingConfig) -> TrainingLoop:
+    """Return a new training run by the algorithm of its settings.
+
+    Args:
+        make_env: creates environments.
+        config: settings.
+    """
+    return (SacTrainer if config.algorithm == "sac" else Trainer)(make_env, config)
 
 
 def evaluate(policy: Callable[[Floats], Floats], env: VectorEnvironment) -> Evaluation:

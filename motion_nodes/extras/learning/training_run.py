@@ -27,14 +27,16 @@ from threadpoolctl import threadpool_limits
 
 from motion_nodes.core.trajectory.trajectory_plot import COLOURS, Axes, page, text
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.extras.learning.networks import ActorCritic, Floats, Policy, RunningNorm
+from motion_nodes.extras.learning.networks import Floats, Policy, RunningNorm
 from motion_nodes.extras.learning.ppo import PpoConfig
+from motion_nodes.extras.learning.sac import SacConfig
 from motion_nodes.extras.learning.trainer import (
     Evaluation,
     MakeEnv,
-    Trainer,
     TrainingConfig,
+    TrainingLoop,
     TrainingProgress,
+    new_trainer,
 )
 
 _WIDTH, _HEIGHT = 760.0, 260.0
@@ -119,17 +121,19 @@ class InvalidCheckpoint(InvalidConfig):
     """Not a checkpoint, or one of another task or format."""
 
 
-def save_checkpoint(trainer: Trainer, file: Path) -> None:
+def save_checkpoint(trainer: TrainingLoop, file: Path, *, resumable: bool = True) -> None:
     """Write the state of a training run; an existing file is replaced atomically.
 
     Args:
         trainer: the run.
         file: output, ending in ``.npz``.
+        resumable: include what only the continuation of the run needs.
 
     Raises:
         InvalidConfig: the file cannot be written.
     """
-    net, learner = trainer.learner.net, trainer.learner
+    net = trainer.learner.net
+    numbers, learned = trainer.learner_state(resumable=resumable)
     about = {
         "format": _FORMAT,
         "task": trainer.task,
@@ -139,15 +143,13 @@ def save_checkpoint(trainer: Trainer, file: Path) -> None:
         "iteration": trainer.iteration,
         "steps": trainer.steps,
         "seconds": trainer.seconds,
-        "learning_rate": learner.learning_rate,
-        "updates": learner.updates,
+        **numbers,
         "random": trainer.rng.bit_generator.state,
         "shard_random": [shard.rng.bit_generator.state for shard in trainer.shards],
     }
     arrays: dict[str, Any] = {
         "about": np.array(json.dumps(about)),
-        "flat": learner.flat,
-        "moments": learner.moments,
+        **learned,
         "norm_count": np.array(trainer.norm.count),
         "norm_mean": trainer.norm.mean,
         "norm_variance": trainer.norm.variance,
@@ -179,9 +181,7 @@ def load_policy(file: Path, task: str | None = None) -> Policy:
     about, arrays = _read(file, task)
     with _usable(file):
         config = _config(about)
-        net = ActorCritic(
-            about["observation_size"], about["action_size"], config.hidden, config.activation
-        )
+        net = config.net(about["observation_size"], about["action_size"])
         size, count = net.observation_size, net.parameter_count
         shapes = {
             "flat": (count,),
@@ -203,7 +203,7 @@ def load_policy(file: Path, task: str | None = None) -> Policy:
     return Policy(net, arrays["flat"], norm)
 
 
-def load_trainer(file: Path, make_env: MakeEnv, task: str) -> Trainer:
+def load_trainer(file: Path, make_env: MakeEnv, task: str) -> TrainingLoop:
     """Return the training run of a checkpoint, to resume it.
 
     Args:
@@ -216,7 +216,7 @@ def load_trainer(file: Path, make_env: MakeEnv, task: str) -> Trainer:
     """
     policy = load_policy(file, task)
     about, arrays = _read(file, task)
-    trainer = Trainer(make_env, _config(about))
+    trainer = new_trainer(make_env, _config(about))
     net = trainer.learner.net
     if net != policy.net:
         raise InvalidCheckpoint(
@@ -225,9 +225,7 @@ def load_trainer(file: Path, make_env: MakeEnv, task: str) -> Trainer:
             f"{net.action_size}."
         )
     with _usable(file):
-        learner = trainer.learner
-        learner.flat, learner.moments = policy.flat, arrays["moments"]
-        learner.updates, learner.learning_rate = about["updates"], about["learning_rate"]
+        trainer.restore_learner(about, arrays)
         trainer.norm = policy.norm
         trainer.iteration, trainer.steps = about["iteration"], about["steps"]
         trainer.seconds = about["seconds"]
@@ -285,7 +283,8 @@ def _config(about: dict[str, Any]) -> TrainingConfig:
     """Return the settings that a checkpoint stores."""
     data = dict(about["config"])
     data["hidden"] = tuple(data["hidden"])
-    return TrainingConfig(**{**data, "ppo": PpoConfig(**data["ppo"])})
+    data["ppo"], data["sac"] = PpoConfig(**data["ppo"]), SacConfig(**data.get("sac", {}))
+    return TrainingConfig(**data)
 
 
 @contextmanager
@@ -326,7 +325,7 @@ class Budget:
 
 def open_run(
     directory: Path, make_env: MakeEnv, task: str, config: TrainingConfig, *, resume: bool
-) -> Trainer:
+) -> TrainingLoop:
     """Return a new training run, or the one whose checkpoint is in the directory.
 
     Args:
@@ -353,7 +352,7 @@ def open_run(
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidConfig(f"{directory} cannot be created: {error.strerror}.") from None
-    return Trainer(make_env, config)
+    return new_trainer(make_env, config)
 
 
 class BestPolicy:
@@ -374,7 +373,7 @@ class BestPolicy:
         self._evaluated = -1
         self._best: tuple[float, float] | None = None
 
-    def update(self, trainer: Trainer) -> None:
+    def update(self, trainer: TrainingLoop) -> None:
         """Evaluate the current policy, and keep its checkpoint if it is the best so far."""
         if trainer.iteration == self._evaluated:
             return
@@ -384,7 +383,7 @@ class BestPolicy:
         score = self._score(trainer.policy)
         if self._best is None or score >= self._best:
             self._best = score
-            save_checkpoint(trainer, self.file)
+            save_checkpoint(trainer, self.file, resumable=False)
 
     def _score(self, policy: Policy) -> tuple[float, float]:
         result = self._evaluate(policy)
@@ -392,7 +391,7 @@ class BestPolicy:
 
 
 def run(
-    trainer: Trainer,
+    trainer: TrainingLoop,
     directory: Path,
     budget: Budget,
     executor: Executor,
@@ -433,7 +432,7 @@ def run(
     _save(trainer, directory)
 
 
-def _save(trainer: Trainer, directory: Path) -> None:
+def _save(trainer: TrainingLoop, directory: Path) -> None:
     """Write checkpoint and picture of the curve."""
     save_checkpoint(trainer, directory / CHECKPOINT)
     rows = read_csv(directory / CURVE) if (directory / CURVE).exists() else []

@@ -130,6 +130,7 @@ def write_mlp(
     *,
     activation: str = "elu",
     output_activation: str | None = None,
+    output_scale: float = 1.0,
     mean: ArrayLike | None = None,
     std: ArrayLike | None = None,
     input_clip: float | None = None,
@@ -147,6 +148,7 @@ def write_mlp(
         layers: weights ``(n_out, n_in)`` and biases ``(n_out,)`` of each layer.
         activation: see :data:`ACTIVATIONS`.
         output_activation: of the last layer; None: linear.
+        output_scale: factor of its result.
         mean: subtracted from the observation, shape (n_in,); None: zero.
         std: divides the observation, shape (n_in,), above zero; None: one.
         input_clip: bound of the normalized observation's magnitude; None: none.
@@ -182,10 +184,15 @@ def write_mlp(
         last = i == len(weights) - 1
         inputs = [h, graph.add_constant(f"w{i}", w), graph.add_constant(f"b{i}", b)]
         chosen = output_activation if last else activation
-        linear = (output_name,) if last and chosen is None else ()
-        h = graph.add_node("Gemm", inputs, linear, transB=1)
+        ends = last and output_scale == 1.0
+        h = graph.add_node(
+            "Gemm", inputs, (output_name,) if ends and chosen is None else (), transB=1
+        )
         if chosen is not None:
-            h = graph.add_node(_operator(chosen), [h], (output_name,) if last else ())
+            h = graph.add_node(_operator(chosen), [h], (output_name,) if ends else ())
+    if output_scale != 1.0:
+        factor = graph.add_constant("output_scale", np.full(n_out, output_scale))
+        graph.add_node("Mul", [h, factor], (output_name,))
     graph.add_output(output_name, ("batch", n_out))
     graph.set_metadata(metadata or {})
     path = Path(file)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import importlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import cast
 
 from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.extras.learning.mujoco_env import MujocoEnv
 from motion_nodes.extras.learning.ppo import PpoConfig
+from motion_nodes.extras.learning.sac import SacConfig
 from motion_nodes.extras.learning.tasks.franka_cell import FrankaCell
 from motion_nodes.extras.learning.trainer import TrainingConfig
 
@@ -31,6 +32,8 @@ class TaskEntry:
     config: TrainingConfig
     minutes: float
     """Default duration of training [min]."""
+    sac: SacConfig = field(default_factory=SacConfig)
+    """Settings of soft actor-critic."""
 
 
 TASKS = {
@@ -92,16 +95,29 @@ class EnvFactory:
         return MujocoEnv(make_task(self.task), num_envs, seed, assisted=0.5)
 
 
-def task_config(name: str, *, seed: int, num_envs: int | None = None) -> TrainingConfig:
+_SAC_ENVS, _SAC_ROLLOUT = 32, 8
+"""Environments of soft actor-critic, and steps of each between its updates."""
+
+
+def task_config(
+    name: str, *, seed: int, num_envs: int | None = None, algorithm: str = "ppo"
+) -> TrainingConfig:
     """Return the settings of a shipped task.
 
     Args:
         name: the task.
         seed: of all random numbers.
         num_envs: number of environments; None: that of the task.
+        algorithm: ``ppo`` or ``sac``.
 
     Raises:
-        InvalidConfig: no such task, or a value out of range.
+        InvalidConfig: no such task or algorithm, or a value out of range.
     """
-    config = task_entry(name).config
+    entry = task_entry(name)
+    config = entry.config
+    if algorithm != config.algorithm:
+        config = TrainingConfig(
+            algorithm=algorithm, num_envs=_SAC_ENVS, rollout_steps=_SAC_ROLLOUT,
+            activation="relu", sac=entry.sac,
+        )  # fmt: skip
     return replace(config, seed=seed, num_envs=config.num_envs if num_envs is None else num_envs)
