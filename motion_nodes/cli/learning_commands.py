@@ -69,6 +69,14 @@ def learn(
     ] = None,
     episodes: Annotated[int, typer.Option(help="Episodes of the evaluation.")] = 100,
     address: ClusterOption = "",
+    randomize: Annotated[
+        bool,
+        typer.Option(
+            "--randomize",
+            help="Random masses, friction, gains, delays and noise in training; evaluations run "
+            "with and without.",
+        ),
+    ] = False,
     port: Annotated[
         int | None,
         typer.Option(help="Show the learning curve on a browser page at this TCP port; 0: any."),
@@ -97,9 +105,9 @@ def learn(
         with cluster(address) as remote:
             pool = remote or ThreadPoolExecutor(workers)
             policy = _train(
-                task, directory, minutes, steps, config, pool, resume, as_json, port
+                task, directory, minutes, steps, config, pool, resume, as_json, port, randomize
             )
-    _evaluate(task, policy, episodes, as_json)
+    _evaluate(task, policy, episodes, as_json, randomize)
 
 
 def _train(
@@ -112,6 +120,7 @@ def _train(
     resume: bool,
     quiet: bool,
     port: int | None,
+    randomize: bool,
 ) -> Policy:
     """Train with a progress bar, and export the best policy."""
     import math
@@ -120,7 +129,7 @@ def _train(
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     from motion_nodes.extras.learning.export import export_policy
-    from motion_nodes.extras.learning.mujoco_env import MujocoEnv
+    from motion_nodes.extras.learning.mujoco_env import MujocoEnv, Randomization
     from motion_nodes.extras.learning.tasks.registry import (
         EnvFactory,
         make_task,
@@ -141,7 +150,8 @@ def _train(
     columns = (TextColumn(task), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with contextlib.ExitStack() as stack:
         show = stack.enter_context(_page(task, directory, port))
-        trainer = open_run(directory, EnvFactory(task), task, config, resume=resume)
+        factory = EnvFactory(task, Randomization() if randomize else None)
+        trainer = open_run(directory, factory, task, config, resume=resume)
         executor = stack.enter_context(pool)
         bar = stack.enter_context(Progress(*columns, console=Console(stderr=True, quiet=quiet)))
         shown = bar.add_task("", total=1.0)
@@ -151,7 +161,10 @@ def _train(
             show(progress)
 
         def evaluated(policy: Policy) -> Evaluation:
-            cell = MujocoEnv(make_task(task), _SELECTION_EPISODES, _SELECTION_SEED)
+            cell = MujocoEnv(
+                make_task(task), _SELECTION_EPISODES, _SELECTION_SEED,
+                randomization=factory.randomization,
+            )  # fmt: skip
             return evaluate(policy, cell)
 
         best = BestPolicy(directory, evaluated)
@@ -209,24 +222,35 @@ def _load(file: Path, task: str) -> Callable[[Any], Any]:
     return load_policy(file, task)
 
 
-def _evaluate(task: str, policy: Callable[[Any], Any], episodes: int, as_json: bool) -> None:
-    """Print the result of deterministic episodes."""
+def _evaluate(
+    task: str, policy: Callable[[Any], Any], episodes: int, as_json: bool, randomize: bool
+) -> None:
+    """Print the result of deterministic episodes, also in random physics if that is asked for."""
     from dataclasses import asdict
 
     from motion_nodes.cli.output import print_json, print_line
-    from motion_nodes.extras.learning.mujoco_env import MujocoEnv
+    from motion_nodes.extras.learning.mujoco_env import MujocoEnv, Randomization
     from motion_nodes.extras.learning.tasks.registry import make_task
     from motion_nodes.extras.learning.trainer import evaluate
     from motion_nodes.extras.learning.training_run import single_threaded_blas
 
+    def result(randomization: Randomization | None) -> Evaluation:
+        env = MujocoEnv(make_task(task), episodes, _EVALUATION_SEED, randomization=randomization)
+        return evaluate(policy, env)
+
     with single_threaded_blas():
-        result = evaluate(policy, MujocoEnv(make_task(task), episodes, _EVALUATION_SEED))
+        results = {"": result(None)}
+        if randomize:
+            results["randomized"] = result(Randomization())
     if as_json:
-        print_json({"task": task, **asdict(result)})
-    else:
+        more = {name: asdict(found) for name, found in results.items() if name}
+        print_json({"task": task, **asdict(results[""]), **more})
+        return
+    for name, found in results.items():
         print_line(
-            f"{task}: {result.episodes} episodes without exploration: success "
-            f"{100.0 * result.success:.0f} %, mean return {result.mean_return:.3f}."
+            f"{task}{' in random physics' if name else ''}: {found.episodes} episodes without "
+            f"exploration: success {100.0 * found.success:.0f} %, mean return "
+            f"{found.mean_return:.3f}."
         )
 
 

@@ -12,7 +12,7 @@ from raised_errors import about
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.extras.learning.mujoco_env import MujocoEnv
+from motion_nodes.extras.learning.mujoco_env import MujocoEnv, Randomization
 from motion_nodes.extras.learning.tasks.registry import (
     TASKS,
     EnvFactory,
@@ -35,6 +35,33 @@ def test_short_rollout_of_each_task(name, sizes):
         step = env.step(0.5 * rng.normal(size=(3, sizes[1])))
         check_step(env, step)
     assert np.ptp(step.rewards) > 0.0
+
+
+def test_random_physics_are_those_of_the_seed_and_differ_between_environments():
+    task, actions = make_task("reach"), np.full((6, 7), 0.3)
+
+    def run(seed, **values):
+        quiet = {"mass": 0.0, "friction": 0.0, "gains": 0.0, "delay": 0.0, "noise": 0.0}
+        env = MujocoEnv(task, 6, seed, randomization=Randomization(**{**quiet, **values}))
+        env.reset()
+        return pickle.loads(pickle.dumps(env)), [env.step(actions) for _ in range(5)]
+
+    plain = MujocoEnv(task, 6, 0)
+    plain.reset()
+    expected = [plain.step(actions).observations for _ in range(5)]
+    copied, none = run(0)
+    for a, b in zip(none, expected, strict=True):
+        np.testing.assert_allclose(a.observations, b, atol=1e-12)
+    np.testing.assert_array_equal(copied.step(actions).observations, none[0].observations)
+    for change in ({"mass": 0.3}, {"gains": 0.3}, {"delay": 0.5}, {"noise": 0.01}):
+        first, again = run(0, **change)[1], run(0, **change)[1]
+        np.testing.assert_array_equal(first[-1].observations, again[-1].observations)
+        error = np.abs(first[-1].observations - expected[-1]).max(axis=1)
+        assert error.max() > 1e-4
+        # Of the environments with a delay, only some.
+        assert (error < 1e-9).any() == ("delay" in change)
+    with pytest.raises(InvalidConfig):
+        Randomization(mass=1.5)
 
 
 def test_reach_observes_the_tool_as_kinematics_compute_it():

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import mujoco
@@ -14,10 +16,53 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.learning.networks import Floats
 from motion_nodes.extras.learning.tasks.franka_cell import MujocoTask, TaskState
 from motion_nodes.extras.learning.trainer import EnvStep, checked_actions
+from motion_nodes.settings import check_settings, setting
 
 _PHYSICS = mujoco.mjtState.mjSTATE_FULLPHYSICS
 _MAX_SPEED = 100.0
 """A higher joint velocity [rad/s or m/s] means that the simulation diverged: the episode ends."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Randomization:
+    """Random physics of environments, drawn for each when it is created (Peng et al. 2018).
+
+    Raises:
+        InvalidConfig: a value out of range.
+    """
+
+    mass: float = setting(
+        0.2, doc="Max relative change of the mass and inertia of each body.", ge=0.0, le=0.9
+    )
+    friction: float = setting(
+        0.4, doc="Max relative change of friction coefficients.", ge=0.0, le=0.9
+    )
+    gains: float = setting(
+        0.2, doc="Max relative change of stiffness and damping of each drive.", ge=0.0, le=0.9
+    )
+    delay: float = setting(
+        0.5, doc="Share of environments whose actions act one period later.", ge=0.0, le=1.0
+    )
+    noise: float = setting(
+        0.005, doc="Standard deviation of the noise of observations.", ge=0.0, le=1.0
+    )
+
+    def __post_init__(self) -> None:
+        """Validate the values."""
+        check_settings(self)
+
+    def model(self, nominal: mujoco.MjModel, rng: np.random.Generator) -> mujoco.MjModel:
+        """Return a copy of a model with random masses, friction and gains."""
+        model = copy.copy(nominal)
+        mass = rng.uniform(1.0 - self.mass, 1.0 + self.mass, model.nbody)
+        model.body_mass *= mass
+        model.body_inertia *= mass[:, None]
+        model.geom_friction *= rng.uniform(1.0 - self.friction, 1.0 + self.friction)
+        gains = rng.uniform(1.0 - self.gains, 1.0 + self.gains, (model.nu, 1))
+        # The force of a drive is gain * target + bias; targets are given with its stiffness.
+        model.actuator_gainprm[:] *= gains
+        model.actuator_biasprm[:] *= gains
+        return model
 
 
 class MujocoEnv:
@@ -28,7 +73,13 @@ class MujocoEnv:
     """
 
     def __init__(
-        self, task: MujocoTask, num_envs: int, seed: int, *, assisted: float = 0.0
+        self,
+        task: MujocoTask,
+        num_envs: int,
+        seed: int,
+        *,
+        assisted: float = 0.0,
+        randomization: Randomization | None = None,
     ) -> None:
         """Create the environments; call :meth:`reset` before the first step.
 
@@ -39,6 +90,7 @@ class MujocoEnv:
             assisted: fraction of episodes that begin close to success, for training; the first
                 episodes are then also truncated at random lengths, to desynchronize the
                 environments.
+            randomization: random physics, by the seed; None: the physics of the task.
 
         Raises:
             InvalidConfig: ``num_envs`` is less than 1, or ``assisted`` not 0 to 1.
@@ -56,11 +108,17 @@ class MujocoEnv:
         self._actions = np.zeros((num_envs, task.action_size))
         self._steps = np.zeros(num_envs, np.int64)
         self._memory = task.new_memory(num_envs)
+        self._randomization, self._seed = randomization, seed
+        self._models: list[mujoco.MjModel] | None = None
+        self._delayed = np.zeros(num_envs, np.bool_)
+        if randomization is not None:
+            chosen = np.random.default_rng([seed, 1])
+            self._delayed = chosen.random(num_envs) < randomization.delay
         self._data: mujoco.MjData | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the pickled state: everything except scratch memory."""
-        return {**self.__dict__, "_data": None}
+        return {**self.__dict__, "_data": None, "_models": None}
 
     def seed(self, seed: int) -> None:
         """Restart the random numbers of initial states."""
@@ -71,7 +129,7 @@ class MujocoEnv:
         self._start(np.arange(self.num_envs))
         if self._assisted > 0.0:
             self._steps = self._rng.integers(0, self.task.episode_steps, self.num_envs)
-        return self.task.observe(self._view())
+        return self._observed(self._view())
 
     def step(self, actions: Floats) -> EnvStep:
         """Apply actions for one control period.
@@ -84,9 +142,10 @@ class MujocoEnv:
         """
         actions = checked_actions(actions, self.num_envs, self.action_size)
         before = self._view()
-        control = np.repeat(self.task.control(before, actions)[:, None], self.task.substeps, axis=1)
+        acting = np.where(self._delayed[:, None], self._actions, actions)
+        control = np.repeat(self.task.control(before, acting)[:, None], self.task.substeps, axis=1)
         states, sensors = rollout.rollout(
-            self.task.model, self._scratch, self._physics, control, skip_checks=False
+            self._physical, self._scratch, self._physics, control, skip_checks=False
         )
         self._physics, self._sensors = states[:, -1].copy(), sensors[:, -1].copy()
         self._actions, self._steps = actions, self._steps + 1
@@ -96,11 +155,11 @@ class MujocoEnv:
         reward = np.where(diverged, 0.0, reward)
         terminated = failed | diverged
         truncated = ~terminated & (self._steps >= self.task.episode_steps)
-        final = self.task.observe(after)
+        final = self._observed(after)
         ended = np.flatnonzero(terminated | truncated)
         if len(ended):
             self._start(ended)
-        observations = self.task.observe(self._view()) if len(ended) else final
+        observations = self._observed(self._view()) if len(ended) else final
         return EnvStep(observations, final, reward, terminated, truncated, success & ~diverged)
 
     def state(self) -> dict[str, Floats]:
@@ -127,6 +186,26 @@ class MujocoEnv:
         self._actions, self._steps = state["actions"].copy(), state["steps"].copy()
         self._rng.bit_generator.state = json.loads(str(state["random"]))
         self._memory = {key: state[f"memory.{key}"].copy() for key in self._memory}
+
+    @property
+    def _physical(self) -> mujoco.MjModel | list[mujoco.MjModel]:
+        """The model, or that of each environment."""
+        if self._randomization is None:
+            return self.task.model
+        if self._models is None:
+            rng = np.random.default_rng([self._seed, 2])
+            random = self._randomization.model
+            self._models = [random(self.task.model, rng) for _ in range(self.num_envs)]
+        return self._models
+
+    def _observed(self, view: TaskState) -> Floats:
+        """Return observations, with noise if they are to have it."""
+        observations = self.task.observe(view)
+        if self._randomization is None or not self._randomization.noise:
+            return observations
+        noise = self._rng.standard_normal(observations.shape)
+        noisy: Floats = observations + self._randomization.noise * noise
+        return noisy
 
     @property
     def _scratch(self) -> mujoco.MjData:

@@ -291,9 +291,17 @@ class ExportedLayers:
 class PolicyNet(Protocol):
     """Structure of a policy, whose parameters are in a flat vector."""
 
-    observation_size: int
-    action_size: int
-    activation: str
+    @property
+    def observation_size(self) -> int:
+        """Length of an observation."""
+
+    @property
+    def action_size(self) -> int:
+        """Length of an action."""
+
+    @property
+    def activation(self) -> str:
+        """Activation of the hidden layers."""
 
     @property
     def parameter_count(self) -> int:

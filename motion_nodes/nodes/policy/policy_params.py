@@ -96,8 +96,8 @@ class _PolicyParams(FramedParams):
     octomap_field: bool = param(
         False,
         doc="Avoid the octomap of the planning scene by its distance field, with the nearest voxel "
-        "of each sphere of the robot, in a time that does not depend on the number of voxels; "
-        "false, and always with policy mpc: by boxes that cover the voxels.",
+        "of each sphere of the robot; false, and always with policy mpc: by boxes that cover the "
+        "voxels.",
     )
     use_orientation: bool = param(
         True, doc="Track the target's orientation in addition to its position."

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import cast
 
 from motion_nodes.errors import InvalidConfig, did_you_mean
-from motion_nodes.extras.learning.mujoco_env import MujocoEnv
+from motion_nodes.extras.learning.mujoco_env import MujocoEnv, Randomization
 from motion_nodes.extras.learning.ppo import PpoConfig
 from motion_nodes.extras.learning.sac import SacConfig
 from motion_nodes.extras.learning.tasks.franka_cell import FrankaCell
@@ -89,10 +89,13 @@ class EnvFactory:
     """Creates environments of a shipped task for training: (number, seed) -> environments."""
 
     task: str
+    randomization: Randomization | None = None
 
     def __call__(self, num_envs: int, seed: int) -> MujocoEnv:
         """Return environments in which half of the episodes begin close to success."""
-        return MujocoEnv(make_task(self.task), num_envs, seed, assisted=0.5)
+        return MujocoEnv(
+            make_task(self.task), num_envs, seed, assisted=0.5, randomization=self.randomization
+        )
 
 
 _SAC_ENVS, _SAC_ROLLOUT = 32, 8
