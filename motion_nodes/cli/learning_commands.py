@@ -43,6 +43,9 @@ def learn(
     task: Annotated[
         str, typer.Argument(help="reach, grasp or drawer.", metavar="TASK", show_default=False)
     ],
+    robot: Annotated[
+        str | None, typer.Option(help="Robot of reach: name, folder or file; default: franka.")
+    ] = None,
     minutes: Annotated[
         float | None,
         typer.Option(help="Duration of training [min]; default: that of the task."),
@@ -83,7 +86,7 @@ def learn(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Learn a task with the Franka in MuJoCo by PPO or SAC, and export the policy as ONNX.
+    """Learn a task of an arm in MuJoCo by PPO or SAC, and export the policy as ONNX.
 
     The directory receives checkpoint.npz, the learning curve (curve.csv, curve.svg), and the best
     policy of the run (best.npz), which is exported with its description (policy.onnx,
@@ -92,6 +95,8 @@ def learn(
     from motion_nodes.errors import InvalidConfig
     from motion_nodes.extras.learning.tasks.registry import task_config
 
+    if robot not in (None, "franka"):
+        task = f"{task}/{robot}"
     config = task_config(task, seed=seed, num_envs=envs, algorithm=algorithm)
     if importlib.util.find_spec("threadpoolctl") is None:
         raise InvalidConfig("training is not installed: pip install 'motion_nodes[learn]'")

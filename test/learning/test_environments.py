@@ -12,6 +12,7 @@ from raised_errors import about
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.extras.learning.export import export_policy, load_exported
 from motion_nodes.extras.learning.mujoco_env import MujocoEnv, Randomization
 from motion_nodes.extras.learning.tasks.registry import (
     TASKS,
@@ -20,7 +21,7 @@ from motion_nodes.extras.learning.tasks.registry import (
     task_config,
     task_entry,
 )
-from motion_nodes.extras.learning.trainer import Trainer, check_step
+from motion_nodes.extras.learning.trainer import Trainer, check_step, new_trainer
 from motion_nodes.extras.learning.training_run import single_threaded_blas
 
 
@@ -35,6 +36,37 @@ def test_short_rollout_of_each_task(name, sizes):
         step = env.step(0.5 * rng.normal(size=(3, sizes[1])))
         check_step(env, step)
     assert np.ptp(step.rewards) > 0.0
+
+
+@pytest.mark.parametrize("robot", ["so101", "ur5e"])
+def test_any_arm_can_reach(robot, tmp_path):
+    task = make_task(f"reach/{robot}")
+    model = load_robot(robot)
+    arm = model.group("arm").joints
+    env = pickle.loads(pickle.dumps(MujocoEnv(task, 4, seed=3)))
+    assert env.task is task or env.task.name == task.name == f"reach/{robot}"
+    observations, n = env.reset(), len(arm)
+    assert (observations.shape[1], env.action_size) == (2 * n + 9, n)
+    kinematics = Kinematics(model.tree, model.joint_names, base=model.base_frame)
+    Q = np.tile(model.home, (4, 1))
+    Q[:, model.indices(arm)] = observations[:, :n]
+    expected = kinematics.pose_batch(Q, model.tool_frame)[:, :3, 3]
+    np.testing.assert_allclose(observations[:, 2 * n + 3 : 2 * n + 6], expected, atol=1e-5)
+    assert (observations[:, 2 * n + 2] > 0.05).all()
+    for _ in range(20):
+        step = env.step(np.zeros((4, n)))
+        check_step(env, step)
+    ready = model.named_state("ready", "arm")
+    assert np.abs(step.observations[:, :n] - ready).max() < 0.15
+    policy = new_trainer(EnvFactory(task.name), task_config(task.name, seed=0, num_envs=2)).policy
+    export_policy(policy, task, tmp_path / "policy.onnx")
+    exported = load_exported(tmp_path / "policy.onnx", task)
+    np.testing.assert_allclose(exported(observations), policy(observations), atol=1e-5)
+
+
+def test_other_tasks_are_of_the_franka():
+    with pytest.raises(InvalidConfig):
+        task_entry("grasp/so101")
 
 
 def test_random_physics_are_those_of_the_seed_and_differ_between_environments():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.extras.learning.tasks.franka_tasks import PickReward, PickState, plain_pick_reward
+from motion_nodes.extras.learning.tasks.arm_tasks import PickReward, PickState, plain_pick_reward
 
 LIMITS = np.array([87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0])
 TRUE, FALSE = np.array([True]), np.array([False])

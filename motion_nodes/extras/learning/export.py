@@ -12,11 +12,11 @@ import numpy as np
 from motion_nodes.core.robot.yaml_schema import yaml_text
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.learning.networks import CLIP, Floats, Policy
-from motion_nodes.extras.learning.tasks.franka_cell import (
+from motion_nodes.extras.learning.tasks.arm_cell import (
     ACTION_CLIP,
     OPEN,
     TIME_STEP,
-    FrankaCell,
+    ArmCell,
     MujocoTask,
 )
 from motion_nodes.extras.policies.network import PolicyNetwork, check_widths, load_network
@@ -29,7 +29,7 @@ _TASK = "task"
 _ACTIONS = "isaaclab.envs.mdp.actions"
 
 
-def export_policy(policy: Policy, task: FrankaCell, file: Path) -> Path:
+def export_policy(policy: Policy, task: ArmCell, file: Path) -> Path:
     """Write the deterministic policy as ONNX, and its description next to it.
 
     Args:
@@ -73,21 +73,22 @@ def export_policy(policy: Policy, task: FrankaCell, file: Path) -> Path:
     return description
 
 
-def describe(task: FrankaCell) -> dict[str, Any]:
+def describe(task: ArmCell) -> dict[str, Any]:
     """Return the inputs and outputs of a task's policy, in the fields of IO_descriptors.yaml."""
-    names, arm = list(task.joint_names), list(task.joint_names[:7])
+    n = task.arm_size
+    names, arm = list(task.joint_names), list(task.joint_names[:n])
     kind = "RelativeJointPositionAction" if task.relative else "JointPositionAction"
     actions: list[dict[str, Any]] = [
         {
             "full_path": f"{_ACTIONS}.joint_actions.{kind}",
             "joint_names": arm,
             "scale": task.scale.tolist(),
-            "offset": [0.0] * 7 if task.relative else task.default[:7].tolist(),
-            "clip": np.stack((task.lower, task.upper), axis=1)[:7].tolist(),
+            "offset": [0.0] * n if task.relative else task.default[:n].tolist(),
+            "clip": np.stack((task.lower, task.upper), axis=1)[:n].tolist(),
         }
     ]
-    if task.action_size > 7:
-        fingers = names[7:]
+    if task.action_size > n:
+        fingers = names[n:]
         actions.append(
             {
                 "full_path": f"{_ACTIONS}.binary_joint_actions.BinaryJointPositionAction",
@@ -111,7 +112,7 @@ def describe(task: FrankaCell) -> dict[str, Any]:
     }
 
 
-def _term(task: FrankaCell, term: Any) -> dict[str, Any]:
+def _term(task: ArmCell, term: Any) -> dict[str, Any]:
     """Return a part of the observation in the fields of IO_descriptors.yaml."""
     entry: dict[str, Any] = {"name": term.name, "shape": [term.size]}
     if term.name.startswith("joint_"):

@@ -13,7 +13,7 @@ from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.extras.learning.mujoco_env import MujocoEnv, Randomization
 from motion_nodes.extras.learning.ppo import PpoConfig
 from motion_nodes.extras.learning.sac import SacConfig
-from motion_nodes.extras.learning.tasks.franka_cell import FrankaCell
+from motion_nodes.extras.learning.tasks.arm_cell import ArmCell
 from motion_nodes.extras.learning.trainer import TrainingConfig
 
 _REACH = PpoConfig(
@@ -38,13 +38,14 @@ class TaskEntry:
 
 TASKS = {
     "reach": TaskEntry(
-        "franka_tasks:Reach",
+        "arm_tasks:Reach",
         "move the tool to a random point",
         TrainingConfig(num_envs=64, log_std=-1.5, ppo=_REACH),
         4.0,
+        SacConfig(gamma=0.9, tau=0.02, target_entropy=-2.0, action_limit=2.0),
     ),
     "grasp": TaskEntry(
-        "franka_tasks:Grasp",
+        "arm_tasks:Grasp",
         "pick a cube and carry it to a target",
         TrainingConfig(
             num_envs=64,
@@ -55,7 +56,7 @@ TASKS = {
         10.0,
     ),
     "drawer": TaskEntry(
-        "franka_tasks:Drawer",
+        "arm_tasks:Drawer",
         "pull a drawer open by its handle",
         TrainingConfig(num_envs=128, log_std=-0.7, ppo=_SHAPED),
         6.0,
@@ -66,22 +67,33 @@ TASKS = {
 def task_entry(name: str) -> TaskEntry:
     """Return a shipped task.
 
+    Args:
+        name: of the task; ``reach/ROBOT`` is that of another robot.
+
     Raises:
         InvalidConfig: no such task; lists them.
     """
-    if name not in TASKS:
-        raise InvalidConfig(f"task '{name}' is not known.{did_you_mean(name, TASKS)}", field=name)
-    return TASKS[name]
+    task, _, robot = name.partition("/")
+    if task not in TASKS:
+        raise InvalidConfig(f"task '{task}' is not known.{did_you_mean(task, TASKS)}", field=task)
+    if robot and task != "reach":
+        raise InvalidConfig(
+            f"task '{task}' is one of the Franka; of other robots there is reach.", field=task
+        )
+    return TASKS[task]
 
 
 @lru_cache(maxsize=8)
-def make_task(name: str) -> FrankaCell:
-    """Return a shipped task; its world is built once per process."""
+def make_task(name: str) -> ArmCell:
+    """Return a shipped task; its world is built once per process.
+
+    Args:
+        name: see :func:`task_entry`.
+    """
     module, _, kind = task_entry(name).kind.partition(":")
-    return cast(
-        FrankaCell,
-        getattr(importlib.import_module(f"motion_nodes.extras.learning.tasks.{module}"), kind)(),
-    )
+    made = getattr(importlib.import_module(f"motion_nodes.extras.learning.tasks.{module}"), kind)
+    robot = name.partition("/")[2]
+    return cast(ArmCell, made(robot) if robot else made())
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Common parts of the Franka's tasks: the simulated cell, joint actions, sensors.
+"""Common parts of the tasks of an arm: the simulated cell, joint actions, sensors.
 
 Actions are those of Isaac Lab's manipulation environments: joint targets ``q_default + scale * a``,
 or relative to the measured positions, ``q + scale * a``, held for one control period; a last action
@@ -30,7 +30,6 @@ from motion_nodes.extras.sim.free_bodies import FreeBody
 from motion_nodes.extras.sim.mjcf import WorldConfig, build_model
 
 ROBOT = "franka"
-TOOL = f"{ROBOT}/panda_hand_tcp"
 FINGERS = (f"{ROBOT}/panda_leftfinger", f"{ROBOT}/panda_rightfinger")
 TIME_STEP, PERIOD = 0.005, 0.04
 """Time step of physics, and control period [s]."""
@@ -38,7 +37,6 @@ ACTION_CLIP = 10.0
 """Max magnitude of previous actions in observations."""
 OPEN = 0.04
 """Position of each finger of the open gripper [m]."""
-_ARM = 7
 _AHEAD = 0.004
 """Max distance of finger targets from the fingers [m]: limits their force to 40 N and their speed
 to 0.2 m/s, because these light links would pass through gripped objects."""
@@ -118,12 +116,17 @@ class MujocoTask(Protocol):
         """Return reward, whether a terminal state is reached, and success, each of shape (n,)."""
 
 
-class FrankaCell(MujocoTask):
-    """World, actions and sensors of a task; base class of the tasks."""
+class ArmCell(MujocoTask):
+    """World, actions and sensors of a task; base class of the tasks.
+
+    The joints are those of the group ``arm``, then the others of the robot.
+    """
 
     name = ""
     observation_terms: tuple[ObservedQuantity, ...] = ()
     episode_steps = 75
+    arguments: tuple[str, ...] = ()
+    """Arguments that make the task again."""
     jitter = _JITTER
     """Max deviation of initial joint positions from the default [rad]."""
 
@@ -135,54 +138,62 @@ class FrankaCell(MujocoTask):
         relative: bool = False,
         gripper: bool = False,
         objects: tuple[FreeBody, ...] = (),
+        robot_name: str = ROBOT,
     ) -> None:
         """Build the world.
 
         Args:
-            default: default positions of the arm [rad], shape (7,).
-            scale: radians per unit of action, shape (7,).
+            default: default positions of the arm [rad], shape (n,).
+            scale: radians per unit of action, shape (n,).
             relative: whether targets are relative to the measured positions, else to the default.
-            gripper: whether there is an eighth action, of the gripper.
+            gripper: whether there is one more action, of the Franka's gripper.
             objects: movable objects.
+            robot_name: the robot.
         """
-        robot = load_robot(ROBOT)
-        self._arm, self._lock = load_front_door(ROBOT)["arm"], threading.Lock()
+        robot = load_robot(robot_name)
+        self._arm, self._lock = load_front_door(robot_name)["arm"], threading.Lock()
         self.default_pose = self._arm.fk(np.array(default))
         """Pose of the tool in the base at the default position, shape (4, 4)."""
-        self.joint_names = robot.joint_names
-        self.default, self.scale = np.array([*default, OPEN, OPEN]), np.array(scale)
-        self.relative, self.action_size = relative, _ARM + gripper
+        arm = robot.group("arm").joints
+        self.arm_size = len(arm)
+        """Number of joints of the arm."""
+        self.joint_names = (*arm, *(name for name in robot.joint_names if name not in arm))
+        order = robot.indices(self.joint_names)
+        rest = [OPEN, OPEN] if gripper else robot.home[order][self.arm_size :]
+        self.default, self.scale = np.array([*default, *rest]), np.array(scale)
+        self.relative, self.action_size = relative, self.arm_size + gripper
         self.substeps = round(PERIOD / TIME_STEP)
-        self.lower, self.upper = robot.limits.lower, robot.limits.upper
+        self.lower, self.upper = robot.limits.lower[order], robot.limits.upper[order]
         drives = [robot.drive(name) for name in self.joint_names]
         self.stiffness = np.array([drive.stiffness for drive in drives])
         self.damping = np.array([drive.damping for drive in drives])
-        self.max_effort = np.array([drive.max_effort for drive in drives[:_ARM]])
-        """Of the arm [N m], shape (7,)."""
+        self.max_effort = np.array([drive.max_effort for drive in drives[: self.arm_size]])
+        """Of the arm [N m], shape (n,)."""
         spec, _ = build_model(
-            [RobotPlacement(robot, ROBOT)], WorldConfig(time_step=TIME_STEP, objects=objects)
+            [RobotPlacement(robot, robot_name)], WorldConfig(time_step=TIME_STEP, objects=objects)
         )
         self.add_scenery(spec)
         for kind in ("FRAMEPOS", "FRAMELINVEL"):
-            self.add_sensor(spec, f"tool.{kind}", kind, mujoco.mjtObj.mjOBJ_XBODY, TOOL)
-        for name in self.joint_names[:_ARM]:
-            actuator = mujoco.mjtObj.mjOBJ_ACTUATOR
-            self.add_sensor(spec, f"effort.{name}", "ACTUATORFRC", actuator, f"{ROBOT}/{name}")
+            tool = f"{robot_name}/{robot.tool_frame}"
+            self.add_sensor(spec, f"tool.{kind}", kind, mujoco.mjtObj.mjOBJ_XBODY, tool)
+        for name in arm:
+            actuator, full = mujoco.mjtObj.mjOBJ_ACTUATOR, f"{robot_name}/{name}"
+            self.add_sensor(spec, f"effort.{name}", "ACTUATORFRC", actuator, full)
         self.model = spec.compile()
-        joints = [self.model.joint(f"{ROBOT}/{name}") for name in self.joint_names]
+        joints = [self.model.joint(f"{robot_name}/{name}") for name in self.joint_names]
         self.joint_q = np.array([joint.qposadr[0] for joint in joints])
         self.joint_v = np.array([joint.dofadr[0] for joint in joints])
-        actuators = [self.model.actuator(f"{ROBOT}/{name}").id for name in self.joint_names]
+        actuators = [self.model.actuator(f"{robot_name}/{name}").id for name in self.joint_names]
         self.actuators = np.array(actuators)
-        for joint in joints[_ARM:]:
+        for joint in joints[self.arm_size :]:
             self.model.jnt_solref[joint.id] = HARD
         self.model.actuator_biasprm[self.actuators, 1] = -self.stiffness
         self.model.actuator_biasprm[self.actuators, 2] = -self.damping
-        self._effort = [self.sensor(f"effort.{n}").start for n in self.joint_names[:_ARM]]
+        self._effort = [self.sensor(f"effort.{n}").start for n in arm]
 
-    def __reduce__(self) -> tuple[Any, tuple[type]]:
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """Pickle the task by its class: another process builds the world again, once."""
-        return _rebuilt, (type(self),)
+        return _rebuilt, (type(self), *self.arguments)
 
     @property
     def observation_size(self) -> int:
@@ -213,13 +224,14 @@ class FrankaCell(MujocoTask):
     def control(self, state: TaskState, actions: Floats) -> Floats:
         """Return MuJoCo's control vectors ``(n, nu)`` of raw actions ``(n, action_size)``."""
         targets = np.tile(self.default, (len(actions), 1))
+        n = self.arm_size
         if self.relative:
-            targets[:, :_ARM] = self.positions(state)[:, :_ARM]
-        targets[:, :_ARM] += self.scale * actions[:, :_ARM]
-        if self.action_size > _ARM:
-            fingers = self.positions(state)[:, _ARM:]
-            desired = np.where(actions[:, _ARM:] >= 0.0, OPEN, 0.0)
-            targets[:, _ARM:] = fingers + np.clip(desired - fingers, -_AHEAD, _AHEAD)
+            targets[:, :n] = self.positions(state)[:, :n]
+        targets[:, :n] += self.scale * actions[:, :n]
+        if self.action_size > n:
+            fingers = self.positions(state)[:, n:]
+            desired = np.where(actions[:, n:] >= 0.0, OPEN, 0.0)
+            targets[:, n:] = fingers + np.clip(desired - fingers, -_AHEAD, _AHEAD)
         targets = np.clip(targets, self.lower, self.upper)
         control = np.zeros((len(actions), self.model.nu))
         # The suite's drive law: force = ctrl - stiffness q - damping v.
@@ -230,7 +242,9 @@ class FrankaCell(MujocoTask):
         """Return n initial positions, shape (n, nq), with the arm near its default."""
         q = np.tile(self.model.qpos0, (n, 1))
         q[:, self.joint_q] = self.default
-        q[:, self.joint_q[:_ARM]] += rng.uniform(-self.jitter, self.jitter, (n, _ARM))
+        q[:, self.joint_q[: self.arm_size]] += rng.uniform(
+            -self.jitter, self.jitter, (n, self.arm_size)
+        )
         q[:, self.joint_q] = np.clip(q[:, self.joint_q], self.lower, self.upper)
         return q
 
@@ -245,16 +259,16 @@ class FrankaCell(MujocoTask):
         if len(rows):
             # Shards in several threads share the task; results must not depend on the timeout.
             with self._lock:
-                found = self._arm.ik_batch(poses, self.default[:_ARM], settings=_IK)
+                found = self._arm.ik_batch(poses, self.default[: self.arm_size], settings=_IK)
             good = found.solved
-            q[np.ix_(rows[good], self.joint_q[:_ARM])] = found.q[good]
+            q[np.ix_(rows[good], self.joint_q[: self.arm_size])] = found.q[good]
 
     def positions(self, state: TaskState) -> Floats:
-        """Return positions of the robot's joints, shape (n, 9)."""
+        """Return positions of the robot's joints, shape (n, joints)."""
         return state.q[:, self.joint_q]
 
     def velocities(self, state: TaskState) -> Floats:
-        """Return velocities of the robot's joints, shape (n, 9)."""
+        """Return velocities of the robot's joints, shape (n, joints)."""
         return state.v[:, self.joint_v]
 
     def tool(self, state: TaskState) -> Floats:
@@ -266,11 +280,11 @@ class FrankaCell(MujocoTask):
         return np.clip(state.actions, -ACTION_CLIP, ACTION_CLIP)
 
     def efforts(self, state: TaskState) -> Floats:
-        """Return efforts of the arm [N m], shape (n, 7)."""
+        """Return efforts of the arm [N m], shape (n, joints of the arm)."""
         return state.sensors[:, self._effort]
 
 
 @lru_cache(maxsize=8)
-def _rebuilt(kind: type) -> Any:
+def _rebuilt(kind: type, *arguments: str) -> Any:
     """Return the task of a class, one per process."""
-    return kind()
+    return kind(*arguments)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks of the Franka: reach, grasp and drawer.
+"""Tasks of arms: reach of any one, grasp and drawer of the Franka.
 
 Grasp: the gripper picks a cube from the floor and carries it to a target above; reach: the tool
 moves to a random point and stays there.
@@ -20,13 +20,16 @@ from dataclasses import dataclass, replace
 import mujoco
 import numpy as np
 
+from motion_nodes.core.robot.kinematics import GroupKinematics
+from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.extras.learning.networks import Floats
-from motion_nodes.extras.learning.tasks.franka_cell import (
+from motion_nodes.extras.learning.tasks.arm_cell import (
     FINGERS,
     HARD,
-    FrankaCell,
+    ROBOT,
+    ArmCell,
     ObservedQuantity,
     TaskState,
 )
@@ -43,6 +46,9 @@ _DEFAULT = (0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785)
 """Tool pointing down in front of the robot [rad]."""
 _LOWER, _UPPER = np.array([0.35, -0.3, 0.2]), np.array([0.65, 0.3, 0.6])
 """Region of targets in the base [m]."""
+_AROUND, _FLOOR, _TRIES = 0.6, 0.05, 20
+"""Deviation of joints from ``ready`` at targets of other robots [rad], min height of these targets
+[m], and number of draws for one above it."""
 _NEAR = 0.02
 """Distance that counts as success [m]."""
 _DRAWER_DEFAULT = (0.0, -0.3, 0.0, -2.3, 0.0, 3.571, 2.356)
@@ -73,21 +79,36 @@ _REWARDED = 0.025
 end at this distance; at that of a success, every other episode would end just outside."""
 
 
-class Reach(FrankaCell):
-    """Reach a random point; the observation has the 23 numbers of the classic exercise."""
+class Reach(ArmCell):
+    """Reach a random point; of the Franka, with the 23 observations of the classic exercise.
 
-    name = "reach"
+    Targets of other robots are where the tool is at random positions around the state ``ready``.
+    """
+
     episode_steps = 50
-    observation_terms = (
-        ObservedQuantity("joint_pos", 7, "positions of the arm's joints [rad]"),
-        ObservedQuantity("joint_vel", 7, "velocities of the arm's joints [rad/s]"),
-        ObservedQuantity("target_position", 3, "target in the base [m]"),
-        ObservedQuantity("tool_position", 3, "tool in the base [m]"),
-        ObservedQuantity("tool_velocity", 3, "velocity of the tool in the base [m/s]"),
-    )
 
-    def __init__(self) -> None:
-        super().__init__(_DEFAULT, (0.5,) * 7)
+    def __init__(self, robot_name: str = ROBOT) -> None:
+        """Build the world.
+
+        Args:
+            robot_name: a robot with a group ``arm``, a state ``ready`` and a tool.
+        """
+        robot = load_robot(robot_name)
+        arm = robot.group("arm").joints
+        franka = robot_name == ROBOT
+        default = _DEFAULT if franka else robot.named_state("ready", "arm").tolist()
+        super().__init__(default, (0.5,) * len(arm), robot_name=robot_name)
+        self.name = "reach" if franka else f"reach/{robot_name}"
+        self.arguments = (robot_name,)
+        self._kinematics = None if franka else GroupKinematics(robot, arm, robot.home)
+        n, self._tool_frame = self.arm_size, robot.tool_frame or ""
+        self.observation_terms = (
+            ObservedQuantity("joint_pos", n, "positions of the arm's joints [rad]"),
+            ObservedQuantity("joint_vel", n, "velocities of the arm's joints [rad/s]"),
+            ObservedQuantity("target_position", 3, "target in the base [m]"),
+            ObservedQuantity("tool_position", 3, "tool in the base [m]"),
+            ObservedQuantity("tool_velocity", 3, "velocity of the tool in the base [m/s]"),
+        )
 
     def new_memory(self, n: int) -> dict[str, Floats]:
         """Return the memory of n environments: their targets."""
@@ -97,14 +118,30 @@ class Reach(FrankaCell):
         self, rng: np.random.Generator, n: int, assisted: float
     ) -> tuple[Floats, dict[str, Floats]]:
         """Return n initial positions and random targets; this task needs no assistance."""
-        return self.start_positions(rng, n), {"target": rng.uniform(_LOWER, _UPPER, (n, 3))}
+        return self.start_positions(rng, n), {"target": self._targets(rng, n)}
+
+    def _targets(self, rng: np.random.Generator, n: int) -> Floats:
+        """Return n random targets [m], shape (n, 3)."""
+        if self._kinematics is None:
+            return rng.uniform(_LOWER, _UPPER, (n, 3))
+        arm = self.arm_size
+        low = np.maximum(self.default[:arm] - _AROUND, self.lower[:arm])
+        high = np.minimum(self.default[:arm] + _AROUND, self.upper[:arm])
+        found = np.empty((n, 3))
+        for k in range(n):
+            for _ in range(_TRIES):
+                q = rng.uniform(low, high)
+                found[k] = self._kinematics.pose(q, self._tool_frame)[:3, 3]
+                if found[k, 2] > _FLOOR:
+                    break
+        return found
 
     def observe(self, state: TaskState) -> Floats:
-        """Return observations, shape (n, 23)."""
+        """Return observations, shape (n, observation_size)."""
         return np.hstack(
             (
-                self.positions(state)[:, :7],
-                self.velocities(state)[:, :7],
+                self.positions(state)[:, : self.arm_size],
+                self.velocities(state)[:, : self.arm_size],
                 state.memory["target"],
                 self.tool(state),
                 state.sensors[:, self.sensor("tool.FRAMELINVEL")],
@@ -121,7 +158,7 @@ class Reach(FrankaCell):
         return reward, np.zeros(len(distance), bool), distance < _NEAR
 
 
-class Drawer(FrankaCell):
+class Drawer(ArmCell):
     """Open a drawer."""
 
     name = "drawer"
@@ -313,7 +350,7 @@ def _distance(a: Floats, b: Floats) -> Floats:
     return distances
 
 
-class Grasp(FrankaCell):
+class Grasp(ArmCell):
     """Pick a cube and carry it."""
 
     name = "grasp"
