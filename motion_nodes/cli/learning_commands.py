@@ -93,7 +93,7 @@ def learn(
     IO_descriptors.yaml). Ctrl-C ends the training; --resume continues it.
     """
     from motion_nodes.errors import InvalidConfig
-    from motion_nodes.extras.learning.tasks.registry import task_config
+    from motion_nodes.extras.learning.tasks.registry import make_task, task_config
 
     if robot not in (None, "franka"):
         task = f"{task}/{robot}"
@@ -103,6 +103,7 @@ def learn(
     for name, value in (("workers", workers), ("episodes", episodes)):
         if value < 1:
             raise InvalidConfig(f"--{name} is {value}; it must be at least 1.")
+    make_task(task)
     if evaluate is not None:
         policy: Callable[[Any], Any] = _load(Path(evaluate), task)
     else:

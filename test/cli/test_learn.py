@@ -56,6 +56,10 @@ def test_train_resume_and_evaluate(tmp_path, capsys):
     "words",
     [
         ("reech",),
+        ("reach", "--algorithm", "sacc"),
+        ("reach", "--robot", "so100"),
+        ("reach", "--robot", "turtlebot3_burger"),
+        ("grasp", "--robot", "so101"),
         ("reach", "--minutes", "nan"),
         ("reach", "--minutes", -1),
         ("reach", "--steps", 0),

@@ -8,6 +8,7 @@ from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.extras.learning.export import DESCRIPTOR, export_policy, load_exported
 from motion_nodes.extras.learning.mujoco_env import MujocoEnv
 from motion_nodes.extras.learning.networks import ActorCritic, Policy, RunningNorm
+from motion_nodes.extras.learning.sac import SquashedActor
 from motion_nodes.extras.learning.tasks.registry import make_task
 from motion_nodes.extras.policies.isaac_lab_files import read_descriptor
 from motion_nodes.extras.policies.network import load_network
@@ -16,24 +17,29 @@ from motion_nodes.extras.policies.policy_spec import ActionKind
 from motion_nodes.extras.policies.runner import PolicyRunner
 
 
-def recorded(name, steps=5):
+def recorded(name, steps=5, *, squashed=False):
     """Return observations of random actions, and a policy with random parameters."""
     task, rng = make_task(name), np.random.default_rng(0)
     env = MujocoEnv(task, 8, seed=0)
     rows = [env.reset()]
     rows += [env.step(rng.normal(size=(8, task.action_size))).observations for _ in range(steps)]
     observations = np.vstack(rows)
-    net = ActorCritic(task.observation_size, task.action_size)
-    flat = net.initial(rng, 0.0)
+    if squashed:
+        net = SquashedActor(task.observation_size, task.action_size, limit=3.0)
+        flat = net.initial(rng)
+    else:
+        net = ActorCritic(task.observation_size, task.action_size)
+        flat = net.initial(rng, 0.0)
     flat += 0.05 * rng.normal(size=len(flat)).astype(np.float32)
     norm = RunningNorm(task.observation_size)
     norm.update(observations)
     return task, Policy(net, flat, norm), observations
 
 
+@pytest.mark.parametrize("squashed", [False, True])
 @pytest.mark.parametrize("name", ["reach", "drawer"])
-def test_identical_actions_on_recorded_observations(name, tmp_path):
-    task, policy, observations = recorded(name)
+def test_identical_actions_on_recorded_observations(name, squashed, tmp_path):
+    task, policy, observations = recorded(name, squashed=squashed)
     export_policy(policy, task, tmp_path / "policy.onnx")
     actions = policy(observations)
     assert np.abs(actions).max() > 0.1
