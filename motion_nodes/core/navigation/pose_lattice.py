@@ -47,7 +47,7 @@ SAMPLE = 0.5
 """Distance of the poses on a motion [cells]; two of them are in the same or in adjacent cells."""
 
 
-class _Primitive(NamedTuple):
+class _LatticeMotion(NamedTuple):
     start: int
     """Heading."""
     step: tuple[int, int]
@@ -93,7 +93,7 @@ def motion_primitives(
         turning: whether a holonomic base turns; else its only heading is 0.
     """
     count = len(MOVES) if kind != "holonomic" or turning else 1
-    motions: list[_Primitive] = []
+    motions: list[_LatticeMotion] = []
     for h in range(count):
         if kind == "ackermann":
             forward = _car_motions(h, radius)
@@ -107,7 +107,7 @@ def motion_primitives(
             for k in ((h + 1) % count, (h - 1) % count):
                 turn = abs(wrap_angle(HEADINGS[k] - HEADINGS[h]))
                 curve = np.array(((0.0, 0.0, HEADINGS[k]),))
-                motions.append(_Primitive(h, (0, 0), k, max(turn_cost * turn, 1e-3), curve))
+                motions.append(_LatticeMotion(h, (0, 0), k, max(turn_cost * turn, 1e-3), curve))
     swept = [_swept(motion) for motion in motions]
     lengths = [len(poses) for poses in swept]
     starts = np.array([motion.start for motion in motions])
@@ -123,14 +123,14 @@ def motion_primitives(
     )
 
 
-def _straight(start: int, move: tuple[int, int], yaw: float) -> _Primitive:
+def _straight(start: int, move: tuple[int, int], yaw: float) -> _LatticeMotion:
     length = math.hypot(*move)
     shares = np.linspace(0.0, 1.0, math.ceil(length / SAMPLE) + 1)[1:]
     curve = np.column_stack((shares[:, None] * np.array(move), np.full(len(shares), yaw)))
-    return _Primitive(start, move, start, length, curve)
+    return _LatticeMotion(start, move, start, length, curve)
 
 
-def _car_motions(start: int, radius: float) -> list[_Primitive]:
+def _car_motions(start: int, radius: float) -> list[_LatticeMotion]:
     """Return the straight motion of a heading, and the shortest arc to each other one.
 
     An arc is between two lines along the headings, and at least ``radius`` wide [cells].
@@ -160,7 +160,7 @@ def _car_motions(start: int, radius: float) -> list[_Primitive]:
         curve[:, :2] = curve[:, :2] @ np.array(((c, s), (-s, c)))
         curve[:, 2] += HEADINGS[start]
         x, y = steps[best].tolist()
-        motions.append(_Primitive(start, (x, y), end, float(lengths[best]), curve))
+        motions.append(_LatticeMotion(start, (x, y), end, float(lengths[best]), curve))
     return motions
 
 
@@ -176,15 +176,15 @@ def _arc(s: float, before: float, radius: float, turn: float, after: float) -> P
     return Pose2(x, side * y, side * bend)
 
 
-def _reversed(motion: _Primitive) -> _Primitive:
+def _reversed(motion: _LatticeMotion) -> _LatticeMotion:
     """Return a motion in reverse, given the forward one at the opposite heading."""
     half = len(MOVES) // 2
     curve = motion.curve + np.array((0.0, 0.0, math.pi))
     start, end = (motion.start + half) % len(MOVES), (motion.end + half) % len(MOVES)
-    return _Primitive(start, motion.step, end, REVERSE_COST * motion.cost, curve)
+    return _LatticeMotion(start, motion.step, end, REVERSE_COST * motion.cost, curve)
 
 
-def _swept(motion: _Primitive) -> NDArray[np.int64]:
+def _swept(motion: _LatticeMotion) -> NDArray[np.int64]:
     """Return the cells and headings of a motion, without repetitions, shape (k, 3)."""
     cells = np.rint(motion.curve[:, :2]).astype(np.int64)
     away = np.abs(np.mod(motion.curve[:, 2:] - HEADINGS + math.pi, math.tau) - math.pi)
