@@ -143,59 +143,6 @@ def occupied(cameras, publish, what):
     assert np.all((cameras.centres > low - 0.03) & (cameras.centres < high + 0.03))
 
 
-def distances(cameras, points, frame="panda_link0"):
-    request = GetStateValidity.Request()
-    given = request.robot_state.multi_dof_joint_state
-    given.header.frame_id = frame
-    for k, (x, y, z) in enumerate(points):
-        transform = Transform()
-        transform.translation.x, transform.translation.y, transform.translation.z = x, y, z
-        given.transforms.append(transform)
-        given.joint_names.append(f"point {k}")
-    return cameras.client.call(GetStateValidity, "/occupancy_mapper/get_distances", request)
-
-
-def test_distances_are_served_and_shown_as_slices(cameras):
-    client = cameras.client
-    image = client.listen(Image, "/occupancy_mapper/distance_slice")
-    cloud = client.listen(PointCloud2, "/occupancy_mapper/distance_slice_points")
-    occupied(cameras, lambda: cameras.show(DEPTH), "the box")
-    above = np.array([(0.6, 0.0, BOX[0, 1, 2] + d) for d in (0.1, 0.2)])
-    found = distances(cameras, above.tolist())
-    assert found.valid
-    assert [c.contact_body_1 for c in found.contacts] == ["point 0", "point 1"]
-    for contact, true in zip(found.contacts, (0.1, 0.2), strict=True):
-        assert contact.depth == pytest.approx(-true, abs=0.03)
-        normal = np.array([contact.normal.x, contact.normal.y, contact.normal.z])
-        assert normal[2] / np.linalg.norm(normal) > 0.95
-        assert contact.header.frame_id == "panda_link0"
-    # The same points in the frame of the camera.
-    X = np.linalg.inv(EYE)
-    moved = distances(cameras, (above @ X[:3, :3].T + X[:3, 3]).tolist(), "eye")
-    for a, b in zip(found.contacts, moved.contacts, strict=True):
-        assert a.depth == pytest.approx(b.depth, abs=0.01)
-    inside = distances(cameras, [tuple(cameras.centres[0])])
-    assert not inside.valid
-    assert inside.contacts[0].depth > 0.0
-    for bad, frame in (((np.nan, 0.0, 0.0), ""), ((1e300, 0.0, 0.0), ""), ((0.0,) * 3, "moon")):
-        refused = distances(cameras, [bad], frame)
-        assert not refused.valid
-        assert not refused.contacts
-    client.wait(lambda: image.newest and cloud.newest, "slices")
-    client.wait(lambda: slice_of(image.newest).min() < 0.0, "a slice with the box")
-    assert slice_of(image.newest).shape == (100, 100)
-    fields = [field.name for field in cloud.newest.fields]
-    assert fields == ["x", "y", "z", "intensity"]
-    rows = np.frombuffer(cloud.newest.data, np.float32).reshape(-1, 4)
-    touched = rows[rows[:, 3] < 0.0]
-    assert len(touched)
-    assert (np.abs(touched[:, :2] - (0.6, 0.0)).max(axis=1) < 0.14).all()
-
-
-def slice_of(message):
-    return np.frombuffer(message.data, np.float32).reshape(message.height, message.width)
-
-
 def test_depth_images_and_clouds_are_mapped_and_cleared(cameras):
     cameras.show(DEPTH, info=False)
     cameras.client.wait(lambda: "camera_info" in cameras.report, "the report of the first image")
@@ -300,3 +247,56 @@ def test_the_region_follows_a_base_that_moves_in_the_map(module_suite, cameras):
     client.repeat(show, lambda: abs(seen_at() - 0.9) < 0.03, "the wall", within=20.0)
     place = 3.0
     client.repeat(show, lambda: abs(seen_at() - 3.9) < 0.03, "the wall after the way", within=20.0)
+
+
+def distances(cameras, points, frame="panda_link0"):
+    request = GetStateValidity.Request()
+    given = request.robot_state.multi_dof_joint_state
+    given.header.frame_id = frame
+    for k, (x, y, z) in enumerate(points):
+        transform = Transform()
+        transform.translation.x, transform.translation.y, transform.translation.z = x, y, z
+        given.transforms.append(transform)
+        given.joint_names.append(f"point {k}")
+    return cameras.client.call(GetStateValidity, "/occupancy_mapper/get_distances", request)
+
+
+def test_distances_are_served_and_shown_as_slices(cameras):
+    client = cameras.client
+    image = client.listen(Image, "/occupancy_mapper/distance_slice")
+    cloud = client.listen(PointCloud2, "/occupancy_mapper/distance_slice_points")
+    occupied(cameras, lambda: cameras.show(DEPTH), "the box")
+    above = np.array([(0.6, 0.0, BOX[0, 1, 2] + d) for d in (0.1, 0.2)])
+    found = distances(cameras, above.tolist())
+    assert found.valid
+    assert [c.contact_body_1 for c in found.contacts] == ["point 0", "point 1"]
+    for contact, true in zip(found.contacts, (0.1, 0.2), strict=True):
+        assert contact.depth == pytest.approx(-true, abs=0.03)
+        normal = np.array([contact.normal.x, contact.normal.y, contact.normal.z])
+        assert normal[2] / np.linalg.norm(normal) > 0.95
+        assert contact.header.frame_id == "panda_link0"
+    # The same points in the frame of the camera.
+    X = np.linalg.inv(EYE)
+    moved = distances(cameras, (above @ X[:3, :3].T + X[:3, 3]).tolist(), "eye")
+    for a, b in zip(found.contacts, moved.contacts, strict=True):
+        assert a.depth == pytest.approx(b.depth, abs=0.01)
+    inside = distances(cameras, [tuple(cameras.centres[0])])
+    assert not inside.valid
+    assert inside.contacts[0].depth > 0.0
+    for bad, frame in (((np.nan, 0.0, 0.0), ""), ((1e300, 0.0, 0.0), ""), ((0.0,) * 3, "moon")):
+        refused = distances(cameras, [bad], frame)
+        assert not refused.valid
+        assert not refused.contacts
+    client.wait(lambda: image.newest and cloud.newest, "slices")
+    client.wait(lambda: slice_of(image.newest).min() < 0.0, "a slice with the box")
+    assert slice_of(image.newest).shape == (100, 100)
+    fields = [field.name for field in cloud.newest.fields]
+    assert fields == ["x", "y", "z", "intensity"]
+    rows = np.frombuffer(cloud.newest.data, np.float32).reshape(-1, 4)
+    touched = rows[rows[:, 3] < 0.0]
+    assert len(touched)
+    assert (np.abs(touched[:, :2] - (0.6, 0.0)).max(axis=1) < 0.14).all()
+
+
+def slice_of(message):
+    return np.frombuffer(message.data, np.float32).reshape(message.height, message.width)
