@@ -50,6 +50,21 @@ def place(editor: SphereEditor, centre: Array) -> Array:
     return X[:3, :3] @ centre + X[:3, 3]
 
 
+def test_notices_take_no_clicks_of_the_scene(page: Page, editor: SphereEditor) -> None:
+    # As viser's on software rendering, which else covers the scene for good.
+    taken = page.driver.execute_script(
+        "const made = document.createElement('div'); made.className = 'mantine-Notification-root';"
+        "made.style = 'position: fixed; inset: 0 60% 60% 0; z-index: 999';"
+        "document.body.append(made); const found = document.elementFromPoint(50, 50);"
+        "const under = made.contains(found); made.remove(); return [under, document.title];"
+    )
+    assert taken == [False, "spheres of franka"]
+    wait(lambda: page.driver.execute_script(
+        "return performance.getEntriesByType('resource').some(e => e.name.endsWith('alive'))"
+    ), "the page asks whether the editor is there")  # fmt: skip
+    assert not page.driver.find_element("id", "no-connection").is_displayed()
+
+
 def test_a_click_on_a_sphere_chooses_it_and_its_link(page: Page, editor: SphereEditor) -> None:
     session = editor.session
     session.choose("panda_link0")

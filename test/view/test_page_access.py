@@ -12,7 +12,7 @@ import websockets
 from websockets.asyncio.client import connect
 
 from motion_nodes.extras.viewer.browser import BrowserViewer
-from motion_nodes.extras.viewer.page_server import ACTION_HEADER, RESUME_PATH, STOP_PATH
+from motion_nodes.extras.viewer.page_server import ACTION_HEADER, ALIVE_PATH, RESUME_PATH, STOP_PATH
 from motion_nodes.extras.viewer.page_token import TOKEN_VARIABLE
 
 
@@ -48,6 +48,7 @@ def test_scripts_of_the_page_alone_stop_and_resume():
     with BrowserViewer([], 0) as preview:
         site, query = parts(preview)
         assert get(f"{site}{STOP_PATH}?{query}", **own)[2] != "done\n"
+        assert get(f"{site}{ALIVE_PATH}?{query}", **own)[2] == "done\n"
 
 
 def opens(url: str, **headers: str) -> bool:

@@ -24,11 +24,12 @@ def response(body: bytes, kind: str, encoding: str) -> Response:
 @pytest.mark.parametrize("compressed", [True, False])
 def test_a_page_gets_the_script_once(compressed: bool) -> None:
     body = gzip.compress(PAGE) if compressed else PAGE
-    found = with_script(response(body, "text/html", "gzip" if compressed else "identity"))
+    found = with_script(response(body, "text/html", "gzip" if compressed else "identity"), "a & b")
     page = gzip.decompress(found.body) if compressed else bytes(found.body)
     assert page.count(b"<script>") == 1
-    assert page.index(b"<head>") < page.index(b"<script>") < page.index(b"<title>")
-    assert page.replace(page[page.index(b"<script>") : page.index(b"<title>")], b"") == PAGE
+    inserted = page[page.index(b"<style>") : page.index(b"<title>")]
+    assert page.replace(inserted, b"") == PAGE.replace(b">x<", b">a &amp; b<")
+    assert page.startswith(b"<!doctype html><html><head><style>")
     assert found.headers["Content-Length"] == str(len(found.body))
     assert found.headers["Set-Cookie"] == "a=b"
 

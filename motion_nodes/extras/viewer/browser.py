@@ -24,7 +24,6 @@ from motion_nodes.extras.tasks.task_progress import TaskProgress
 from motion_nodes.extras.viewer.displays import Displays
 from motion_nodes.extras.viewer.live_robot import LiveRobot
 from motion_nodes.extras.viewer.page_server import (
-    ALIVE_PATH,
     HOLD_PATH,
     RELEASE_PATH,
     RESUME_PATH,
@@ -260,7 +259,7 @@ class BrowserViewer:
         self._draw_lock = threading.Lock()
         hold = self.slider_hold
         actions: dict[str, Callable[[], object]] = {
-            HOLD_PATH: hold.hold, RELEASE_PATH: hold.release, ALIVE_PATH: lambda: None,
+            HOLD_PATH: hold.hold, RELEASE_PATH: hold.release,
         }  # fmt: skip
         if stops:
             actions |= {STOP_PATH: self._stop_all, RESUME_PATH: self._resume}

@@ -13,7 +13,9 @@ and block forever if the host cannot be bound. So the port is chosen here first.
 Script of the page: Esc in input fields, arrow keys, hold and release of sliders, notices. viser
 ignores hotkeys in input fields, which keep the focus after input; does not distinguish slider drags
 from number input; keeps the last state on the page after the suite has ended; and shows no panel
-without WebGL, so the WebGL notice contains the buttons to stop and to resume.
+without WebGL, so the WebGL notice contains the buttons to stop and to resume. Its notice on
+software rendering stays over the scene and takes its clicks; here notices let the pointer through,
+and that one closes by itself and is shown once per browser.
 """
 
 from __future__ import annotations
@@ -22,8 +24,11 @@ import contextlib
 import errno
 import functools
 import gzip
+import html
 import http
 import http.cookies
+import logging
+import re
 import secrets
 import socket
 import urllib.parse
@@ -39,6 +44,9 @@ from websockets.http11 import Request, Response
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.extras.viewer import drive_panel
 
+_LOGGER = logging.getLogger("motion_nodes.page")
+# Browsers open connections in advance and drop them; that is no error, and no traceback.
+_LOGGER.addFilter(lambda record: "opening handshake failed" not in record.getMessage())
 _TAKEN = (errno.EADDRINUSE, errno.EACCES)
 STOP_PATH, RESUME_PATH = "/motion_nodes/stop", "/motion_nodes/resume"
 """Paths that stop all robots and accept commands again."""
@@ -49,7 +57,24 @@ ALIVE_PATH = "/motion_nodes/alive"
 ACTION_HEADER = "X-Motion-Nodes"
 """Header of requests for them: browsers send it across sites only if the server allows it."""
 _HEAD = b"<head>"
-_SCRIPT = """<script>
+_ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32' fill='none' "
+    "stroke='%23228be6' stroke-width='4' stroke-linecap='round'%3E%3Cpath d='M4 29h14M11 29V19L20 7"
+    "l8 6'/%3E%3Ccircle cx='11' cy='19' r='2'/%3E%3Ccircle cx='20' cy='7' r='2'/%3E%3C/svg%3E"
+)
+_SCRIPT = """<style>
+.mantine-Notification-root { pointer-events: none; }
+.mantine-Notification-root button { pointer-events: auto; }
+</style><script>
+new MutationObserver(() => {
+  for (const notice of document.querySelectorAll(".mantine-Notification-root:not([data-met])")) {
+    notice.dataset.met = "1";
+    if (!notice.textContent.startsWith("Software WebGL")) continue;
+    const seen = localStorage.getItem("software-webgl");
+    localStorage.setItem("software-webgl", "1");
+    setTimeout(() => notice.querySelector("button")?.click(), seen ? 0 : 8000);
+  }
+}).observe(document, {childList: true, subtree: true});
 addEventListener("keydown", (event) => {
   const field = event.target.closest?.("input, textarea, select, [contenteditable]");
   if (event.key !== "Escape" || !event.isTrusted || !field) return;
@@ -192,11 +217,12 @@ for _word, _script_text in _INSERTED.items():
     _SCRIPT = _SCRIPT.replace(_word, _script_text)
 
 
-def with_script(response: Response) -> Response:
-    """Return the response with the script, if it is an HTML page with a head."""
+def with_script(response: Response, title: str = "motion_nodes") -> Response:
+    """Return the response with the script, title and icon, if it is an HTML page with a head."""
     if not response.headers.get("Content-Type", "").startswith("text/html"):
         return response
-    body = _inserted(bytes(response.body), response.headers.get("Content-Encoding") == "gzip")
+    compressed = response.headers.get("Content-Encoding") == "gzip"
+    body = _inserted(bytes(response.body), compressed, title)
     headers = Headers(
         (name, value)
         for name, value in response.headers.raw_items()
@@ -207,8 +233,12 @@ def with_script(response: Response) -> Response:
 
 
 @functools.lru_cache(maxsize=4)  # the page has some megabytes
-def _inserted(body: bytes, compressed: bool) -> bytes:
+def _inserted(body: bytes, compressed: bool, title: str) -> bytes:
     page = gzip.decompress(body) if compressed else body
+    head, end, rest = page.partition(b"</head>")
+    head = re.sub(rb"<title>.*?</title>", f"<title>{html.escape(title)}</title>".encode(), head)
+    head = re.sub(rb'(rel="icon"\s+href=)"[^"]*"', rb'\1"' + _ICON.encode() + b'"', head)
+    page = head + end + rest
     page = page.replace(_HEAD, _HEAD + _SCRIPT.encode(), 1)
     return gzip.compress(page, compresslevel=6) if compressed else page
 
@@ -217,7 +247,10 @@ class PageAccess:
     """Accepts or rejects the requests of a page's server."""
 
     def __init__(
-        self, token: str | None, actions: Mapping[str, Callable[[], object]] | None = None
+        self,
+        token: str | None,
+        actions: Mapping[str, Callable[[], object]] | None = None,
+        title: str = "motion_nodes",
     ) -> None:
         """Create the access control.
 
@@ -225,9 +258,10 @@ class PageAccess:
             token: required of every request; None: not required.
             actions: called for requests of these paths that scripts of the page send; other sites
                 cannot send their header.
+            title: of the browser's tab.
         """
-        self.token = token
-        self._actions = dict(actions or {})
+        self.token, self._title = token, title
+        self._actions = {ALIVE_PATH: lambda: None, **(actions or {})}
 
     def guard(self, handler: Handler | None) -> Handler:
         """Return a ``process_request`` handler that passes accepted requests on to ``handler``.
@@ -249,7 +283,7 @@ class PageAccess:
             response = None if handler is None else handler(connection, request)
             if response is None:
                 return None
-            response = with_script(response)
+            response = with_script(response, self._title)
             if self._in_address(request):
                 response.headers["Set-Cookie"] = (
                     f"{self._cookie_name(request)}={self.token}; Path=/; HttpOnly; SameSite=Strict"
@@ -304,6 +338,7 @@ def guarded_servers(access: PageAccess) -> Iterator[None]:
     serve = module.serve
 
     def guarded(*args: Any, process_request: Handler | None = None, **options: Any) -> Any:
+        options.setdefault("logger", _LOGGER)
         return serve(*args, process_request=access.guard(process_request), **options)
 
     module.serve = guarded  # type: ignore[assignment,misc]
@@ -365,7 +400,7 @@ def start_server(
         PortInUse: no port is free.
     """
     chosen = free_port(host, port, search)
-    with quiet_viser(), guarded_servers(PageAccess(token, actions)):
+    with quiet_viser(), guarded_servers(PageAccess(token, actions, title)):
         server = viser.ViserServer(host=host, port=chosen, label=title, verbose=False)
     taken = server.get_port()
     if taken != chosen and port and not port <= taken <= port + search:
