@@ -218,6 +218,12 @@ def test_a_plan_is_hidden_once_it_is_executed(viewer):
     viewer.update_plan("franka", [0.0, 1.0], rows[::-10])
     assert refreshed()
     assert refreshed()
+    # A plan that was executed while no page was open, and one that still waits for its execution.
+    for start, shown in ((rows[0], False), (rows[-1], True)):
+        viewer.update_joints("franka", start)
+        viewer.update_plan("franka", [0.0, 1.0], rows[::-10])
+        path._received -= 10.0
+        assert refreshed() == shown
     # A plan without motion, as to where the robot is, would only cover it.
     viewer.update_plan("franka", [0.0, 0.0], rows[[0, 0]])
     assert not refreshed()

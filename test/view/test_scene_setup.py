@@ -10,7 +10,13 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 
-from motion_nodes.extras.viewer.scene_setup import FIELD_OF_VIEW, PANEL_SHIFT, SceneSetup
+from motion_nodes.core.scene.shapes import spiral_directions
+from motion_nodes.extras.viewer.scene_setup import (
+    FIELD_OF_VIEW,
+    VIEW_DIRECTION,
+    SceneSetup,
+    camera_for,
+)
 
 
 def camera(*balls: tuple[tuple[float, float, float], float], **options: Any) -> SimpleNamespace:
@@ -21,33 +27,26 @@ def camera(*balls: tuple[tuple[float, float, float], float], **options: Any) -> 
     return view
 
 
-def angle_to(view: SimpleNamespace, point: np.ndarray) -> float:
-    """Return the angle between the line of sight and a point [rad]."""
-    sight, towards = view.look_at - view.position, point - view.position
-    cosine = sight @ towards / np.linalg.norm(sight) / np.linalg.norm(towards)
-    return float(np.arccos(np.clip(cosine, -1.0, 1.0)))
-
-
-@pytest.mark.parametrize("radius", [0.05, 0.6, 3.0])
-def test_a_robot_fills_the_picture_beside_the_panel(radius: float) -> None:
-    centre = np.array([1.0, -2.0, 0.3])
-    view = camera((tuple(centre), radius))
-    distance = float(np.linalg.norm(view.position - view.look_at))
-    assert distance * np.sin(FIELD_OF_VIEW / 2) == pytest.approx(radius)
-    assert angle_to(view, centre) == pytest.approx(np.arctan(PANEL_SHIFT * radius / distance))
-    # To the left of the middle, at its height.
-    right = np.cross(view.look_at - view.position, (0.0, 0.0, 1.0))
-    assert (centre - view.look_at) @ right < 0.0
-    assert view.look_at[2] == pytest.approx(centre[2])
-
-
-def test_all_robots_are_in_sight() -> None:
-    balls = (((0.0, 0.0, 0.5), 0.6), ((0.5, -0.5, 0.1), 0.2), ((-1.0, 2.0, 0.0), 0.3))
-    view = camera(*balls)
-    for centre, radius in balls:
-        away = float(np.linalg.norm(np.array(centre) - view.position))
-        reach = angle_to(view, np.array(centre)) + np.arcsin(radius / away)
-        assert reach < FIELD_OF_VIEW * (0.5 + PANEL_SHIFT / 2)
+@pytest.mark.parametrize("size", [(1400, 900), (1024, 768), (760, 420), (800, 1200), (390, 844)])
+def test_robots_fill_what_the_panel_leaves_free(size: tuple[int, int]) -> None:
+    balls = [(np.array([0.0, 0.0, 0.5]), 0.6), (np.array([0.5, -0.5, 0.1]), 0.2)]
+    position, look_at = camera_for(balls, VIEW_DIRECTION, 0.0, size)
+    ahead = (look_at - position) / np.linalg.norm(look_at - position)
+    right = np.cross(ahead, (0.0, 0.0, 1.0))
+    right /= np.linalg.norm(right)
+    points = np.vstack([c + r * spiral_directions(400) for c, r in balls]) - position
+    focal = 0.5 * size[1] / np.tan(FIELD_OF_VIEW / 2) / (points @ ahead)
+    x, y = (
+        size[0] / 2 + focal * (points @ right),
+        size[1] / 2 + focal * (points @ np.cross(ahead, right)),
+    )
+    phone = size[0] <= 576
+    free = np.array(
+        [size[0] - (not phone) * min(400, 0.6 * size[0]), size[1] * (0.55 if phone else 1)]
+    )
+    assert min(x.min(), y.min()) > 0.0
+    assert ((x.max(), y.max()) < free).all()
+    assert max(np.ptp(x) / free[0], np.ptp(y) / free[1]) > 0.6, "no smaller than needed"
 
 
 def test_min_radius_leaves_room_to_drive() -> None:

@@ -34,11 +34,12 @@ from motion_nodes.extras.viewer.page_server import (
     stop_server,
 )
 from motion_nodes.extras.viewer.page_token import page_token
-from motion_nodes.extras.viewer.panel_style import AngleUnit, AngleUnitChoice, global_line
+from motion_nodes.extras.viewer.panel_style import AngleUnit, AngleUnitChoice, global_line, plain
 from motion_nodes.extras.viewer.planning_view import Drawing, notify
 from motion_nodes.extras.viewer.scaling_panel import MotionScaling, ScalingPanel
 from motion_nodes.extras.viewer.scene_setup import (
     MOBILE_RADIUS,
+    PAGE,
     VIEW_DIRECTION,
     DrawLoop,
     SceneSetup,
@@ -66,7 +67,7 @@ DIRECTIONS: dict[str, Array] = {
 }
 """Directions from the robots to the camera, in the world frame, shape (3,)."""
 SETTLING = 3.0
-"""[s] Time within which a new page in portrait format settles on its initial camera."""
+"""[s] Time within which a new page settles on its size and initial camera."""
 
 
 @contextmanager
@@ -117,7 +118,7 @@ class ViewPanel:
         self.shadows.on_update(self._shadows_changed)
 
     def set_initial_camera(self, client: viser.ClientHandle) -> None:
-        """Place the camera of a new page in portrait format, whose panel is at the bottom.
+        """Place the camera of a new page by its size.
 
         A new page reports its size and camera several times, the first time possibly before it has
         its size, and may replace a camera that it was sent meanwhile.
@@ -125,22 +126,21 @@ class ViewPanel:
         end = time.monotonic() + SETTLING
 
         async def updated(camera: viser.CameraHandle) -> None:
-            if time.monotonic() < end and camera.aspect < 1.0:
-                position, _ = self._view_from(VIEW_DIRECTION, camera.aspect)
+            if time.monotonic() < end:
+                position, _ = self._view_from(VIEW_DIRECTION, camera)
                 if not np.allclose(camera.position, position, atol=1e-3):
                     self._place_camera(client, VIEW_DIRECTION)
 
         client.camera.on_update(updated)
-        if client.camera.aspect < 1.0:
-            self._place_camera(client, VIEW_DIRECTION)
+        self._place_camera(client, VIEW_DIRECTION)
 
-    def _view_from(self, direction: Array, aspect: float) -> tuple[Array, Array]:
+    def _view_from(self, direction: Array, camera: viser.CameraHandle) -> tuple[Array, Array]:
         """Return position and target of a camera that shows all robots [m], shape (3,) each."""
-        radius = self._setup.min_radius
-        return camera_for(self._bounding_spheres(), direction, radius, float(aspect))
+        size = float(camera.image_width or PAGE[0]), float(camera.image_height or PAGE[1])
+        return camera_for(self._bounding_spheres(), direction, self._setup.min_radius, size)
 
     def _place_camera(self, client: viser.ClientHandle, direction: Array) -> None:
-        position, look_at = self._view_from(direction, client.camera.aspect)
+        position, look_at = self._view_from(direction, client.camera)
         with client.atomic():
             client.camera.up_direction = (0.0, 0.0, 1.0)
             client.camera.position = position
@@ -661,7 +661,7 @@ class BrowserViewer:
         for panel in (self._stop, self._simulation, self.displays):
             if panel is not None:
                 panel.refresh()
-        line = global_line(self.client_count, self._health.summary())
+        line = global_line(self.client_count, plain(self._health.summary()))
         if line != self._status.content:
             self._status.content = line
         for live in self._robots.values():

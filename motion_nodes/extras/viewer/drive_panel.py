@@ -408,7 +408,7 @@ class DrivePanel:
         )
 
     def _add_stop(self) -> viser.GuiButtonHandle:
-        stop = self._gui.add_button("Stop", color="red", icon=viser.Icon.HAND_STOP)
+        stop = self._gui.add_button("Stop", color=SECONDARY, icon=viser.Icon.HAND_STOP)
         # Stops when pressed, not only when released.
         stop.on_hold(self._stop_pressed, callback_hz=HOLD_RATE)
         stop.on_click(self._stop_pressed)

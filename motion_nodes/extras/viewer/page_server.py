@@ -43,6 +43,7 @@ from websockets.http11 import Request, Response
 
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.extras.viewer import drive_panel
+from motion_nodes.extras.viewer.scene_setup import PHONE_WIDTH, SHEET
 
 _LOGGER = logging.getLogger("motion_nodes.page")
 # Browsers open connections in advance and drop them; that is no error, and no traceback.
@@ -65,6 +66,14 @@ _ICON = (
 _SCRIPT = """<style>
 .mantine-Notification-root { pointer-events: none; }
 .mantine-Notification-root button { pointer-events: auto; }
+.mantine-Paper-root[data-with-border]:has(> .mantine-Paper-root:first-child) {
+  border-width: 1px 0 0; border-radius: 0; }
+@media (max-width: PHONE_WIDTHpx) {
+  .mantine-ScrollArea-root[style*="min-height: 3.5em"] {
+    width: 100% !important; max-height: SHEET% !important; }
+  .mantine-ScrollArea-root[style*="min-height: 3.5em"] [style*="width: 20em"] {
+    width: 100% !important; }
+}
 </style><script>
 new MutationObserver(() => {
   for (const notice of document.querySelectorAll(".mantine-Notification-root:not([data-met])")) {
@@ -147,6 +156,8 @@ _INSERTED = {
     "HOLD_PATH": HOLD_PATH,
     "RELEASE_PATH": RELEASE_PATH,
     "ALIVE_PATH": ALIVE_PATH,
+    "PHONE_WIDTH": f"{PHONE_WIDTH:.0f}",
+    "SHEET": f"{100.0 * SHEET:.0f}",
 }
 _COOKIE = "motion_nodes"
 _NO_TOKEN = (

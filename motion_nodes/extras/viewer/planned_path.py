@@ -31,6 +31,8 @@ STEP = 0.01
 """Step of the time slider [s]."""
 PAUSE = 1.0
 """Pause at the end of the plan before the playback loops [s]."""
+STALE_AFTER = 1.0
+"""A plan drawn so long [s] after it was received was made while no page was open."""
 ARRIVED = 0.02
 """Largest distance of a joint from the end of an executed plan [rad or m]."""
 
@@ -55,7 +57,7 @@ class PlannedPath:
         self._pending = False
         """Whether the plan is not executed yet; False if it ends at the current state."""
         self._executed = self._hidden = False
-        self._play_start = 0.0
+        self._play_start = self._received = 0.0
         self.ghost: RobotView | None = None
         self._line: viser.LineSegmentsHandle | None = None
         gui = server.gui
@@ -98,7 +100,7 @@ class PlannedPath:
             raise InvalidCommand(f"{self._viewed.name}: the times of the plan decrease.")
         with self._lock:
             self._plan, self._new = (when - when[0], rows), True
-            self._play_start = time.monotonic()
+            self._play_start = self._received = time.monotonic()
 
     @property
     def playing(self) -> bool:
@@ -124,12 +126,15 @@ class PlannedPath:
             plan, new, self._new = self._plan, self._new, False
         if plan is None:
             return
-        arrived = self._at_end(plan[1], q)
+        arrived = self._stands_at(plan[1], -1, q)
         if new:
             self._draw_line(plan[1])
             # The ghost of a plan without motion would only cover the robot.
             moves = bool(_moved(plan[1]).any())
-            self._pending, self._executed, self._shown_again = not arrived, not moves, moves
+            # Nothing is drawn without a page: the robot may have executed the plan meanwhile.
+            old = time.monotonic() - self._received > max(float(plan[0][-1]), STALE_AFTER)
+            over = not moves or (old and not self._stands_at(plan[1], 0, q))
+            self._pending, self._executed, self._shown_again = not arrived, over, not over
         elif arrived and self._pending:
             self._pending, self._executed = False, True
         shown = bool(self.show.value)
@@ -208,10 +213,10 @@ class PlannedPath:
         else:
             show_value(self.scrub, round(self._playback_time() / STEP) * STEP)
 
-    def _at_end(self, rows: Array, q: Array) -> bool:
-        """Return whether the joints that a plan moves are at its end."""
+    def _stands_at(self, rows: Array, row: int, q: Array) -> bool:
+        """Return whether the joints that a plan moves are at one of its rows."""
         moved = _moved(rows)
-        away = self._turns.distance(rows[-1], q)[moved]
+        away = self._turns.distance(rows[row], q)[moved]
         return bool(moved.any() and away.max() <= ARRIVED)
 
 

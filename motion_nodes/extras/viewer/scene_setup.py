@@ -20,14 +20,16 @@ FIELD_OF_VIEW = np.deg2rad(40.0)
 """Vertical field of view [rad]; below viser's 75 degrees, for less perspective distortion."""
 VIEW_DIRECTION = np.array([0.80, 0.52, 0.34])
 """From the robot to the camera: front left (x forward, y left) and slightly above."""
-PANEL_SHIFT = 0.45
-"""Landscape: the panel covers the right, so robots are shifted left by this fraction of the
-radius."""
-SHEET_SHIFT = 0.2
-"""Portrait: the panel covers the bottom, so robots are shifted up by this fraction of the camera
-distance."""
-LANDSCAPE = 1.6
-"""Aspect ratio (width / height) of a typical page."""
+PANEL_WIDTH = 400.0
+"""Width of the panel on the right with its margin [pixels]."""
+PHONE_WIDTH = 576.0
+"""Up to this width of the page [pixels] the panel is a sheet at the bottom."""
+SHEET = 0.45
+"""Part of a phone's height that the sheet covers."""
+MARGIN = 1.08
+"""Free space around the robots, as a factor of their radius."""
+PAGE = 1280.0, 800.0
+"""Width and height of a typical page [pixels]."""
 MOBILE_RADIUS = 0.9
 """Min radius in view of a mobile robot [m], which would otherwise leave the view in seconds."""
 PANEL_PERIOD = 0.2
@@ -97,15 +99,15 @@ def camera_for(
     bounding_spheres: Sequence[tuple[Array, float]],
     direction: Array,
     min_radius: float,
-    aspect: float = LANDSCAPE,
+    size: tuple[float, float] = PAGE,
 ) -> tuple[Array, Array]:
-    """Return a camera position with all spheres in view.
+    """Return a camera position with all spheres in the middle of what the panel leaves free.
 
     Args:
         bounding_spheres: centre [m], shape (3,), and radius [m] of each.
         direction: from them to the camera, shape (3,).
         min_radius: min radius in view [m].
-        aspect: aspect ratio of the page, width / height.
+        size: width and height of the page [pixels].
 
     Returns:
         Camera position and look-at point in the world [m], shape (3,) each.
@@ -113,15 +115,16 @@ def camera_for(
     centre, radius = _enclosing_sphere(bounding_spheres)
     radius = max(radius, min_radius)
     towards = direction / np.linalg.norm(direction)
-    half = np.arctan(np.tan(FIELD_OF_VIEW / 2) * min(1.0, aspect))
-    distance = radius / np.sin(half)
-    if aspect >= 1.0:
-        right = np.cross((0.0, 0.0, 1.0), towards)
-        share = min(1.0, (aspect - 1.0) / (LANDSCAPE - 1.0))
-        centre = centre + right / np.linalg.norm(right) * share * PANEL_SHIFT * radius
-    else:
-        # In portrait format the panel is at the bottom.
-        centre = centre - np.array([0.0, 0.0, SHEET_SHIFT * distance])
+    width, height = size
+    phone = width <= PHONE_WIDTH
+    panel, sheet = (0.0, SHEET * height) if phone else (min(PANEL_WIDTH, 0.6 * width), 0.0)
+    per_pixel = 2.0 * np.tan(FIELD_OF_VIEW / 2) / height
+    half = np.arctan(0.5 * per_pixel * min(width - panel, height - sheet))
+    distance = MARGIN * radius / np.sin(half)
+    right = np.cross((0.0, 0.0, 1.0), towards)
+    right /= np.linalg.norm(right)
+    up = np.cross(towards, right)
+    centre = centre + 0.5 * per_pixel * distance * (panel * right - sheet * up)
     return centre + towards * distance, centre
 
 

@@ -7,6 +7,7 @@ pause, continue and reset; the buttons at the top of the panel that stop all rob
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -21,6 +22,10 @@ SILENT_AFTER = 4.0
 REMOVED_AFTER = 60.0
 """Without a report for this time [s] a node is removed from the table."""
 MAX_NODES = 60
+DEBOUNCE = 2.5
+"""Warnings that are shorter than this [s], such as of one late message, are not summarized."""
+MAX_NAMED = 3
+"""Max number of nodes named in the summary."""
 SUPERVISOR = "supervisor: "
 """Beginning of the names under which processes are reported."""
 PAUSE, CONTINUE = "Pause", "Continue"
@@ -50,6 +55,8 @@ class HealthPanel:
         """Add the folder, hidden until a report is received."""
         self._lock = threading.Lock()
         self._newest: dict[str, tuple[Health, float]] = {}
+        self._warned: dict[str, float] = {}
+        """Times [s] since which nodes warn without a break."""
         self._folder = gui.add_folder("Nodes", expand_by_default=False, visible=False)
         with self._folder:
             self.table = gui.add_markdown("")
@@ -61,19 +68,35 @@ class HealthPanel:
             for report in reports:
                 if report.name in self._newest or len(self._newest) < MAX_NODES:
                     self._newest[report.name] = (report, now)
+                    if report.level == "WARN":
+                        self._warned.setdefault(report.name, now)
+                    else:
+                        self._warned.pop(report.name, None)
 
     def summary(self) -> str:
-        """Return a summary such as ``"1 WARN of 8 nodes"``; empty before the first report."""
+        """Return a summary such as ``"1 WARN of 8 nodes: move_group"``; empty before any report.
+
+        Warnings count once they last ``DEBOUNCE``; all others at once.
+        """
         reports = self._reports()
         if not reports:
             return ""
-        levels = [report.level for report in reports]
+        lasting = time.monotonic() - DEBOUNCE
+        levels = [
+            "OK"
+            if report.level == "WARN" and self._warned.get(report.name, -math.inf) > lasting
+            else report.level
+            for report in reports
+        ]
         # Supervisors report about processes; `motion up` counts nodes, too.
         count = sum(not report.name.startswith(SUPERVISOR) for report in reports)
         bad = [level for level in ("ERROR", "WARN", "STALE", "SILENT") if level in levels]
         if not bad:
             return f"{count} nodes OK"
-        return ", ".join(f"{levels.count(level)} {level}" for level in bad) + (f" of {count} nodes")
+        named = [r.name for r, level in zip(reports, levels, strict=True) if level in bad]
+        more = f" and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
+        counts = ", ".join(f"{levels.count(level)} {level}" for level in bad)
+        return f"{counts} of {count} nodes: {', '.join(named[:MAX_NAMED])}{more}"
 
     def refresh(self) -> None:
         """Update the table; on viser's event loop."""

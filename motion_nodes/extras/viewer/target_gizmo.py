@@ -323,7 +323,10 @@ class TargetGizmo:
         )
         self.turn = server.gui.add_checkbox("Allow rotation", True)
         self.plan = server.gui.add_button_group("Motion", tuple(PLAN_VERBS), visible=False)
-        self.stop = server.gui.add_button("Stop", color="red", icon=viser.Icon.HAND_STOP)
+        self.stop = server.gui.add_button(
+            "Stop", color=SECONDARY, icon=viser.Icon.HAND_STOP,
+            hint="Ends this motion; commands are accepted further.",
+        )  # fmt: skip
         reset = server.gui.add_button(
             "Reset target to tool", color=SECONDARY, icon=viser.Icon.TARGET
         )

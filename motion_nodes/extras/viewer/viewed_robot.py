@@ -171,6 +171,7 @@ class ViewedRobot:
             InvalidConfig: see the class.
         """
         base = robot.base
+        fingers = {j for j, (closed, opened) in _gripper(robot).items() if closed != opened}
         arms = [group for group in robot.groups.values() if group.tip is not None]
         tools = [group.tip for group in arms if group.tip is not None]
         speeds = (base.linear.x.max_velocity, base.angular.z.max_velocity) if base else (1.0, 2.0)
@@ -180,7 +181,8 @@ class ViewedRobot:
             np.eye(4) if X_WR is None else X_WR,
             named_states=robot.state_names,
             state_positions=robot.states,
-            sliders=robot.arm_joints,
+            # Fingers are moved by the slider of the gripper.
+            sliders=tuple(j for j in robot.arm_joints if j not in fingers),
             steering=base.steering_names if base else (),
             tool=tools[0] if tools else "",
             scene_frame=robot.base_frame,
