@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from control_msgs.action import FollowJointTrajectory
 from moveit_msgs.action import MoveGroup
+from moveit_msgs.msg import MoveItErrorCodes
 from rclpy.task import Future
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -212,3 +213,24 @@ def test_a_status_of_a_task_that_cannot_be_read_is_ignored(text):
     client._on_status(String(data=text))
     assert client._status == known
     assert len(warnings) == 1
+
+
+@pytest.mark.parametrize(
+    ("plan_only", "text"),
+    [
+        (True, "planned in 0.25 s by RRT: 1.50 s long, from the present state"),
+        (False, "executed; planned in 0.25 s by RRT: 1.50 s long"),
+    ],
+)
+def test_the_outcome_tells_a_plan_from_a_motion(server, plan_only, text):
+    jobs = Jobs()
+    client = MoveClient(NODE, jobs, "move_action")
+    client.move("arm", joint_constraints({"a": 0.0}), plan_only=plan_only, planner_id="RRT")
+    jobs.run()
+    planner, result = server.respond(), MoveGroup.Result(planning_time=0.25)
+    result.error_code.val = MoveItErrorCodes.SUCCESS
+    point = JointTrajectoryPoint()
+    point.time_from_start.sec, point.time_from_start.nanosec = 1, 500_000_000
+    result.planned_trajectory.joint_trajectory.points = [point]
+    planner.result.set_result(SimpleNamespace(status=4, result=result))
+    assert client.words == text

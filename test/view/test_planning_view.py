@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from raised_errors import about
+from view.test_browser_viewer import as_page
 from view.toy_robot import hand_made, pose
 
 from motion_nodes.core.robot.loader import load_robot
@@ -19,7 +20,8 @@ from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, triangle_me
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, UnknownFrame
 from motion_nodes.extras.viewer.scene_view import MAX_OBJECTS, surface_of
-from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
+from motion_nodes.extras.viewer.ui_commands import PlannerOptions
+from motion_nodes.extras.viewer.viewed_robot import PLANNER, ViewedRobot
 
 FRANKA = load_robot("franka")
 
@@ -187,6 +189,47 @@ def test_the_ghost_plays_by_itself_and_begins_anew(viewer):
     assert max(seen) == pytest.approx(rows[-1, 0])
     assert min(seen) < rows[5, 0]
     assert any(b < a for a, b in itertools.pairwise(seen)), "begins anew"
+
+
+def test_the_curves_of_a_plan_are_shown_before_it_is_executed(viewer):
+    path = planning(viewer).path
+    rows = plan(viewer)
+    path.curves.value = "velocity"
+    path.refresh_panel()
+    times, *lines = path._plot.data
+    moved = int((np.ptp(rows, axis=0) > 0.02).sum())
+    assert len(lines) == moved + 2, "the limits, too"
+    assert times[-1] == pytest.approx(path.duration)
+    plotted = path._plot
+    path.refresh_panel()
+    assert path._plot is plotted
+    path.curves.value = "(off)"
+    path.refresh_panel()
+    assert path._plot is None
+
+
+def test_the_planner_is_told_how_to_plan(open_viewer):
+    viewer = open_viewer(ViewedRobot.of(FRANKA, followers=(PLANNER,)))
+    assert viewer.planner_options("franka") == PlannerOptions()
+    goals = planning(viewer).goals
+    goals.planner.value, goals.time.value, goals.start.value = "RRTstar", 7.0, "ready"
+    goals.attempts.value, goals.keep.value = 3, True
+    assert viewer.planner_options("franka") == PlannerOptions("RRTstar", 7.0, 3, "ready", True)
+
+
+def test_a_random_goal_moves_the_sliders_within_the_limits(open_viewer):
+    viewer = open_viewer(ViewedRobot.of(FRANKA, followers=(PLANNER,)))
+    live = viewer._robots["franka"]
+    before = live.slider_values()
+    as_page(viewer, live.planning.goals.random, value=True)
+    after, names = live.slider_values(), live.viewed.planned_joints
+    assert live.goal_state.active
+    assert live.planning.goals.goal.value == "joint sliders"
+    assert sum(after[name] != before[name] for name in names) >= 6
+    rows = [FRANKA.joint_names.index(name) for name in names]
+    low, high = FRANKA.limits.lower[rows], FRANKA.limits.upper[rows]
+    values = np.array([after[name] for name in names])
+    assert ((low <= values) & (values <= high)).all()
 
 
 def test_a_plan_is_hidden_once_it_is_executed(viewer):

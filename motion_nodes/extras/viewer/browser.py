@@ -50,6 +50,7 @@ from motion_nodes.extras.viewer.ui_commands import (
     BaseDriving,
     PanelEvents,
     PlanCommand,
+    PlannerOptions,
     SliderHold,
     TargetCommand,
     TaskCommand,
@@ -471,6 +472,16 @@ class BrowserViewer:
             RobotNotFound: no such robot.
         """
         return self._robot(name).slider_values()
+
+    def planner_options(self, name: str) -> PlannerOptions:
+        """Return how to plan to the goals of a robot's panel.
+
+        Raises:
+            RobotNotFound: no such robot.
+        """
+        planning = self._robot(name).planning
+        goals = None if planning is None else planning.goals
+        return PlannerOptions() if goals is None else goals.options
 
     def set_plan_message(self, name: str, text: str) -> None:
         """Show the status of the planner where it is commanded; ignored without a planner.

@@ -6,20 +6,24 @@ Attaching the selected object to a link of the robot, and detaching it.
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import viser
 
+from motion_nodes.core.robot.poses import from_xyz_rpy, to_rpy
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere, frozen
+from motion_nodes.core.scene.mesh_file import read_mesh
 from motion_nodes.core.scene.scene import AttachedBody, Scene, WorldObject, world_object
 from motion_nodes.core.scene.scenery import SCENERY
-from motion_nodes.core.scene.shapes import HalfSpace, Solid
+from motion_nodes.core.scene.shapes import HalfSpace, Solid, TriangleMesh
 from motion_nodes.core.scene.voxels import OCTOMAP
-from motion_nodes.errors import MotionError
+from motion_nodes.errors import InvalidDescription, MotionError
 from motion_nodes.extras.viewer.joint_panel import show_value
 from motion_nodes.extras.viewer.panel_style import SECONDARY, plain
 from motion_nodes.extras.viewer.scene_view import SceneView
@@ -31,6 +35,7 @@ NONE = "(none)"
 SHAPES = ("box", "sphere", "cylinder")
 MIN_SIZE, MAX_SIZE = 0.005, 5.0
 """Size range of a new object [m]."""
+MESH_SUFFIXES = (".stl", ".obj", ".dae", ".ply", ".glb", ".gltf")
 MAX_CHOICES = 100
 """Max number of objects in the list; further ones can be clicked in the scene."""
 CONFIRMATION_TIMEOUT = 5.0
@@ -173,6 +178,28 @@ class ObjectEditor:
             hint="Box: x, y, z. Sphere: diameter, -, -. Cylinder: diameter, -, height.",
         )  # fmt: skip
         add = gui.add_button("Add object", icon=viser.Icon.PLUS)
+        self._edited = NONE
+        """Object whose name and pose are shown."""
+        with gui.add_folder("Numbers and files", expand_by_default=False):
+            self.name = gui.add_text("Name", "")
+            self.rename = gui.add_button("Rename object", color=SECONDARY)
+            self.position = gui.add_vector3("Position [m]", (0.0, 0.0, 0.0), step=0.001)
+            self.rotation = gui.add_vector3(
+                "RPY [deg]", (0.0, 0.0, 0.0), step=0.1,
+                hint="Roll, pitch and yaw (URDF) in the frame of the scene.",
+            )  # fmt: skip
+            self.place = gui.add_button("Move object to pose", color=SECONDARY)
+            self.scale = gui.add_number(
+                "Mesh scale", 1.0, min=1e-6, max=1e6,
+                hint="Metres per unit of the file: 0.001 for a file in millimetres.",
+            )  # fmt: skip
+            self.mesh = gui.add_upload_button(
+                "Import mesh", color=SECONDARY, icon=viser.Icon.UPLOAD,
+                mime_type=",".join(MESH_SUFFIXES), hint="Adds the mesh of a file as an object.",
+            )  # fmt: skip
+        self.rename.on_click(self._rename_pressed)
+        self.place.on_click(self._place_pressed)
+        self.mesh.on_upload(self._mesh_uploaded)
         self._message = gui.add_markdown("", visible=False)
         self.choice.on_update(self._chosen)
         self.turn.on_update(self._turned)
@@ -237,6 +264,7 @@ class ObjectEditor:
                 element.visible = free
         self.attachment.show(item, body)
         self._show_size(item)
+        self._show_numbers(item)
         text = plain(self._text)
         if text != self._message.content:
             self._message.content, self._message.visible = text, bool(text)
@@ -254,6 +282,68 @@ class ObjectEditor:
         if known is not None:
             show_value(self.shape, known[0])
             show_value(self.size, known[1])
+
+    def _show_numbers(self, item: WorldObject | None) -> None:
+        """Show name and pose of the selected object, once: the user may change them."""
+        name = NONE if item is None else item.name
+        if name == self._edited:
+            return
+        self._edited = name
+        if item is not None:
+            show_value(self.name, item.name)
+            self._show_pose(item.X_WO)
+
+    def _show_pose(self, X_WO: Array) -> None:
+        show_value(self.position, tuple(np.round(X_WO[:3, 3], 4).tolist()))
+        show_value(self.rotation, tuple(np.round(np.rad2deg(to_rpy(X_WO)), 2).tolist()))
+
+    def _editable(self) -> WorldObject | None:
+        """Return the selected object; None: none, or one that is fixed."""
+        with self._lock:
+            item = self._scene.objects.get(self.choice.value)
+        fixed = item is None or item.static or item.kind == SCENERY or item.name == OCTOMAP
+        return None if fixed else item
+
+    def _free_name(self, name: str) -> str:
+        """Return a name that no object has: the given one, or with a number."""
+        with self._lock:
+            taken = {*self._scene.objects, *self._scene.attached}
+        numbered = (f"{name}_{k}" for k in range(1, len(taken) + 2))
+        return name if name not in taken else next(n for n in numbered if n not in taken)
+
+    def _add(self, item: WorldObject) -> None:
+        self.set_message("")
+        self._unconfirmed = (item.name, time.monotonic() + CONFIRMATION_TIMEOUT)
+        self._report(item.name, item)
+        self._choose(item.name)
+
+    async def _rename_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        item, name = self._editable(), self.name.value.strip()
+        if event.client is None or item is None or name == item.name:
+            return
+        if not name or name != self._free_name(name):
+            self.set_message(f"'{name}' is no free name of an object")
+            return
+        self._report(item.name, None)
+        self._add(replace(item, name=name))
+
+    async def _place_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        item, values = self._editable(), np.array([self.position.value, self.rotation.value])
+        if event.client is None or item is None or not np.isfinite(values).all():
+            return
+        X = from_xyz_rpy(values[0], np.deg2rad(values[1]))
+        self._report(item.name, replace(item, X_WO=frozen(X), observed_at=None))
+        self._redraw()
+
+    async def _mesh_uploaded(self, event: viser.GuiEvent[viser.GuiUploadButtonHandle]) -> None:
+        file, scale = event.target.value, float(self.scale.value)
+        try:
+            solid = mesh_of_upload(file.name, file.content, scale)
+            X = np.eye(4)
+            X[:3, 3] = NEW_POSITION
+            self._add(world_object(self._free_name(Path(file.name).stem or "mesh"), solid, X))
+        except MotionError as error:
+            self.set_message(str(error))
 
     def _selected(self) -> str:
         """Return the name of the selected object; empty: none."""
@@ -274,6 +364,8 @@ class ObjectEditor:
                 return
             self._local = (item.name, X_WO)
         self._report(item.name, replace(item, X_WO=frozen(X_WO), observed_at=None))
+        if ended:
+            self._show_pose(X_WO)
         self._redraw()
 
     async def _picked(self, name: str) -> None:
@@ -316,14 +408,29 @@ class ObjectEditor:
         X = np.eye(4)
         X[:3, 3] = NEW_POSITION
         try:
-            item = world_object(name, solid_of(kind, self.size.value), X)
+            self._add(world_object(name, solid_of(kind, self.size.value), X))
         except MotionError as error:
             self.set_message(str(error))
-            return
-        self.set_message("")
-        self._unconfirmed = (name, time.monotonic() + CONFIRMATION_TIMEOUT)
-        self._report(name, item)
-        self._choose(name)
+
+
+def mesh_of_upload(name: str, content: bytes, scale: float) -> TriangleMesh:
+    """Return the mesh of an uploaded file.
+
+    Args:
+        name: of the file; its suffix is the format.
+        content: of the file.
+        scale: metres per unit of the file.
+
+    Raises:
+        InvalidDescription: the content cannot be read, or the format is not supported.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"mesh{Path(name).suffix.lower()}"
+        path.write_bytes(content)
+        try:
+            return read_mesh(path, (scale,) * 3)
+        except InvalidDescription as error:
+            raise InvalidDescription(str(error).replace(str(path), name)) from None
 
 
 def size_of(item: WorldObject) -> tuple[str, tuple[float, float, float]] | None:

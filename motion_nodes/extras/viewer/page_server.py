@@ -69,9 +69,9 @@ _SCRIPT = """<style>
 .mantine-Paper-root[data-with-border]:has(> .mantine-Paper-root:first-child) {
   border-width: 1px 0 0; border-radius: 0; }
 @media (max-width: PHONE_WIDTHpx) {
-  .mantine-ScrollArea-root[style*="min-height: 3.5em"] {
+  .mantine-Paper-root[style*="min-height: 3.5em"] {
     width: 100% !important; max-height: SHEET% !important; }
-  .mantine-ScrollArea-root[style*="min-height: 3.5em"] [style*="width: 20em"] {
+  .mantine-Paper-root[style*="min-height: 3.5em"] [style*="width: 20em"] {
     width: 100% !important; }
 }
 </style><script>

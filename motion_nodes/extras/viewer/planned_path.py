@@ -18,6 +18,12 @@ from motion_nodes.core.robot.joint_turns import turns_of
 from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.extras.viewer.joint_panel import show_value
+from motion_nodes.extras.viewer.plot_panel import (
+    QUANTITIES,
+    data_of,
+    joint_plot,
+    planned_curves,
+)
 from motion_nodes.extras.viewer.robot_view import GHOST, Appearance, RobotView, ghost_of
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 from motion_nodes.typing import Array
@@ -31,6 +37,7 @@ STEP = 0.01
 """Step of the time slider [s]."""
 PAUSE = 1.0
 """Pause at the end of the plan before the playback loops [s]."""
+OFF = "(off)"
 STALE_AFTER = 1.0
 """A plan drawn so long [s] after it was received was made while no page was open."""
 ARRIVED = 0.02
@@ -72,6 +79,13 @@ class PlannedPath:
             "Time [s]", min=0.0, max=1.0, step=STEP, initial_value=0.0, visible=False,
             hint="Moves the ghost to this time and pauses playback.",
         )  # fmt: skip
+        self.curves = gui.add_dropdown(
+            "Curves", (OFF, *QUANTITIES), visible=False,
+            hint="The planned joints over time, in % of their limits, before they move.",
+        )  # fmt: skip
+        self._gui, self._frame = gui, gui.add_folder(None)
+        self._plot: viser.GuiUplotHandle | None = None
+        self._plotted: tuple[object, str] = (None, OFF)
         self.scrub.on_update(self._scrubbed)
         self.play.on_update(self._play_switched)
 
@@ -150,9 +164,10 @@ class PlannedPath:
         if self._plan is None:
             return
         self._hide_executed()
+        self._draw_curves()
         if self._none.visible:
             self._none.visible = False
-            for element in (self.show, self.play, self.scrub):
+            for element in (self.show, self.play, self.scrub, self.curves):
                 element.visible = True
         duration = self.duration
         end = round(max(np.ceil(duration / STEP - 1e-9), 1.0) * STEP, 2)
@@ -162,6 +177,27 @@ class PlannedPath:
         text = f"**{self.now:.1f} s** of {duration:.1f} s" if self.playing else ""
         if text != self.play_time.content:
             self.play_time.content, self.play_time.visible = text, bool(text)
+
+    def _draw_curves(self) -> None:
+        """Replace the plot when plan or quantity have changed."""
+        plan, quantity = self._plan, str(self.curves.value)
+        if plan is None or (plan is self._plotted[0] and quantity == self._plotted[1]):
+            return
+        self._plotted = plan, quantity
+        if self._plot is not None:
+            self._plot.remove()
+            self._plot = None
+        if quantity == OFF:
+            return
+        times, rows = plan
+        limits, moved = self._viewed.limits, np.flatnonzero(_moved(rows))
+        assert limits is not None
+        curves = planned_curves(times, rows, quantity, limits, moved.tolist())
+        with self._frame:
+            self._plot = joint_plot(
+                self._gui, f"{quantity} [{curves.unit}]", curves, data_of(curves),
+                (0.0, max(float(times[-1]), STEP)),
+            )  # fmt: skip
 
     def _hide_executed(self) -> None:
         """Hide an executed plan, and show the next one unless the user has hidden plans."""

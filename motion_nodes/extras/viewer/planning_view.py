@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import viser
 
+from motion_nodes.core.planning.planners import planner_names
 from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.core.scene.moveit_scene_file import SUFFIX, read_scene_text, scene_text
 from motion_nodes.core.scene.scene import Scene, WorldObject
@@ -31,7 +32,12 @@ from motion_nodes.extras.viewer.scaling_panel import MotionScaling
 from motion_nodes.extras.viewer.scene_view import MAX_OBJECTS, SceneView
 from motion_nodes.extras.viewer.sphere_nodes import RobotSpheresView
 from motion_nodes.extras.viewer.target_gizmo import TargetGizmo
-from motion_nodes.extras.viewer.ui_commands import PLAN_VERBS, PanelEvents, PlanCommand
+from motion_nodes.extras.viewer.ui_commands import (
+    PLAN_VERBS,
+    PanelEvents,
+    PlanCommand,
+    PlannerOptions,
+)
 from motion_nodes.extras.viewer.viewed_robot import PLANNER, ViewedRobot
 from motion_nodes.typing import Array
 
@@ -39,6 +45,8 @@ MAX_POINTS = 20_000
 """Max number of points of one drawing; further ones are not drawn."""
 SLIDERS, TARGET = "joint sliders", "target"
 """Goals that are not named states."""
+DEFAULT, CURRENT = "(default)", "present state"
+"""Planner and start state that are not chosen."""
 NO_GOAL = f"The sliders set the robot. Choose '{GOAL}' in 'Sliders set' on the tab Joints."
 DURATION = 8.0
 """Time for which a notification is shown [s]."""
@@ -167,11 +175,49 @@ class GoalPanel:
             "Motion", tuple(PLAN_VERBS),
             hint="With the velocity and acceleration scaling at the top of the panel.",
         )  # fmt: skip
+        self.random: viser.GuiButtonHandle | None = None
+        if joints is not None:
+            self.random = gui.add_button(
+                "Random goal", color=SECONDARY, icon=viser.Icon.DICE_5,
+                hint="Sets the joint sliders, and with them the goal, to a random state within "
+                "the limits; whether it is free of collisions the planner says.",
+            )  # fmt: skip
+            self.random.on_click(self._random_pressed)
         self._message = gui.add_markdown("", visible=False)
+        with gui.add_folder("Planner", expand_by_default=False):
+            self.planner = gui.add_dropdown("Name", (DEFAULT, *planner_names()))
+            self.time = gui.add_number(
+                "Time [s]", 0.0, min=0.0, max=600.0, step=1.0,
+                hint="Max planning time; 0: the default of the planner's node.",
+            )  # fmt: skip
+            self.attempts = gui.add_number(
+                "Attempts", 1, min=1, max=100, step=1,
+                hint="Number of paths that are searched; the shortest one counts.",
+            )  # fmt: skip
+            self.start = gui.add_dropdown(
+                "Start", (CURRENT, *states),
+                hint="Only for Plan: motions are executed from where the robot is.",
+            )  # fmt: skip
+            self.keep = gui.add_checkbox(
+                "Keep orientation", False,
+                hint="Path constraint: the tool keeps its present orientation within 0.1 rad.",
+            )  # fmt: skip
         self.goal.on_update(self._chosen)
         self.verbs.on_click(self._pressed)
         if joints is not None:
             joints.on_change.append(self._mode_changed)
+
+    @property
+    def options(self) -> PlannerOptions:
+        """How to plan, for all goals of the robot's panel; from any thread."""
+        planner, start = str(self.planner.value), str(self.start.value)
+        return PlannerOptions(
+            "" if planner == DEFAULT else planner,
+            float(self.time.value),
+            int(self.attempts.value),
+            "" if start == CURRENT else start,
+            bool(self.keep.value),
+        )
 
     def set_message(self, text: str) -> None:
         """Store the status of the planner, shown below the buttons."""
@@ -196,6 +242,11 @@ class GoalPanel:
         self._note = ""
         if self.goal.value == SLIDERS and self._joints is not None:
             self._joints.set_active(True)
+
+    async def _random_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        if event.client is not None and self._joints is not None:
+            self._joints.set_random()
+            show_value(self.goal, SLIDERS)
 
     async def _pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
         if event.client is None:

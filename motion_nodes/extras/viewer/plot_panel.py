@@ -96,15 +96,28 @@ class JointHistory:
         """
         kept = [sample for sample in self._samples if now - sample[0] <= WINDOW]
         times = np.array([sample[0] - now for sample in kept])
-        names, column = self._limits.names, 1 + QUANTITIES.index(quantity)
-        values = np.array([sample[column] for sample in kept]).reshape(-1, len(names))
+        names = self._limits.names
+        q, v = (np.array([sample[k] for sample in kept]).reshape(-1, len(names)) for k in (1, 2))
+        if joint == ALL:
+            return self.of(times, q, v, quantity)
+        i, (low, high) = names.index(joint), self._bounds(quantity)
+        limits = tuple(float(x) for x in (low[i], high[i]) if np.isfinite(x))
+        unit = "m" if self._prismatic[i] else "rad"
+        unit += "/s" if quantity == "velocity" else ""
+        values = (q if quantity == "position" else v)[:, i]
+        return Curves(times, (joint,), (values,), limits, unit)
+
+    def of(self, times: Array, q: Array, v: Array, quantity: str) -> Curves:
+        """Return curves of all joints with limits, in percent.
+
+        Args:
+            times: of the samples [s], shape (m,).
+            q: positions [rad or m], shape (m, n).
+            v: velocities [rad/s or m/s], shape (m, n).
+            quantity: one of ``QUANTITIES``.
+        """
+        names, values = self._limits.names, q if quantity == "position" else v
         low, high = self._bounds(quantity)
-        if joint != ALL:
-            i = names.index(joint)
-            limits = tuple(float(x) for x in (low[i], high[i]) if np.isfinite(x))
-            unit = "m" if self._prismatic[i] else "rad"
-            unit += "/s" if quantity == "velocity" else ""
-            return Curves(times, (joint,), (values[:, i],), limits, unit)
         with_limits = np.flatnonzero(np.isfinite(high - low) & (high > low))
         # Positions: 0 to 100 % of the range; velocities: -100 to 100 % of the limit.
         ends = (0.0, 100.0) if quantity == "position" else (-100.0, 100.0)
@@ -150,7 +163,7 @@ class PlotPanel:
         curves = self._converted(curves)
         names = tuple(self._labels.get(name, name) for name in curves.names)
         shape = (names, curves.limits, curves.unit)
-        data = _data(curves)
+        data = data_of(curves)
         if self._plot is None or shape != self._shape:
             self._shape = shape
             self._replace(curves, names, data)
@@ -173,29 +186,11 @@ class PlotPanel:
         """Replace the plot: viser cannot change the series of an existing one."""
         if self._plot is not None:
             self._plot.remove()
-        series = [uplot.Series(label="s")]
-        for name, colour in zip(names, COLOURS * len(names), strict=False):
-            series.append(uplot.Series(label=name, stroke=colour, width=2, points=_no_points()))
-        for limit in curves.limits:
-            series.append(
-                uplot.Series(
-                    label=f"{limit:.3g} {curves.unit}", stroke=LIMIT_COLOUR, width=1, dash=(6, 4),
-                    points=_no_points(),
-                )
-            )  # fmt: skip
+        title = f"{self.quantity.value} [{curves.unit}]"
         with self._frame:
-            self._plot = self._gui.add_uplot(
-                data, tuple(series), height=HEIGHT, title=f"{self.quantity.value} [{curves.unit}]",
-                scales={"x": uplot.Scale(time=False, range=(-WINDOW, 0.0))},
-                axes=(
-                    uplot.Axis(stroke="#888", grid=uplot.Axis_Grid(stroke="#8884", width=1)),
-                    uplot.Axis(
-                        stroke="#888", size=48, grid=uplot.Axis_Grid(stroke="#8884", width=1)
-                    ),
-                ),
-                # A click on a name hides its line.
-                legend=uplot.Legend(show=True, live=False),
-            )  # fmt: skip
+            self._plot = joint_plot(
+                self._gui, title, replace(curves, names=names), data, (-WINDOW, 0.0)
+            )
 
     async def _switched(self, _: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
         for element in (self.quantity, self.joint):
@@ -205,11 +200,71 @@ class PlotPanel:
             self._plot = None
 
 
+def joint_plot(
+    gui: viser.GuiApi,
+    title: str,
+    curves: Curves,
+    data: tuple[Array, ...],
+    span: tuple[float, float],
+) -> viser.GuiUplotHandle:
+    """Add a plot of joints over time to the active container.
+
+    Args:
+        gui: viser's panel.
+        title: of the plot, with the unit.
+        curves: names, limits and unit of the lines.
+        data: times, then the values of each line, shape (m,).
+        span: first and last time shown [s].
+    """
+    series = [uplot.Series(label="s")]
+    for name, colour in zip(curves.names, COLOURS * len(curves.names), strict=False):
+        series.append(uplot.Series(label=name, stroke=colour, width=2, points=_no_points()))
+    for limit in curves.limits:
+        series.append(
+            uplot.Series(
+                label=f"{limit:.3g} {curves.unit}", stroke=LIMIT_COLOUR, width=1, dash=(6, 4),
+                points=_no_points(),
+            )
+        )  # fmt: skip
+    grid = uplot.Axis_Grid(stroke="#8884", width=1)
+    return gui.add_uplot(
+        data, tuple(series), height=HEIGHT, title=title,
+        scales={"x": uplot.Scale(time=False, range=span)},
+        axes=(uplot.Axis(stroke="#888", grid=grid), uplot.Axis(stroke="#888", size=48, grid=grid)),
+        # A click on a name hides its line.
+        legend=uplot.Legend(show=True, live=False),
+    )  # fmt: skip
+
+
+def planned_curves(
+    times: Array, rows: Array, quantity: str, limits: JointLimits, columns: Sequence[int]
+) -> Curves:
+    """Return a plan over time, in percent of the limits as in :class:`JointHistory`.
+
+    Args:
+        times: from the start of the plan [s], shape (m,).
+        rows: positions of all joints [rad or m], shape (m, n).
+        quantity: one of ``QUANTITIES``; velocities are differences of the positions.
+        limits: of all joints.
+        columns: joints to show.
+    """
+    history = JointHistory(limits, (False,) * rows.shape[1])
+    when = np.maximum.accumulate(times + 1e-6 * np.arange(len(times)))
+    speeds = np.gradient(rows, when, axis=0) if len(times) > 1 else np.zeros_like(rows)
+    kept = history.of(times, rows, speeds, quantity)
+    names = [limits.names[k] for k in columns]
+    shown = [k for k, name in enumerate(kept.names) if name in names]
+    return replace(
+        kept, names=tuple(kept.names[k] for k in shown), values=tuple(kept.values[k] for k in shown)
+    )
+
+
 def _no_points() -> uplot.Series_Points:
     return uplot.Series_Points(show=False)
 
 
-def _data(curves: Curves) -> tuple[Array, ...]:
+def data_of(curves: Curves) -> tuple[Array, ...]:
+    """Return times, then the values of each line and limit, shape (m,) each."""
     lines = tuple(np.full(len(curves.times), limit) for limit in curves.limits)
     return (curves.times, *curves.values, *lines)
 

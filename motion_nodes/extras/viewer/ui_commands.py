@@ -387,6 +387,22 @@ class PlanCommand:
 
 
 @dataclass(frozen=True)
+class PlannerOptions:
+    """How to plan to the goals of a robot's panel."""
+
+    planner: str = ""
+    """Name of a planner; empty: that of the node."""
+    time: float = 0.0
+    """Max planning time [s]; 0: that of the node."""
+    attempts: int = 1
+    """Number of paths, of which the shortest counts."""
+    start: str = ""
+    """Named state to start from; empty: the present state."""
+    keep_orientation: bool = False
+    """Whether the tool keeps its present orientation on the way."""
+
+
+@dataclass(frozen=True)
 class TaskCommand:
     """A task, commanded on the page."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
-from moveit_msgs.msg import Constraints
+from moveit_msgs.msg import Constraints, RobotState
 from nav2_msgs.action import NavigateToPose
 from std_srvs.srv import Trigger
 
@@ -22,7 +22,7 @@ from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.errors import MotionError
 from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.extras.viewer.browser import BrowserViewer
-from motion_nodes.extras.viewer.ui_commands import PlanCommand, TargetCommand
+from motion_nodes.extras.viewer.ui_commands import PlanCommand, PlannerOptions, TargetCommand
 from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, RMPFLOW
 from motion_nodes.nodes.task.remote_work import RemoteAction, Work, require_success
 from motion_nodes.ros.clients.motion_clients import (
@@ -43,6 +43,8 @@ FOLLOWERS = (RMPFLOW, IK, PLANNER)
 TOPICS = {RMPFLOW: "rmpflow_policy/reference", IK: "ik_service/target_pose"}
 NODES = {RMPFLOW: "rmpflow_policy", IK: "ik_service"}
 STATUS = {RMPFLOW: "rmpflow_policy/status", IK: "ik_service/status"}
+KEPT_WITHIN = 0.1
+"""Tolerance of an orientation that is kept on the way [rad]."""
 CLEAR = "rmpflow_policy/clear_target"
 
 
@@ -75,6 +77,7 @@ class WatchedTarget:
         self._planner = MoveClient(node, jobs, under(namespace, "move_action"))
         self._texts = dict.fromkeys(FOLLOWERS, "")
         self._notified = ""
+        self._q = robot.home
 
     def show(self, viewer: BrowserViewer, q: Array) -> None:
         """Update the page: targets of any client, and the status of the followers.
@@ -83,6 +86,7 @@ class WatchedTarget:
             viewer: the page.
             q: positions of all joints [rad or m], shape (n,).
         """
+        self._q = q
         message = self._targets.newest()
         if message is not None:
             try:
@@ -104,8 +108,8 @@ class WatchedTarget:
         for follower, text in self._texts.items():
             viewer.set_target_message(self._name, text, follower)
 
-    def send(self, command: TargetCommand) -> None:
-        """Send a target to the follower that it selects."""
+    def send(self, command: TargetCommand, options: PlannerOptions | None = None) -> None:
+        """Send a target to the follower that it selects; ``options``: of the planner."""
         if command.follower == PLANNER:
             self.plan(
                 PlanCommand(
@@ -113,7 +117,8 @@ class WatchedTarget:
                     X_BT=command.X_BT,
                     velocity_scaling=command.velocity_scaling,
                     acceleration_scaling=command.acceleration_scaling,
-                )
+                ),
+                options,
             )
             return
         if command.verb == "stop":
@@ -136,8 +141,8 @@ class WatchedTarget:
         self._node.destroy_client(self._clear)
         self._planner.destroy()
 
-    def plan(self, command: PlanCommand) -> None:
-        """Plan, execute or stop."""
+    def plan(self, command: PlanCommand, options: PlannerOptions | None = None) -> None:
+        """Plan, execute or stop; ``options``: None for the planner's defaults."""
         if command.verb == "stop":
             self._planner.stop()
             return
@@ -145,9 +150,32 @@ class WatchedTarget:
             self._group.name,
             self._constraints(command),
             plan_only=command.verb == "plan",
-            velocity_scaling=command.velocity_scaling,
-            acceleration_scaling=command.acceleration_scaling,
+            max_velocity_scaling_factor=command.velocity_scaling,
+            max_acceleration_scaling_factor=command.acceleration_scaling,
+            **self._fields(options or PlannerOptions()),
         )
+
+    def _fields(self, options: PlannerOptions) -> dict[str, Any]:
+        """Return the fields of a request with the options."""
+        fields: dict[str, Any] = {
+            "planner_id": options.planner,
+            "num_planning_attempts": options.attempts,
+            "allowed_planning_time": options.time,
+        }
+        if options.start:
+            start = RobotState(is_diff=True)
+            state = self._robot.states[options.start]
+            start.joint_state.name = list(state)
+            start.joint_state.position = [float(x) for x in state.values()]
+            fields["start_state"] = start
+        if options.keep_orientation and self._group.tip is not None:
+            tip, base = self._group.tip, self._robot.base_frame
+            kept = pose_constraints(
+                tip, base, self._frames.pose(tip, self._q), orientation=KEPT_WITHIN
+            )
+            kept.position_constraints = []
+            fields["path_constraints"] = kept
+        return fields
 
     def _constraints(self, command: PlanCommand) -> Constraints:
         if command.X_BT is not None:

@@ -394,15 +394,15 @@ class WatchedRobot:
         if self.navigation is not None:
             self.navigation.send(viewer, x, y, yaw)
 
-    def send_target(self, _: BrowserViewer, command: TargetCommand) -> None:
+    def send_target(self, viewer: BrowserViewer, command: TargetCommand) -> None:
         """Command a target of the tool."""
         if self.target is not None:
-            self.target.send(command)
+            self.target.send(command, viewer.planner_options(self.name))
 
-    def send_plan(self, _: BrowserViewer, command: PlanCommand) -> None:
+    def send_plan(self, viewer: BrowserViewer, command: PlanCommand) -> None:
         """Command a goal of the planner."""
         if self.target is not None:
-            self.target.plan(command)
+            self.target.plan(command, viewer.planner_options(self.name))
 
     def send_object(self, viewer: BrowserViewer, name: str, item: WorldObject | None) -> None:
         """Add, move or remove (None) an object of the planning scene."""
