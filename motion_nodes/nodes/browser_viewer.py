@@ -16,15 +16,20 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from sensor_msgs.msg import Image, PointCloud2
+from nav_msgs.msg import Path
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import Image, LaserScan, PointCloud2
 from std_srvs.srv import SetBool, Trigger
+from visualization_msgs.msg import Marker, MarkerArray
 
 from motion_nodes.core.robot.placement import parse_placements
 from motion_nodes.errors import MotionError
 from motion_nodes.extras.viewer.browser import BrowserViewer
-from motion_nodes.extras.viewer.displays import Displays, FrameTree, thinned_cloud
+from motion_nodes.extras.viewer.displays import Displays, FrameTree, Selection, thinned_cloud
 from motion_nodes.extras.viewer.suite_panels import Health
+from motion_nodes.nodes.viewer.viewer_markers import MarkerStore, path_drawings, scan_points
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
@@ -38,6 +43,9 @@ from motion_nodes.ros.stop_latch import HOW_TO_RESUME
 from motion_nodes.ros.transforms import TransformLink, TransformTree
 from motion_nodes.typing import Array
 
+MARKERS = qos.TF_READER
+"""Of markers every message counts: each adds or deletes some."""
+SCAN_RGB = (220, 50, 50)
 PERIOD = 0.1
 """Min time between two updates of a display [s]."""
 TOPICS_PERIOD = 2.0
@@ -46,7 +54,15 @@ FRAME_TIMEOUT = 15.0
 """A frame without a transform for this time is reported [s]."""
 MAX_LISTED = 5
 """Max number of frames listed in a message."""
-CLOUD_TYPE, IMAGE_TYPE = "sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/Image"
+MARKER_TYPE = "visualization_msgs/msg/Marker"
+TYPES = {
+    "cloud": ("sensor_msgs/msg/PointCloud2",),
+    "image": ("sensor_msgs/msg/Image",),
+    "scan": ("sensor_msgs/msg/LaserScan",),
+    "markers": (MARKER_TYPE, f"{MARKER_TYPE}Array"),
+    "path": ("nav_msgs/msg/Path",),
+}
+"""Message types of each display."""
 LEVELS = {
     DiagnosticStatus.OK: "OK",
     DiagnosticStatus.WARN: "WARN",
@@ -72,6 +88,13 @@ class WatchedDisplays:
         self._node, self._frames = node, frames
         self._clouds = _Selected(node, PointCloud2)
         self._images = _Selected(node, Image)
+        self._scans, self._paths = _Selected(node, LaserScan), _Selected(node, Path)
+        self._markers = {MARKER_TYPE: _Selected(node, Marker, MARKERS)}
+        self._markers[f"{MARKER_TYPE}Array"] = _Selected(node, MarkerArray, MARKERS)
+        self._store = MarkerStore()
+        self._types: dict[str, list[str]] = {}
+        """Types of each topic."""
+        self._selected = Selection()
         self._due = self._topics_due = 0.0
         self._tree: FrameTree | None = None
         self._links: dict[str, TransformLink] = {}
@@ -94,25 +117,33 @@ class WatchedDisplays:
         self._due = now + PERIOD
         if now >= self._topics_due:
             self._topics_due = now + TOPICS_PERIOD
-            displays.set_topics(self._topics(CLOUD_TYPE), self._topics(IMAGE_TYPE))
+            self._types = dict(self._node.get_topic_names_and_types())
+            displays.set_topics(
+                {kind: [t for t, types in self._types.items() if {*types} & {*wanted}]
+                 for kind, wanted in TYPES.items()}
+            )  # fmt: skip
         selected = displays.selected
-        self._faults = {
-            k: v for k, v in self._faults.items() if k in (selected.cloud, selected.image)
-        }
+        topics = {kind: getattr(selected, kind) for kind in TYPES}
+        self._faults = {k: v for k, v in self._faults.items() if k in topics.values()}
         self._tree = None
-        if selected.frames or selected.cloud:
+        if selected.frames or any(topic for kind, topic in topics.items() if kind != "image"):
             self._tree = self._placed(anchors())
         if selected.frames and self._tree is not None:
             displays.set_frames(self._tree)
             self._faults["TF"] = self._fault_of_frames(self._tree)
         self._show_cloud(displays, selected.cloud)
         self._show_image(displays, selected.image)
+        self._show_scan(displays, selected.scan)
+        self._show_path(displays, selected.path)
+        self._show_markers(displays, selected.markers)
+        self._selected = selected
         displays.set_message("; ".join(filter(None, self._faults.values())))
 
     def destroy(self) -> None:
         """Unsubscribe."""
-        self._clouds.select("")
-        self._images.select("")
+        every = (self._clouds, self._images, self._scans, self._paths, *self._markers.values())
+        for selection in every:
+            selection.select("")
 
     def _placed(self, anchors: Iterable[tuple[str, Array]]) -> FrameTree:
         self._frames.update()
@@ -163,16 +194,57 @@ class WatchedDisplays:
         except MotionError as error:
             self._faults[topic] = f"{topic}: {error}"
 
-    def _topics(self, desired: str) -> list[str]:
-        found = self._node.get_topic_names_and_types()
-        return [topic for topic, types in found if desired in types]
+    def _show_scan(self, displays: Displays, topic: str) -> None:
+        message = self._scans.newest(topic)
+        if message is None or self._tree is None:
+            return
+        frame = message.header.frame_id.lstrip("/")
+        X_WF = self._tree.pose(frame)
+        if X_WF is None:
+            self._faults[topic] = f"{topic}: no transform from '{frame}' to a robot"
+            return
+        self._faults.pop(topic, None)
+        points = scan_points(message)
+        rgb = np.tile(np.array(SCAN_RGB, np.uint8), (len(points), 1))
+        displays.set_scan(thinned_cloud(topic, points, rgb, X_WF))
+
+    def _show_path(self, displays: Displays, topic: str) -> None:
+        if topic != self._selected.path:
+            displays.set_drawings("path", ())
+        message = self._paths.newest(topic)
+        if message is None or self._tree is None:
+            return
+        try:
+            displays.set_drawings("path", path_drawings(message, self._tree.pose))
+            self._faults.pop(topic, None)
+        except MotionError as error:
+            self._faults[topic] = f"{topic}: {error}"
+
+    def _show_markers(self, displays: Displays, topic: str) -> None:
+        if topic != self._selected.markers:
+            self._store = MarkerStore()
+            self._store.changed = True
+        markers: list[Marker] = []
+        for kind, selection in self._markers.items():
+            messages = selection.all(topic if kind in self._types.get(topic, ()) else "")
+            markers += messages if kind == MARKER_TYPE else [m for a in messages for m in a.markers]
+        self._store.update(markers)
+        if self._store.changed and (self._tree is not None or not topic):
+            pose = (lambda _: None) if self._tree is None else self._tree.pose
+            drawings, fault = self._store.drawings(pose)
+            displays.set_drawings("markers", drawings)
+            self._faults.pop(topic, None)
+            if fault:
+                self._faults[topic] = f"{topic}: {fault}"
 
 
 class _Selected:
     """The subscription to one topic, which may change."""
 
-    def __init__(self, node: MotionNode[Any], kind: type[Any]) -> None:
-        self._node, self._kind = node, kind
+    def __init__(
+        self, node: MotionNode[Any], kind: type[Any], profile: QoSProfile = qos.NEWEST
+    ) -> None:
+        self._node, self._kind, self._qos = node, kind, profile
         self._topic = ""
         self._subscription: PolledSubscription[Any] | None = None
 
@@ -185,12 +257,22 @@ class _Selected:
             self._subscription.destroy()
             self._subscription = None
         if topic:
-            self._subscription = PolledSubscription(self._node, self._kind, topic, qos.NEWEST)
+            publishers = self._node.get_publishers_info_by_topic(topic)
+            latched = qos.LATCHED.durability
+            # What latched publishers sent before is shown, too.
+            kept = publishers and all(p.qos_profile.durability == latched for p in publishers)
+            profile = qos.LATCHED if kept else self._qos
+            self._subscription = PolledSubscription(self._node, self._kind, topic, profile)
 
     def newest(self, topic: str) -> Any | None:
         """Return the newest message of a topic, if there is a new one."""
         self.select(topic)
         return self._subscription.newest() if self._subscription is not None else None
+
+    def all(self, topic: str) -> list[Any]:
+        """Return the new messages of a topic, oldest first."""
+        self.select(topic)
+        return self._subscription.all() if self._subscription is not None else []
 
 
 def _listed(names: Iterable[str]) -> str:

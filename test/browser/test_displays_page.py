@@ -67,7 +67,7 @@ def test_frames_a_cloud_and_an_image_are_switched(page: Page, viewer: BrowserVie
     wait(lambda: pixels(page, (230, 20, 20)) > 20, "axes are drawn")
     page.check("TF", False)
     wait(lambda: np.array_equal(page.canvas(), plain), "the scene is as before")
-    displays.set_topics(["/camera/points"], ["/camera/image"])
+    displays.set_topics({"cloud": ["/camera/points"], "image": ["/camera/image"]})
     points = np.random.default_rng(0).uniform(-0.2, 0.2, (3000, 3)).astype(np.float32)
     magenta = np.full((3000, 3), (255, 0, 255), np.uint8)
     page.choose("PointCloud2", "/camera/points")

@@ -9,17 +9,23 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from builtin_interfaces.msg import Time
-from geometry_msgs.msg import TransformStamped
+from builtin_interfaces.msg import Duration, Time
+from geometry_msgs.msg import Point, PoseStamped, TransformStamped
+from nav_msgs.msg import Path
 from rclpy.executors import SingleThreadedExecutor
 from ros_client import LATCHED, RELIABLE, RosClient
-from sensor_msgs.msg import Image, PointCloud2
+from sensor_msgs.msg import Image, LaserScan, PointCloud2
 from tf2_msgs.msg import TFMessage
+from view.toy_robot import pose
+from visualization_msgs.msg import Marker, MarkerArray
 
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.displays import OFF
 from motion_nodes.nodes.browser_viewer import BrowserViewerNode
+from motion_nodes.nodes.viewer.viewer_markers import MarkerStore, marker_drawings
 from motion_nodes.ros.messages.camera_messages import cloud_message, depth_message
+from motion_nodes.ros.messages.moveit_messages import pose_message
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -107,3 +113,120 @@ def test_what_is_selected_is_subscribed_and_shown(cell: SimpleNamespace) -> None
     cell.pages[0] = 1
     client.spin(0.3)
     assert not clouds.get_subscription_count()
+
+
+def marker(kind: int, *points: tuple[float, float, float], number: int = 0, **fields) -> Marker:
+    """Return a marker at (1, 2, 3) in the frame of the eye, turned by 90 degrees about z."""
+    made = Marker(type=kind, id=number, points=[Point(x=x, y=y, z=z) for x, y, z in points])
+    made.header.frame_id = "left/eye"
+    made.pose = pose_message(pose((1.0, 2.0, 3.0), (0.0, 0.0, np.pi / 2)))
+    made.scale.x, made.scale.y, made.scale.z = 0.2, 0.4, 0.6
+    made.color.g = made.color.a = 1.0
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+@pytest.mark.parametrize("kind", [Marker.CUBE, Marker.SPHERE, Marker.CYLINDER, Marker.ARROW])
+def test_solids_have_the_size_and_place_of_their_marker(kind: int) -> None:
+    X_WF = pose((10.0, 0.0, 0.0))
+    (drawing,) = marker_drawings(marker(kind), X_WF)
+    low, high = drawing.points.min(axis=0), drawing.points.max(axis=0)
+    # x of the marker is y of the world; arrows begin at the pose.
+    np.testing.assert_allclose(high - low, (0.4, 0.2, 0.6), rtol=0.03)
+    ahead = 0.1 if kind == Marker.ARROW else 0.0
+    np.testing.assert_allclose(0.5 * (low + high), (11.0, 2.0 + ahead, 3.0), atol=0.01)
+    assert drawing.faces.max() == len(drawing.points) - 1
+    corners = drawing.points[drawing.faces] - 0.5 * (low + high)
+    outward = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    volume = np.einsum("ti,ti->", outward, corners[:, 0]) / 6.0
+    share = {Marker.CUBE: 1.0, Marker.SPHERE: np.pi / 6, Marker.CYLINDER: np.pi / 4,
+             Marker.ARROW: np.pi / 4 * (0.77 / 4 + 0.23 / 3)}[kind]  # fmt: skip
+    assert volume == pytest.approx(0.2 * 0.4 * 0.6 * share, rel=0.06)
+
+
+def test_lists_lines_texts_and_bad_numbers() -> None:
+    X, ends = np.eye(4), ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (1.0, 1.0, 0.0))
+    (strip,) = marker_drawings(marker(Marker.LINE_STRIP, *ends), X)
+    np.testing.assert_allclose(
+        strip.points, [(1, 2, 3), (1, 3, 3), (1, 3, 3), (0, 3, 3)], atol=1e-9
+    )
+    (lines,) = marker_drawings(marker(Marker.LINE_LIST, *ends), X)
+    assert len(lines.points) == 2
+    (cubes,) = marker_drawings(marker(Marker.CUBE_LIST, *ends), X)
+    np.testing.assert_allclose(cubes.points.reshape(3, 8, 3).mean(axis=1)[2], (0, 3, 3), atol=1e-9)
+    (arrow,) = marker_drawings(marker(Marker.ARROW, *ends[1:]), X)
+    np.testing.assert_allclose(arrow.points.min(axis=0)[0], 0.0, atol=1e-9)  # its head
+    (text,) = marker_drawings(marker(Marker.TEXT_VIEW_FACING, text="here"), X)
+    assert (text.text, tuple(text.points[0])) == ("here", (1.0, 2.0, 3.0))
+    assert marker_drawings(marker(Marker.MESH_RESOURCE), X) == []
+    for bad in (marker(Marker.LINE_LIST, (np.nan, 0.0, 0.0)), marker(Marker.CUBE)):
+        bad.scale.x = np.inf
+        with pytest.raises(InvalidCommand):
+            marker_drawings(bad, X)
+
+
+def test_markers_are_replaced_deleted_and_live_as_long_as_they_say() -> None:
+    store = MarkerStore()
+    short = marker(Marker.CUBE, number=2, lifetime=Duration(sec=1))
+    store.update([marker(Marker.CUBE), marker(Marker.SPHERE, number=1), short], 10.0)
+    assert len(store.drawings(lambda _: np.eye(4))[0]) == 3
+    store.update([], 10.5)
+    assert not store.changed
+    store.update([marker(Marker.TEXT_VIEW_FACING, text="x")], 11.5)
+    assert [d.text == "" for d in store.drawings(lambda _: np.eye(4))[0]] == [False, True]
+    store.update([marker(Marker.CUBE, number=1, action=Marker.DELETE)], 12.0)
+    assert len(store.drawings(lambda _: np.eye(4))[0]) == 1
+    assert "left/eye" in store.drawings(lambda _: None)[1]
+    store.update([marker(Marker.CUBE, action=Marker.DELETEALL)], 12.0)
+    assert store.drawings(lambda _: np.eye(4)) == ([], "")
+
+
+def test_markers_paths_and_scans_are_placed_by_their_frames(cell: SimpleNamespace) -> None:
+    client, page = cell.client, cell.page
+    panel, displays = page.displays._panel, page.displays
+    client.publisher(TFMessage, "/tf_static", LATCHED).publish(
+        TFMessage(transforms=[transform("left/odom", "left/eye", 0.5)])
+    )
+    single = client.node.create_publisher(Marker, "/marks", RELIABLE)
+    arrays = client.node.create_publisher(MarkerArray, "/arrays", LATCHED)
+    paths = client.node.create_publisher(Path, "/plan", LATCHED)
+    scans = client.node.create_publisher(LaserScan, "/scan", RELIABLE)
+    arrays.publish(MarkerArray(markers=[marker(Marker.CUBE, number=k) for k in range(3)]))
+    path = Path(poses=[PoseStamped(), PoseStamped()])
+    path.header.frame_id, path.poses[1].pose.position.x = "left/eye", 2.0
+    paths.publish(path)
+    scan = LaserScan(angle_min=0.0, angle_increment=0.1, range_min=0.1, range_max=5.0)
+    scan.header.frame_id, scan.ranges = "left/eye", [1.0, 9.0, float("nan"), 2.0]
+
+    def offered() -> bool:
+        page._refresh_panels()
+        boxes = (panel.markers, panel.path, panel.scan)
+        return all(len(box.options) > 1 for box in boxes) and len(panel.markers.options) > 2
+
+    client.wait(offered, "the topics")
+    panel.markers.value, panel.path.value, panel.scan.value = "/arrays", "/plan", "/scan"
+
+    def shown() -> bool:
+        scans.publish(scan)
+        client.spin(0.1)
+        page.flush()
+        views = displays._drawn
+        return (len(views["markers"].nodes), len(views["path"].nodes), displays._scan.drawn) == (
+            3, 1, 2)  # fmt: skip
+
+    client.wait(shown, "what was latched, and the scan")
+    np.testing.assert_allclose(
+        displays._drawn["path"].nodes[0].points, [[(1.5, 0, 0), (3.5, 0, 0)]]
+    )
+    panel.markers.value = "/marks"
+
+    def single_ones() -> bool:
+        for k in range(2):
+            single.publish(marker(Marker.TEXT_VIEW_FACING, number=k, text=f"{k}"))
+        client.spin(0.1)
+        page.flush()
+        nodes = displays._drawn["markers"].nodes
+        return [getattr(node, "text", "") for node in nodes] == ["0", "1"]
+
+    client.wait(single_ones, "the markers of the other topic alone")

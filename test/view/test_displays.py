@@ -97,7 +97,7 @@ class TestClouds:
         assert (cloud.rgb[-1] == (255, 0, 0)).all()
 
     def test_only_the_selected_topic_is_drawn(self, viewer):
-        viewer.displays.set_topics(["/points"], [])
+        viewer.displays.set_topics({"cloud": ["/points"]})
         viewer._refresh_panels()
         box = viewer.displays._panel.cloud
         assert tuple(box.options) == (OFF, "/points")
@@ -110,14 +110,14 @@ class TestClouds:
             assert viewer.displays._cloud.drawn == count
         # A selected topic without publishers stays selected.
         box.value = "/points"
-        viewer.displays.set_topics([], [])
+        viewer.displays.set_topics({})
         viewer._refresh_panels()
         assert box.value == "/points"
 
 
 def test_an_image_is_shown_while_its_topic_is_selected(viewer):
     panel = viewer.displays._panel
-    viewer.displays.set_topics([], ["/image"])
+    viewer.displays.set_topics({"image": ["/image"]})
     viewer._refresh_panels()
     pixels = np.zeros((700, 1000, 3), np.uint8)
     panel.show_image("/image", pixels)

@@ -136,7 +136,7 @@ def test_names_of_nodes_are_different_for_different_objects():
 def test_an_empty_image_is_not_shown(open_viewer, toy):
     viewer = open_viewer(ViewedRobot(toy, "rover"), displays=True)
     panel = viewer.displays._panel
-    viewer.displays.set_topics([], ["/image"])
+    viewer.displays.set_topics({"image": ["/image"]})
     refresh(viewer)
     as_page(viewer, panel.image, value="/image")
     panel.show_image("/image", np.zeros((0, 0, 3), np.uint8))

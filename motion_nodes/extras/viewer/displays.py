@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Displays beside the robots: frames of /tf, a point cloud, an image.
+"""Displays beside the robots: frames of /tf, a cloud, a laser scan, markers, a path, an image.
 
-The folder of displays on the panel: frames of /tf, a point cloud, an image; axes and
+The folder of displays on the panel, with the topics to choose from; axes and
 names of the frames of /tf, as RViz's TF display; frames of /tf in the page's world, in which only
 the robots are placed; a point cloud of a sensor on the page.
 """
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.core.robot.poses import inverse, to_quat_wxyz
 from motion_nodes.extras.viewer.panel_style import plain
+from motion_nodes.extras.viewer.planning_view import Drawing, MarkerView
 from motion_nodes.extras.viewer.scene_setup import DrawLoop
 from motion_nodes.extras.viewer.scene_view import escaped
 from motion_nodes.typing import Array
@@ -55,6 +56,12 @@ class Selection:
     """Topic of a point cloud; empty: none."""
     image: str = ""
     """Topic of an image; empty: none."""
+    scan: str = ""
+    """Topic of a laser scan; empty: none."""
+    markers: str = ""
+    """Topic of markers, single ones or arrays; empty: none."""
+    path: str = ""
+    """Topic of a path; empty: none."""
 
 
 class DisplaysPanel:
@@ -68,7 +75,7 @@ class DisplaysPanel:
     def __init__(self, gui: viser.GuiApi, redraw: Callable[[], None]) -> None:
         """Add the folder."""
         self._gui = gui
-        self._topics: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
+        self._topics: Mapping[str, Sequence[str]] = {}
         self._text = ""
         with gui.add_folder("Displays", expand_by_default=False) as self._folder:
             self.frames = gui.add_checkbox("TF", False, hint="Axes of all frames of /tf.")
@@ -79,22 +86,29 @@ class DisplaysPanel:
             self.image = gui.add_dropdown(
                 "Image", (OFF,), hint="A colour image, or a depth image: near is bright."
             )
+            self.scan = gui.add_dropdown("LaserScan", (OFF,), hint="Points of a laser scanner.")
+            self.markers = gui.add_dropdown(
+                "Markers", (OFF,), hint="A topic of Marker or MarkerArray; meshes are not drawn."
+            )
+            self.path = gui.add_dropdown("Path", (OFF,), hint="A nav_msgs/Path as a line.")
             self._line = gui.add_markdown("", visible=False)
+        self._boxes = {
+            "cloud": self.cloud, "image": self.image, "scan": self.scan,
+            "markers": self.markers, "path": self.path,
+        }  # fmt: skip
         self.picture: viser.GuiImageHandle | None = None
-        for element in (self.frames, self.names, self.cloud, self.image):
+        for element in (self.frames, self.names, *self._boxes.values()):
             element.on_update(lambda _: redraw())
 
     @property
     def selected(self) -> Selection:
         """Displays to be shown; from any thread."""
-        cloud, image = (
-            "" if box.value == OFF else str(box.value) for box in (self.cloud, self.image)
-        )
-        return Selection(bool(self.frames.value), bool(self.names.value), cloud, image)
+        topics = {k: "" if box.value == OFF else str(box.value) for k, box in self._boxes.items()}
+        return Selection(bool(self.frames.value), bool(self.names.value), **topics)
 
-    def set_topics(self, clouds: Sequence[str], images: Sequence[str]) -> None:
-        """Store the topics to choose from."""
-        self._topics = tuple(clouds), tuple(images)
+    def set_topics(self, topics: Mapping[str, Sequence[str]]) -> None:
+        """Store the topics to choose from, by field of :class:`Selection`."""
+        self._topics = dict(topics)
 
     def set_message(self, text: str) -> None:
         """Store a line of text below the displays; empty: none."""
@@ -115,9 +129,9 @@ class DisplaysPanel:
 
     def refresh(self) -> None:
         """Update the elements; on viser's event loop."""
-        for box, topics in zip((self.cloud, self.image), self._topics, strict=True):
+        for kind, box in self._boxes.items():
             # A selected topic stays in the list even without publishers.
-            options = (OFF, *sorted({*topics, str(box.value)} - {OFF}))
+            options = (OFF, *sorted({*self._topics.get(kind, ()), str(box.value)} - {OFF}))
             if options != tuple(box.options):
                 box.options = options
         if self.picture is not None and self.picture.label != self.selected.image:
@@ -392,6 +406,8 @@ class Displays:
         self._drawing, self._on_loop = drawing, on_loop
         self._frames = FrameView(server.scene, "/tf")
         self._cloud = CloudView(server.scene, "/cloud")
+        self._scan = CloudView(server.scene, "/scan")
+        self._drawn = {kind: MarkerView(server.scene, f"/{kind}") for kind in ("markers", "path")}
         self._panel = DisplaysPanel(server.gui, drawing.request)
 
     @property
@@ -399,9 +415,9 @@ class Displays:
         """Selection on the page."""
         return self._panel.selected
 
-    def set_topics(self, clouds: Sequence[str], images: Sequence[str]) -> None:
-        """Offer topics of point clouds and images."""
-        self._panel.set_topics(clouds, images)
+    def set_topics(self, topics: Mapping[str, Sequence[str]]) -> None:
+        """Offer topics, by field of :class:`Selection`."""
+        self._panel.set_topics(topics)
 
     def set_message(self, text: str) -> None:
         """Show one line of text below the displays; empty: none."""
@@ -417,6 +433,16 @@ class Displays:
         self._cloud.set_cloud(cloud)
         self._drawing.request_if_watched()
 
+    def set_scan(self, cloud: Cloud) -> None:
+        """Show a laser scan in place of the previous one."""
+        self._scan.set_cloud(cloud)
+        self._drawing.request_if_watched()
+
+    def set_drawings(self, kind: str, drawings: Sequence[Drawing]) -> None:
+        """Show drawings in the world in place of the previous ones; ``kind``: markers or path."""
+        self._drawn[kind].set_drawings(drawings)
+        self._drawing.request_if_watched()
+
     def set_image(self, topic: str, pixels: NDArray[np.uint8]) -> None:
         """Show an image of a topic, shape (h, w, 3)."""
         self._on_loop(lambda: self._panel.show_image(topic, pixels))
@@ -426,6 +452,9 @@ class Displays:
         selected = self.selected
         self._frames.draw(selected.frames, selected.names)
         self._cloud.draw(selected.cloud)
+        self._scan.draw(selected.scan)
+        for kind, view in self._drawn.items():
+            view.draw(bool(getattr(selected, kind)))
 
     def refresh(self) -> None:
         """Update the panel; on viser's event loop."""

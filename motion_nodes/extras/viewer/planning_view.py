@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import viser
+from numpy.typing import NDArray
 
 from motion_nodes.core.planning.planners import planner_names
 from motion_nodes.core.robot.link_poses import LinkPoses
@@ -56,7 +57,7 @@ HANDLE_SIZE = 0.15
 
 @dataclass(frozen=True)
 class Drawing:
-    """Lines or points of one colour, in the robot's scene frame.
+    """Lines, points, a surface or a text of one colour, in the frame of its view.
 
     Raises:
         InvalidCommand: wrong shape of the points, or points that are not finite.
@@ -70,6 +71,12 @@ class Drawing:
     """Whether to draw lines or points."""
     size: float = 2.0
     """Width of lines [pixels], or diameter of points [m]."""
+    faces: NDArray[np.intp] | None = None
+    """Triangles between the points, shape (t, 3); None: no surface."""
+    opacity: float = 1.0
+    """Of a surface, 0 to 1."""
+    text: str = ""
+    """Shown at the first point; empty: none."""
 
     def __post_init__(self) -> None:
         """Check the points."""
@@ -126,7 +133,17 @@ class MarkerView:
             path = f"{self._path}/{number}"
             if not len(points):
                 continue
-            if drawing.lines:
+            if drawing.text:
+                self.nodes.append(self._scene.add_label(path, drawing.text, position=points[0]))
+            elif drawing.faces is not None:
+                faces = drawing.faces[(drawing.faces < len(points)).all(axis=1)]
+                self.nodes.append(
+                    self._scene.add_mesh_simple(
+                        path, points, faces.astype(np.uint32), color=drawing.rgb,
+                        opacity=drawing.opacity, flat_shading=True, side="double",
+                    )
+                )  # fmt: skip
+            elif drawing.lines:
                 self.nodes.append(
                     self._scene.add_line_segments(
                         path, points.reshape(-1, 2, 3), colors=drawing.rgb,
@@ -184,10 +201,10 @@ class GoalPanel:
             )  # fmt: skip
             self.random.on_click(self._random_pressed)
         self._message = gui.add_markdown("", visible=False)
-        with gui.add_folder("Planner", expand_by_default=False):
-            self.planner = gui.add_dropdown("Name", (DEFAULT, *planner_names()))
+        with gui.add_folder("Options", expand_by_default=False):
+            self.planner = gui.add_dropdown("Planner", (DEFAULT, *planner_names()))
             self.time = gui.add_number(
-                "Time [s]", 0.0, min=0.0, max=600.0, step=1.0,
+                "Planning time [s]", 0.0, min=0.0, max=600.0, step=1.0,
                 hint="Max planning time; 0: the default of the planner's node.",
             )  # fmt: skip
             self.attempts = gui.add_number(
@@ -195,7 +212,7 @@ class GoalPanel:
                 hint="Number of paths that are searched; the shortest one counts.",
             )  # fmt: skip
             self.start = gui.add_dropdown(
-                "Start", (CURRENT, *states),
+                "Start state", (CURRENT, *states),
                 hint="Only for Plan: motions are executed from where the robot is.",
             )  # fmt: skip
             self.keep = gui.add_checkbox(

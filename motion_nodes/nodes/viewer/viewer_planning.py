@@ -32,6 +32,7 @@ from motion_nodes.core.scene.touch_links import touch_links
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.planning_view import Drawing
+from motion_nodes.nodes.viewer.viewer_markers import byte_of
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
@@ -400,7 +401,7 @@ def drawings_of(message: MarkerArray) -> list[Drawing]:
             continue
         points = np.array([(p.x, p.y, p.z) for p in marker.points], np.float64).reshape(-1, 3)
         c = marker.color
-        rgb = (_byte(c.r), _byte(c.g), _byte(c.b))
+        rgb = (byte_of(c.r), byte_of(c.g), byte_of(c.b))
         if marker.type == Marker.LINE_LIST:
             drawings.append(Drawing(points, rgb, size=1.5))
         elif marker.type == Marker.LINE_STRIP and len(points) > 1:
@@ -409,11 +410,6 @@ def drawings_of(message: MarkerArray) -> list[Drawing]:
         elif marker.type in (Marker.POINTS, Marker.SPHERE_LIST):
             drawings.append(Drawing(points, rgb, lines=False, size=float(marker.scale.x)))
     return drawings
-
-
-def _byte(share: float) -> int:
-    """Return a colour component, 0 to 1, as a byte."""
-    return round(255 * min(max(float(np.nan_to_num(share)), 0.0), 1.0))
 
 
 class WatchedAttachment:
