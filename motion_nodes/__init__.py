@@ -33,6 +33,8 @@ _HOME = {
     "IkTolerance": "core.ik.problem",
     "IkResult": "core.ik.problem",
     "IkBatchResult": "core.ik.problem",
+    # files
+    "load": "api.saved_results",
     # the world
     "World": "core.scene.world",
     "load_world": "core.scene.world",
@@ -86,7 +88,11 @@ __all__ = list(_HOME)
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
     if name not in _HOME:
-        raise AttributeError(f"module 'motion_nodes' has no attribute '{name}'")
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, _HOME, n=1)
+        hint = f". Did you mean: '{near[0]}'?" if near else ""
+        raise AttributeError(f"module 'motion_nodes' has no attribute '{name}'{hint}")
     value = getattr(importlib.import_module(f"motion_nodes.{_HOME[name]}"), name)
     globals()[name] = value
     return value
@@ -94,4 +100,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Return the public names."""
-    return sorted({*globals(), *_HOME})
+    return sorted([*_HOME, "__version__"])

@@ -9,6 +9,7 @@ from motion_nodes.api.robot_model import MobileBase as MobileBase
 from motion_nodes.api.robot_model import RobotModel as RobotModel
 from motion_nodes.api.robot_model import available_robots as available_robots
 from motion_nodes.api.robot_model import load_robot as load_robot
+from motion_nodes.api.saved_results import load as load
 from motion_nodes.core.bases.base import BaseLimits as BaseLimits
 from motion_nodes.core.bases.base import BodyAxisLimits as BodyAxisLimits
 from motion_nodes.core.bases.base import Twist2 as Twist2
@@ -100,6 +101,7 @@ __all__ = [
     "World",
     "available_robots",
     "inverse",
+    "load",
     "load_robot",
     "load_world",
     "multiply",

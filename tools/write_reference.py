@@ -37,6 +37,7 @@ SECTIONS = {
     "Poses": ("pose", "multiply", "inverse"),
     "Inverse kinematics": ("IkSettings", "IkTolerance", "IkResult", "IkBatchResult"),
     "Reachability": ("reachability_map", "ReachabilityMap"),
+    "Files": ("load",),
     "The world": (
         *("World", "load_world", "Box", "Sphere", "Cylinder", "Capsule", "Cone", "HalfSpace"),
         *("TriangleMesh", "triangle_mesh"),
@@ -103,7 +104,7 @@ def _class(name: str, cls: type) -> Iterator[str]:
 def _members(cls: type) -> Iterator[tuple[str, object]]:
     """Yield the members of a class, after those of its base classes in the public API."""
     for base in reversed(cls.__mro__):
-        if base is cls or base.__module__.startswith("motion_nodes.api."):
+        if base is cls or base.__module__.startswith("motion_nodes."):
             yield from vars(base).items()
 
 

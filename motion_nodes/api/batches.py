@@ -192,6 +192,21 @@ def pairs_of(starts: Any, goals: Any, joints: int) -> list[tuple[Any, Any]]:
     return list(zip(first, last, strict=True))
 
 
+def many(given: Any, joints: int) -> bool:
+    """Return whether an argument holds several starts or goals; a tuple of goals is one.
+
+    Args:
+        given: start or goal of a motion.
+        joints: number of joints n.
+    """
+    if isinstance(given, str | tuple | dict) or not isinstance(given, Sequence | np.ndarray):
+        return False
+    shape = shape_of(given)
+    if shape:
+        return len(shape) == 3 or (len(shape) == 2 and shape[1] == joints and shape != (4, 4))
+    return bool(len(given)) and not isinstance(given[0], int | float)
+
+
 def _listed(given: Any, joints: int) -> list[Any]:
     """Return one or several starts or goals as a list."""
     if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):

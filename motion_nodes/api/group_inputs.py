@@ -7,6 +7,7 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +30,7 @@ from motion_nodes.core.scene.configurations import checked_state
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
+from motion_nodes.extras import shown_on_page
 from motion_nodes.typing import Array
 
 _EMPTY = Scene()
@@ -217,6 +219,13 @@ class GroupInputs:
             below, above = (np.where(held, 0.0, np.maximum(x, 0.0)) for x in (q - low, high - q))
             goal = replace(goal, joints=JointGoal(q, below, above))
         return solve_poses(self.checker(world), goal, q, settings, self.validity(world, validity))
+
+    def show(self, what: Any, world: World | None, port: int) -> Any:
+        """Show the robot in the browser; see :meth:`.JointGroup.show`."""
+        if what is not None and not isinstance(what, str) and shape_of(what):
+            q = self.configuration(what, "configuration").tolist()
+            what = dict(zip(self.group.joints, q, strict=True))
+        return shown_on_page(self.robot, what, world, port)
 
     def checker(self, world: World | None) -> CollisionChecker:
         """Return a collision checker in a world; None: without obstacles."""

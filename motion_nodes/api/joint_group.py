@@ -7,13 +7,13 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.api.batches import PLANS, ik_parts, pairs_of, plan_part, run_parts, split
-from motion_nodes.api.group_inputs import GroupInputs, RobotState
+from motion_nodes.api.batches import PLANS, ik_parts, many, pairs_of, plan_part, run_parts, split
+from motion_nodes.api.group_inputs import GroupInputs, RobotState, shape_of
 from motion_nodes.api.reactive_policy import ReactivePolicy
 from motion_nodes.core.ik.chain import IkChain
 from motion_nodes.core.ik.collision_free import CollisionFree
@@ -180,19 +180,26 @@ class JointGroup:
         """Compute forward kinematics: the pose of the tip in the group's base.
 
         Args:
-            q: configuration [rad or m], shape (n,).
+            q: one configuration [rad or m], shape (n,), or m, shape (m, n).
             frame: frame instead of the tip.
             state: positions of the joints outside of the group; see :meth:`at`.
 
         Returns:
-            ``X_BT``, shape (4, 4).
+            ``X_BT``, shape (4, 4), or (m, 4, 4).
 
         Raises:
-            InvalidCommand: not n finite numbers.
+            InvalidCommand: wrong shape, or no numbers.
             UnknownFrame: lists the frames.
             InvalidConfig: the group has no tip and ``frame`` is not given.
         """
-        return self.at(state)._kinematics.pose(q, self._inputs.frame(frame))
+        kinematics, name = self.at(state)._kinematics, self._inputs.frame(frame)
+        try:
+            return kinematics.pose(q, name)
+        except InvalidCommand:
+            # Looked at here, so that one is as fast as ever.
+            if not self._are_many(q):
+                raise
+        return kinematics.pose_batch(q, name)
 
     def fk_batch(
         self, Q: ArrayLike, frame: str | None = None, *, state: RobotState | None = None
@@ -220,20 +227,26 @@ class JointGroup:
         """Compute the geometric Jacobian of the tip, expressed in the group's base.
 
         Args:
-            q: configuration [rad or m], shape (n,).
+            q: one configuration [rad or m], shape (n,), or m, shape (m, n).
             frame: frame instead of the tip.
             state: positions of the joints outside of the group; see :meth:`at`.
 
         Returns:
-            ``J_BT``, shape (6, n): rows of the linear velocity [m/rad or 1], then of the angular
-            velocity [1 or rad/m].
+            ``J_BT``, shape (6, n), or (m, 6, n): rows of the linear velocity [m/rad or 1], then of
+            the angular velocity [1 or rad/m].
 
         Raises:
-            InvalidCommand: not n finite numbers.
+            InvalidCommand: wrong shape, or no numbers.
             UnknownFrame: lists the frames.
             InvalidConfig: the group has no tip and ``frame`` is not given.
         """
-        return self.at(state)._kinematics.jacobian(q, self._inputs.frame(frame))
+        kinematics, name = self.at(state)._kinematics, self._inputs.frame(frame)
+        try:
+            return kinematics.jacobian(q, name)
+        except InvalidCommand:
+            if not self._are_many(q):
+                raise
+        return kinematics.jacobian_batch(q, name)
 
     # ---- inverse kinematics
 
@@ -251,10 +264,11 @@ class JointGroup:
         """Solve inverse kinematics.
 
         Args:
-            X_BT: target pose of the tip in the group's base, shape (4, 4); or poses by frame, which
-                are reached simultaneously, such as those of both tools of a group of two arms.
-            seed: initial guess [rad or m], shape (n,), or a named state; solutions close to it are
-                preferred. Default: the centre of the joint ranges.
+            X_BT: target pose of the tip in the group's base, shape (4, 4), or m poses, shape
+                (m, 4, 4); or poses by frame, which are reached simultaneously, such as those of
+                both tools of a group of two arms.
+            seed: initial guess [rad or m], shape (n,), of m poses also (m, n), or a named state;
+                solutions close to it are preferred. Default: the centre of the joint ranges.
             world: obstacles; if given, solutions are free of collisions and self-collisions.
             settings: tolerances, timeout [s], max number of restarts.
             locked: fixed positions by joint [rad or m].
@@ -264,10 +278,12 @@ class JointGroup:
         Returns:
             ``.success``, ``.q`` of shape (n,) within limits, ``.reason`` if there is no solution.
             For groups of fewer than six joints the rotation about the approach axis is free if the
-            pose is unreachable; ``.reason`` then notes it.
+            pose is unreachable; ``.reason`` then notes it. For m poses the
+            :class:`IkBatchResult` of :meth:`ik_batch`.
 
         Raises:
-            InvalidCommand: wrong shapes, numbers that are not finite, or not a rigid pose.
+            InvalidCommand: wrong shapes, numbers that are not finite, or not a rigid pose; locked
+                joints or a condition for m poses.
             UnknownJoint: a locked joint is not in this group.
             UnknownFrame: a target of an unknown frame.
             UnknownState: lists the states of this group.
@@ -275,6 +291,12 @@ class JointGroup:
         """
         group = self.at(state)
         inputs = group._inputs
+        if not isinstance(X_BT, Mapping) and len(shape_of(X_BT)) == 3:
+            if locked or validity:
+                raise InvalidCommand("locked joints and conditions are for one pose.", field="X_BT")
+            many = inputs.configuration(seed, "seed") if isinstance(seed, str) else seed
+            # The type of the common case is declared; ik_batch has its own.
+            return group.ik_batch(X_BT, many, world=world, settings=settings)  # type: ignore[return-value]
         start = inputs.configuration(seed, "seed") if seed is not None else None
         if isinstance(X_BT, Mapping):
             return inputs.several_tips(X_BT, start, world, settings, locked, validity)
@@ -330,14 +352,21 @@ class JointGroup:
         """Return whether a configuration is collision-free; limits are not checked.
 
         Args:
-            q: configuration [rad or m], shape (n,); with NaN it is not collision-free.
+            q: one configuration [rad or m], shape (n,), or m, shape (m, n); with NaN it is not
+                collision-free.
             world: obstacles; None: self-collisions only.
             state: positions of the joints outside of the group; see :meth:`at`.
 
+        Returns:
+            Whether it is; for m configurations an array of bool, shape (m,).
+
         Raises:
-            InvalidCommand: not n numbers.
+            InvalidCommand: wrong shape.
         """
-        return self.checker(world, state=state).exact.is_free(q)
+        exact = self.checker(world, state=state).exact
+        if self._are_many(q):
+            return exact.are_free(q)  # type: ignore[return-value]
+        return exact.is_free(q)
 
     def collision_free_batch(
         self, Q: ArrayLike, world: World | None = None, *, state: RobotState | None = None
@@ -411,7 +440,8 @@ class JointGroup:
 
         Args:
             start: configuration [rad or m], shape (n,), or a named state; or positions by joint of
-                the group's joints, and of others as in ``state``.
+                the group's joints, and of others as in ``state``. Many starts or goals, as lists or
+                arrays of shape (m, n) or (m, 4, 4), are planned in parallel by :meth:`plan_batch`.
             goal: a configuration or named state; or a pose of the tip in the group's base, shape
                 (4, 4); or poses by frame, reached simultaneously; or one or a tuple of
                 :class:`JointGoal`, :class:`PoseGoal` and :class:`PosesGoal`.
@@ -424,15 +454,23 @@ class JointGroup:
 
         Returns:
             ``.success``, ``.reason`` of a failure, ``.path`` of shape (k, n), and ``.trajectory``
-            with times [s], positions, velocities and accelerations.
+            with times [s], positions, velocities and accelerations. A list of these for many starts
+            or goals.
 
         Raises:
-            InvalidCommand: wrong shapes or numbers that are not finite.
+            InvalidCommand: wrong shapes or numbers that are not finite; path constraints for many.
             UnknownJoint, UnknownState: lists those of the robot, or the states of this group.
             InvalidConfig: timeout or options out of range; a joint without limits.
         """
         if not timeout > 0.0:
             raise InvalidConfig(f"timeout is {timeout} s; it must be above 0.", field="timeout")
+        if many(start, len(self.joint_names)) or many(goal, len(self.joint_names)):
+            if constraints:
+                raise InvalidCommand("path constraints are for one motion.", field="constraints")
+            plans = self.plan_batch(
+                start, goal, world, timeout=timeout, seed=seed, options=options, state=state,
+            )  # type: ignore[arg-type] # fmt: skip
+            return plans  # type: ignore[return-value]
         q, state = self._inputs.start(start, state)
         inputs = self.at(state)._inputs
         goals, along = inputs.goals(goal), tuple(constraints)
@@ -558,7 +596,38 @@ class JointGroup:
             inputs.robot, self.name, inputs.frame(), world, mpc=found, others=inputs.positions
         )
 
+    def show(self, what: Any = None, *, world: World | None = None, port: int = 8080) -> Any:
+        """Show the robot in the browser; arguments and errors are those of ``RobotModel.show``.
+
+        Args:
+            what: a configuration of the group, a state, a trajectory or a plan.
+            world: obstacles to show.
+            port: first TCP port to try.
+
+        Returns:
+            The page.
+        """
+        return self._inputs.show(what, world, port)
+
     # ---- inside
+
+    def _are_many(self, q: object) -> bool:
+        """Whether an argument is several configurations and not one.
+
+        Raises:
+            InvalidCommand: its shape is that of neither; names both.
+        """
+        shape, n = shape_of(q), len(self.joint_names)
+        if shape == (n,):
+            return False
+        if len(shape) == 2 and shape[1] == n:
+            return True
+        given = f"shape {shape}" if shape else f"{q!r:.60}"
+        raise InvalidCommand(
+            f"configurations of group '{self.name}' have shape ({n},), or (m, {n}) for m of them "
+            f"({', '.join(self.joint_names)}); got {given}.",
+            field="q",
+        ) from None
 
     @cached_property
     def _kinematics(self) -> Kinematics:

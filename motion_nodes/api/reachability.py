@@ -6,15 +6,18 @@ from __future__ import annotations
 import math
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.api.group_inputs import shape_of
 from motion_nodes.core.ik.problem import IkSettings, IkTolerance, rigid_pose
+from motion_nodes.core.robot.result_files import save_result
 from motion_nodes.core.scene.shapes import spiral_directions
 from motion_nodes.core.scene.world import World
+from motion_nodes.core.trajectory.figures import SvgFigure
 from motion_nodes.core.trajectory.trajectory_plot import Axes, page, text
 from motion_nodes.errors import InvalidCommand, did_you_mean
 from motion_nodes.typing import Array
@@ -33,7 +36,7 @@ _COLOURS = ((255, 255, 255), (253, 231, 37), (53, 183, 121), (49, 104, 142), (68
 """Colours of the fractions 0 to 1 in equal steps, interpolated linearly."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ReachabilityMap:
     """Fraction of reachable orientations at the points of a plane."""
 
@@ -47,6 +50,37 @@ class ReachabilityMap:
     """Coordinates along the second axis of the plane [m], shape (l,)."""
     share: Array
     """Fraction of reachable orientations, 0 to 1, shape (l, k)."""
+
+    def __repr__(self) -> str:
+        """Return plane, size and the share of points that are reached."""
+        points = f"{len(self.first)} x {len(self.second)} points"
+        reached = f"{100.0 * float((self.share > 0.0).mean()):.0f} % reached"
+        return f"ReachabilityMap({self.plane} at {self.offset:g} m, {points}, {reached})"
+
+    def plot(self, *, svg: bool | None = None) -> Any:
+        """Return the map as a figure.
+
+        Args:
+            svg: is not used: the map is always drawn as SVG.
+
+        Returns:
+            An SVG picture, which notebooks display and ``savefig(path)`` writes.
+        """
+        del svg
+        return SvgFigure(self.svg(repr(self)))
+
+    def save(self, path: str | Path) -> None:
+        """Write the map to a file, which ``motion_nodes.load`` reads.
+
+        Args:
+            path: ``.csv``, ``.json`` or ``.npz``.
+
+        Raises:
+            InvalidConfig: another suffix, or the file cannot be written.
+        """
+        x, y = np.meshgrid(self.first, self.second)
+        columns = {"first": x.ravel(), "second": y.ravel(), "share": self.share.ravel()}
+        save_result(path, "reachability", {"plane": self.plane, "offset": self.offset}, columns)
 
     def svg(self, title: str = "") -> str:
         """Draw the map: reachable points, coloured by fraction.

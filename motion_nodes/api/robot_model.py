@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +24,9 @@ from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.loader import available_robots as robots_on_path
 from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.extras import shown_on_page
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
@@ -269,6 +271,26 @@ class RobotModel:
         return load_policy(
             policy, self.description, description=description, joint_order=joint_order
         )
+
+    def show(self, what: Any = None, *, world: World | None = None, port: int = 8080) -> Any:
+        """Show the robot in the browser, where its joints can be moved; needs the extra ``viewer``.
+
+        Args:
+            what: a named state, positions by joint or of all joints [rad or m]; a trajectory or
+                plan, which is played as a ghost; None: the home state.
+            world: obstacles to show.
+            port: first TCP port to try; 0: any free port.
+
+        Returns:
+            The page, with ``.url`` and ``.close()``; a notebook displays it. It stays open until it
+            is closed, or the process ends.
+
+        Raises:
+            InvalidCommand: positions of another robot, or a plan without a motion.
+            UnknownState, UnknownJoint: lists those of the robot.
+            MotionError: the page cannot be served.
+        """
+        return shown_on_page(self.description, what, world, port)
 
     @cached_property
     def base(self) -> MobileBase:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -131,12 +130,6 @@ def write_output(path: Path, text: str) -> None:
     Raises:
         InvalidConfig: the file cannot be written.
     """
-    target = path.resolve()
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, target)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise InvalidConfig(f"{path} cannot be written: {error.strerror}.") from None
+    from motion_nodes.core.robot.result_files import write_file
+
+    write_file(path, text)

@@ -72,15 +72,17 @@ def plan(
 
     Exit code 1: no motion found.
     """
-    from motion_nodes.cli.output import waiting
-    from motion_nodes.cli.trajectory_files import check_output, write_trajectory
+    from motion_nodes.cli.output import output_path, waiting
     from motion_nodes.cli.values import NO_SOLUTION, PoseWords, Subject, checked_timeout, checker_of
     from motion_nodes.core.planning.pipeline import PlanOptions
     from motion_nodes.core.planning.pipeline import plan as plan_motion
     from motion_nodes.core.planning.planning_problem import PlanRequest
     from motion_nodes.core.planning.warm_up import warm_up
+    from motion_nodes.core.robot.result_files import SUFFIXES as SUFFIXES_OF_RESULTS
+    from motion_nodes.core.trajectory.trajectory_files import write_trajectory
 
-    check_output(output)
+    if output is not None:
+        output_path(output, SUFFIXES_OF_RESULTS)
     checked_timeout(timeout)
     subject = Subject.of(robot, group, degrees)
     start = subject.configuration(begin, "--from")
@@ -128,7 +130,7 @@ def _goal(subject: Subject, end: str | None, pose: PoseWords) -> Goal:
 
 def _report(subject: Subject, found: MotionPlan, output: str | None, as_json: bool) -> None:
     from motion_nodes.cli.output import print_json, print_line, print_table
-    from motion_nodes.cli.trajectory_files import trajectory_data
+    from motion_nodes.core.trajectory.trajectory_files import trajectory_data
 
     stages = [
         {"name": stage.name, "time": stage.time, "result": stage.words} for stage in found.stages
@@ -209,14 +211,16 @@ def cartesian(
 
     Exit code 1: the path is incomplete; its end and the reason are printed.
     """
-    from motion_nodes.cli.output import waiting
-    from motion_nodes.cli.trajectory_files import check_output, write_trajectory
+    from motion_nodes.cli.output import output_path, waiting
     from motion_nodes.cli.values import NO_SOLUTION, Subject, checker_of
     from motion_nodes.core.planning.cartesian import CartesianOptions, cartesian_path
     from motion_nodes.core.robot.kinematics import Kinematics
+    from motion_nodes.core.robot.result_files import SUFFIXES as SUFFIXES_OF_RESULTS
+    from motion_nodes.core.trajectory.trajectory_files import write_trajectory
     from motion_nodes.errors import InvalidCommand
 
-    check_output(output)
+    if output is not None:
+        output_path(output, SUFFIXES_OF_RESULTS)
     subject = Subject.of(robot, group, degrees)
     model, tip = subject.robot, subject.group.tip
     if tip is None:
@@ -296,7 +300,7 @@ def _cartesian_report(
     as_json: bool,
 ) -> None:
     from motion_nodes.cli.output import print_json, print_line, print_table
-    from motion_nodes.cli.trajectory_files import trajectory_data
+    from motion_nodes.core.trajectory.trajectory_files import trajectory_data
 
     if as_json:
         print_json(
@@ -380,7 +384,6 @@ def plot(
 
 def _motion_of(subject: Subject, file: str, options: WaypointOptions) -> Trajectory:
     """Return the motion in a file, time-parameterized if needed."""
-    from motion_nodes.cli.trajectory_files import PathFile, Waypoints, read_motion
     from motion_nodes.core.planning.composite_path import CSpacePathSpec
     from motion_nodes.core.planning.task_space_generator import (
         TaskSpaceTrajectoryGenerator,
@@ -390,6 +393,8 @@ def _motion_of(subject: Subject, file: str, options: WaypointOptions) -> Traject
     from motion_nodes.core.trajectory.joint_trajectory import Infeasible
     from motion_nodes.core.trajectory.through_waypoints import through_waypoints
     from motion_nodes.core.trajectory.trajectory_checks import joint_order
+    from motion_nodes.cli.trajectory_files import read_motion
+    from motion_nodes.core.trajectory.trajectory_files import PathFile, Waypoints
 
     robot, group = subject.robot, subject.group
     found = read_motion(file, robot.joint_names)

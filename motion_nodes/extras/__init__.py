@@ -31,6 +31,8 @@ class Extra(NamedTuple):
     environment: str = ""
     """``module:function`` of the extra that returns environment variables of a suite's processes;
     empty for none."""
+    page: str = ""
+    """``module:function`` of the extra that shows a robot in the browser; empty for none."""
 
 
 _DEMOS = ("nodes/demo",)
@@ -67,6 +69,7 @@ EXTRAS: Mapping[str, Extra] = MappingProxyType({
         parts=("nodes/viewer", "cli/robot_commands.py", "cli/learning_commands.py", *_DEMOS),
         needs=("tasks",),
         environment="page_token:page_environment",
+        page="preview:show_robot",
     ),
 })  # fmt: skip
 """All extras by the name of their folder."""
@@ -94,6 +97,31 @@ def require_executable(executable: str) -> None:
             raise MotionError(
                 f"executable '{executable}' needs the extra '{name}', which is not installed."
             )
+
+
+def shown_on_page(robot: Any, what: Any, world: Any, port: int) -> Any:
+    """Show a robot in the browser by the extra that can.
+
+    Args:
+        robot: description of the robot.
+        what: state, trajectory or plan; see ``RobotModel.show``.
+        world: obstacles, or None.
+        port: first TCP port to try.
+
+    Raises:
+        MotionError: no such extra is installed.
+    """
+    for name, extra in EXTRAS.items():
+        if extra.page and is_present(name):
+            module, _, function = extra.page.partition(":")
+            try:
+                found = importlib.import_module(f"motion_nodes.extras.{name}.{module}")
+            except ModuleNotFoundError as error:
+                raise MotionError(
+                    f"the page needs '{error.name}': pip install motion_nodes[{name}]."
+                ) from None
+            return getattr(found, function)(robot, what, world, port)
+    raise MotionError("showing robots needs the extra 'viewer', which is not installed.")
 
 
 def suite_environment() -> dict[str, str]:

@@ -24,8 +24,7 @@ RAGGED = [1.0, [2.0]]
     "call",
     [
         lambda: ARM.plan("ready", RAGGED),
-        lambda: ARM.plan("ready", ["a"] * 7),
-        lambda: ARM.plan("ready", [mn.JointGoal(READY)]),
+        lambda: ARM.plan("ready", [mn.JointGoal(READY[:3])]),
         lambda: ARM.plan("ready", 2.0 * np.eye(4)),
         lambda: ARM.plan_batch("ready", [RAGGED]),
         lambda: ARM.ik({"panda_hand_tcp": X_BT}, [math.nan] * 7),

@@ -14,9 +14,9 @@ from rich.console import Console
 from motion_nodes.cli import tune
 from motion_nodes.cli.learning_commands import _replayed
 from motion_nodes.cli.output import write_output
-from motion_nodes.cli.trajectory_files import read_motion
 from motion_nodes.core.reactive.tuning import Summary
 from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.trajectory.trajectory_files import read_motion
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
 
 
@@ -83,11 +83,11 @@ def test_a_file_that_cannot_be_replaced_keeps_its_content(tmp_path, monkeypatch)
     file = tmp_path / "robot.xrdf"
     write_output(file, "first")
 
-    def full(self: Path, text: str, **_: object) -> None:
+    def full(self: Path, content: bytes) -> None:
         self.touch()
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(InvalidConfig, match="No space left"):
         write_output(file, "second")
     assert file.read_text() == "first"

@@ -10,13 +10,15 @@ import enum
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.core.robot.bounds import JOINT_STATE, check_numbers
 from motion_nodes.core.robot.poses import rotation_vector
+from motion_nodes.core.robot.result_files import save_result
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.typing import Array
 
@@ -220,9 +222,51 @@ class IkResult(NamedTuple):
         return self.status is IkStatus.SOLVED
 
     def __repr__(self) -> str:
-        """Return status, errors and reason, without the arrays."""
+        """Return status, joint positions, errors and reason."""
+        q = ", ".join(f"{x:.4g}" for x in self.q)
         errors = f"{1e3 * self.position_error:.3g} mm, {self.orientation_error:.3g} rad"
-        return f"IkResult({self.status.value}, {errors}{', ' if self.reason else ''}{self.reason})"
+        reason = f", {self.reason}" if self.reason else ""
+        return f"IkResult({self.status.value}, q=[{q}], {errors}{reason})"
+
+    def plot(self, *, svg: bool | None = None) -> Any:
+        """Plot the joint positions as bars.
+
+        Args:
+            svg: whether to draw SVG; None: only where Matplotlib is missing.
+
+        Returns:
+            As ``JointTrajectory.plot``.
+        """
+        from motion_nodes.core.trajectory.figures import Panel, figure_of
+
+        curve = np.arange(1.0, len(self.q) + 1.0), self.q, ""
+        panel = Panel("position [rad or m]", (curve,), "joint", bars=True)
+        return figure_of([panel], f"IkResult: {self.status.value}", svg)
+
+    def save(self, path: str | Path) -> None:
+        """Write the result to a file, which ``motion_nodes.load`` reads.
+
+        Args:
+            path: ``.csv``, ``.json`` or ``.npz``.
+
+        Raises:
+            InvalidConfig: another suffix, or the file cannot be written.
+        """
+        facts = self._asdict() | {"status": self.status.value}
+        del facts["q"], facts["errors"]
+        columns = {"q": self.q[None], "errors": self.errors[None]}
+        save_result(path, "ik_result", facts, columns)
+
+    def show(self, robot: Any) -> Any:
+        """Show the robot at the joint positions in the browser.
+
+        Args:
+            robot: the :class:`.JointGroup` of the positions.
+
+        Returns:
+            The page; see ``RobotModel.show``.
+        """
+        return robot.show(self.q)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,6 +285,60 @@ class IkBatchResult:
     """Iterations per pose, shape (m,)."""
     time: float
     """Total duration [s]."""
+
+    def __len__(self) -> int:
+        """Return the number of poses."""
+        return len(self.solved)
+
+    def __repr__(self) -> str:
+        """Return how many poses are solved, and the time."""
+        solved = f"{int(self.solved.sum())} of {len(self)} solved"
+        return f"IkBatchResult({solved}, {self.q.shape[-1]} joints, {1e3 * self.time:.3g} ms)"
+
+    @property
+    def success(self) -> NDArray[np.bool_]:
+        """The same as ``solved``, by the name of :class:`IkResult`."""
+        return self.solved
+
+    def plot(self, *, svg: bool | None = None) -> Any:
+        """Plot the errors of all poses, smallest first.
+
+        Args:
+            svg: whether to draw SVG; None: only where Matplotlib is missing.
+
+        Returns:
+            As ``JointTrajectory.plot``.
+        """
+        from motion_nodes.core.trajectory.figures import Panel, figure_of
+
+        share = 100.0 * (np.arange(len(self)) + 1.0) / max(len(self), 1)
+        panels = [
+            Panel(
+                f"{what} error, log10 [{unit}]",
+                ((share, np.log10(np.maximum(np.sort(norms), 1e-12)), ""),),
+                "poses [%]",
+            )
+            for what, unit, norms in (
+                ("position", "m", np.linalg.norm(self.errors[:, :3], axis=1)),
+                ("rotation", "rad", np.linalg.norm(self.errors[:, 3:], axis=1)),
+            )
+        ]
+        return figure_of(panels, repr(self), svg)
+
+    def save(self, path: str | Path) -> None:
+        """Write the results to a file, which ``motion_nodes.load`` reads.
+
+        Args:
+            path: ``.csv``, ``.json`` or ``.npz``.
+
+        Raises:
+            InvalidConfig: another suffix, or the file cannot be written.
+        """
+        columns = {
+            "status": np.array([status.value for status in self.status]),
+            "q": self.q, "errors": self.errors, "iterations": self.iterations,
+        }  # fmt: skip
+        save_result(path, "ik_batch", {"time": self.time}, columns)
 
 
 class IkSolver(Protocol):

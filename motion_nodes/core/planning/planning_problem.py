@@ -7,13 +7,15 @@ import enum
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import ArrayLike
 
 from motion_nodes.core.ik.problem import IkTolerance
 from motion_nodes.core.planning.constrained.path_constraints import PathConstraint
 from motion_nodes.core.scene.checker import CollisionChecker
+from motion_nodes.core.trajectory.figures import trajectory_figure
 from motion_nodes.core.trajectory.joint_path import JointPath
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.core.trajectory.timed_path import TimedPath
@@ -191,9 +193,63 @@ class MotionPlan:
     ``motion`` begins after it. None: the start was valid."""
 
     def __repr__(self) -> str:
-        """Return a summary without the numbers of the motion."""
-        words = ", ".join(f"{stage.name} {1e3 * stage.time:.2f} ms" for stage in self.stages)
-        return f"MotionPlan({self.status.value}, {words}{', ' if self.reason else ''}{self.reason})"
+        """Return status, length, waypoints and planning time, or the reason of the failure."""
+        facts = [self.status.value]
+        if self.trajectory is not None:
+            waypoints = 0 if self.path is None else len(self.path)
+            facts.append(f"{self.duration:.4g} s long, {waypoints} waypoints")
+        facts.append(f"planned in {1e3 * self.time:.1f} ms")
+        return f"MotionPlan({', '.join([*facts, *filter(None, [self.reason])])})"
+
+    @property
+    def duration(self) -> float:
+        """Duration of the motion [s]; NaN without one. ``time`` is that of planning."""
+        return math.nan if self.trajectory is None else self.trajectory.duration
+
+    def plot(self, *, svg: bool | None = None) -> Any:
+        """Plot the motion over time.
+
+        Args:
+            svg: whether to draw SVG; None: only where Matplotlib is missing.
+
+        Returns:
+            As :meth:`JointTrajectory.plot`.
+
+        Raises:
+            InvalidCommand: there is no motion; names the reason.
+        """
+        return trajectory_figure(self._found(), repr(self), svg)
+
+    def save(self, path: str | Path) -> None:
+        """Write the trajectory to a file, which ``motion_nodes.load`` reads.
+
+        Args:
+            path: ``.csv``, ``.json`` or ``.npz``; see :meth:`JointTrajectory.save`.
+
+        Raises:
+            InvalidCommand: there is no motion; names the reason.
+            InvalidConfig: another suffix, or the file cannot be written.
+        """
+        self._found().save(path)
+
+    def show(self, robot: Any) -> Any:
+        """Show the motion in the browser.
+
+        Args:
+            robot: a :class:`.RobotModel` or :class:`.JointGroup`.
+
+        Returns:
+            The page; see ``RobotModel.show``.
+
+        Raises:
+            InvalidCommand: there is no motion; names the reason.
+        """
+        return robot.show(self._found())
+
+    def _found(self) -> JointTrajectory:
+        if self.trajectory is None:
+            raise InvalidCommand(f"there is no motion: {self.reason}", field="trajectory")
+        return self.trajectory
 
     @property
     def success(self) -> bool:

@@ -15,7 +15,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +113,66 @@ class Trajectory(ABC):
         """Duration [s]."""
         return self.end_time - self.start_time
 
+    def __repr__(self) -> str:
+        """Return joints, duration and number of points."""
+        points = len(self) if isinstance(self, JointTrajectory) else 0
+        count = f", {points} point{'s' * (points != 1)}" if points else ""
+        joints = f"{len(self.joint_names)} joints"
+        return f"{type(self).__name__}({joints}, {self.duration:.4g} s{count})"
+
+    def plot(self, *, svg: bool | None = None) -> Any:
+        """Plot positions, velocities and accelerations over time.
+
+        Args:
+            svg: whether to draw SVG; None: only where Matplotlib is missing.
+
+        Returns:
+            A ``matplotlib.figure.Figure``, or an SVG picture with the same ``savefig(path)``;
+            notebooks display both.
+        """
+        from motion_nodes.core.trajectory.figures import trajectory_figure
+
+        return trajectory_figure(self, repr(self), svg)
+
+    def save(self, path: str | Path, *, step: float = 0.01) -> None:
+        """Write the points to a file, which ``motion_nodes.load`` reads.
+
+        Args:
+            path: ``.csv``, ``.json`` (fields of a JointTrajectory message) or ``.npz`` (NumPy).
+            step: time between two points of a trajectory without points [s].
+
+        Raises:
+            InvalidConfig: another suffix, or the file cannot be written.
+            InvalidCommand: a step that is not finite and positive.
+        """
+        from motion_nodes.core.trajectory.trajectory_files import write_trajectory
+
+        write_trajectory(self.as_points(step), path)
+
+    def as_points(self, step: float = 0.01) -> JointTrajectory:
+        """Return the trajectory as points, one every ``step`` [s]; points are returned as they are.
+
+        Args:
+            step: time between two points [s].
+
+        Raises:
+            InvalidCommand: a step that is not finite and positive.
+        """
+        times = self.sample_times(step)
+        q, v, a = (np.array(x) for x in zip(*map(self.sample, times.tolist()), strict=True))
+        return JointTrajectory(self.joint_names, times - self.start_time, q, v, a)
+
+    def show(self, robot: Any) -> Any:
+        """Show the motion in the browser.
+
+        Args:
+            robot: a :class:`.RobotModel` or :class:`.JointGroup`.
+
+        Returns:
+            The page; see ``RobotModel.show``.
+        """
+        return robot.show(self)
+
     @property
     def active_joints(self) -> tuple[str, ...]:
         """Names of its joints, in the order of its samples."""
@@ -154,7 +215,7 @@ class Trajectory(ABC):
         return [(time, self.sample(time)) for time in self.sample_times(time_step).tolist()]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JointTrajectory(Trajectory):
     """Points in time for some joints, validated and immutable.
 
@@ -222,6 +283,18 @@ class JointTrajectory(Trajectory):
             raise InvalidCommand(
                 "a trajectory with accelerations needs velocities too", field="velocities"
             )
+
+    def __len__(self) -> int:
+        """Return the number of points."""
+        return len(self.times)
+
+    def as_points(self, step: float = 0.01) -> JointTrajectory:
+        """Return the trajectory itself; ``step`` is not used.
+
+        Args:
+            step: of trajectories without points [s].
+        """
+        return self
 
     @property
     def start_time(self) -> float:

@@ -48,7 +48,7 @@ class LimitUse(NamedTuple):
         return float(max(self.velocity, np.sqrt(self.acceleration), np.cbrt(self.jerk)))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TimedPath(Trajectory):
     """A time-parameterized path, from :mod:`motion_nodes.core.trajectory.time_parameterization`.
 

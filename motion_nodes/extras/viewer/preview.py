@@ -6,10 +6,13 @@ Targets are reached by inverse kinematics without collision checks; scene object
 
 from __future__ import annotations
 
+import atexit
 import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from html import escape
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +20,12 @@ from motion_nodes.core.ik.tool_goal import ArticulationIk
 from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.configurations import checked_state
 from motion_nodes.core.scene.scene import WorldObject
 from motion_nodes.core.scene.touch_links import touch_links
 from motion_nodes.core.scene.world import World
-from motion_nodes.errors import MotionError
+from motion_nodes.core.trajectory.joint_trajectory import Trajectory
+from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.ui_commands import TargetCommand
 from motion_nodes.extras.viewer.viewed_robot import IK, ViewedRobot
@@ -34,6 +39,61 @@ VELOCITY_SCALING = 0.4
 """Fraction of the velocity limits at which joints move."""
 DEFAULT_VELOCITY = 1.5
 """Velocity limit of joints without one [rad/s or m/s]."""
+
+
+class ShownRobot:
+    """A page in the background of a program or notebook."""
+
+    def __init__(self, preview: Preview) -> None:
+        """Close the page at the end of the process, too."""
+        self._preview = preview
+        atexit.register(self.close)
+
+    @property
+    def url(self) -> str:
+        """Address of the page."""
+        return self._preview.viewer.url
+
+    def close(self) -> None:
+        """Close the page."""
+        atexit.unregister(self.close)
+        self._preview.close()
+
+    def __repr__(self) -> str:
+        """Return the address."""
+        return f"Page({self.url})"
+
+    def _repr_html_(self) -> str:
+        return f'<iframe src="{escape(self.url)}" width="100%" height="480"></iframe>'
+
+
+def show_robot(robot: Robot, what: Any, world: World | None, port: int) -> ShownRobot:
+    """Show a robot in the browser; arguments and errors are those of ``RobotModel.show``."""
+    motion = getattr(what, "trajectory", what)
+    moves = isinstance(motion, Trajectory)
+    if hasattr(what, "trajectory") and not moves:
+        raise InvalidCommand(f"there is no motion to show: {what.reason}", field="what")
+    if moves:
+        points = motion.as_points()
+        rows = np.tile(robot.home, (len(points.times), 1))
+        unknown = [name for name in points.joint_names if name not in robot.joint_names]
+        if unknown:
+            raise UnknownJoint(unknown[0], robot.joint_names, robot.name)
+        rows[:, robot.indices(points.joint_names)] = points.positions
+        q = rows[0]
+    else:
+        q = robot.home if what is None else checked_state(robot, what)
+    preview = Preview(
+        [robot], 1.0, lambda robots: BrowserViewer(robots, port, title=robot.name, port_search=50)
+    )
+    live = preview._robots[robot.name]
+    live.q, live.target = np.array(q), np.array(q)
+    if world is not None:
+        live.world = World(world.scene)
+        preview.viewer.update_scene(robot.name, world.scene)
+    if moves:
+        preview.viewer.update_plan(robot.name, points.times, rows)
+    return ShownRobot(preview)
 
 
 class PreviewRobot:

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results show themselves: one or many by shape, short texts, figures, files, the page."""
+
+from __future__ import annotations
+
+import importlib.util
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import motion_nodes as mn
+from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownJoint
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return mn.load_robot("franka")["arm"]
+
+
+@pytest.fixture(scope="module")
+def results(arm):
+    plan, X = arm.plan("home", "extended"), arm.fk(arm.random(30, seed=1))
+    found = arm.ik(X)
+    share = np.linspace(0.0, 1.0, 6).reshape(3, 2)
+    grid = mn.ReachabilityMap("yz", 0.25, np.array([0.0, 0.1]), np.array([-0.1, 0.0, 0.1]), share)
+    return {
+        "plan": plan, "points": plan.trajectory, "path": plan.motion, "one": arm.ik(X[0]),
+        "none": arm.ik(mn.pose(xyz=(9.0, 0.0, 0.0))), "many": found, "map": grid,
+    }  # fmt: skip
+
+
+KINDS = ("plan", "points", "path", "one", "none", "many", "map")
+
+
+def test_the_shape_says_whether_it_is_one_or_many(arm):
+    Q = arm.random(6, seed=2)
+    for function in (arm.fk, arm.jacobian, arm.collision_free):
+        every = function(Q)
+        np.testing.assert_allclose(every, [function(q) for q in Q], atol=1e-12)
+        assert len(function(Q[:0])) == 0
+    X = arm.fk(Q)
+    np.testing.assert_array_equal(arm.ik(X, "ready").q, arm.ik_batch(X, arm.state("ready")).q)
+    plans = arm.plan("home", X[:2])
+    assert [type(plan) for plan in plans] == [mn.MotionPlan] * 2
+    for plan, alone in zip(plans, (arm.plan("home", x) for x in X[:2]), strict=True):
+        np.testing.assert_array_equal(plan.path, alone.path)
+    assert len(arm.plan(["home", "ready"], "extended")) == 2
+    assert isinstance(arm.plan("home", (mn.JointGoal(Q[0]), mn.JointGoal(Q[1]))), mn.MotionPlan)
+
+
+@pytest.mark.parametrize(
+    "q", [np.zeros((2, 3, 7)), np.zeros((5, 6)), [0.0] * 6, [[0.0], [1.0, 2.0]], "ready", None]
+)
+def test_errors_name_the_shapes(arm, q):
+    for function in (arm.fk, arm.jacobian, arm.collision_free):
+        with pytest.raises(InvalidCommand, match=r"\(7,\), or \(m, 7\)"):
+            function(q)
+
+
+def test_what_many_cannot_have_is_refused(arm):
+    Q = arm.random(2, seed=3)
+    for call in (
+        lambda: arm.ik(arm.fk(Q), locked={"panda_joint1": 0.0}),
+        lambda: arm.plan("home", Q, constraints=[mn.JointBand({"panda_joint1": (0.0, 1.0)})]),
+    ):
+        with pytest.raises(InvalidCommand):
+            call()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_are_short_and_say_what_one_looks_for(results, kind):
+    text = repr(results[kind])
+    assert len(text) < 400
+    assert "array" not in text
+    facts = {"plan": f"{results['plan'].duration:.4g} s", "points": "points", "path": "7 joints",
+             "one": f"{results['one'].q[0]:.4g}", "many": "30 of 30", "map": "2 x 3"}  # fmt: skip
+    assert facts.get(kind, results["none"].reason) in text
+    assert results["plan"].duration == results["points"].duration
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_figures_with_and_without_matplotlib(results, kind, monkeypatch, tmp_path):
+    drawn = results[kind].plot()
+    if kind != "map":
+        assert drawn._repr_png_().startswith(b"\x89PNG")
+        for axes in drawn.axes:
+            assert axes.get_title(loc="left")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    drawn = results[kind].plot()
+    ElementTree.fromstring(drawn._repr_svg_())
+    drawn.savefig(tmp_path / "figure.svg")
+    assert (tmp_path / "figure.svg").read_text() == drawn.svg
+    with pytest.raises(InvalidConfig):
+        drawn.savefig(tmp_path / "figure.png")
+
+
+def test_curves_of_a_figure_are_those_of_the_motion(results):
+    position = results["path"].plot().axes[0]
+    for line, name in zip(position.lines, results["path"].joint_names, strict=True):
+        assert line.get_label() == name
+        t, q = line.get_data()
+        k = results["path"].joint_names.index(name)
+        np.testing.assert_allclose(q[100], results["path"].sample(t[100]).position[k])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".npz"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_saved_is_loaded(results, kind, suffix, tmp_path):
+    thing = results[kind]
+    thing.save(tmp_path / f"file{suffix}")
+    loaded = mn.load(tmp_path / f"file{suffix}")
+    thing = {"plan": results["points"], "path": results["path"].as_points()}.get(kind, thing)
+    assert repr(loaded) == repr(thing)
+    names = getattr(thing, "_fields", None) or list(vars(thing))
+    for name in names:
+        a, b = getattr(thing, name), getattr(loaded, name)
+        if isinstance(a, np.ndarray):
+            np.testing.assert_array_equal(a, b)
+        else:
+            assert a == b, name
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.csv", ""), ("a.csv", '# {"kind": "ik_batch"}\n'), ("a.csv", "# {\n"), ("a.npz", "no zip"),
+     ("a.json", '{"kind": "plum", "columns": {}}'), ("a.json", "[1]"), ("a.json", "{"),
+     ("a.json", '{"kind": "ik_batch", "columns": {"q": 3}}'), ("gone.csv", None),
+     ("a.json", '{"kind": "reachability", "columns": {"first": [1], "second": [2], "share": []}}')],
+)  # fmt: skip
+def test_files_that_hold_nothing_are_named(name, content, tmp_path):
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(InvalidDescription, match=name):
+        mn.load(tmp_path / name)
+    with pytest.raises(InvalidConfig):
+        mn.load(tmp_path / "a.txt")
+
+
+def test_a_failed_plan_says_why_it_has_nothing_to_show(arm, tmp_path):
+    world = mn.World()
+    world.add("wall", mn.Box(4.0, 4.0, 0.1), mn.pose(xyz=(0.0, 0.0, 0.5)))
+    plan = arm.plan("home", "extended", world, timeout=0.5)
+    assert np.isnan(plan.duration)
+    for call in (plan.plot, lambda: plan.save(tmp_path / "x.csv"), lambda: plan.show(arm)):
+        with pytest.raises(InvalidCommand, match="motion"):
+            call()
+
+
+def test_names_are_clean_and_near_ones_are_offered():
+    assert set(dir(mn)) == {*mn.__all__, "__version__"}
+    with pytest.raises(AttributeError, match="'load_robot'"):
+        mn.load_robbot
+    with pytest.raises(AttributeError) as found:
+        mn.zzzz
+    assert "Did you mean" not in str(found.value)
+
+
+def test_a_robot_is_shown_with_what_it_does(arm, results):
+    robot, q = mn.load_robot("franka"), arm.random(seed=4)
+    world = mn.World()
+    world.add("box", mn.Box(0.1, 0.1, 0.1), mn.pose(xyz=(0.5, 0.0, 0.3)))
+    for owner, what, shown in (
+        (robot, None, robot.state("home")[:7]),
+        (arm, q, q),
+        (robot, "extended", arm.state("extended")),
+        (arm, results["plan"], arm.state("home")),
+    ):
+        page = owner.show(what, world=world, port=0)
+        live = page._preview._robots["franka"]
+        np.testing.assert_allclose(live.q[:7], shown)
+        assert "box" in live.world.scene.objects
+        assert page.url in page._repr_html_()
+        path = page._preview.viewer._robots["franka"].planning.path
+        assert path.duration == pytest.approx(getattr(what, "duration", 0.0))
+        page.close()
+    with pytest.raises(UnknownJoint):
+        mn.load_robot("so101").show(results["plan"], port=0)
+    with pytest.raises(InvalidCommand):
+        robot.show(np.zeros(3), port=0)
