@@ -62,7 +62,7 @@ def test_what_many_cannot_have_is_refused(arm):
     Q = arm.random(2, seed=3)
     for call in (
         lambda: arm.ik(arm.fk(Q), locked={"panda_joint1": 0.0}),
-        lambda: arm.plan("home", Q, constraints=[mn.JointBand({"panda_joint1": (0.0, 1.0)})]),
+        lambda: arm.plan("home", Q, constraints=[mn.JointBand("panda_joint1", 0.0, 1.0)]),
     ):
         with pytest.raises(InvalidCommand):
             call()

@@ -22,7 +22,7 @@ from motion_nodes.extras.viewer.displays import FrameTree, thinned_cloud
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
-SMALL = (760, 420)
+SMALL = (1000, 600)
 """[pixels] The page is drawn without a graphics card here."""
 CUBE = world_object("cube", Box((0.1, 0.1, 0.1)), from_xyz_rpy((0.4, 0.2, 0.05)))
 
@@ -105,7 +105,7 @@ def test_scene_files_are_downloaded_and_uploaded(
     (item,) = read_scene_text(file.read_text(), file.name)
     assert item.name == "cube"
     np.testing.assert_allclose(item.X_WO, CUBE.X_WO, atol=1e-6)
-    upload = page.driver.find_element("xpath", "//input[@type='file']")
+    upload = page.driver.find_element("xpath", "//input[@type='file'][@accept='.scene']")
     upload.send_keys(str(file))
     wait(lambda: loaded, "the objects of the file are loaded")
     assert [item.name for item in loaded[0]] == ["cube"]
