@@ -8,6 +8,7 @@ Monitors the startup of a suite until every node is ready, and prints the progre
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ from motion_nodes.bringup.supervisor import Supervisor
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
 from motion_nodes.kernels.cache import MESHES, in_progress
 from motion_nodes.ros import signals
+from motion_nodes.ros.instance_lock import SecondInstance, owner_of
 from motion_nodes.ros.mapped_code import unmap_code
 from motion_nodes.ros.names import POLICY_CONTROLLER, under
 from motion_nodes.ros.readiness import ASLEEP, FAILED, FAULT, READY, News
@@ -265,6 +267,8 @@ def run_suite(
             if missing and not failed:
                 print_line(f"stopping all nodes; failed to start: {', '.join(missing)}")
                 break
+        if signals.STOP.is_set():
+            print_line("stopping all nodes")
         return 1 if any(supervisor.failed.values()) or left_out else 0
 
 
@@ -297,11 +301,30 @@ def composition(options: SuiteOptions) -> Composition:
     check_libraries(config)
     specs, notes = suite_of(config)
     specs = with_arguments(specs, options.ros_args)
+    _check_alone([spec.full_name for spec in specs])
     omitted = [f"{name} ({why})" for name, why in left_out.items()]
     return Composition(
         specs, _next_steps(config), [*omitted, *omissions(config)],
         options.composed, options.respawn, left_out, tuple(notes),
     )  # fmt: skip
+
+
+def _check_alone(names: Sequence[str]) -> None:
+    """Check that no node of these full names runs on this machine in this ROS domain.
+
+    Raises:
+        SecondInstance: names those that do.
+    """
+    running = {name: owner for name in names if (owner := owner_of(name))}
+    if running:
+        listed = ", ".join(f"{name} (process {owner})" for name, owner in list(running.items())[:3])
+        more = f" and {len(running) - 3} more" if len(running) > 3 else ""
+        domain = os.environ.get("ROS_DOMAIN_ID", "0") or "0"
+        raise SecondInstance(
+            f"another suite runs in ROS domain {domain}: {listed}{more}. Nothing was started. Stop "
+            "that one (Ctrl-C in its terminal), set another ROS_DOMAIN_ID, or give the robots "
+            "namespaces (motion up NAME:=ROBOT)."
+        )
 
 
 def _usable(config: BringupConfig) -> tuple[BringupConfig, dict[str, str]]:

@@ -81,11 +81,18 @@ for _name, _commands in (("hardware", hardware), ("policy", policy)):
 
 
 @app.command()
-def robots() -> None:
-    """List the known robots."""
-    from motion_nodes.cli.describe import list_robots
+def robots(
+    robot: Annotated[
+        str, typer.Argument(help="Robot to describe, as by `motion describe`; none: list all.")
+    ] = "",
+) -> None:
+    """List the known robots, or show one of them."""
+    from motion_nodes.cli.describe import describe_robot, list_robots
 
-    list_robots()
+    if robot:
+        describe_robot(robot, as_json=False)
+    else:
+        list_robots()
 
 
 @app.command()
@@ -362,22 +369,23 @@ def options_of_up(words: list[str]) -> SuiteOptions:
     return read[0]
 
 
-_INSTALLATION = ("setup", "doctor", "warm-up", "version")
-
-
-def _panel(name: str) -> str:
-    """Return the heading of a command in the help."""
-    if name in ROS_COMMANDS:
-        return "A running suite"
-    return "Installation" if name in _INSTALLATION else "Robots and motions, without ROS"
-
-
+PANELS = {
+    "Start and stop robots": ("up", "demo", "wait", "stop", "resume", "recover"),
+    "Move and watch running robots": ("go", "task", "record", "ros", "mcp"),
+    "Compute without ROS": ("fk", "ik", "batch", "plan", "cartesian", "reach", "plot", "bench"),
+    "Describe robots": (
+        "robots", "describe", "new", "mount", "convert", "spheres", "tune", "hardware",
+    ),
+    "Learn": ("learn", "policy"),
+    "Installation": ("setup", "doctor", "warm-up", "version"),
+}  # fmt: skip
+"""Headings of the help with their commands, in the order in which they are shown."""
+_ORDER = [name for names in PANELS.values() for name in names]
+_PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
 for _info in app.registered_commands:
     _info.name = _info.name or (_info.callback.__name__ if _info.callback else "")
-    _info.rich_help_panel = _panel(_info.name)
+    _info.rich_help_panel = _PANEL_OF[_info.name]
 # Panels appear in the order of their first commands.
-app.registered_commands.sort(
-    key=lambda info: ROS_COMMANDS.index(info.name) if info.name in ROS_COMMANDS else 99
-)
+app.registered_commands.sort(key=lambda info: _ORDER.index(str(info.name)))
 for _group in app.registered_groups:
-    _group.rich_help_panel = _panel("")
+    _group.rich_help_panel = _PANEL_OF[str(_group.name)]

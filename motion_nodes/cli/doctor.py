@@ -23,13 +23,19 @@ def examine() -> bool:
     """Run and print all checks; return whether all succeeded."""
     console = Console()
     console.print(f"motion_nodes {_version('motion_nodes')}, Python {platform.python_version()}")
-    fine = True
+    failed, count = [], 0
     for check in _checks():
         mark = "[green]ok[/green]  " if check.ok else "[red]NO[/red]  "
         text = escape(f"{check.what}: {check.text}")
         console.print(f"{mark}{text}", highlight=False, soft_wrap=True)
-        fine &= check.ok
-    return fine
+        count += 1
+        failed += [] if check.ok else [check.what]
+    if failed:
+        summary = f"[red]{len(failed)} of {count} checks failed[/red]: {escape(', '.join(failed))}"
+    else:
+        summary = f"[green]All {count} checks passed[/green]: try motion demo"
+    console.print(summary, highlight=False, soft_wrap=True)
+    return not failed
 
 
 def _checks() -> Iterator[Check]:

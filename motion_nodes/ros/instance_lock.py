@@ -59,6 +59,19 @@ class InstanceLock:
             self._lock = None
 
 
+def owner_of(full_name: str) -> str:
+    """Return the process that runs a node of a full name on this machine; empty: none.
+
+    Raises:
+        MotionError: the folder of lock files cannot be used.
+    """
+    try:
+        InstanceLock(full_name, "{owner}").release()
+    except SecondInstance as error:
+        return str(error)
+    return ""
+
+
 class _Locked(Exception):
     """Another process holds the lock."""
 

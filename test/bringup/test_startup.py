@@ -14,7 +14,8 @@ from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.processes import ProcessGroup
 from motion_nodes.bringup.suite import Startup, SuiteOptions, run_suite
 from motion_nodes.core.robot.placement import parse_placements
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.errors import InvalidConfig, MotionError
+from motion_nodes.ros.instance_lock import InstanceLock, owner_of
 from motion_nodes.ros.readiness import (
     ASLEEP,
     FAILED,
@@ -205,6 +206,23 @@ def test_a_suite_that_cannot_start_says_which_node_and_why(monkeypatch, capsys, 
     assert "diff_drive_controller cannot start: no wheels" in told
     assert "stopping all" in told
     assert "READY after" not in told
+
+
+def test_a_second_suite_is_refused_once_before_anything_starts(capsys):
+    config = BringupConfig(
+        placements=parse_placements(["jetbot"]), backend="mock", viewer="none"
+    )  # fmt: skip
+    locks = [InstanceLock(name) for name in ("/mock_sim", "/diff_drive_controller")]
+    try:
+        with pytest.raises(
+            SecondInstance, match=f"diff_drive_controller.*{os.getpid()}.*Nothing was"
+        ):
+            run_suite(lambda: SuiteOptions(config))
+    finally:
+        for lock in locks:
+            lock.release()
+    assert capsys.readouterr().out == ""
+    assert owner_of("/diff_drive_controller") == ""
 
 
 def test_a_robot_that_cannot_start_is_left_out_and_named():

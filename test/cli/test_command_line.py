@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from motion_nodes.cli.app import PANELS, app
 from motion_nodes.core.robot.loader import available_robots
 
 
@@ -31,14 +32,17 @@ def test_robots_lists_what_is_shipped():
 def test_the_help_begins_with_a_running_suite():
     text = motion("--help").stdout
     assert text.index(" up ") < text.index(" fk ") < text.index(" doctor ")
+    panels = {name for names in PANELS.values() for name in names}
+    assert panels == {*(info.name for info in app.registered_commands), "hardware", "policy"}
 
 
 @pytest.mark.long
-def test_describe_shows_limits_groups_and_states():
-    done = motion("describe", "franka")
+@pytest.mark.parametrize("word", ["describe", "robots"])
+def test_describe_shows_limits_groups_and_states(word):
+    done = motion(word, "franka")
     assert done.returncode == 0
-    for word in ("panda_joint4", "-3.072", "-0.0698", "arm", "panda_arm", "ready"):
-        assert word in done.stdout
+    for text in ("panda_joint4", "-3.072", "-0.0698", "arm", "panda_arm", "ready"):
+        assert text in done.stdout
 
 
 def test_describe_of_a_base_shows_its_wheels():
@@ -82,6 +86,7 @@ def test_doctor_finds_a_working_installation():
         "two processes",
         "kernel cache",
         ", ".join(available_robots()),
+        "checks passed",
     ):
         assert word in done.stdout
 
@@ -93,3 +98,4 @@ def test_doctor_says_what_is_missing(tmp_path):
     assert done.returncode == 1
     assert "missing: tf2_msgs" in done.stdout
     assert "motion setup" in done.stdout
+    assert "1 of 7 checks failed: messages" in done.stdout

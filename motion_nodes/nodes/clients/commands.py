@@ -11,10 +11,12 @@ resume``: temporary participants of the latched stop.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,11 @@ from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import Constraints
 from nav2_msgs.action import NavigateToPose
 from rclpy.duration import Duration
+from rclpy.action import get_action_names_and_types
 from rclpy.logging import LoggingSeverity
 from rclpy.node import Node
 from rclpy.task import Future
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from motion_nodes.core.navigation.planar_geometry import Pose2
@@ -65,6 +69,8 @@ CANCEL_TIMEOUT = 5.0
 """Timeout of a cancellation [s]."""
 RECOVERY_TIMEOUT = 120.0
 """Max duration of a recovery, which is slow [s]."""
+KINDS = {"moveit_msgs/action/MoveGroup": "arm", "nav2_msgs/action/NavigateToPose": "base"}
+"""What the actions of a robot move."""
 _DISCOVERY_PERIOD = 0.25
 """Period of the search for new topics [s]."""
 _SUBSCRIBERS_TIME = 1.0
@@ -152,6 +158,44 @@ def execute(request: GoalRequest, timeout: float, report: Callable[[str], None])
         return handle if isinstance(handle, str) else client.result_of(handle)
 
 
+def running_robots(node: Node, timeout: float = 1.0) -> str:
+    """Return which robots run in this ROS domain, as text.
+
+    Args:
+        node: asks for their descriptions.
+        timeout: max time to wait for them [s].
+    """
+    found = {
+        (action.rpartition("/")[0], KINDS[types[0]])
+        for action, types in get_action_names_and_types(node)
+        # Only servers publish it: the list contains clients, too.
+        if types and types[0] in KINDS and node.count_publishers(f"{action}/_action/status")
+    }
+    names: dict[str, str] = {}
+
+    def told(space: str, message: String) -> None:
+        match = re.search(r'<robot[^>]*\sname="([^"]+)"', message.data[:5000])
+        names[space] = match[1] if match else ""
+
+    spaces = sorted({space for space, _ in found})
+    subscriptions = [
+        node.create_subscription(
+            String, f"{space}/robot_description", partial(told, space), qos.LATCHED
+        )
+        for space in spaces
+    ]
+    end = time.monotonic() + timeout
+    while len(names) < len(spaces) and time.monotonic() < end and not signals.STOP.is_set():
+        rclpy.spin_once(node, timeout_sec=0.05)
+    for subscription in subscriptions:
+        node.destroy_subscription(subscription)
+    robots = [
+        f"{space.strip('/')}{':=' if space else ''}{names.get(space) or 'robot'} ({kind})"
+        for space, kind in sorted(found)
+    ]
+    return f"running are: {', '.join(robots)}" if robots else "no robot runs in this ROS domain"
+
+
 class _Client:
     """Sends one goal and waits for its result."""
 
@@ -171,7 +215,7 @@ class _Client:
             if signals.STOP.is_set():
                 return "stopped"
             if now > end:
-                return f"there is no action {self._action}"
+                return f"there is no action {self._action}; {running_robots(self._node)}"
             if now - began > NOTICE_AFTER:
                 self._report_once(
                     f"waiting for {self._action}; is `motion up` running, with this robot and the "
