@@ -214,9 +214,7 @@ def test_a_second_suite_is_refused_once_before_anything_starts(capsys):
     )  # fmt: skip
     locks = [InstanceLock(name) for name in ("/mock_sim", "/diff_drive_controller")]
     try:
-        with pytest.raises(
-            SecondInstance, match=f"diff_drive_controller.*{os.getpid()}.*Nothing was"
-        ):
+        with pytest.raises(MotionError, match=f"diff_drive_controller.*{os.getpid()}.*Nothing was"):
             run_suite(lambda: SuiteOptions(config))
     finally:
         for lock in locks:
