@@ -37,17 +37,18 @@ COLUMNS = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
 
 
 MATRIX = ROOT / "docs" / "what_runs_on_what.md"
-MATRIX_HEAD = """<!-- Written by tools/write_robot_docs.py; edit the robots' own files or the tool instead. -->
+MATRIX_HEAD = """<!-- Written by tools/write_robot_docs.py; edit the robots' own files instead. -->
 # What runs on what
 
-The functions of each shipped robot, by its files; *yes* is what `motion up ROBOT` starts. How they were tried is below: in
-simulation, and against stand-ins of controllers. **No robot was moved by hardware yet** ([limitations](limitations.md#hardware))."""
+The functions of each shipped robot, by its files. How they were tried is below: in simulation, and
+against stand-ins of controllers. **No real robot was moved yet**
+([limitations](limitations.md#hardware))."""
 FUNCTIONS = {
     "joint control": lambda robot: bool(robot.arm_joints),
     "IK, planning": lambda robot: any(g.tip for g in robot.groups.values()),
     "RMPflow, MPC": lambda robot: (robot.directory / "rmpflow.yaml").is_file(),
     "gripper": lambda robot: {"open", "close"} <= robot.states.keys(),
-    "base, navigator": lambda robot: robot.base is not None and KINDS[robot.kind],
+    "base, navigator": lambda robot: robot.base is not None,
     "policy": lambda robot: POLICIES.get(robot.name, ""),
     "driver": lambda robot: DRIVERS.get(robot.name, ""),
 }
@@ -101,7 +102,7 @@ def matrix() -> str:
         lines.append(f"| {name} | {KINDS[robot.kind]} | {' | '.join(texts)} |")
     lines += [
         "",
-        "All run in MuJoCo, in the mock without physics, on the page, and in Python without ROS.",
+        "All run in MuJoCo, on the page, and in Python without ROS.",
         "",
     ]
     lines += ["## Tried how", "", "| function | tried how | with | tests |", "|---|---|---|---|"]
