@@ -8,12 +8,14 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "first_steps.ipynb"
+RESULTS = NOTEBOOK.with_name("results.ipynb")
 
 
-def code_cells() -> list[str]:
-    cells = json.loads(NOTEBOOK.read_text())["cells"]
+def code_cells(file: Path = NOTEBOOK) -> list[str]:
+    cells = json.loads(file.read_text())["cells"]
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
 
@@ -28,8 +30,9 @@ def test_it_imports_the_front_door_and_numpy_alone() -> None:
     assert imported == {"numpy", "motion_nodes"}
 
 
-def test_it_is_stored_without_outputs() -> None:
-    for cell in json.loads(NOTEBOOK.read_text())["cells"]:
+@pytest.mark.parametrize("file", [NOTEBOOK, RESULTS])
+def test_it_is_stored_without_outputs(file: Path) -> None:
+    for cell in json.loads(file.read_text())["cells"]:
         assert not cell.get("outputs")
         assert cell.get("execution_count") is None
 
@@ -57,3 +60,22 @@ def test_the_cells_run_and_the_motion_leads_around_the_wall() -> None:
     svg = shown._repr_svg_()
     assert svg.count("<rect") == len(world.scene.objects)
     assert svg.count(",") == len(names["tool_path"])
+
+
+def test_twenty_cells_show_their_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    cells = code_cells(RESULTS)
+    assert len(cells) == 20
+    exec(cells[0], names)
+    for source in cells[1:]:
+        *body, last = ast.parse(source).body
+        exec(compile(ast.Module(body, []), str(RESULTS), "exec"), names)
+        shown = eval(compile(ast.Expression(last.value), str(RESULTS), "eval"), names)
+        # What Jupyter would show: a picture, a page, or one short text.
+        forms = (getattr(shown, f"_repr_{form}_", None) for form in ("png", "svg", "html"))
+        rich = any(len(form() or "") > 70 for form in forms if form)
+        assert rich or 0 < len(repr(shown)) < 400, source
+        assert rich == any(word in source for word in ("plot()", "show(")), source
+    assert (tmp_path / "plan.csv").is_file()
+    names["page"].close()
