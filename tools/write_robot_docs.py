@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +43,14 @@ MATRIX_HEAD = """<!-- Written by tools/write_robot_docs.py; edit the robots' own
 The functions of each shipped robot, by its files. How they were tried is below: in simulation, and
 against stand-ins of controllers. **No real robot was moved yet**
 ([limitations](limitations.md#hardware))."""
-FUNCTIONS = {
+POLICIES = {"franka": "`franka_drawer`", "go2": "`go2_walk`", "g1": "`g1_walk`"}
+DRIVERS = {
+    **dict.fromkeys(("franka", "fr3"), "`franka`"),
+    **dict.fromkeys(("ur3e", "ur5e", "ur10e", "ur16e"), "`ur`"),
+    **dict.fromkeys(("xarm6", "xarm7"), "`xarm`"),
+    "so101": "`feetech`", "open_manipulator_x": "`dynamixel`", "jetbot": "`two_wheels`",
+}  # fmt: skip
+FUNCTIONS: dict[str, Callable[[Robot], bool | str]] = {
     "joint control": lambda robot: bool(robot.arm_joints),
     "IK, planning": lambda robot: any(g.tip for g in robot.groups.values()),
     "RMPflow, MPC": lambda robot: (robot.directory / "rmpflow.yaml").is_file(),
@@ -52,13 +59,6 @@ FUNCTIONS = {
     "policy": lambda robot: POLICIES.get(robot.name, ""),
     "driver": lambda robot: DRIVERS.get(robot.name, ""),
 }
-POLICIES = {"franka": "`franka_drawer`", "go2": "`go2_walk`", "g1": "`g1_walk`"}
-DRIVERS = {
-    **dict.fromkeys(("franka", "fr3"), "`franka`"),
-    **dict.fromkeys(("ur3e", "ur5e", "ur10e", "ur16e"), "`ur`"),
-    **dict.fromkeys(("xarm6", "xarm7"), "`xarm`"),
-    "so101": "`feetech`", "open_manipulator_x": "`dynamixel`", "jetbot": "`two_wheels`",
-}  # fmt: skip
 TRIED = (
     ("joint control", "MuJoCo and the mock, by clients as of ros2_control", "all arms",
      "test/journeys/test_joint_journey.py", "test/conformance/test_joint_trajectory_controller.py"),
