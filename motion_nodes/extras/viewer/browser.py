@@ -124,12 +124,16 @@ class ViewPanel:
         A new page reports its size and camera several times, the first time possibly before it has
         its size, and may replace a camera that it was sent meanwhile.
         """
-        end = time.monotonic() + SETTLING
+        end, settled = time.monotonic() + SETTLING, 0
 
         async def updated(camera: viser.CameraHandle) -> None:
-            if time.monotonic() < end:
+            nonlocal settled
+            # From the second report of the placed camera on, changes are the user's.
+            if time.monotonic() < end and settled < 2:
                 position, _ = self._view_from(VIEW_DIRECTION, camera)
-                if not np.allclose(camera.position, position, atol=1e-3):
+                if np.allclose(camera.position, position, atol=1e-3):
+                    settled += 1
+                else:
                     self._place_camera(client, VIEW_DIRECTION)
 
         client.camera.on_update(updated)

@@ -83,9 +83,13 @@ def show_robot(robot: Robot, what: Any, world: World | None, port: int) -> Shown
         q = rows[0]
     else:
         q = robot.home if what is None else checked_state(robot, what)
+    # Without a token: a page within a notebook gets no cookies, and nothing but a drawing moves.
     preview = Preview(
-        [robot], 1.0, lambda robots: BrowserViewer(robots, port, title=robot.name, port_search=50)
-    )
+        [robot], 1.0,
+        lambda robots: BrowserViewer(
+            robots, port, title=robot.name, port_search=50, require_token=False
+        ),
+    )  # fmt: skip
     live = preview._robots[robot.name]
     live.q, live.target = np.array(q), np.array(q)
     if world is not None:
