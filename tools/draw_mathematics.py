@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ def wall() -> mn.World:
     return world
 
 
-def frames() -> SvgFigure:
+def frames() -> Any:
     """Rotation of the x axis about (1, 1, 1) by the formula of Rodrigues."""
     angles = np.linspace(0.0, 2.0 * np.pi, 181)
     axis = np.ones(3) / np.sqrt(3.0)
@@ -42,7 +43,7 @@ def frames() -> SvgFigure:
     return figure_of([Panel("coordinate", curves, "angle [deg]")], title, svg=True)
 
 
-def kinematics() -> SvgFigure:
+def kinematics() -> Any:
     """Reachability of an arm."""
     arm = mn.load_robot("franka")["arm"]
     found = mn.reachability_map(arm, "xz", step=0.08, directions=12)
@@ -51,7 +52,7 @@ def kinematics() -> SvgFigure:
     )
 
 
-def bases() -> SvgFigure:
+def bases() -> Any:
     """A twist that is limited as a whole, and by axis."""
     panels = []
     for clip, what in ((False, "whole twist scaled"), (True, "each axis clipped")):
@@ -65,17 +66,18 @@ def bases() -> SvgFigure:
             control.command(mn.Twist2(0.4, 0.0, 1.6), k * dt)
             twist = control.step(k * dt, dt).twist
             rows.append((twist[0], twist[2], twist[2] / max(twist[0], 1e-6)))
-        t, (v, w, curvature) = dt * np.arange(1, 151), np.array(rows).T
-        labels = ("v [m/s]", "ω [rad/s]", "curvature [1/m]")
-        curves = tuple(zip((t,) * 3, (v, w, curvature), labels, strict=True))
+        t = np.asarray(dt * np.arange(1.0, 151.0), np.float64)
+        v, w, curvature = np.array(rows, np.float64).T
+        curves = (t, v, "v [m/s]"), (t, w, "ω [rad/s]"), (t, curvature, "curvature [1/m]")
         panels.append(Panel(what, curves, "time [s]"))
     return figure_of(panels, "A start to 0.4 m/s and 1.6 rad/s: the curvature is kept", svg=True)
 
 
-def planning() -> SvgFigure:
+def planning() -> Any:
     """The path of the tool around a wall."""
     arm, world = mn.load_robot("franka")["arm"], wall()
     plan = arm.plan(START, GOAL, world)
+    assert plan.trajectory is not None
     lines = []
     for Q, name in (
         (START + np.linspace(0, 1, 60)[:, None] * (GOAL - START), "straight line"),
@@ -89,7 +91,7 @@ def planning() -> SvgFigure:
     return figure_of([panel], "A motion around a wall, seen along it", svg=True)
 
 
-def rmpflow() -> SvgFigure:
+def rmpflow() -> Any:
     """The tool on its way to a target around a ball."""
     arm, world = mn.load_robot("franka")["arm"], mn.World()
     centre, radius = np.array([0.5, 0.0, 0.45]), 0.08
@@ -110,7 +112,7 @@ def rmpflow() -> SvgFigure:
     return figure_of([panel], "RMPflow: the tool goes around what is in its way", svg=True)
 
 
-def timing() -> SvgFigure:
+def timing() -> Any:
     """A time parameterization within its limits."""
     arm = mn.load_robot("franka")["arm"]
     motion = arm.time_parameterize([START, 0.5 * (START + GOAL) + 0.2, GOAL], blend=0.1)
@@ -133,7 +135,7 @@ def timing() -> SvgFigure:
     return figure_of(panels, title, svg=True)
 
 
-def control() -> SvgFigure:
+def control() -> Any:
     """A joint of 1 kg m^2 that follows a sine by its drive, with and without feed-forward."""
     t, dt = np.linspace(0.0, 4.0, 4001), 1e-3
     wanted, rate = np.sin(np.pi * t), np.pi * np.cos(np.pi * t)
@@ -152,7 +154,7 @@ def control() -> SvgFigure:
     return figure_of([Panel("error [mrad]", tuple(lines), "time [s]")], title, svg=True)
 
 
-PICTURES: dict[str, Callable[[], SvgFigure]] = {
+PICTURES: dict[str, Callable[[], Any]] = {
     "frames": frames, "kinematics": kinematics, "bases": bases, "planning": planning,
     "rmpflow": rmpflow, "timing": timing, "control": control,
 }  # fmt: skip

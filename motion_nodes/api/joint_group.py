@@ -467,10 +467,12 @@ class JointGroup:
         if many(start, len(self.joint_names)) or many(goal, len(self.joint_names)):
             if constraints:
                 raise InvalidCommand("path constraints are for one motion.", field="constraints")
-            plans = self.plan_batch(
-                start, goal, world, timeout=timeout, seed=seed, options=options, state=state,
-            )  # type: ignore[arg-type] # fmt: skip
-            return plans  # type: ignore[return-value]
+            starts: Any = start
+            goals_of: Any = goal
+            plans: Any = self.plan_batch(
+                starts, goals_of, world, timeout=timeout, seed=seed, options=options, state=state
+            )
+            return plans  # type: ignore[no-any-return]
         q, state = self._inputs.start(start, state)
         inputs = self.at(state)._inputs
         goals, along = inputs.goals(goal), tuple(constraints)

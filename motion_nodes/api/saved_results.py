@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,10 @@ from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.core.trajectory.trajectory_files import KIND, read_motion
 from motion_nodes.errors import InvalidDescription
 
+Loaded = JointTrajectory | IkResult | IkBatchResult | ReachabilityMap
 
-def load(path: str | Path) -> JointTrajectory | IkResult | IkBatchResult | ReachabilityMap:
+
+def load(path: str | Path) -> Loaded:
     """Load a result that was written by its ``save``.
 
     Args:
@@ -31,7 +34,11 @@ def load(path: str | Path) -> JointTrajectory | IkResult | IkBatchResult | Reach
         InvalidDescription: the file cannot be read, or holds nothing of these.
     """
     stored = load_result(path)
-    makers = {"ik_result": _ik_result, "ik_batch": _ik_batch, "reachability": _reachability}
+    makers: dict[str, Callable[[StoredResult], Loaded]] = {
+        "ik_result": _ik_result,
+        "ik_batch": _ik_batch,
+        "reachability": _reachability,
+    }
     if stored.kind in ("", KIND):
         motion = read_motion(str(path))
         if not isinstance(motion, JointTrajectory):

@@ -146,9 +146,11 @@ def _png(figure: Any) -> bytes:
 def _svg(panels: Sequence[Panel], title: str) -> str:
     parts, y = [text(20.0, 26.0, title, size=16, weight="600")], _HEAD
     for panel in panels:
-        spans = [_span([*(c[k] for c in panel.curves), *extra]) for k, extra in (
-            (0, ()), (1, (np.array(panel.levels), np.zeros(int(panel.bars))))
-        )]  # fmt: skip
+        spans = (
+            _span([x for x, _, _ in panel.curves]),
+            _span([*(v for _, v, _ in panel.curves), np.array(panel.levels),
+                   np.zeros(int(panel.bars))]),
+        )  # fmt: skip
         axes = Axes(
             0.0, y, _WIDTH - _LEGEND, _HEIGHT, panel.title, spans[0], spans[1], panel.x_label
         )
