@@ -79,10 +79,8 @@ class PlannedPath:
             "Time [s]", min=0.0, max=1.0, step=STEP, initial_value=0.0, visible=False,
             hint="Moves the ghost to this time and pauses playback.",
         )  # fmt: skip
-        self.curves = gui.add_dropdown(
-            "Curves", (OFF, *QUANTITIES), visible=False,
-            hint="The planned joints over time, in % of their limits, before they move.",
-        )  # fmt: skip
+        # Without a hint: it would cover the slider above whenever the pointer rests here.
+        self.curves = gui.add_dropdown("Curves", (OFF, *QUANTITIES), visible=False)
         self._gui, self._frame = gui, gui.add_folder(None)
         self._plot: viser.GuiUplotHandle | None = None
         self._plotted: tuple[object, str] = (None, OFF)
