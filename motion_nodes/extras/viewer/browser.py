@@ -630,8 +630,9 @@ class BrowserViewer:
         self, robots: Sequence[ViewedRobot], dark: bool, shadows: bool, stops: bool
     ) -> None:
         """Add robots, panels, floor and lights."""
-        self._status = self._server.gui.add_markdown(global_line(0))
+        # The stop first: a line above it that wraps would move it under the pointer.
         self._stop = StopPanel(self._server.gui, self._stop_all, self._resume) if stops else None
+        self._status = self._server.gui.add_markdown(global_line(0))
         if any(PLANNER in robot.followers for robot in robots):
             self._scaling = ScalingPanel(self._server.gui)
         unit = AngleUnit()

@@ -194,7 +194,6 @@ class StopPanel:
     ) -> None:
         """Add the buttons."""
         self._reason = ""
-        self.line = gui.add_markdown("", visible=False)
         self.stop = gui.add_button(
             "Stop all robots", color="red", hint="Latched until Resume is pressed. Key: Esc"
         )
@@ -204,6 +203,7 @@ class StopPanel:
             visible=False,
             hint="Commands are accepted again; interrupted motions are not continued",
         )
+        self.line = gui.add_markdown("", visible=False)
         gui.add_html(bar_style(self.stop, self.resume))
         self.key = gui.add_command(
             "Stop all robots", description="Latched until Resume is pressed", hotkey="escape"

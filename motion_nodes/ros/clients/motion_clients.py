@@ -315,9 +315,9 @@ class MoveClient:
 def _outcome(goal: MoveGroup.Goal, result: MoveGroup.Result) -> str:
     """Return what a motion was, such as ``planned in 0.12 s: 2.4 s long``."""
     points = result.planned_trajectory.joint_trajectory.points
-    length = f"{seconds(points[-1].time_from_start):.2f} s long" if points else "nothing to move"
+    length = f": {seconds(points[-1].time_from_start):.2f} s long" if points else ""
     planner = f" by {goal.request.planner_id}" if goal.request.planner_id else ""
-    text = f"planned in {result.planning_time:.2f} s{planner}: {length}"
+    text = f"planned in {result.planning_time:.2f} s{planner}{length}"
     if goal.planning_options.plan_only:
         chosen = bool(goal.request.start_state.joint_state.name)
         return f"{text}, from the {'chosen' if chosen else 'present'} state"
