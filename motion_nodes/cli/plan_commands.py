@@ -384,6 +384,7 @@ def plot(
 
 def _motion_of(subject: Subject, file: str, options: WaypointOptions) -> Trajectory:
     """Return the motion in a file, time-parameterized if needed."""
+    from motion_nodes.cli.trajectory_files import read_motion
     from motion_nodes.core.planning.composite_path import CSpacePathSpec
     from motion_nodes.core.planning.task_space_generator import (
         TaskSpaceTrajectoryGenerator,
@@ -393,7 +394,6 @@ def _motion_of(subject: Subject, file: str, options: WaypointOptions) -> Traject
     from motion_nodes.core.trajectory.joint_trajectory import Infeasible
     from motion_nodes.core.trajectory.through_waypoints import through_waypoints
     from motion_nodes.core.trajectory.trajectory_checks import joint_order
-    from motion_nodes.cli.trajectory_files import read_motion
     from motion_nodes.core.trajectory.trajectory_files import PathFile, Waypoints
 
     robot, group = subject.robot, subject.group

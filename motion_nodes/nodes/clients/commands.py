@@ -25,8 +25,8 @@ from action_msgs.msg import GoalStatus
 from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import Constraints
 from nav2_msgs.action import NavigateToPose
-from rclpy.duration import Duration
 from rclpy.action import get_action_names_and_types
+from rclpy.duration import Duration
 from rclpy.logging import LoggingSeverity
 from rclpy.node import Node
 from rclpy.task import Future
