@@ -371,7 +371,7 @@ def options_of_up(words: list[str]) -> SuiteOptions:
 
 PANELS = {
     "Start and stop robots": ("up", "demo", "wait", "stop", "resume", "recover"),
-    "Move and watch running robots": ("go", "task", "record", "ros", "mcp"),
+    "Move and watch running robots": ("go", "task", "record", "play", "ros", "mcp"),
     "Compute without ROS": ("fk", "ik", "batch", "plan", "cartesian", "reach", "plot", "bench"),
     "Describe robots": (
         "robots", "describe", "new", "mount", "convert", "spheres", "tune", "hardware",
