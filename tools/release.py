@@ -129,9 +129,12 @@ def message_wheels() -> list[Path]:
     """Build and return the wheels of compiled message packages, one for each Python found.
 
     Raises:
-        ReleaseError: there is none of them, or a build failed.
+        ReleaseError: a build failed.
     """
-    for python in filter(shutil.which, PYTHONS):
+    own_name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    # A name on the PATH may be a shim of a version that is not there.
+    works = [n for n in PYTHONS if shutil.which(n) and not subprocess.run([n, "-c", ""]).returncode]
+    for python in [sys.executable, *(name for name in works if name != own_name)]:
         say(f"compiling the message packages for {python}")
         with tempfile.TemporaryDirectory(prefix="motion_nodes-release-") as name:
             run(python, "-m", "venv", name)
@@ -139,10 +142,7 @@ def message_wheels() -> list[Path]:
             files = ("-c", "requirements/constraints.txt", "-r", "requirements/ros.txt")
             run(own, "-m", "pip", "install", "-q", "--no-compile", *files)
             run(own, "-m", "motion_nodes.interface_build", "--release", DIST)
-    found = sorted(DIST.glob("motion_nodes_interfaces-*.whl"))
-    if not found:
-        raise ReleaseError(f"none of {', '.join(PYTHONS)} is on the PATH")
-    return found
+    return sorted(DIST.glob("motion_nodes_interfaces-*.whl"))
 
 
 def check(wheel: Path, *, with_robot: bool) -> None:
