@@ -133,7 +133,11 @@ def message_wheels() -> list[Path]:
     """
     own_name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     # A name on the PATH may be a shim of a version that is not there.
-    works = [n for n in PYTHONS if shutil.which(n) and not subprocess.run([n, "-c", ""]).returncode]
+    works = [
+        n
+        for n in PYTHONS
+        if shutil.which(n) and not subprocess.run([n, "-c", ""], capture_output=True).returncode
+    ]
     for python in [sys.executable, *(name for name in works if name != own_name)]:
         say(f"compiling the message packages for {python}")
         with tempfile.TemporaryDirectory(prefix="motion_nodes-release-") as name:
