@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import csv
 import fcntl
 import hashlib
 import importlib.metadata
@@ -241,8 +242,10 @@ def is_installed(wheel: Path) -> bool:
         distribution = importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
         return False
-    files = [f for f in distribution.files or [] if "__pycache__" not in f.parts]
-    return distribution.version == version and all(Path(str(f.locate())).exists() for f in files)
+    # Not distribution.files: the backport importlib_metadata omits missing files there.
+    names = [row[0] for row in csv.reader((distribution.read_text("RECORD") or "").splitlines())]
+    files = [distribution.locate_file(name) for name in names if "__pycache__" not in name]
+    return distribution.version == version and all(Path(str(file)).exists() for file in files)
 
 
 def check_no_other_owner(distribution: str, packages: Iterable[str]) -> None:
