@@ -3,6 +3,7 @@
 
 import ast
 import collections
+import functools
 import re
 import subprocess
 import sys
@@ -76,11 +77,12 @@ def test_files_say_their_licence(folder):
         assert "SPDX-License-Identifier: Apache-2.0" in text[:200], file
 
 
+@functools.cache
 def parsed():
-    """Yield path in the package and syntax tree of each module."""
+    """Return path in the package and syntax tree of each module."""
     package = ROOT / "motion_nodes"
-    for file in sorted(package.rglob("*.py")):
-        yield str(file.relative_to(package)), ast.parse(file.read_text("utf-8"))
+    files = sorted(package.rglob("*.py"))
+    return [(str(f.relative_to(package)), ast.parse(f.read_text("utf-8"))) for f in files]
 
 
 def test_a_module_is_understood_with_few_others():
