@@ -53,7 +53,7 @@ def ensure_ros() -> None:
     if outdated:
         names = ", ".join(outdated)
         print_line(f"preparing {len(outdated)} message packages that are not on PyPI: {names}")
-        print_line("once per environment; compiling them takes 1 to 2 minutes")
+        print_line("once per environment; compiling them takes about a minute")
         _install_messages(force=False)
     _install_ros2()
 
