@@ -196,7 +196,7 @@ class SuiteOptions:
 
 @dataclass(frozen=True)
 class Composition:
-    """Nodes of a suite, and what its user is told."""
+    """Nodes of a suite, and the messages printed at its start."""
 
     specs: list[NodeSpec]
     next_steps: list[tuple[str, str]]

@@ -10,10 +10,11 @@ for the viewer's page; the simulation on the viewer's page: pause, continue and 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,12 @@ from motion_nodes.errors import MotionError
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.displays import Displays, FrameTree, Selection, thinned_cloud
 from motion_nodes.extras.viewer.suite_panels import Health
-from motion_nodes.nodes.viewer.viewer_markers import MarkerStore, path_drawings, scan_points
+from motion_nodes.nodes.viewer.viewer_markers import (
+    MarkerStore,
+    frame_pose,
+    path_drawings,
+    scan_points,
+)
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
@@ -167,46 +173,41 @@ class WatchedDisplays:
             if names
         )
 
+    @contextlib.contextmanager
+    def _reported(self, topic: str) -> Iterator[None]:
+        """Context manager that keeps why a message cannot be shown, until one can."""
+        try:
+            yield
+        except MotionError as error:
+            self._faults[topic] = f"{topic}: {error}"
+        else:
+            self._faults.pop(topic, None)
+
     def _show_cloud(self, displays: Displays, topic: str) -> None:
         message = self._clouds.newest(topic)
         if message is None or self._tree is None:
             return
-        try:
+        with self._reported(topic):
             points = points_of(message)
-        except MotionError as error:
-            self._faults[topic] = f"{topic}: {error}"
-            return
-        frame = message.header.frame_id.lstrip("/")
-        X_WF = self._tree.pose(frame)
-        if X_WF is None:
-            self._faults[topic] = f"{topic}: no transform from '{frame}' to a robot"
-            return
-        self._faults.pop(topic, None)
-        displays.set_cloud(thinned_cloud(topic, points, cloud_colours(message), X_WF))
+            X_WF = frame_pose(message.header.frame_id, self._tree.pose)
+            displays.set_cloud(thinned_cloud(topic, points, cloud_colours(message), X_WF))
 
     def _show_image(self, displays: Displays, topic: str) -> None:
         message = self._images.newest(topic)
         if message is None:
             return
-        try:
+        with self._reported(topic):
             displays.set_image(topic, pixels_of(message))
-            self._faults.pop(topic, None)
-        except MotionError as error:
-            self._faults[topic] = f"{topic}: {error}"
 
     def _show_scan(self, displays: Displays, topic: str) -> None:
         message = self._scans.newest(topic)
         if message is None or self._tree is None:
             return
-        frame = message.header.frame_id.lstrip("/")
-        X_WF = self._tree.pose(frame)
-        if X_WF is None:
-            self._faults[topic] = f"{topic}: no transform from '{frame}' to a robot"
-            return
-        self._faults.pop(topic, None)
-        points = scan_points(message)
-        rgb = np.tile(np.array(SCAN_RGB, np.uint8), (len(points), 1))
-        displays.set_scan(thinned_cloud(topic, points, rgb, X_WF))
+        with self._reported(topic):
+            X_WF = frame_pose(message.header.frame_id, self._tree.pose)
+            points = scan_points(message)
+            rgb = np.tile(np.array(SCAN_RGB, np.uint8), (len(points), 1))
+            displays.set_scan(thinned_cloud(topic, points, rgb, X_WF))
 
     def _show_path(self, displays: Displays, topic: str) -> None:
         if topic != self._selected.path:
@@ -214,11 +215,8 @@ class WatchedDisplays:
         message = self._paths.newest(topic)
         if message is None or self._tree is None:
             return
-        try:
+        with self._reported(topic):
             displays.set_drawings("path", path_drawings(message, self._tree.pose))
-            self._faults.pop(topic, None)
-        except MotionError as error:
-            self._faults[topic] = f"{topic}: {error}"
 
     def _show_markers(self, displays: Displays, topic: str) -> None:
         if topic != self._selected.markers:

@@ -3,7 +3,7 @@
 
 Any solver of :mod:`motion_nodes.core.ik.solvers` is behind it. Differences: solutions are free of
 collisions with the robot and with obstacles that were added, and quaternions are (x, y, z, w)
-unless the solver is told otherwise.
+by default.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ PAUSE = 1.0
 """Pause at the end of the plan before the playback loops [s]."""
 OFF = "(off)"
 STALE_AFTER = 1.0
-"""A plan drawn so long [s] after it was received was made while no page was open."""
+"""Age above which a plan is not drawn on a newly opened page [s]."""
 ARRIVED = 0.02
 """Largest distance of a joint from the end of an executed plan [rad or m]."""
 

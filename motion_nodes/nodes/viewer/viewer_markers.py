@@ -65,7 +65,7 @@ class MarkerStore:
         found, faults = [], []
         for marker, _ in self._markers.values():
             try:
-                found += marker_drawings(marker, _placed(marker.header.frame_id, pose_of_frame))
+                found += marker_drawings(marker, frame_pose(marker.header.frame_id, pose_of_frame))
             except MotionError as error:
                 faults.append(f"marker '{marker.ns}' {marker.id}: {error}")
         return found, faults[0] if faults else ""
@@ -128,7 +128,7 @@ def path_drawings(path: Path, pose_of_frame: PoseOfFrame) -> list[Drawing]:
         InvalidCommand: an unknown frame, or points that are not finite.
     """
     places = [(p.pose.position.x, p.pose.position.y, p.pose.position.z) for p in path.poses]
-    X_WF = _placed(path.header.frame_id, pose_of_frame)
+    X_WF = frame_pose(path.header.frame_id, pose_of_frame)
     points = _moved(X_WF, np.array(places, np.float64).reshape(-1, 3))
     return [Drawing(_strip(points), PATH_RGB, size=3.0)]
 
@@ -142,8 +142,14 @@ def scan_points(scan: LaserScan) -> NDArray[np.float32]:
     return np.column_stack((r * np.cos(angles), r * np.sin(angles), 0.0 * r)).astype(np.float32)
 
 
-def _placed(frame: str, pose_of_frame: PoseOfFrame) -> Array:
-    X_WF = pose_of_frame(frame.lstrip("/"))
+def frame_pose(frame_id: str, pose_of_frame: PoseOfFrame) -> Array:
+    """Return the pose of a message's frame, shape (4, 4).
+
+    Raises:
+        InvalidCommand: an unknown frame.
+    """
+    frame = frame_id.lstrip("/")
+    X_WF = pose_of_frame(frame)
     if X_WF is None:
         raise InvalidCommand(f"no transform from '{frame}' to a robot", field="frame_id")
     return X_WF
