@@ -199,3 +199,15 @@ def test_time_remaining(navigator, base):
     left = base.pose.distance(FAR)
     assert navigator.time_remaining() == pytest.approx(left / 0.5, rel=0.05)
     assert math.isfinite(navigator.time_remaining())
+
+
+def test_a_task_may_end_while_another_thread_asks(navigator):
+    class EndsWhenAsked(Failing):
+        @property
+        def remaining(self):
+            navigator.task = None
+            return 1.0
+
+    navigator.start(EndsWhenAsked(), "a", Twist2())
+    assert navigator.time_remaining() > 0.0
+    assert navigator.time_remaining() == 0.0

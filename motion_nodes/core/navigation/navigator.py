@@ -214,11 +214,12 @@ class Navigator:
 
     def time_remaining(self) -> float:
         """Return an estimate of the remaining time at the current velocity [s]."""
-        if self.task is None or not math.isfinite(self.task.motion.remaining):
-            return 0.0
+        # Asked by other threads: the task may end between two lines.
+        task = self.task
+        remaining = task.motion.remaining if task is not None else 0.0
         speed = math.hypot(self.twist.vx, self.twist.vy)
         usual = 0.5 * self._ramp.limits.max_velocity
-        return self.task.motion.remaining / max(speed, usual)
+        return remaining / max(speed, usual) if math.isfinite(remaining) else 0.0
 
     def _get_around(
         self, task: NavigationTask, pose: Pose2, twist: Twist2, desired: Twist2, seen: SeenObstacles

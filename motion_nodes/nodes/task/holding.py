@@ -371,8 +371,9 @@ class Holding:
 
     def pose_in_tool(self, name: str) -> Array:
         """Return the pose of a held object in the tool, shape (4, 4)."""
-        if self.grasped is not None and self.grasped.name == name:
-            return self.grasped.X_TO
+        grasped = self.grasped
+        if grasped is not None and grasped.name == name:
+            return grasped.X_TO
         body = self._world.scene.attached.get(name)
         if body is None or body.link != self._motions.arm.tip:
             raise SkillFailed(f"'{name}' is not held by the tool", TaskCode.NOT_HELD)
