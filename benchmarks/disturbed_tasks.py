@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -112,10 +113,21 @@ class Disturber:
             x, y = r * np.cos(angle), r * np.sin(angle)
         self.cell.move(scene.item, (x, y), yaw, height)
 
-    def pull(self, scene: Scene, force: float = -150.0) -> None:
-        """Pull the object out of the hand, more strongly [N] than the fingers hold it."""
+    def pull(self, scene: Scene, gone: Callable[[], bool]) -> None:
+        """Pull the object down with a growing force until it leaves the hand.
+
+        A sudden pull would make it a projectile that returns from the floor at the hand.
+        """
         message = WrenchStamped()
-        message.header.frame_id, message.wrench.force.z = scene.item.name, force
+        message.header.frame_id = scene.item.name
+        for force in (*np.linspace(*PULL), 0.0):
+            message.wrench.force.z = -float(force)
+            for _ in range(2):
+                self._pushes.publish(message)
+            self.cell.client.spin(PULL_STEP)
+            if gone() and force:
+                break
+        message.wrench.force.z = 0.0
         for _ in range(2):
             self._pushes.publish(message)
 
@@ -147,6 +159,8 @@ class Disturber:
             move(other, at + (item.radius + other.radius + 0.005) * away, yaw, height)
 
 
+PULL, PULL_STEP = (20.0, 150.0, 40), 0.01
+"""Forces of a pull: first, last [N] and number; time of each [s]."""
 ROOM_TIMEOUT = 20.0
 """Time until an object is moved although the robot is in its way [s]."""
 KNOWN_AFTER = 0.2
@@ -178,6 +192,9 @@ def disturb(cell: Cell, hand: Disturber, scene: Scene, kind: str, how: str) -> D
     def ended() -> bool:
         return tasks.status["state"] in ENDED
 
+    def gone() -> bool:
+        return not hand.in_hand(item.name) or (bool(phases) and ended())
+
     def begin(text: str) -> None:
         number = tasks.status["number"]
         tasks.commands.publish(String(data=text))
@@ -193,6 +210,8 @@ def disturb(cell: Cell, hand: Disturber, scene: Scene, kind: str, how: str) -> D
     else:
         if phases:
             wanted = str(rng.choice(phases))
+            if how == "pulled":  # an object above its place cannot be pulled down
+                wanted = phases[0]
             tasks.until(lambda s: ended() or (s["held"] and s.get("phase") == wanted), LIMIT)
             cell.client.spin(float(rng.uniform(0.0, 0.3 if wanted == "let down" else 1.5)))
         else:
@@ -204,11 +223,8 @@ def disturb(cell: Cell, hand: Disturber, scene: Scene, kind: str, how: str) -> D
             cell.client.spin(float(rng.uniform(0.1, 0.8)))
         if tasks.status["held"] and hand.in_hand(item.name):
             over = ended()
-            hand.take(scene) if how == "taken" else hand.pull(scene)
-            cell.client.wait(lambda: not hand.in_hand(item.name) or (phases and ended()),
-                             "the loss", LIMIT)  # fmt: skip
-            if how == "pulled":  # else it would return from the floor at tens of metres per second
-                hand.pull(scene, 0.0)
+            hand.take(scene) if how == "taken" else hand.pull(scene, gone)
+            cell.client.wait(gone, "the loss", LIMIT)
             over = over or (kind == "home" and ended())
             if not hand.in_hand(item.name):
                 at = cell.seen.time

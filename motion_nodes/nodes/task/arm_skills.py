@@ -15,7 +15,13 @@ from motion_nodes.extras.tasks.task_codes import TaskCode
 from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState, half_extents, point_of
 from motion_nodes.nodes.task.arm_motions import SLOW
-from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, UNKNOWN_LOAD, Holding
+from motion_nodes.nodes.task.holding import (
+    LOST_DISTANCE,
+    LOST_WIDTH,
+    UNKNOWN_LOAD,
+    WIDEST,
+    Holding,
+)
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.reachability import Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
@@ -39,6 +45,8 @@ OFF_CENTRE = 0.003
 """Displacement of an object that is corrected above it [m]."""
 MOVED_DETECTIONS = 2
 """Number of successive detections of a moved object."""
+ASKEW = 4e-3
+"""Excess of the finger distance over an object's width from which it is gripped again [m]."""
 REST_CYCLES, REST_TIMEOUT = 4, 2.0
 """Number of cycles at rest after a stop, and max time until then [s]."""
 POUR_ANGLE = 1.9
@@ -52,7 +60,26 @@ _DIRECTIONS = {
 }  # fmt: skip
 
 
-class _TargetMoved(SkillFailed):
+class _NotGrasped(SkillFailed):
+    """An object has to be approached again, from where it is now."""
+
+    seen: ObjectState
+
+
+class _GrippedAskew(_NotGrasped):
+    """The fingers hold an object at its edges, which would slip out."""
+
+    def __init__(self, seen: ObjectState, width: float, expected: float) -> None:
+        """Create it from the object, the finger distance and the expected one [m]."""
+        super().__init__(
+            f"'{seen.name}' is askew between the fingers: {1e3 * width:.0f} mm apart instead of "
+            f"{1e3 * expected:.0f} mm",
+            TaskCode.NOT_GRASPED,
+        )
+        self.seen = seen
+
+
+class _TargetMoved(_NotGrasped):
     """The object to be grasped is no longer where it was."""
 
     def __init__(self, target: ObjectState, seen: ObjectState, away: float, turn: float) -> None:
@@ -101,7 +128,7 @@ class ArmSkills:
                 phase("grasp")
                 yield from self._grasp(grasp, target)
                 break
-            except _TargetMoved as error:
+            except _NotGrasped as error:
                 if attempt == APPROACHES - 1:
                     raise
                 phase(f"again: {error}")
@@ -234,6 +261,12 @@ class ArmSkills:
                 f"'{target.name}' is {1e3 * grasp.width:.0f} mm wide",
                 TaskCode.NOT_GRASPED,
             )
+        rigid = motions.max_width <= WIDEST  # otherwise the fingers' distance is an angle
+        if self._parts.params.check_grasp and rigid and width > grasp.width + ASKEW:
+            yield from motions.open()
+            yield from self._holding.free(motions.straight(raised(grasp.X_WG), what="retreat"))
+            seen = yield from self._holding.fresh(target.name)
+            raise _GrippedAskew(seen or target, width, grasp.width)
         self._holding.hold(target, grasp.X_WG)
 
     def place(
