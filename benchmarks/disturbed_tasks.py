@@ -131,8 +131,8 @@ class Disturber:
         for _ in range(2):
             self._pushes.publish(message)
 
-    def shift(self, kind: str, scene: Scene) -> None:
-        """Disturb the object that is approached."""
+    def shift(self, kind: str, scene: Scene, ended: Callable[[], bool]) -> bool:
+        """Disturb the object that is approached; return whether the task had ended before."""
         item, rng = scene.item, self.rng
         x, y, yaw = scene.places[item.name]
         at, height = np.array((x, y)), scene.heights.get(item.name, 0.0)
@@ -145,7 +145,8 @@ class Disturber:
             place = np.asarray(at, float)
             while self._in_the_robot(item, place, yaw, height) and time.monotonic() < end:
                 self.cell.client.spin(0.05)
-            self.cell.move(item, place, yaw, height)
+            if not ended():
+                self.cell.move(item, place, yaw, height)
 
         if kind == "moved":
             move(item, at + rng.uniform(0.01, 0.05 if height else 0.1) * away, yaw, height)
@@ -157,6 +158,7 @@ class Disturber:
             others = (item.name, *scene.places) if height else (item.name, scene.target.name)
             other = next(o for o in self.cell.items if o.name not in others)
             move(other, at + (item.radius + other.radius + 0.005) * away, yaw, height)
+        return ended()
 
 
 PULL, PULL_STEP = (20.0, 150.0, 40), 0.01
@@ -206,7 +208,7 @@ def disturb(cell: Cell, hand: Disturber, scene: Scene, kind: str, how: str) -> D
         wanted = str(rng.choice(("approach", "pre_grasp")))
         tasks.until(lambda s: ended() or s.get("phase") == wanted, LIMIT)
         cell.client.spin(float(rng.uniform(0.0, 1.5)))
-        hand.shift(kind, scene)
+        over = hand.shift(kind, scene, ended)
     else:
         if phases:
             wanted = str(rng.choice(phases))
