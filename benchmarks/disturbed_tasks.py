@@ -131,12 +131,12 @@ class Disturber:
         for _ in range(2):
             self._pushes.publish(message)
 
-    def shift(self, kind: str, scene: Scene, ended: Callable[[], bool]) -> bool:
-        """Disturb the object that is approached; return whether the task had ended before."""
+    def shift(self, kind: str, scene: Scene, late: Callable[[], bool]) -> bool:
+        """Disturb the object that is approached; return whether it was too late for that."""
         item, rng = scene.item, self.rng
         x, y, yaw = scene.places[item.name]
         at, height = np.array((x, y)), scene.heights.get(item.name, 0.0)
-        angle = rng.uniform(-np.pi, np.pi)
+        angle, moved = rng.uniform(-np.pi, np.pi), []
         away = np.array((np.cos(angle), np.sin(angle)))
 
         def move(item: Item, at: ArrayLike, yaw: float, height: float = 0.0) -> None:
@@ -145,8 +145,10 @@ class Disturber:
             place = np.asarray(at, float)
             while self._in_the_robot(item, place, yaw, height) and time.monotonic() < end:
                 self.cell.client.spin(0.05)
-            if not ended():
+            self.cell.client.spin(0.01)  # the newest status
+            if not late():
                 self.cell.move(item, place, yaw, height)
+                moved.append(item)
 
         if kind == "moved":
             move(item, at + rng.uniform(0.01, 0.05 if height else 0.1) * away, yaw, height)
@@ -158,7 +160,7 @@ class Disturber:
             others = (item.name, *scene.places) if height else (item.name, scene.target.name)
             other = next(o for o in self.cell.items if o.name not in others)
             move(other, at + (item.radius + other.radius + 0.005) * away, yaw, height)
-        return ended()
+        return not moved
 
 
 PULL, PULL_STEP = (20.0, 150.0, 40), 0.01
@@ -208,7 +210,7 @@ def disturb(cell: Cell, hand: Disturber, scene: Scene, kind: str, how: str) -> D
         wanted = str(rng.choice(("approach", "pre_grasp")))
         tasks.until(lambda s: ended() or s.get("phase") == wanted, LIMIT)
         cell.client.spin(float(rng.uniform(0.0, 1.5)))
-        over = hand.shift(kind, scene, ended)
+        over = hand.shift(kind, scene, lambda: ended() or bool(tasks.status["held"]))
     else:
         if phases:
             wanted = str(rng.choice(phases))
