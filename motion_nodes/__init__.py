@@ -33,6 +33,20 @@ _HOME = {
     "IkTolerance": "core.ik.problem",
     "IkResult": "core.ik.problem",
     "IkBatchResult": "core.ik.problem",
+    # inverse kinematics of tasks and limits
+    "Configuration": "core.ik.composed",
+    "FrameTask": "core.ik.composed",
+    "PostureTask": "core.ik.composed",
+    "CenterOfMassTask": "core.ik.composed",
+    "DampingTask": "core.ik.composed",
+    "Task": "core.ik.composed",
+    "ConfigurationLimit": "core.ik.composed",
+    "VelocityLimit": "core.ik.composed",
+    "PositionLimit": "core.ik.composed",
+    "CollisionLimit": "core.ik.composed",
+    "Limit": "core.ik.composed",
+    "LimitRows": "core.ik.composed",
+    "solve_step": "core.ik.composed",
     # files
     "load": "api.saved_results",
     # the world

@@ -36,6 +36,11 @@ SECTIONS = {
     "Robots": ("load_robot", "available_robots", "RobotModel", "JointGroup", "JointLimits"),
     "Poses": ("pose", "multiply", "inverse"),
     "Inverse kinematics": ("IkSettings", "IkTolerance", "IkResult", "IkBatchResult"),
+    "Tasks and limits": (
+        *("Configuration", "solve_step", "FrameTask", "PostureTask", "CenterOfMassTask"),
+        *("DampingTask", "ConfigurationLimit", "VelocityLimit", "PositionLimit", "CollisionLimit"),
+        *("Task", "Limit", "LimitRows"),
+    ),
     "Reachability": ("reachability_map", "ReachabilityMap"),
     "Files": ("load",),
     "The world": (

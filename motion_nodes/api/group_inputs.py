@@ -31,6 +31,7 @@ from motion_nodes.core.scene.scene import Scene
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
 from motion_nodes.extras import shown_on_page
+from motion_nodes.tolerances import LIMIT_ROUNDING
 from motion_nodes.typing import Array
 
 _EMPTY = Scene()
@@ -237,6 +238,10 @@ class GroupInputs:
             found.set_scene(scene)
             self._checker = found  # caches the scene's data
         return found.snapshot()
+
+    def problems(self, q: ArrayLike, world: World | None) -> tuple[str, ...]:
+        """Return limit violations and collisions; see :meth:`.JointGroup.problems`."""
+        return self.checker(world).exact.problems(q, LIMIT_ROUNDING)
 
     def validity(
         self, world: World | None, condition: Callable[[Array], bool | str] | None

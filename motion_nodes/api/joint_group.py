@@ -17,6 +17,7 @@ from motion_nodes.api.group_inputs import GroupInputs, RobotState, shape_of
 from motion_nodes.api.reactive_policy import ReactivePolicy
 from motion_nodes.core.ik.chain import IkChain
 from motion_nodes.core.ik.collision_free import CollisionFree
+from motion_nodes.core.ik.composed import BaseMotion, Configuration
 from motion_nodes.core.ik.problem import IkBatchResult, IkRequest, IkResult, IkSettings
 from motion_nodes.core.ik.solver import LeastSquaresIk
 from motion_nodes.core.ik.task_mask import solve_reachable
@@ -35,7 +36,6 @@ from motion_nodes.core.trajectory.path_efforts import effort_limits
 from motion_nodes.core.trajectory.time_parameterization import retime
 from motion_nodes.core.trajectory.timed_path import TimedPath
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.tolerances import LIMIT_ROUNDING
 from motion_nodes.typing import Array
 
 _STATES = 16
@@ -344,6 +344,36 @@ class JointGroup:
             accept = CollisionFree(group.checker(world), solver.chain)
         return solver.solve_batch(X_BT, seeds, settings=settings, acceptance=accept)
 
+    def configuration(
+        self,
+        q: ArrayLike | str,
+        *,
+        base: BaseMotion = "fixed",
+        X_WB: ArrayLike | None = None,
+        state: RobotState | None = None,
+    ) -> Configuration:
+        """Return where :func:`solve_step` begins: joint positions, and how the base moves.
+
+        Args:
+            q: configuration [rad or m], shape (n,), or a named state.
+            base: ``fixed``; ``planar``, along the axes in which the wheels can drive; ``floating``.
+            X_WB: pose of the robot's base frame in the world, shape (4, 4); None: identity.
+            state: positions of the joints outside of the group; see :meth:`at`.
+
+        Returns:
+            A configuration with poses and Jacobians of all frames in the world.
+
+        Raises:
+            InvalidCommand: wrong shapes, numbers that are not finite, or not a rigid pose.
+            UnknownState: lists the states of this group.
+            InvalidConfig: a base that cannot move so.
+        """
+        inputs = self.at(state)._inputs
+        start = inputs.configuration(q, "q")
+        return Configuration(
+            self._robot, self.joint_names, start, others=inputs.positions, base=base, X_WB=X_WB
+        )
+
     # ---- collision checks
 
     def collision_free(
@@ -403,7 +433,7 @@ class JointGroup:
         Raises:
             InvalidCommand: not n numbers.
         """
-        return self.checker(world, state=state).exact.problems(q, LIMIT_ROUNDING)
+        return self.at(state)._inputs.problems(q, world)
 
     def checker(
         self, world: World | None = None, *, state: RobotState | None = None

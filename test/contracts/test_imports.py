@@ -37,6 +37,7 @@ ROOMS_OF_LIBRARIES = {
     "trimesh": "extras.viewer core.scene extras.robot_setup",
     "onnxruntime": "extras.policies",
     "ruckig": "core.trajectory",
+    "daqp": "core.ik",
     "yaml": "core.robot",
     "msgspec": "core.robot settings",
     "typer": "cli",

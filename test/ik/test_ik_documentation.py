@@ -4,11 +4,31 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", ["carry_with_two_hands", "reach_while_driving"])
+def test_an_example_of_tasks_reaches_what_it_says(name):
+    pytest.importorskip("daqp")
+    assert runpy.run_path(str(ROOT / "examples" / f"{name}.py"))["main"]() == 0
+
+
+def test_the_snippets_of_tasks_and_limits_run():
+    pytest.importorskip("daqp")
+    text = (ROOT / "docs" / "tasks_and_limits.md").read_text("utf-8")
+    names: dict = {}
+    for snippet in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(snippet, names)
+    assert names["v"].shape == (7,)
 
 
 def test_the_snippets_run_and_say_what_the_page_says():
-    page = Path(__file__).parents[2] / "docs" / "inverse_kinematics.md"
+    page = ROOT / "docs" / "inverse_kinematics.md"
     snippets = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     assert len(snippets) >= 5
     names: dict = {}

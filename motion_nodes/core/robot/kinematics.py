@@ -353,6 +353,21 @@ class GroupKinematics:
         """
         return self._kinematics.pose(self._all(np.asarray(q, np.float64)[None])[0], frame)
 
+    def pose_and_jacobian(self, q: Array, frame: str) -> tuple[Array, Array]:
+        """Return pose, shape (4, 4), and Jacobian, shape (6, n), of a frame, for ``q``, shape (n,).
+
+        Errors are those of :meth:`Kinematics.pose`.
+        """
+        X, J = self._kinematics.pose_and_jacobian(self._all(q[None])[0], frame)
+        return X, J[:, self._columns]
+
+    def frames_batch(self, Q: Array) -> Array:
+        """Return the poses of all frames of the robot, shape (m, f, 4, 4), for ``Q``, (m, n).
+
+        Errors are those of :meth:`Kinematics.frames_batch`.
+        """
+        return self._kinematics.frames_batch(self._all(Q))
+
     def jacobian_batch(self, Q: ArrayLike, frame: str) -> Array:
         """Return the Jacobians of a frame, shape (m, 6, n), for ``Q`` [rad or m], shape (m, n).
 
