@@ -65,7 +65,7 @@ def rows(pyroki: Path | None = None, mink: Path | None = None) -> list[str]:
             for file in files if folder is not None else ():
                 place = "examples/pyroki_snippets" if file.startswith("_") else "examples"
                 counts.append(code_lines((folder / place / f"{file}.py").read_text("utf-8")))
-            cells.append(" + ".join(map(str, counts)) or "–")
+            cells.append(" + ".join(map(str, counts)) or "\u2013")
         found.append(f"| {text} | {' | '.join(cells)} |")
     return found
 

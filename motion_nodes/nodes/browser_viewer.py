@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -36,6 +37,7 @@ from motion_nodes.nodes.viewer.viewer_markers import (
     path_drawings,
     scan_points,
 )
+from motion_nodes.nodes.viewer.viewer_recording import recorded_motions
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
@@ -445,6 +447,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
                 lambda: simulation.pause(viewer, paused)
             )
             self._viewer.on_reset = lambda: jobs.submit(lambda: simulation.reset(viewer))
+        self._viewer.on_recording = self._open_recording
         latch = self.stop_latch
         assert latch is not None
         self._viewer.on_stop = lambda: latch.stop("the browser page")
@@ -513,6 +516,21 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         for watched in self._watched.values():
             if watched.status():
                 report.note("WARN", f"{watched.name}: {watched.status()}")
+
+    def _open_recording(self, name: str, content: bytes) -> None:
+        """Read a recording in a thread of its own, which takes seconds, and show it."""
+        viewer, robots = self._viewer, {n: each.recorded() for n, each in self._watched.items()}
+
+        def read() -> None:
+            assert viewer is not None
+            try:
+                motions = recorded_motions(content, robots)
+            except MotionError as error:
+                viewer.show_recording({}, f"{name}: {error}")
+                return
+            viewer.show_recording(motions, f"{name}: {', '.join(motions)}")
+
+        threading.Thread(target=read, name="recording", daemon=True).start()
 
     def _anchors(self) -> list[tuple[str, Array]]:
         """Return frames of the robots and their poses in the world, shape (4, 4)."""

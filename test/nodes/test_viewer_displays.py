@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path as FilePath
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from builtin_interfaces.msg import Duration, Time
 from geometry_msgs.msg import Point, PoseStamped, TransformStamped
-from nav_msgs.msg import Path
+from nav_msgs.msg import Odometry, Path
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.serialization import serialize_message
 from ros_client import LATCHED, RELIABLE, RosClient
-from sensor_msgs.msg import Image, LaserScan, PointCloud2
+from sensor_msgs.msg import Image, JointState, LaserScan, PointCloud2
 from tf2_msgs.msg import TFMessage
 from view.toy_robot import pose
 from visualization_msgs.msg import Marker, MarkerArray
@@ -26,6 +28,7 @@ from motion_nodes.nodes.browser_viewer import BrowserViewerNode
 from motion_nodes.nodes.viewer.viewer_markers import MarkerStore, marker_drawings
 from motion_nodes.ros.messages.camera_messages import cloud_message, depth_message
 from motion_nodes.ros.messages.moveit_messages import pose_message
+from motion_nodes.ros.recording import McapFile, Received
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -230,3 +233,35 @@ def test_markers_paths_and_scans_are_placed_by_their_frames(cell: SimpleNamespac
         return [getattr(node, "text", "") for node in nodes] == ["0", "1"]
 
     client.wait(single_ones, "the markers of the other topic alone")
+
+
+def test_an_uploaded_recording_moves_ghosts_and_no_robot(
+    cell: SimpleNamespace, tmp_path: FilePath
+) -> None:
+    page, panel = cell.page, cell.page._recording
+    names = cell.node._watched["left"].recorded()
+    file = McapFile(tmp_path / "run.mcap")
+    for k in range(5):
+        state = JointState(name=["left_wheel_joint"], position=[0.5 * k])
+        base = Odometry()
+        base.pose.pose = pose_message(pose((0.2 * k, 0.0, 0.0), (0.0, 0.0, 0.3 * k)))
+        for topic, kind, message in (
+            ("/other/joint_states", "sensor_msgs/msg/JointState", state),  # of another namespace
+            (names.odometry, "nav_msgs/msg/Odometry", base),
+        ):
+            now = 10**18 + k * 10**9
+            file.write(Received(topic, kind, serialize_message(message), now, now))
+    file.close()
+    page.on_recording("run.mcap", (tmp_path / "run.mcap").read_bytes())
+    cell.client.wait(lambda: panel._motions, "the recording")
+    panel.playback.play.value = False
+    panel.playback.scrub.value = 1.5
+    panel.draw()
+    ghost = panel.ghosts["left"]
+    assert ghost.q[names.robot.joint_names.index("left_wheel_joint")] == pytest.approx(0.75)
+    np.testing.assert_allclose(ghost.base.position, [1.3, 0.0, 0.0], atol=1e-6)  # placed at x = 1
+    assert ghost.base.wxyz[3] == pytest.approx(np.sin(0.225), abs=1e-6)
+    page.on_recording("notes.mcap", b"no recording")
+    cell.client.wait(lambda: not panel._motions and "notes.mcap" in panel._text, "the refusal")
+    panel.draw()
+    assert not ghost.base.visible

@@ -139,8 +139,8 @@ def test_a_plan_is_passed_by_the_ghost(cell):
     path = cell.page._robots["left"].planning.path
     cell.plans.publish(displayed({0.0: [0.0], 1.0: [0.8]}, [NAMES[0]]))
     cell.client.wait(lambda: path.playing, "the plan")
-    path.play.value = False
-    path.scrub.value = 100.0
+    path.playback.play.value = False
+    path.playback.scrub.value = 100.0
     cell.page.flush()
     assert path.ghost.q[0] == pytest.approx(0.8)
     assert path.ghost.q[1:] == pytest.approx(FRANKA.home[1:])
@@ -287,7 +287,9 @@ def test_a_trajectory_and_a_search_tree_are_shown(cell):
     trajectories = cell.client.publisher(JointTrajectory, "/left/trajectory_generator/trajectory")
     plan = displayed({0.0: [0.1], 2.5: [0.6]}, [NAMES[2]]).trajectory[0]
     trajectories.publish(plan.joint_trajectory)
-    cell.client.wait(lambda: planning.path.duration == pytest.approx(2.5), "the trajectory")
+    cell.client.wait(
+        lambda: planning.path.playback.duration == pytest.approx(2.5), "the trajectory"
+    )
     marker = Marker(type=Marker.LINE_LIST, action=Marker.ADD, ns="tree")
     marker.points = [Point(x=0.1 * k) for k in range(4)]
     odd = Marker(type=Marker.LINE_LIST, action=Marker.ADD, points=[Point(x=math.nan), Point()])

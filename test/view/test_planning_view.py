@@ -162,10 +162,10 @@ def test_the_ghost_is_scrubbed_along_the_plan(viewer):
     assert path.ghost is None, "none before a plan"
     assert not viewer._robots["franka"].animated
     rows = plan(viewer)
-    path.play.value = False
+    path.playback.play.value = False
     for when, row in ((0.0, rows[0]), (1.0, rows[5]), (1.5, 0.5 * (rows[7] + rows[8])),
                          (2.0, rows[-1])):  # fmt: skip
-        path.scrub.value = when
+        path.playback.scrub.value = when
         viewer.flush()
         np.testing.assert_allclose(path.ghost.q, row, atol=1e-12)
     np.testing.assert_allclose(viewer._robots["franka"].view.q, FRANKA.home)
@@ -199,7 +199,7 @@ def test_the_curves_of_a_plan_are_shown_before_it_is_executed(viewer):
     times, *lines = path._plot.data
     moved = int((np.ptp(rows, axis=0) > 0.02).sum())
     assert len(lines) == moved + 2, "the limits, too"
-    assert times[-1] == pytest.approx(path.duration)
+    assert times[-1] == pytest.approx(path.playback.duration)
     plotted = path._plot
     path.refresh_panel()
     assert path._plot is plotted
@@ -277,8 +277,8 @@ def test_a_plan_is_hidden_once_it_is_executed(viewer):
 def test_a_newer_plan_takes_the_place_and_a_bad_one_does_not(viewer):
     path = planning(viewer).path
     rows = plan(viewer)
-    path.play.value = False
-    path.scrub.value = 2.0
+    path.playback.play.value = False
+    path.playback.scrub.value = 2.0
     viewer.flush()
     for times, bad in (
         ([0.0, 1.0], rows), ([], np.zeros((0, 9))), ([1.0, 0.0], rows[:2]),

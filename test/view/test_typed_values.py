@@ -159,25 +159,25 @@ def test_a_plan_that_plays_sends_nothing_to_its_slider(open_viewer):
     rows = np.linspace(FRANKA.home, FRANKA.home + 0.2, 5)
     viewer.update_plan("franka", np.linspace(0.0, 100.0, 5), rows)
     on_loop(server, path.refresh_panel)
-    values = pushed(server, path.scrub)
-    path._play_start -= 30.0
+    values = pushed(server, path.playback.scrub)
+    path.playback._start -= 30.0
     on_loop(server, path.refresh_panel)
     assert values == []
-    assert path.play_time.content.startswith("**3")
+    assert path.playback.text.content.startswith("**3")
     # A value typed meanwhile is used, and ends playback.
-    typed(server, path.scrub, 75.0)
-    assert not path.play.value
+    typed(server, path.playback.scrub, 75.0)
+    assert not path.playback.play.value
     on_loop(server, path.refresh_panel)
     assert values == [75.0], "only the update of other pages"
     viewer.flush()
     np.testing.assert_allclose(path.ghost.q, rows[3], atol=1e-9)
     # Playback continues from there, and stops at the ghost.
-    typed(server, path.play, True)
-    assert path.now == pytest.approx(75.0, abs=LIMIT)
-    path._play_start -= 15.0
-    typed(server, path.play, False)
-    assert path.scrub.value == pytest.approx(90.0, abs=LIMIT)
-    assert path.scrub.value >= 90.0 - 0.01
+    typed(server, path.playback.play, True)
+    assert path.playback.now == pytest.approx(75.0, abs=LIMIT)
+    path.playback._start -= 15.0
+    typed(server, path.playback.play, False)
+    assert path.playback.scrub.value == pytest.approx(90.0, abs=LIMIT)
+    assert path.playback.scrub.value >= 90.0 - 0.01
 
 
 def work_is_done(editor):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
@@ -36,6 +36,7 @@ from motion_nodes.extras.viewer.page_server import (
 from motion_nodes.extras.viewer.page_token import page_token
 from motion_nodes.extras.viewer.panel_style import AngleUnit, AngleUnitChoice, global_line, plain
 from motion_nodes.extras.viewer.planning_view import Drawing, notify
+from motion_nodes.extras.viewer.recording_panel import RecordedMotion, RecordingPanel
 from motion_nodes.extras.viewer.scaling_panel import MotionScaling, ScalingPanel
 from motion_nodes.extras.viewer.scene_setup import (
     MOBILE_RADIUS,
@@ -188,7 +189,8 @@ class BrowserViewer:
         require_token: serve only requests with the token of :attr:`url`.
         stops: add a button, and the key Esc, that stop all robots; see ``on_stop``.
         simulation: add buttons that pause and reset the simulation; see ``on_pause``.
-        displays: add a folder that shows frames, a point cloud and an image; see ``displays``.
+        displays: add folders that show frames, a point cloud and an image (see ``displays``), and
+            recordings (see ``on_recording``).
 
     Raises:
         InvalidConfig: two robots with the same name, or settings out of range.
@@ -255,6 +257,9 @@ class BrowserViewer:
         """Whether to pause the simulation, or continue it."""
         self.on_reset: Callable[[], None] | None = None
         """Reset the simulation."""
+        self.on_recording: Callable[[str, bytes], None] | None = None
+        """Name and content of a recording to show by :meth:`show_recording`; called on viser's
+        event loop."""
         self.on_stop: Callable[[], object] | None = None
         """Stop all robots. This callback and ``on_resume`` are called immediately, on viser's event
         loop."""
@@ -279,8 +284,14 @@ class BrowserViewer:
                 self._simulation = SimulationPanel(self._server.gui, self._pause, self._reset)
         self.displays: Displays | None = None
         """Frames, a point cloud and an image; None without ``displays``."""
+        self._recording: RecordingPanel | None = None
         if displays:
             self.displays = Displays(self._server, self._drawing, self._on_loop)
+            self._recording = RecordingPanel(
+                self._server, {robot.name: robot for robot in robots},
+                lambda name, content: invoke(self.on_recording, name, content),
+                self._drawing.request_if_watched,
+            )  # fmt: skip
         self._server.on_client_connect(self._client_connected)
         self._server.on_client_disconnect(self._client_left)
         self._drawing.start()
@@ -322,8 +333,7 @@ class BrowserViewer:
             for live in self._robots.values():
                 live.draw()
                 live.draw_trail()
-            if self.displays is not None:
-                self.displays.draw()
+            self._draw_others()
 
     def close(self) -> None:
         """Stop driving, end all threads and release the port; may be called repeatedly."""
@@ -594,6 +604,16 @@ class BrowserViewer:
         if self._simulation is not None and self._simulation.set_state(paused, text):
             self._drawing.request_if_watched()
 
+    def show_recording(self, motions: Mapping[str, RecordedMotion], text: str) -> None:
+        """Show a recording as ghosts in place of the previous one; ignored without displays.
+
+        Args:
+            motions: by robot; empty: none.
+            text: one line of plain text, such as the name of the file.
+        """
+        if self._recording is not None:
+            self._recording.set_motions(motions, text)
+
     def set_drive_message(self, name: str, text: str, *, driving: bool = False) -> None:
         """Show the status of a motion to a click on the floor; ignored without one.
 
@@ -657,7 +677,8 @@ class BrowserViewer:
         return self.client_count > 0
 
     def _animated(self) -> bool:
-        return any(live.animated for live in self._robots.values())
+        replayed = self._recording is not None and self._recording.playing
+        return replayed or any(live.animated for live in self._robots.values())
 
     def _draw(self, panel: bool) -> None:
         """Send changes of the scene; if ``panel``, those of trails and panels, too."""
@@ -666,15 +687,20 @@ class BrowserViewer:
                 live.draw()
                 if panel:
                     live.draw_trail()
-            if self.displays is not None:
-                self.displays.draw()
+            self._draw_others()
         if panel:
             self._on_loop(self._refresh_panels)
+
+    def _draw_others(self) -> None:
+        """Send changes of displays and recording."""
+        for part in (self.displays, self._recording):
+            if part is not None:
+                part.draw()
 
     def _refresh_panels(self) -> None:
         """Update all status lines and sliders; on viser's event loop."""
         self._health.refresh()
-        for panel in (self._stop, self._simulation, self.displays):
+        for panel in (self._stop, self._simulation, self.displays, self._recording):
             if panel is not None:
                 panel.refresh()
         line = global_line(self.client_count, plain(self._health.summary()))

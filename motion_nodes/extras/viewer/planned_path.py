@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A planned trajectory: a ghost with playback and time slider, and the path of the tool.
-
-During playback the time is shown as text and not by the slider: a value sent to a slider would
-overwrite the user's input.
-"""
+"""A planned trajectory: a ghost with playback and time slider, and the path of the tool."""
 
 from __future__ import annotations
 
@@ -18,6 +14,7 @@ from motion_nodes.core.robot.joint_turns import turns_of
 from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.extras.viewer.joint_panel import show_value
+from motion_nodes.extras.viewer.playback import STEP, Playback
 from motion_nodes.extras.viewer.plot_panel import (
     QUANTITIES,
     data_of,
@@ -33,10 +30,6 @@ PLANNED = Appearance(rgb=(240, 150, 40), opacity=0.35, shadow=False, grow=GHOST.
 LINE_RGB = (230, 120, 20)
 MAX_POINTS = 200
 """Max number of points of the tool's path."""
-STEP = 0.01
-"""Step of the time slider [s]."""
-PAUSE = 1.0
-"""Pause at the end of the plan before the playback loops [s]."""
 OFF = "(off)"
 STALE_AFTER = 1.0
 """Age above which a plan is not drawn on a newly opened page [s]."""
@@ -64,28 +57,18 @@ class PlannedPath:
         self._pending = False
         """Whether the plan is not executed yet; False if it ends at the current state."""
         self._executed = self._hidden = False
-        self._play_start = self._received = 0.0
+        self._received = 0.0
         self.ghost: RobotView | None = None
         self._line: viser.LineSegmentsHandle | None = None
         gui = server.gui
         self._none = gui.add_markdown("No plan yet.")
         self.show = gui.add_checkbox("Show plan", True, visible=False)
-        self.play = gui.add_checkbox(
-            "Play", True, visible=False,
-            hint="Loop playback in real time.",
-        )  # fmt: skip
-        self.play_time = gui.add_markdown("", visible=False)
-        self.scrub = gui.add_slider(
-            "Time [s]", min=0.0, max=1.0, step=STEP, initial_value=0.0, visible=False,
-            hint="Moves the ghost to this time and pauses playback.",
-        )  # fmt: skip
+        self.playback = Playback(gui)
         # Without a hint: it would cover the slider above whenever the pointer rests here.
         self.curves = gui.add_dropdown("Curves", (OFF, *QUANTITIES), visible=False)
         self._gui, self._frame = gui, gui.add_folder(None)
         self._plot: viser.GuiUplotHandle | None = None
         self._plotted: tuple[object, str] = (None, OFF)
-        self.scrub.on_update(self._scrubbed)
-        self.play.on_update(self._play_switched)
 
     def set_plan(self, times: object, positions: object) -> None:
         """Replace the plan.
@@ -112,25 +95,13 @@ class PlannedPath:
             raise InvalidCommand(f"{self._viewed.name}: the times of the plan decrease.")
         with self._lock:
             self._plan, self._new = (when - when[0], rows), True
-            self._play_start = self._received = time.monotonic()
+            self._received = time.monotonic()
+            self.playback.restart(float(when[-1] - when[0]))
 
     @property
     def playing(self) -> bool:
         """Whether playback is active."""
-        return self._plan is not None and self.show.value and self.play.value
-
-    @property
-    def duration(self) -> float:
-        """Duration of the plan [s]; 0 without one."""
-        with self._lock:
-            return 0.0 if self._plan is None else float(self._plan[0][-1])
-
-    @property
-    def now(self) -> float:
-        """Time of the ghost within the plan [s]."""
-        if not self.play.value:
-            return min(float(self.scrub.value), self.duration)
-        return self._playback_time()
+        return self._plan is not None and self.show.value and self.playback.play.value
 
     def draw(self, q: Array) -> None:
         """Send changes since the last call; ``q``: joint positions [rad or m], shape (n,)."""
@@ -153,7 +124,7 @@ class PlannedPath:
         if self._line is not None:
             self._line.visible = shown
         if shown:
-            self._ghost().draw_joints(_at(*plan, self.now))
+            self._ghost().draw_joints(_at(*plan, self.playback.now))
         if self.ghost is not None:
             self.ghost.base.visible = shown
 
@@ -165,16 +136,8 @@ class PlannedPath:
         self._draw_curves()
         if self._none.visible:
             self._none.visible = False
-            for element in (self.show, self.play, self.scrub, self.curves):
-                element.visible = True
-        duration = self.duration
-        end = round(max(np.ceil(duration / STEP - 1e-9), 1.0) * STEP, 2)
-        if self.scrub.max != end:
-            self.scrub.max = end
-            show_value(self.scrub, min(self.scrub.value, end))
-        text = f"**{self.now:.1f} s** of {duration:.1f} s" if self.playing else ""
-        if text != self.play_time.content:
-            self.play_time.content, self.play_time.visible = text, bool(text)
+            self.show.visible = self.curves.visible = True
+        self.playback.refresh(True, self.playing)
 
     def _draw_curves(self) -> None:
         """Replace the plot when plan or quantity have changed."""
@@ -208,11 +171,6 @@ class PlannedPath:
             self._shown_again = False
             show_value(self.show, bool(self.show.value) or self._hidden)
 
-    def _playback_time(self) -> float:
-        """Return the current playback time [s]."""
-        duration = self.duration
-        return min((time.monotonic() - self._play_start) % (duration + PAUSE), duration)
-
     def _ghost(self) -> RobotView:
         if self.ghost is None:
             self.ghost = ghost_of(self._scene, self._viewed, f"{self._path}/plan", PLANNED)
@@ -232,20 +190,6 @@ class PlannedPath:
                 np.stack([points[:-1], points[1:]], axis=1).astype(np.float32),
                 colors=LINE_RGB, thickness=3.0, thickness_units="screen",
             )  # fmt: skip
-
-    async def _scrubbed(self, event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
-        # Without a client, the value was set by the program.
-        if event.client is not None:
-            show_value(self.play, False)
-
-    async def _play_switched(self, event: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
-        """Pause at the ghost's current time, or continue from the slider's."""
-        if event.client is None:
-            return
-        if self.play.value:
-            self._play_start = time.monotonic() - min(float(self.scrub.value), self.duration)
-        else:
-            show_value(self.scrub, round(self._playback_time() / STEP) * STEP)
 
     def _stands_at(self, rows: Array, row: int, q: Array) -> bool:
         """Return whether the joints that a plan moves are at one of its rows."""

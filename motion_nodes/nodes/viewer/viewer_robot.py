@@ -38,6 +38,7 @@ from motion_nodes.nodes.viewer.viewer_planning import (
     WatchedPlanning,
     WatchedValidity,
 )
+from motion_nodes.nodes.viewer.viewer_recording import RecordedRobot
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
@@ -267,6 +268,7 @@ class WatchedRobot:
         self._driving = False
         self._twist: Any = None
         self._odom: Any = None
+        self._odometry = ""
         self.navigation: WatchedNavigation | None = None
         self.planning: WatchedPlanning | None = None
         self.target: WatchedTarget | None = None
@@ -294,7 +296,8 @@ class WatchedRobot:
             others = dict(each.rpartition("=")[::2] for each in node.params.base_controllers)
             controller = under(namespace, others.get(namespace) or base_controller(robot))
             self._twist = node.advertise(TwistStamped, f"{controller}/cmd_vel")
-            self._odom = node.poll(Odometry, f"{controller}/odom")
+            self._odometry = f"{controller}/odom"
+            self._odom = node.poll(Odometry, self._odometry)
             if self.viewed.navigates:
                 odom = robot.description.frames.odom
                 self.navigation = WatchedNavigation(
@@ -302,7 +305,8 @@ class WatchedRobot:
                 )
         elif robot.kind == "floating":
             # The pose of a floating base is not measured; only a simulation provides it.
-            self._odom = node.poll(Odometry, under(namespace, "ground_truth"))
+            self._odometry = under(namespace, "ground_truth")
+            self._odom = node.poll(Odometry, self._odometry)
             self._X_WO = np.eye(4)
         if by_policy:
             controller = under(namespace, POLICY_CONTROLLER)
@@ -342,6 +346,13 @@ class WatchedRobot:
         if self.robot.base is None:
             return [root]
         return [(under(self._namespace, self.robot.description.frames.odom), self._X_WO), root]
+
+    def recorded(self) -> RecordedRobot:
+        """Return what the robot is called in recordings."""
+        named = self._node.resolve_topic_name
+        odometry = named(self._odometry) if self._odometry else ""
+        states = named(under(self._namespace, "joint_states"))
+        return RecordedRobot(self.robot, states, odometry, self._X_WO)
 
     def destroy(self) -> None:
         """Destroy the endpoints."""

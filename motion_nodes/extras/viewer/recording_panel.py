@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replay of a recording on the page: ghosts of the robots beside the robots themselves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import viser
+
+from motion_nodes.core.robot.poses import rotation_vector, turned
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.extras.viewer.panel_style import SECONDARY, plain
+from motion_nodes.extras.viewer.playback import Playback
+from motion_nodes.extras.viewer.robot_view import GHOST, Appearance, RobotView
+from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
+from motion_nodes.typing import Array
+
+RECORDED = Appearance(rgb=(150, 90, 220), opacity=0.5, shadow=False, grow=GHOST.grow)
+"""Appearance of the ghosts."""
+SUFFIX = ".mcap"
+HELP = "Nothing of a recording is sent to the robots."
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedMotion:
+    """The motion of one robot.
+
+    Raises:
+        InvalidCommand: wrong shapes, times that decrease, or values that are not finite.
+    """
+
+    times: Array
+    """Times of the positions from the begin of the recording [s], shape (m,), m may be 0."""
+    positions: Array
+    """Positions of all joints [rad or m], shape (m, n)."""
+    base_times: Array = field(default_factory=lambda: np.empty(0))
+    """Times of the base poses [s], shape (k,), k may be 0."""
+    base_poses: Array = field(default_factory=lambda: np.empty((0, 4, 4)))
+    """Poses of the root link in the world, shape (k, 4, 4)."""
+
+    def __post_init__(self) -> None:
+        """Check the arrays."""
+        for times, rows in ((self.times, self.positions), (self.base_times, self.base_poses)):
+            if times.ndim != 1 or len(times) != len(rows) or (np.diff(times) < 0.0).any():
+                raise InvalidCommand("times of a recording must not decrease, one for each row.")
+            if not (np.isfinite(times).all() and np.isfinite(rows).all()):
+                raise InvalidCommand("a recording holds values that are not finite.")
+
+    @property
+    def duration(self) -> float:
+        """Time of the last value [s]."""
+        return float(max((t[-1] for t in (self.times, self.base_times) if len(t)), default=0.0))
+
+    def joints_at(self, when: float) -> Array | None:
+        """Return the positions at a time [s], shape (n,); None: none are recorded."""
+        if not len(self.times):
+            return None
+        columns = self.positions.T
+        return np.array([np.interp(when, self.times, column) for column in columns])
+
+    def base_at(self, when: float) -> Array | None:
+        """Return the base pose at a time [s], shape (4, 4); None: none is recorded."""
+        if not len(self.base_times):
+            return None
+        after = int(np.searchsorted(self.base_times, when))
+        if after in (0, len(self.base_times)):
+            return np.asarray(self.base_poses[min(after, len(self.base_times) - 1)])
+        before, (t_a, t_b) = after - 1, self.base_times[after - 1 : after + 1]
+        A, B = self.base_poses[before], self.base_poses[after]
+        share = (when - t_a) / (t_b - t_a)
+        X = A + share * (B - A)
+        way = np.array(rotation_vector(B[:3, :3] @ A[:3, :3].T))
+        X[:3, :3] = turned(A[:3, :3], share * way)
+        return np.asarray(X)
+
+
+class RecordingPanel:
+    """Opens a recording and draws its robots as ghosts at the time of its playback.
+
+    Args:
+        server: the viser server.
+        robots: the robots by name.
+        opened: called on viser's event loop with name and content of a file.
+        redraw: called when the scene must be redrawn.
+    """
+
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        robots: Mapping[str, ViewedRobot],
+        opened: Callable[[str, bytes], None],
+        redraw: Callable[[], None],
+    ) -> None:
+        """Add the folder."""
+        self._scene, self._robots, self._opened, self._redraw = (
+            server.scene, robots, opened, redraw,
+        )  # fmt: skip
+        self._lock = threading.Lock()
+        self._motions: Mapping[str, RecordedMotion] = {}
+        self._text = HELP
+        self.ghosts: dict[str, RobotView] = {}
+        gui = server.gui
+        with gui.add_folder("Recording", expand_by_default=False):
+            self.upload = gui.add_upload_button(
+                "Open recording", color=SECONDARY, icon=viser.Icon.UPLOAD, mime_type=SUFFIX,
+                hint="An MCAP file of motion record or ros2 bag: its joint states and odometry.",
+            )  # fmt: skip
+            self.playback = Playback(gui, speeds=True)
+            self.close = gui.add_button("Close recording", color=SECONDARY, visible=False)
+            self._line = gui.add_markdown(plain(HELP))
+        self.upload.on_upload(self._uploaded)
+        self.close.on_click(lambda _: self.set_motions({}, HELP))
+        self.playback.scrub.on_update(lambda _: redraw())
+
+    def set_motions(self, motions: Mapping[str, RecordedMotion], text: str) -> None:
+        """Replace the recording; from any thread.
+
+        Args:
+            motions: by robot; others than those of the page are ignored; empty: none.
+            text: one line below the buttons.
+        """
+        with self._lock:
+            self._motions = {name: motions[name] for name in self._robots if name in motions}
+            self._text = text
+            self.playback.restart(max((m.duration for m in self._motions.values()), default=0.0))
+        self._redraw()
+
+    @property
+    def playing(self) -> bool:
+        """Whether the ghosts move."""
+        return bool(self._motions) and bool(self.playback.play.value)
+
+    def draw(self) -> None:
+        """Send changes of the ghosts; on the drawing thread."""
+        with self._lock:
+            motions, when = self._motions, self.playback.now
+        for name, motion in motions.items():
+            if name not in self.ghosts:
+                path = f"/recording/{name}"
+                self.ghosts[name] = RobotView(self._scene, self._robots[name], path, RECORDED)
+            q, X_WB = motion.joints_at(when), motion.base_at(when)
+            if q is not None:
+                self.ghosts[name].draw_joints(q)
+            self.ghosts[name].draw_base(self._robots[name].X_WR if X_WB is None else X_WB)
+        for name, ghost in self.ghosts.items():
+            if ghost.base.visible != (name in motions):
+                ghost.base.visible = name in motions
+
+    def refresh(self) -> None:
+        """Update the panel; on viser's event loop."""
+        shown = bool(self._motions)
+        self.playback.refresh(shown, self.playing)
+        if self.close.visible != shown:
+            self.close.visible = shown
+        text = plain(self._text)
+        if text != self._line.content:
+            self._line.content = text
+
+    async def _uploaded(self, event: viser.GuiEvent[viser.GuiUploadButtonHandle]) -> None:
+        file = event.target.value
+        self._text = f"reading {file.name}"
+        self.refresh()
+        self._opened(file.name, file.content)
