@@ -22,22 +22,23 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from nav_msgs.msg import Path
 from rclpy.qos import QoSProfile
-from sensor_msgs.msg import Image, LaserScan, PointCloud2
+from sensor_msgs.msg import CameraInfo, Image, LaserScan, PointCloud2
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import Marker, MarkerArray
 
 from motion_nodes.core.robot.placement import parse_placements
-from motion_nodes.errors import MotionError
+from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.displays import Displays, FrameTree, Selection, thinned_cloud
 from motion_nodes.extras.viewer.suite_panels import Health
 from motion_nodes.nodes.viewer.viewer_markers import (
     MarkerStore,
+    camera_image,
     frame_pose,
     path_drawings,
     scan_points,
 )
-from motion_nodes.nodes.viewer.viewer_recording import recorded_motions
+from motion_nodes.nodes.viewer.viewer_recording import RecordedRobot, recorded_motions
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
@@ -95,11 +96,12 @@ class WatchedDisplays:
         """
         self._node, self._frames = node, frames
         self._clouds = _Selected(node, PointCloud2)
-        self._images = _Selected(node, Image)
+        self._images, self._infos = _Selected(node, Image), _Selected(node, CameraInfo)
         self._scans, self._paths = _Selected(node, LaserScan), _Selected(node, Path)
         self._markers = {MARKER_TYPE: _Selected(node, Marker, MARKERS)}
         self._markers[f"{MARKER_TYPE}Array"] = _Selected(node, MarkerArray, MARKERS)
         self._store = MarkerStore()
+        self._camera: CameraInfo | None = None
         self._types: dict[str, list[str]] = {}
         """Types of each topic."""
         self._selected = Selection()
@@ -134,13 +136,14 @@ class WatchedDisplays:
         topics = {kind: getattr(selected, kind) for kind in TYPES}
         self._faults = {k: v for k, v in self._faults.items() if k in topics.values()}
         self._tree = None
-        if selected.frames or any(topic for kind, topic in topics.items() if kind != "image"):
+        placed = (topic for kind, topic in topics.items() if kind != "image" or selected.overlay)
+        if selected.frames or any(placed):
             self._tree = self._placed(anchors())
         if selected.frames and self._tree is not None:
             displays.set_frames(self._tree)
             self._faults["TF"] = self._fault_of_frames(self._tree)
         self._show_cloud(displays, selected.cloud)
-        self._show_image(displays, selected.image)
+        self._show_image(displays, selected.image, selected.overlay)
         self._show_scan(displays, selected.scan)
         self._show_path(displays, selected.path)
         self._show_markers(displays, selected.markers)
@@ -149,7 +152,11 @@ class WatchedDisplays:
 
     def destroy(self) -> None:
         """Unsubscribe."""
-        every = (self._clouds, self._images, self._scans, self._paths, *self._markers.values())
+        every = (
+            self._clouds, self._images, self._infos, self._scans, self._paths,
+            *self._markers.values(),
+        )  # fmt: skip
+        self._camera = None
         for selection in every:
             selection.select("")
 
@@ -194,12 +201,21 @@ class WatchedDisplays:
             X_WF = frame_pose(message.header.frame_id, self._tree.pose)
             displays.set_cloud(thinned_cloud(topic, points, cloud_colours(message), X_WF))
 
-    def _show_image(self, displays: Displays, topic: str) -> None:
+    def _show_image(self, displays: Displays, topic: str, overlay: bool) -> None:
         message = self._images.newest(topic)
+        # As image_transport has it: the info is beside the image.
+        infos = f"{topic.rpartition('/')[0]}/camera_info" if topic and overlay else ""
+        self._camera = self._infos.newest(infos) or (self._camera if infos else None)
         if message is None:
             return
         with self._reported(topic):
-            displays.set_image(topic, pixels_of(message))
+            pixels = pixels_of(message)
+            displays.set_image(topic, pixels)
+            if infos and self._tree is not None:
+                if self._camera is None:
+                    raise InvalidCommand(f"no message on {infos}", field="overlay")
+                X_WC = frame_pose(message.header.frame_id, self._tree.pose)
+                displays.set_camera(camera_image(topic, pixels, self._camera, X_WC))
 
     def _show_scan(self, displays: Displays, topic: str) -> None:
         message = self._scans.newest(topic)
@@ -517,18 +533,22 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             if watched.status():
                 report.note("WARN", f"{watched.name}: {watched.status()}")
 
-    def _open_recording(self, name: str, content: bytes) -> None:
+    def _open_recording(self, file: str, content: bytes) -> None:
         """Read a recording in a thread of its own, which takes seconds, and show it."""
-        viewer, robots = self._viewer, {n: each.recorded() for n, each in self._watched.items()}
+        viewer = self._viewer
+        robots = {
+            name: RecordedRobot(each.robot, *each.recorded_topics(), each.X_WO)
+            for name, each in self._watched.items()
+        }
 
         def read() -> None:
             assert viewer is not None
             try:
                 motions = recorded_motions(content, robots)
             except MotionError as error:
-                viewer.show_recording({}, f"{name}: {error}")
+                viewer.show_recording({}, f"{file}: {error}")
                 return
-            viewer.show_recording(motions, f"{name}: {', '.join(motions)}")
+            viewer.show_recording(motions, f"{file}: {', '.join(motions)}")
 
         threading.Thread(target=read, name="recording", daemon=True).start()
 

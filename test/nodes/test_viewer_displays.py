@@ -16,17 +16,25 @@ from nav_msgs.msg import Odometry, Path
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.serialization import serialize_message
 from ros_client import LATCHED, RELIABLE, RosClient
-from sensor_msgs.msg import Image, JointState, LaserScan, PointCloud2
+from sensor_msgs.msg import CameraInfo, Image, JointState, LaserScan, PointCloud2
 from tf2_msgs.msg import TFMessage
 from view.toy_robot import pose
 from visualization_msgs.msg import Marker, MarkerArray
 
-from motion_nodes.errors import InvalidCommand
+from motion_nodes.core.robot.meshes import resolve_mesh
+from motion_nodes.core.scene.depth_camera import Pinhole
+from motion_nodes.core.scene.mesh_file import read_mesh
+from motion_nodes.errors import InvalidCommand, InvalidDescription
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.displays import OFF
 from motion_nodes.nodes.browser_viewer import BrowserViewerNode
 from motion_nodes.nodes.viewer.viewer_markers import MarkerStore, marker_drawings
-from motion_nodes.ros.messages.camera_messages import cloud_message, depth_message
+from motion_nodes.ros.messages.camera_messages import (
+    cloud_message,
+    color_message,
+    depth_message,
+    info_message,
+)
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.recording import McapFile, Received
 
@@ -162,11 +170,59 @@ def test_lists_lines_texts_and_bad_numbers() -> None:
     np.testing.assert_allclose(arrow.points.min(axis=0)[0], 0.0, atol=1e-9)  # its head
     (text,) = marker_drawings(marker(Marker.TEXT_VIEW_FACING, text="here"), X)
     assert (text.text, tuple(text.points[0])) == ("here", (1.0, 2.0, 3.0))
-    assert marker_drawings(marker(Marker.MESH_RESOURCE), X) == []
     for bad in (marker(Marker.LINE_LIST, (np.nan, 0.0, 0.0)), marker(Marker.CUBE)):
         bad.scale.x = np.inf
         with pytest.raises(InvalidCommand):
             marker_drawings(bad, X)
+
+
+def test_meshes_come_from_packages_or_the_message_and_from_nowhere_else() -> None:
+    name = "robots/so101/meshes/wrist_link.obj"
+    mesh = marker(Marker.MESH_RESOURCE, mesh_resource=f"package://motion_nodes/{name}")
+    mesh.scale.x = mesh.scale.y = mesh.scale.z = 2.0
+    (drawing,) = marker_drawings(mesh, np.eye(4))
+    file = resolve_mesh(mesh.mesh_resource, FilePath("/"))
+    own = read_mesh(file).vertices
+    np.testing.assert_allclose(drawing.points[:, 2], 3.0 + 2.0 * own[:, 2], atol=1e-9)
+    sent = marker(Marker.MESH_RESOURCE, mesh_resource="x.obj")
+    sent.mesh_file.data = file.read_bytes()
+    assert len(marker_drawings(sent, np.eye(4))[0].faces) == len(drawing.faces)
+    for bad in ("", "/etc/passwd", "file:///etc/passwd", "http://host/a.stl", "package://no/a.stl"):
+        with pytest.raises(InvalidDescription):
+            marker_drawings(marker(Marker.MESH_RESOURCE, mesh_resource=bad), np.eye(4))
+
+
+def test_an_image_stands_before_its_camera(cell: SimpleNamespace) -> None:
+    client, page = cell.client, cell.page
+    panel, view = page.displays._panel, page.displays._camera
+    client.publisher(TFMessage, "/tf_static", LATCHED).publish(
+        TFMessage(transforms=[transform("left/odom", "left/eye", 0.5)])
+    )
+    images = client.node.create_publisher(Image, "/eye/image", RELIABLE)
+    infos = client.node.create_publisher(CameraInfo, "/eye/camera_info", RELIABLE)
+    image = color_message(np.full((40, 60, 3), 90, np.uint8), "left/eye", Time())
+    panel.image.value, panel.overlay.value = "/eye/image", True
+
+    def said() -> bool:
+        images.publish(image)
+        client.spin(0.1)
+        return "no message on /eye/camera_info" in panel._text
+
+    client.wait(said, "the missing camera_info")
+
+    def shown() -> bool:
+        infos.publish(info_message(Pinhole(60, 40, 50.0, 20.0, 30.0, 20.0), "left/eye", Time()))
+        images.publish(image)
+        client.spin(0.1)
+        page.flush()
+        return view.node is not None
+
+    client.wait(shown, "the image")
+    assert (view.node.fov, view.node.aspect) == pytest.approx((np.pi / 2, (60 / 50) / (40 / 20)))
+    np.testing.assert_allclose(view.node.position, (1.5, 0.0, 0.0))
+    panel.overlay.value = False
+    page.flush()
+    assert view.node is None
 
 
 def test_markers_are_replaced_deleted_and_live_as_long_as_they_say() -> None:
@@ -239,7 +295,8 @@ def test_an_uploaded_recording_moves_ghosts_and_no_robot(
     cell: SimpleNamespace, tmp_path: FilePath
 ) -> None:
     page, panel = cell.page, cell.page._recording
-    names = cell.node._watched["left"].recorded()
+    watched = cell.node._watched["left"]
+    _, odometry = watched.recorded_topics()
     file = McapFile(tmp_path / "run.mcap")
     for k in range(5):
         state = JointState(name=["left_wheel_joint"], position=[0.5 * k])
@@ -247,7 +304,7 @@ def test_an_uploaded_recording_moves_ghosts_and_no_robot(
         base.pose.pose = pose_message(pose((0.2 * k, 0.0, 0.0), (0.0, 0.0, 0.3 * k)))
         for topic, kind, message in (
             ("/other/joint_states", "sensor_msgs/msg/JointState", state),  # of another namespace
-            (names.odometry, "nav_msgs/msg/Odometry", base),
+            (odometry, "nav_msgs/msg/Odometry", base),
         ):
             now = 10**18 + k * 10**9
             file.write(Received(topic, kind, serialize_message(message), now, now))
@@ -256,12 +313,12 @@ def test_an_uploaded_recording_moves_ghosts_and_no_robot(
     cell.client.wait(lambda: panel._motions, "the recording")
     panel.playback.play.value = False
     panel.playback.scrub.value = 1.5
-    panel.draw()
+    page.flush()
     ghost = panel.ghosts["left"]
-    assert ghost.q[names.robot.joint_names.index("left_wheel_joint")] == pytest.approx(0.75)
+    assert ghost.q[watched.robot.joint_names.index("left_wheel_joint")] == pytest.approx(0.75)
     np.testing.assert_allclose(ghost.base.position, [1.3, 0.0, 0.0], atol=1e-6)  # placed at x = 1
     assert ghost.base.wxyz[3] == pytest.approx(np.sin(0.225), abs=1e-6)
     page.on_recording("notes.mcap", b"no recording")
     cell.client.wait(lambda: not panel._motions and "notes.mcap" in panel._text, "the refusal")
-    panel.draw()
+    page.flush()
     assert not ghost.base.visible

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Displays beside the robots: frames of /tf, a cloud, a laser scan, markers, a path, an image.
 
+An image is also shown in the scene, before its camera, where it lies over what the camera sees.
+
 The folder of displays on the panel, with the topics to choose from; axes and
 names of the frames of /tf, as RViz's TF display; frames of /tf in the page's world, in which only
 the robots are placed; a point cloud of a sensor on the page.
@@ -28,6 +30,8 @@ OFF = "(off)"
 MAX_WIDTH = 480
 """Max width of an image on the panel [pixels]; of larger ones every n-th pixel is sent."""
 JPEG_QUALITY = 80
+CAMERA_SCALE = 0.3
+"""Distance of an image in the scene from its camera [m]."""
 Transforms = Mapping[str, tuple[str, Array]]
 """Parent and pose X_PC in it, shape (4, 4), by child frame."""
 AXES = 0.1
@@ -56,6 +60,8 @@ class Selection:
     """Topic of a point cloud; empty: none."""
     image: str = ""
     """Topic of an image; empty: none."""
+    overlay: bool = False
+    """Whether to show the image in the scene, too."""
     scan: str = ""
     """Topic of a laser scan; empty: none."""
     markers: str = ""
@@ -86,9 +92,14 @@ class DisplaysPanel:
             self.image = gui.add_dropdown(
                 "Image", (OFF,), hint="A colour image, or a depth image: near is bright."
             )
+            self.overlay = gui.add_checkbox(
+                "Image in scene", False,
+                hint="The image before its camera, by its camera_info; seen from the camera it "
+                "lies over the scene.",
+            )  # fmt: skip
             self.scan = gui.add_dropdown("LaserScan", (OFF,), hint="Points of a laser scanner.")
             self.markers = gui.add_dropdown(
-                "Markers", (OFF,), hint="A topic of Marker or MarkerArray; meshes are not drawn."
+                "Markers", (OFF,), hint="A topic of Marker or MarkerArray."
             )
             self.path = gui.add_dropdown("Path", (OFF,), hint="A nav_msgs/Path as a line.")
             self._line = gui.add_markdown("", visible=False)
@@ -97,14 +108,17 @@ class DisplaysPanel:
             "markers": self.markers, "path": self.path,
         }  # fmt: skip
         self.picture: viser.GuiImageHandle | None = None
-        for element in (self.frames, self.names, *self._boxes.values()):
+        for element in (self.frames, self.names, self.overlay, *self._boxes.values()):
             element.on_update(lambda _: redraw())
 
     @property
     def selected(self) -> Selection:
         """Displays to be shown; from any thread."""
         topics = {k: "" if box.value == OFF else str(box.value) for k, box in self._boxes.items()}
-        return Selection(bool(self.frames.value), bool(self.names.value), **topics)
+        return Selection(
+            bool(self.frames.value), bool(self.names.value), overlay=bool(self.overlay.value),
+            **topics,
+        )  # fmt: skip
 
     def set_topics(self, topics: Mapping[str, Sequence[str]]) -> None:
         """Store the topics to choose from, by field of :class:`Selection`."""
@@ -118,7 +132,7 @@ class DisplaysPanel:
         """Show an image of a topic, shape (h, w, 3); on viser's event loop."""
         if topic != self.selected.image or not pixels.size:
             return  # another topic is selected, or the image is empty
-        small = np.ascontiguousarray(pixels[:: _step(pixels), :: _step(pixels)])
+        small = thinned_image(pixels)
         if self.picture is None:
             with self._folder:
                 self.picture = self._gui.add_image(
@@ -142,8 +156,10 @@ class DisplaysPanel:
             self._line.content, self._line.visible = text, bool(text)
 
 
-def _step(pixels: NDArray[np.uint8]) -> int:
-    return -(-int(pixels.shape[1]) // MAX_WIDTH)
+def thinned_image(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return every n-th pixel of an image, at most ``MAX_WIDTH`` in a row."""
+    step = -(-int(pixels.shape[1]) // MAX_WIDTH) or 1
+    return np.ascontiguousarray(pixels[::step, ::step])
 
 
 @dataclass(frozen=True, eq=False)
@@ -387,6 +403,68 @@ class CloudView:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class CameraImage:
+    """An image with the camera that took it."""
+
+    topic: str
+    """Topic of the image."""
+    pixels: NDArray[np.uint8]
+    """Red, green and blue, shape (h, w, 3)."""
+    fov: float
+    """Vertical angle of view [rad]."""
+    aspect: float
+    """Width by height."""
+    X_WC: Array
+    """Pose of the optical frame in the world, z ahead and y down, shape (4, 4)."""
+
+
+class CameraImageView:
+    """Accepts images from any thread and draws the newest before its camera.
+
+    Args:
+        scene: the viser scene.
+        path: name of the node.
+    """
+
+    def __init__(self, scene: viser.SceneApi, path: str) -> None:
+        """Start empty."""
+        self._scene, self._path = scene, path
+        self._lock = threading.Lock()
+        self._newest: CameraImage | None = None
+        self._drawn: tuple[str, float, float] | None = None
+        self.node: viser.CameraFrustumHandle | None = None
+
+    def set_image(self, image: CameraImage) -> None:
+        """Replace the image."""
+        with self._lock:
+            self._newest = image
+
+    def draw(self, topic: str) -> None:
+        """Send changes since the last call.
+
+        Args:
+            topic: topic of the image to show; others are removed.
+        """
+        with self._lock:
+            image, self._newest = self._newest, None
+        if self.node is not None and (not topic or self._drawn is None or self._drawn[0] != topic):
+            self.node.remove()
+            self.node = None
+        if image is None or image.topic != topic or not image.pixels.size:
+            return
+        wxyz, position = to_quat_wxyz(image.X_WC[:3, :3]), image.X_WC[:3, 3]
+        pixels, lens = thinned_image(image.pixels), (topic, image.fov, image.aspect)
+        if self.node is not None and self._drawn == lens:
+            self.node.image, self.node.wxyz, self.node.position = pixels, wxyz, position
+            return
+        self._drawn = lens
+        self.node = self._scene.add_camera_frustum(
+            self._path, image.fov, image.aspect, scale=CAMERA_SCALE, image=pixels, format="jpeg",
+            jpeg_quality=JPEG_QUALITY, wxyz=wxyz, position=position, cast_shadow=False,
+        )  # fmt: skip
+
+
 class Displays:
     """Shows the displays selected on the page; updates may come from any thread.
 
@@ -407,6 +485,7 @@ class Displays:
         self._frames = FrameView(server.scene, "/tf")
         self._cloud = CloudView(server.scene, "/cloud")
         self._scan = CloudView(server.scene, "/scan")
+        self._camera = CameraImageView(server.scene, "/camera")
         self._drawn = {kind: MarkerView(server.scene, f"/{kind}") for kind in ("markers", "path")}
         self._panel = DisplaysPanel(server.gui, drawing.request)
 
@@ -447,9 +526,15 @@ class Displays:
         """Show an image of a topic, shape (h, w, 3)."""
         self._on_loop(lambda: self._panel.show_image(topic, pixels))
 
+    def set_camera(self, image: CameraImage) -> None:
+        """Show an image before its camera in place of the previous one."""
+        self._camera.set_image(image)
+        self._drawing.request_if_watched()
+
     def draw(self) -> None:
         """Send changes of the scene; on the drawing thread."""
         selected = self.selected
+        self._camera.draw(selected.image if selected.overlay else "")
         self._frames.draw(selected.frames, selected.names)
         self._cloud.draw(selected.cloud)
         self._scan.draw(selected.scan)

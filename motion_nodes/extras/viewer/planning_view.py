@@ -43,7 +43,9 @@ from motion_nodes.extras.viewer.viewed_robot import PLANNER, ViewedRobot
 from motion_nodes.typing import Array
 
 MAX_POINTS = 20_000
-"""Max number of points of one drawing; further ones are not drawn."""
+"""Max number of points or ends of lines of one drawing; further ones are not drawn."""
+MAX_VERTICES = 200_000
+"""Likewise of a surface."""
 SLIDERS, TARGET = "joint sliders", "target"
 """Goals that are not named states."""
 DEFAULT, CURRENT = "(default)", "present state"
@@ -129,7 +131,8 @@ class MarkerView:
             node.remove()
         self.nodes = []
         for number, drawing in enumerate(drawings):
-            points = np.asarray(drawing.points, dtype=np.float32)[:MAX_POINTS]
+            most = MAX_POINTS if drawing.faces is None else MAX_VERTICES
+            points = np.asarray(drawing.points, dtype=np.float32)[:most]
             path = f"{self._path}/{number}"
             if not len(points):
                 continue

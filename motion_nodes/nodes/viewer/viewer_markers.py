@@ -1,25 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Markers, paths and laser scans of other programs as drawings of the page.
+"""Markers, paths, laser scans and camera images of other programs as drawings of the page.
 
-Sources: visualization_msgs/Marker (types, actions, lifetime, lists), nav_msgs/Path,
-sensor_msgs/LaserScan.
+Sources: visualization_msgs/Marker (types, actions, lifetime, lists, meshes), nav_msgs/Path,
+sensor_msgs/LaserScan, sensor_msgs/CameraInfo.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path as FilePath
 
 import numpy as np
 from nav_msgs.msg import Path
 from numpy.typing import NDArray
-from sensor_msgs.msg import LaserScan
+from sensor_msgs.msg import CameraInfo, LaserScan
 from visualization_msgs.msg import Marker
 
+from motion_nodes.core.robot.meshes import resolve_mesh
+from motion_nodes.core.scene.mesh_file import read_mesh
 from motion_nodes.core.scene.shapes import convex_hull, spiral_directions
-from motion_nodes.errors import InvalidCommand, MotionError
+from motion_nodes.errors import InvalidCommand, InvalidDescription, MotionError
+from motion_nodes.extras.viewer.displays import CameraImage
+from motion_nodes.extras.viewer.object_editor import mesh_of_upload
 from motion_nodes.extras.viewer.planning_view import Drawing
+from motion_nodes.ros.messages.camera_messages import pinhole_of
 from motion_nodes.ros.messages.moveit_messages import pose_of
 from motion_nodes.typing import Array
 
@@ -28,6 +35,10 @@ MAX_MARKERS = 500
 MAX_COPIES = 2000
 """Max number of solids of a list."""
 PATH_RGB = (30, 160, 90)
+MESH_RGB = (190, 190, 190)
+"""Colour of meshes with materials of their own, which are not drawn."""
+MAX_MESH = 32 << 20
+"""Max size of the file of a mesh [bytes]."""
 PoseOfFrame = Callable[[str], Array | None]
 """Returns the pose of a frame in the world, shape (4, 4); None: unknown."""
 
@@ -72,7 +83,7 @@ class MarkerStore:
 
 
 def marker_drawings(marker: Marker, X_WF: Array) -> list[Drawing]:
-    """Return a marker as drawings in the world; empty for types that are not drawn (meshes).
+    """Return a marker as drawings in the world; empty for types that are not drawn.
 
     Args:
         marker: the marker.
@@ -80,6 +91,7 @@ def marker_drawings(marker: Marker, X_WF: Array) -> list[Drawing]:
 
     Raises:
         InvalidCommand: numbers that are not finite, or not a pose.
+        InvalidDescription: a mesh that cannot be read.
     """
     X = X_WF @ pose_of(marker.pose, "pose")[0]
     c, s = marker.color, np.array([marker.scale.x, marker.scale.y, marker.scale.z])
@@ -110,6 +122,12 @@ def marker_drawings(marker: Marker, X_WF: Array) -> list[Drawing]:
         faces = (faces + shifts).reshape(-1, 3)
         corners = _moved(X, copies)
         return [Drawing(corners, rgb, lines=False, faces=faces, opacity=opacity)]
+    if kind == Marker.MESH_RESOURCE:
+        vertices, faces = _mesh(marker.mesh_resource, bytes(marker.mesh_file.data))
+        if marker.mesh_use_embedded_materials and not any((c.r, c.g, c.b, c.a)):
+            rgb, opacity = MESH_RGB, 1.0
+        corners = _moved(X, vertices * s)
+        return [Drawing(corners, rgb, lines=False, faces=faces, opacity=opacity)]
     if kind == Marker.ARROW and len(given) >= 2:
         # From point to point; scale: diameters of shaft and head, length of the head.
         tail, way = given[0], given[1] - given[0]
@@ -119,6 +137,53 @@ def marker_drawings(marker: Marker, X_WF: Array) -> list[Drawing]:
     vertices, faces = _unit_solid(kind)
     corners = _moved(X, vertices * s)
     return [Drawing(corners, rgb, lines=False, faces=faces, opacity=opacity)]
+
+
+@functools.lru_cache(maxsize=16)
+def _mesh(resource: str, content: bytes) -> tuple[Array, NDArray[np.intp]]:
+    """Return vertices and triangles of a mesh: of a file, or with its content in the message.
+
+    Raises:
+        InvalidDescription: it cannot be read, is too large, or named by neither ``package://`` nor
+            ``file://``.
+    """
+    if content:
+        name = resource
+        size = len(content)
+    else:
+        if not resource.startswith(("package://", "file://")):
+            raise InvalidDescription(
+                f"mesh '{resource}' is neither package:// nor file://", field="mesh_resource"
+            )
+        path = resolve_mesh(resource, FilePath("/"))
+        name, size = str(path), path.stat().st_size
+    if size > MAX_MESH:
+        raise InvalidDescription(
+            f"mesh '{resource}' has {size >> 20} MiB, more than {MAX_MESH >> 20} MiB",
+            field="mesh_resource",
+        )
+    mesh = mesh_of_upload(name, content, 1.0) if content else read_mesh(path)
+    return mesh.vertices, np.asarray(mesh.triangles, np.intp)
+
+
+def camera_image(
+    topic: str, pixels: NDArray[np.uint8], info: CameraInfo, X_WC: Array
+) -> CameraImage:
+    """Return an image with its camera, without distortion and offset of its centre.
+
+    Args:
+        topic: topic of the image.
+        pixels: shape (h, w, 3).
+        info: of the camera.
+        X_WC: pose of its optical frame in the world, shape (4, 4).
+
+    Raises:
+        InvalidCommand: an info without focal length.
+    """
+    lens = pinhole_of(info)
+    fov = 2.0 * math.atan(0.5 * lens.height / lens.fy)
+    aspect = (lens.width / lens.fx) / (lens.height / lens.fy)
+    return CameraImage(topic, pixels, fov, aspect, X_WC)
 
 
 def path_drawings(path: Path, pose_of_frame: PoseOfFrame) -> list[Drawing]:

@@ -38,7 +38,6 @@ from motion_nodes.nodes.viewer.viewer_planning import (
     WatchedPlanning,
     WatchedValidity,
 )
-from motion_nodes.nodes.viewer.viewer_recording import RecordedRobot
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
@@ -257,7 +256,8 @@ class WatchedRobot:
         by_policy = self.name in policies
         if by_policy:
             self.viewed = self.viewed.driven_by_policy()
-        self._X_WO = place.X_WR
+        self.X_WO = place.X_WR
+        """Pose of the frame of the odometry in the world, shape (4, 4)."""
         self._X_WB: Array = place.X_WR
         self._namespace = namespace
         states = node.poll_bytes(JointState, under(namespace, "joint_states"), qos.STATES)
@@ -301,13 +301,13 @@ class WatchedRobot:
             if self.viewed.navigates:
                 odom = robot.description.frames.odom
                 self.navigation = WatchedNavigation(
-                    node, jobs, self.name, namespace, odom, self._X_WO
+                    node, jobs, self.name, namespace, odom, self.X_WO
                 )
         elif robot.kind == "floating":
             # The pose of a floating base is not measured; only a simulation provides it.
             self._odometry = under(namespace, "ground_truth")
             self._odom = node.poll(Odometry, self._odometry)
-            self._X_WO = np.eye(4)
+            self.X_WO = np.eye(4)
         if by_policy:
             controller = under(namespace, POLICY_CONTROLLER)
             self._twist = node.advertise(TwistStamped, f"{controller}/cmd_vel")
@@ -324,7 +324,7 @@ class WatchedRobot:
             except ValueError as error:
                 self._node.warn(f"{self.name}: odometry", f"{self.name}: odometry: {error}")
             else:
-                self._X_WB = self._X_WO @ X_OB
+                self._X_WB = self.X_WO @ X_OB
                 viewer.update_base(self.name, self._X_WB)
         q = np.where(np.isfinite(self.state.position), self.state.position, self.robot.home)
         if self.navigation is not None:
@@ -345,14 +345,13 @@ class WatchedRobot:
         root = (under(self._namespace, self.robot.tree.frame_names[0]), self._X_WB)
         if self.robot.base is None:
             return [root]
-        return [(under(self._namespace, self.robot.description.frames.odom), self._X_WO), root]
+        return [(under(self._namespace, self.robot.description.frames.odom), self.X_WO), root]
 
-    def recorded(self) -> RecordedRobot:
-        """Return what the robot is called in recordings."""
+    def recorded_topics(self) -> tuple[str, str]:
+        """Return the topics of joint states and of odometry (empty: none)."""
         named = self._node.resolve_topic_name
         odometry = named(self._odometry) if self._odometry else ""
-        states = named(under(self._namespace, "joint_states"))
-        return RecordedRobot(self.robot, states, odometry, self._X_WO)
+        return named(under(self._namespace, "joint_states")), odometry
 
     def destroy(self) -> None:
         """Destroy the endpoints."""
