@@ -14,7 +14,9 @@ from view.test_browser_viewer import as_page
 from view.toy_robot import hand_made, pose
 
 from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box, Sphere
+from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import AttachedBody, Part, world_object
 from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
 from motion_nodes.core.scene.world import World
@@ -217,7 +219,7 @@ def test_the_planner_is_told_how_to_plan(open_viewer):
     assert viewer.planner_options("franka") == PlannerOptions("RRTstar", 7.0, 3, "ready", True)
 
 
-def test_a_random_goal_moves_the_sliders_within_the_limits(open_viewer):
+def test_a_random_goal_moves_the_sliders_within_the_limits_free_of_collisions(open_viewer):
     viewer = open_viewer(ViewedRobot.of(FRANKA, followers=(PLANNER,)))
     live = viewer._robots["franka"]
     before = live.slider_values()
@@ -230,6 +232,22 @@ def test_a_random_goal_moves_the_sliders_within_the_limits(open_viewer):
     low, high = FRANKA.limits.lower[rows], FRANKA.limits.upper[rows]
     values = np.array([after[name] for name in names])
     assert ((low <= values) & (values <= high)).all()
+    world, checker = World(), CollisionChecker(FRANKA, names)
+    world.add(world_object("wall", Box((0.1, 2.0, 2.0)), from_xyz_rpy((0.3, 0.0, 0.0))))
+    viewer.update_scene("franka", world.scene)
+    viewer.flush()
+    checker.set_scene(world.scene)
+    for _ in range(8):
+        as_page(viewer, live.planning.goals.random, value=True)
+        found = live.slider_values()
+        assert checker.is_free([found[name] for name in names])
+    world.add(world_object("rock", Box((4.0, 4.0, 4.0)), np.eye(4)))
+    viewer.update_scene("franka", world.scene)
+    viewer.flush()
+    as_page(viewer, live.planning.goals.random, value=True)
+    live.planning.goals.refresh()
+    assert "in collision" in live.planning.goals._message.content
+    assert live.slider_values() == found
 
 
 def test_a_plan_is_hidden_once_it_is_executed(viewer):

@@ -126,18 +126,15 @@ class GoalStatePanel:
         for call in self.on_change:
             call()
 
-    def set_random(self) -> None:
-        """Make a random state within the limits the goal; on viser's event loop."""
+    def set_state(self, state: Mapping[str, float]) -> None:
+        """Make a state the goal [rad or m], by joint; on viser's event loop."""
         self.set_active(True)
-        rng, limits = np.random.default_rng(), self._viewed.limits
-        assert limits is not None
-        low, high = (
-            np.where(np.isfinite(x), x, end)[self._rows]
-            for x, end in ((limits.lower, -np.pi), (limits.upper, np.pi))
-        )
-        state = dict(zip(self._viewed.planned_joints, rng.uniform(low, high).tolist(), strict=True))
         for call in self.on_state:
             call(state)
+
+    def values(self) -> Mapping[str, float]:
+        """Return the positions of the joint sliders by joint [rad or m]."""
+        return self._values()
 
     def command(self, verb: str) -> PlanCommand:
         """Return the command to plan to the goal state.

@@ -9,8 +9,9 @@ pages.
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +29,8 @@ from motion_nodes.extras.viewer.joint_panel import GOAL, GoalStatePanel, show_va
 from motion_nodes.extras.viewer.object_editor import ObjectEditor
 from motion_nodes.extras.viewer.panel_style import SECONDARY, plain, shortened
 from motion_nodes.extras.viewer.planned_path import PlannedPath
+from motion_nodes.extras.viewer.random_goal import RandomGoals
 from motion_nodes.extras.viewer.robot_view import RobotView
-from motion_nodes.extras.viewer.scaling_panel import MotionScaling
 from motion_nodes.extras.viewer.scene_view import MAX_OBJECTS, SceneView
 from motion_nodes.extras.viewer.sphere_nodes import RobotSpheresView
 from motion_nodes.extras.viewer.target_gizmo import TargetGizmo
@@ -51,6 +52,7 @@ SLIDERS, TARGET = "joint sliders", "target"
 DEFAULT, CURRENT = "(default)", "present state"
 """Planner and start state that are not chosen."""
 NO_GOAL = f"The sliders set the robot. Choose '{GOAL}' in 'Sliders set' on the tab Joints."
+NO_RANDOM = "All random states that were tried are in collision."
 DURATION = 8.0
 """Time for which a notification is shown [s]."""
 HANDLE_SIZE = 0.15
@@ -169,8 +171,8 @@ class GoalPanel:
         states: names of the named states.
         joints: the goal state of the joint sliders; None: none.
         target: returns the pose of the target in the scene frame, shape (4, 4); None: no target.
-        scaling: returns the scaling factors for plans.
-        commanded: called on viser's event loop.
+        random_state: returns a random state for the joint sliders; None: all are in collision.
+        events: receivers of the commands.
     """
 
     def __init__(
@@ -179,12 +181,12 @@ class GoalPanel:
         states: tuple[str, ...],
         joints: GoalStatePanel | None,
         target: Callable[[], Array] | None,
-        scaling: Callable[[], MotionScaling],
-        commanded: Callable[[PlanCommand], None],
+        random_state: Callable[[], Mapping[str, float] | None],
+        events: PanelEvents,
     ) -> None:
         """Add the elements."""
-        self._joints, self._target, self._commanded = joints, target, commanded
-        self._scaling = scaling
+        self._joints, self._target, self._random_state = joints, target, random_state
+        self._commanded, self._scaling = events.plan, events.scaling
         self._text = self._note = ""
         others = {SLIDERS: joints, TARGET: target}
         self.goal = gui.add_dropdown(
@@ -200,7 +202,7 @@ class GoalPanel:
             self.random = gui.add_button(
                 "Random goal", color=SECONDARY, icon=viser.Icon.DICE_5,
                 hint="Sets the joint sliders, and with them the goal, to a random state within "
-                "the limits; whether it is free of collisions the planner says.",
+                "the limits and free of collisions.",
             )  # fmt: skip
             self.random.on_click(self._random_pressed)
         self._message = gui.add_markdown("", visible=False)
@@ -264,8 +266,13 @@ class GoalPanel:
             self._joints.set_active(True)
 
     async def _random_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
-        if event.client is not None and self._joints is not None:
-            self._joints.set_random()
+        if event.client is None or self._joints is None:
+            return
+        # In a thread: the first one may compile.
+        state = await asyncio.to_thread(self._random_state)
+        self._note = "" if state is not None else NO_RANDOM
+        if state is not None:
+            self._joints.set_state(state)
             show_value(self.goal, SLIDERS)
 
     async def _pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
@@ -448,9 +455,13 @@ class PlanningView:
         with tabs.add_tab("Plan"):
             if PLANNER in viewed.followers:
                 current = None if target is None else target.current
+                randoms = RandomGoals(viewed)
                 self.goals = GoalPanel(
-                    server.gui, tuple(viewed.named_states), joints, current, events.scaling,
-                    events.plan,
+                    server.gui, tuple(viewed.named_states), joints, current,
+                    lambda: randoms.sample(
+                        self.objects.shown, {} if joints is None else joints.values()
+                    ),
+                    events,
                 )  # fmt: skip
             self.path = PlannedPath(server, viewed, view.base.name)
             planned = PLANNER in viewed.followers
