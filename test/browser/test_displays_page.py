@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser.chromium import PAGE_LIMIT, Page, chromium_page
+from browser.chromium import PAGE_LIMIT, Page, chromium_page, difference
 from browser.chromium import wait_for as wait_within
 
 from motion_nodes.core.robot.loader import load_robot
@@ -19,6 +19,7 @@ from motion_nodes.core.scene.scene import WorldObject, world_object
 from motion_nodes.core.scene.world import World
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.displays import FrameTree, thinned_cloud
+from motion_nodes.extras.viewer.recording_panel import RecordedMotion
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
@@ -115,6 +116,41 @@ def test_scene_files_are_downloaded_and_uploaded(
     page.wait_for_text("so101: no scene was loaded", PAGE_LIMIT)
     page.wait_for_text("notes.scene, line 3")
     assert len(loaded) == 1
+
+
+def test_a_recording_is_uploaded_played_scrubbed_and_closed(
+    page: Page, viewer: BrowserViewer, tmp_path: Path
+) -> None:
+    home = load_robot("so101").home
+    times = np.array([0.0, 60.0])
+    motion = RecordedMotion(times, np.array([home, home + 0.5]))
+    drive = RecordedMotion(
+        np.empty(0), np.empty((0, 2)), times,
+        np.array([np.eye(4), from_xyz_rpy((0.5, -0.4, 0.0), (0.0, 0.0, 2.0))]),
+    )  # fmt: skip
+
+    def opened(name: str, content: bytes) -> None:
+        viewer.show_recording({"so101": motion, "jetbot": drive}, f"{name}: {content.decode()}")
+
+    viewer.on_recording = opened
+    file = tmp_path / "run.mcap"
+    file.write_text("2 robots")
+    page.open_folder("Recording")
+    upload = page.driver.find_element("xpath", "//input[@type='file'][@accept='.mcap']")
+    upload.send_keys(str(file))
+    page.wait_for_text("run.mcap: 2 robots", PAGE_LIMIT)
+    page.wait_for_text("of 60.0 s", PAGE_LIMIT)
+    page.choose("Speed", "10", "Recording")
+    panel = viewer._recording
+    wait(lambda: panel.playback.now > 5.0, "it plays ten times as fast")
+    page.set_slider("Time", 30.0, "Recording")
+    wait(lambda: not page.is_checked("Play", "Recording"), "a typed time pauses it")
+    wait(lambda: np.allclose(panel.ghosts["so101"].q, home + 0.25), "the arm is half way")
+    np.testing.assert_allclose(panel.ghosts["jetbot"].base.position, (0.25, -0.2, 0.0), atol=1e-6)
+    shown = page.wait_until_drawn()
+    page.click("Close recording", "Recording")
+    wait(lambda: difference(page.canvas(), shown) > 0.001, "the ghosts are gone")
+    wait(lambda: not viewer._recording.close.visible, "there is nothing to close")
 
 
 @pytest.mark.long
