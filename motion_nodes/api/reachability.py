@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 from motion_nodes.api.group_inputs import shape_of
 from motion_nodes.core.ik.problem import IkSettings, IkTolerance, rigid_pose
 from motion_nodes.core.robot.result_files import save_result
-from motion_nodes.core.scene.shapes import spiral_directions
+from motion_nodes.core.scene.scene import world_object
+from motion_nodes.core.scene.shapes import spiral_directions, triangle_mesh
 from motion_nodes.core.scene.world import World
 from motion_nodes.core.trajectory.figures import SvgFigure
 from motion_nodes.core.trajectory.trajectory_plot import Axes, page, text
@@ -34,6 +35,8 @@ _SETTINGS = IkSettings(IkTolerance(1e-3, (0.01, 0.01, math.inf)), attempts=20)
 """Default tolerance: the rotation about the approach axis is free."""
 _COLOURS = ((255, 255, 255), (253, 231, 37), (53, 183, 121), (49, 104, 142), (68, 1, 84))
 """Colours of the fractions 0 to 1 in equal steps, interpolated linearly."""
+_LEVELS = 10
+"""Number of colours on the page."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,6 +84,44 @@ class ReachabilityMap:
         x, y = np.meshgrid(self.first, self.second)
         columns = {"first": x.ravel(), "second": y.ravel(), "share": self.share.ravel()}
         save_result(path, "reachability", {"plane": self.plane, "offset": self.offset}, columns)
+
+    def show(self, group: JointGroup, *, port: int = 8080) -> Any:
+        """Show the map in the browser, as coloured cells beside the robot.
+
+        Args:
+            group: the group that it was computed for.
+            port: first TCP port to try.
+
+        Returns:
+            The page; see ``RobotModel.show``.
+
+        Raises:
+            InvalidCommand: no point is reached.
+        """
+        levels = np.ceil(self.share * _LEVELS).astype(int)
+        if not levels.any():
+            raise InvalidCommand("no point of the map is reached.", field="share")
+        a, b, _ = PLANES[self.plane]
+        half = 0.5 * float(self.first[1] - self.first[0])
+        square = half * np.array([(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)])
+        home = group.configuration(group.state("home"))
+        X = home.pose(group.base) if group.base else np.eye(4)
+        world = World()
+        for level in range(1, _LEVELS + 1):
+            rows, columns = np.nonzero(levels == level)
+            if not len(rows):
+                continue
+            corners = np.full((len(rows), 4, 3), self.offset)  # of the normal
+            corners[..., a] = self.first[columns, None] + square[:, 0]
+            corners[..., b] = self.second[rows, None] + square[:, 1]
+            faces = 4 * np.arange(len(rows))[:, None, None] + np.array([(0, 1, 2), (0, 2, 3)])
+            share = level / _LEVELS
+            red, green, blue = _mixed(share)
+            name = f"up to {100.0 * share:.0f} % reached"
+            cells = triangle_mesh(corners.reshape(-1, 3), faces.reshape(-1, 3))
+            rgba = (red / 255.0, green / 255.0, blue / 255.0, 0.8)
+            world.add(world_object(name, cells, X, static=True, rgba=rgba))
+        return group.show("home", world=world, port=port)
 
     def svg(self, title: str = "") -> str:
         """Draw the map: reachable points, coloured by fraction.
@@ -198,11 +239,17 @@ def _directions(count: int) -> Array:
     return np.stack([x, np.cross(axes, x), axes], axis=2)
 
 
-def _colour(share: float) -> str:
+def _mixed(share: float) -> tuple[int, int, int]:
+    """Return the colour of a fraction, 0 to 255 each."""
     place = share * (len(_COLOURS) - 1)
     k = min(int(place), len(_COLOURS) - 2)
-    mixed = (round(a + (b - a) * (place - k)) for a, b in zip(*_COLOURS[k : k + 2], strict=True))
-    return "#{:02x}{:02x}{:02x}".format(*mixed)
+    low, high = _COLOURS[k : k + 2]
+    red, green, blue = (round(a + (b - a) * (place - k)) for a, b in zip(low, high, strict=True))
+    return red, green, blue
+
+
+def _colour(share: float) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*_mixed(share))
 
 
 def _legend(x: float, y: float) -> list[str]:

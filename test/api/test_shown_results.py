@@ -147,6 +147,27 @@ def test_a_failed_plan_says_why_it_has_nothing_to_show(arm, tmp_path):
             call()
 
 
+def test_many_results_are_shown(arm, results):
+    page = results["many"].show(arm)
+    path = page._preview.viewer._robots["franka"].planning.path
+    assert path.playback.duration == pytest.approx(29.8)
+    page.close()
+    grid = mn.ReachabilityMap("yz", 0.25, np.array([0.0, 0.1]), np.array([-0.1, 0.0, 0.1]),
+                              np.array([[0.0, 0.05], [0.5, 0.5], [1.0, 0.0]]))  # fmt: skip
+    page = grid.show(arm, port=0)
+    cells = page._preview._robots["franka"].world.scene.objects
+    assert [len(item.parts[0].solid.triangles) for item in cells.values()] == [2, 4, 2]
+    half = cells["up to 50 % reached"].parts[0].solid.vertices
+    np.testing.assert_allclose(half.min(axis=0), (0.25, -0.05, -0.05), atol=1e-12)
+    np.testing.assert_allclose(half.max(axis=0), (0.25, 0.15, 0.05), atol=1e-12)
+    page.close()
+    none = arm.ik(np.stack([mn.pose(xyz=(9.0, 0.0, 0.0))] * 2))
+    for call in (lambda: none.show(arm), lambda: mn.ReachabilityMap("xy", 0.0, np.arange(2.0),
+                 np.arange(2.0), np.zeros((2, 2))).show(arm)):  # fmt: skip
+        with pytest.raises(InvalidCommand):
+            call()
+
+
 def test_names_are_clean_and_near_ones_are_offered():
     assert set(dir(mn)) == {*mn.__all__, "__version__"}
     with pytest.raises(AttributeError, match="'load_robot'"):
@@ -172,7 +193,7 @@ def test_a_robot_is_shown_with_what_it_does(arm, results):
         assert "box" in live.world.scene.objects
         assert page.url in page._repr_html_()
         path = page._preview.viewer._robots["franka"].planning.path
-        assert path.duration == pytest.approx(getattr(what, "duration", 0.0))
+        assert path.playback.duration == pytest.approx(getattr(what, "duration", 0.0))
         page.close()
     with pytest.raises(UnknownJoint):
         mn.load_robot("so101").show(results["plan"], port=0)

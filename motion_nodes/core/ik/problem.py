@@ -340,6 +340,29 @@ class IkBatchResult:
         }  # fmt: skip
         save_result(path, "ik_batch", {"time": self.time}, columns)
 
+    def show(self, robot: Any) -> Any:
+        """Show the solutions one after the other in the browser, one each second.
+
+        Args:
+            robot: the :class:`.JointGroup` of the positions.
+
+        Returns:
+            The page; see ``RobotModel.show``.
+
+        Raises:
+            InvalidCommand: no pose was solved.
+        """
+        from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
+
+        q = self.q[self.solved]
+        if not len(q):
+            raise InvalidCommand(f"there is no solution to show: {self!r}.", field="solved")
+        # Each stands for most of its second.
+        times = (np.arange(len(q))[:, None] + np.array([0.0, 0.8])).ravel()
+        return robot.show(
+            JointTrajectory(robot.joint_names, times, np.repeat(q, 2, axis=0), None, None)
+        )
+
 
 class IkSolver(Protocol):
     """Interface of all solvers."""
