@@ -19,14 +19,12 @@ import viser
 from numpy.typing import NDArray
 
 from motion_nodes.core.robot.poses import inverse, to_quat_wxyz
-from motion_nodes.extras.viewer.panel_style import plain
+from motion_nodes.extras.viewer.panel_style import OFF, plain
 from motion_nodes.extras.viewer.planning_view import Drawing, MarkerView
 from motion_nodes.extras.viewer.scene_setup import DrawLoop
 from motion_nodes.extras.viewer.scene_view import escaped
 from motion_nodes.typing import Array
 
-OFF = "(off)"
-"""Option of a disabled display."""
 MAX_WIDTH = 480
 """Max width of an image on the panel [pixels]; of larger ones every n-th pixel is sent."""
 JPEG_QUALITY = 80

@@ -73,7 +73,9 @@ class GoalStatePanel:
     ) -> None:
         """Add the elements; the sliders set the robot."""
         self._scene, self._viewed, self._path = server.scene, viewed, path
-        self._values, self._scaling, self._commanded = values, scaling, commanded
+        self.values = values
+        """Returns the positions of the joint sliders by joint [rad or m]."""
+        self._scaling, self._commanded = scaling, commanded
         names = viewed.model.joint_names
         self._turns = turns_of(viewed.model.tree, viewed.model.joint_names)
         self._rows = np.array([names.index(name) for name in viewed.planned_joints])
@@ -132,17 +134,13 @@ class GoalStatePanel:
         for call in self.on_state:
             call(state)
 
-    def values(self) -> Mapping[str, float]:
-        """Return the positions of the joint sliders by joint [rad or m]."""
-        return self._values()
-
     def command(self, verb: str) -> PlanCommand:
         """Return the command to plan to the goal state.
 
         Args:
             verb: ``plan``, ``execute`` or ``stop``.
         """
-        values, scaling = self._values(), self._scaling()
+        values, scaling = self.values(), self._scaling()
         joints = {name: values[name] for name in self._viewed.planned_joints if name in values}
         return PlanCommand(
             verb,
@@ -171,7 +169,7 @@ class GoalStatePanel:
             if self.ghost is not None:
                 self.ghost.base.visible = False
             return
-        goal, values = q.copy(), self._values()
+        goal, values = q.copy(), self.values()
         for name, row in zip(self._viewed.planned_joints, self._rows, strict=True):
             goal[row] = values.get(name, q[row])
         shown = bool(self._turns.distance(q, goal)[self._rows].max() > REACHED)

@@ -306,10 +306,16 @@ class ObjectEditor:
 
     def _free_name(self, name: str) -> str:
         """Return a name that no object has: the given one, or with a number."""
-        with self._lock:
-            taken = {*self._scene.objects, *self._scene.attached}
+        return name if name not in self._taken() else self._numbered_name(name)
+
+    def _numbered_name(self, name: str) -> str:
+        taken = self._taken()
         numbered = (f"{name}_{k}" for k in range(1, len(taken) + 2))
-        return name if name not in taken else next(n for n in numbered if n not in taken)
+        return next(name for name in numbered if name not in taken)
+
+    def _taken(self) -> set[str]:
+        with self._lock:
+            return {*self._scene.objects, *self._scene.attached}
 
     def _add(self, item: WorldObject) -> None:
         self.set_message("")
@@ -402,9 +408,7 @@ class ObjectEditor:
         if event.client is None:
             return
         kind = self.shape.value
-        with self._lock:
-            taken = {*self._scene.objects, *self._scene.attached}
-        name = next(n for k in range(1, len(taken) + 2) if (n := f"{kind}_{k}") not in taken)
+        name = self._numbered_name(kind)
         X = np.eye(4)
         X[:3, 3] = NEW_POSITION
         try:

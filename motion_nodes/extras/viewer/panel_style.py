@@ -33,6 +33,8 @@ RATE_WINDOW = 1.0
 MAX_MESSAGE = 300
 """Max number of characters of a message; longer ones are truncated."""
 _MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:])")
+OFF = "(off)"
+"""Option of a list of which nothing is shown."""
 RAD, DEG = "rad", "deg"
 """Units of angles."""
 

@@ -14,6 +14,7 @@ from motion_nodes.core.robot.joint_turns import turns_of
 from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.extras.viewer.joint_panel import show_value
+from motion_nodes.extras.viewer.panel_style import OFF
 from motion_nodes.extras.viewer.playback import STEP, Playback
 from motion_nodes.extras.viewer.plot_panel import (
     QUANTITIES,
@@ -30,7 +31,6 @@ PLANNED = Appearance(rgb=(240, 150, 40), opacity=0.35, shadow=False, grow=GHOST.
 LINE_RGB = (230, 120, 20)
 MAX_POINTS = 200
 """Max number of points of the tool's path."""
-OFF = "(off)"
 STALE_AFTER = 1.0
 """Age above which a plan is not drawn on a newly opened page [s]."""
 ARRIVED = 0.02

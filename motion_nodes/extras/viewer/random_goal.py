@@ -13,7 +13,7 @@ from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
-MOST_TRIES = 300
+MAX_TRIES = 300
 
 
 class RandomGoals:
@@ -40,7 +40,7 @@ class RandomGoals:
         limits = viewed.limits.select(names)
         low = np.where(np.isfinite(limits.lower), limits.lower, -np.pi)
         high = np.where(np.isfinite(limits.upper), limits.upper, np.pi)
-        Q = self._rng.uniform(low, high, (MOST_TRIES, len(names)))
+        Q = self._rng.uniform(low, high, (MAX_TRIES, len(names)))
         if isinstance(viewed.model, Robot):
             others = {n: x for n, x in positions.items() if n not in names and np.isfinite(x)}
             with self._lock:
