@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from motion_nodes.core.ik.composed import Configuration
 from motion_nodes.core.ik.problem import (
     IkResult,
     IkSettings,
@@ -223,6 +224,8 @@ class GroupInputs:
 
     def show(self, what: Any, world: World | None, port: int) -> Any:
         """Show the robot in the browser; see :meth:`.JointGroup.show`."""
+        if isinstance(what, Configuration | IkResult):
+            what = what.q
         if what is not None and not isinstance(what, str) and shape_of(what):
             q = self.configuration(what, "configuration").tolist()
             what = dict(zip(self.group.joints, q, strict=True))

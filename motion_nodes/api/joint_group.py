@@ -632,7 +632,8 @@ class JointGroup:
         """Show the robot in the browser; arguments and errors are those of ``RobotModel.show``.
 
         Args:
-            what: a configuration of the group, a state, a trajectory or a plan.
+            what: a configuration of the group, as numbers or of :meth:`configuration`, a state, a
+                result of :meth:`ik`, a trajectory or a plan.
             world: obstacles to show.
             port: first TCP port to try.
 

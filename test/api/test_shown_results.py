@@ -184,6 +184,8 @@ def test_a_robot_is_shown_with_what_it_does(arm, results):
     for owner, what, shown in (
         (robot, None, robot.state("home")[:7]),
         (arm, q, q),
+        (arm, arm.configuration(q), q),
+        (arm, results["one"], results["one"].q),
         (robot, "extended", arm.state("extended")),
         (arm, results["plan"], arm.state("home")),
     ):

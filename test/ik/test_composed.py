@@ -115,6 +115,11 @@ def test_a_hand_arrives_as_fast_as_its_joints_may():
         assert (np.abs(v) <= ARM.limits.velocity + 1e-12).all()
         now = now.integrate(v, DT)
     assert np.abs(hand.error(now)).max() < 1e-4
+    hand.target = hand.target[:3, 3] + 0.05  # a position alone leaves the rotation to the others
+    for _ in range(50):
+        now = now.integrate(mn.solve_step(now, hand, rules, dt=DT), DT)
+    assert np.abs(hand.error(now)[:3]).max() < 1e-4
+    assert np.abs(hand.error(now)[3:]).max() > 0.1
 
 
 def test_the_program_and_the_bounded_least_squares_agree():
@@ -184,7 +189,9 @@ def test_a_differential_base_never_moves_sideways_and_keeps_away_from_a_wall():
         (lambda: ARM.configuration([math.nan] * 7), InvalidCommand, "q"),
         (lambda: ARM.configuration("ready", base="sliding"), InvalidConfig, "base"),
         (lambda: ARM.configuration("ready", X_WB=2.0 * np.eye(4)), InvalidCommand, "X_WB"),
-        (lambda: step(mn.FrameTask(HAND, np.ones(3))), InvalidCommand, "target"),
+        (lambda: step(mn.FrameTask(HAND, np.ones(4))), InvalidCommand, "target"),
+        (lambda: step(mn.FrameTask(HAND, [0.0, 0.0, math.nan])), InvalidCommand, "target"),
+        (lambda: step(mn.FrameTask(HAND, [[0.0], [1.0, 2.0]])), InvalidCommand, "target"),
         (lambda: step(mn.FrameTask("panda_hand_tpc", np.eye(4))), UnknownFrame, "panda_hand_tpc"),
         (lambda: step(mn.FrameTask(HAND, np.eye(4), weights=(-1.0, 1.0))), InvalidConfig, "weight"),
         (lambda: step(mn.FrameTask(HAND, np.eye(4), gain=1.5)), InvalidConfig, "gain"),
@@ -193,6 +200,7 @@ def test_a_differential_base_never_moves_sideways_and_keeps_away_from_a_wall():
          "PostureTask"),
         (lambda: step(mn.CenterOfMassTask([0.0, math.inf, 0.0])), InvalidCommand, "target"),
         (lambda: step(HAND), InvalidCommand, "tasks"),
+        (lambda: mn.Configuration(mn.load_robot("franka"), [], []), InvalidCommand, "robot"),
         (lambda: step(mn.DampingTask(), dt=math.nan), InvalidCommand, "dt"),
         (lambda: step(mn.DampingTask(), damping=0.0), InvalidConfig, "damping"),
         (lambda: step(mn.DampingTask(), mn.VelocityLimit({"elbow": 1.0})), UnknownJoint, "elbow"),

@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.ik.differential import bounded_least_squares
+from motion_nodes.core.ik.differential import bounded_least_squares, finite_vector
 from motion_nodes.core.ik.problem import as_configurations, rigid_pose
 from motion_nodes.core.robot.kinematics import GroupKinematics
 from motion_nodes.core.robot.poses import inverse, rate_of_rotation_vector, rotation_vector, turned
@@ -86,10 +86,16 @@ class Configuration:
             X_WB: pose of the base in the world, shape (4, 4); None: identity.
 
         Raises:
-            InvalidCommand: wrong shapes, numbers that are not finite, not a rigid pose.
+            InvalidCommand: not a description of a robot, wrong shapes, numbers that are not finite,
+                not a rigid pose.
             InvalidConfig: another kind of base, or a car-like base, which turns only while driving.
             UnknownJoint: lists the joints of the robot.
         """
+        if not isinstance(robot, Robot):
+            raise InvalidCommand(
+                f"a configuration is made by group.configuration(q), not of {robot!r:.60}.",
+                field="robot",
+            )
         if base not in get_args(BaseMotion):
             allowed = ", ".join(get_args(BaseMotion))
             raise InvalidConfig(f"base is {base!r}; allowed: {allowed}.", field="base")
@@ -199,7 +205,7 @@ class Configuration:
         Raises:
             InvalidCommand: another length, or numbers that are not finite.
         """
-        v = as_configurations(velocity, self.velocity_names, "velocity")[0]
+        v = finite_vector(velocity, len(self.velocity_names), "velocity")
         if not np.isfinite(dt):
             raise InvalidCommand(f"dt is {dt} s; it must be finite.", field="dt")
         other, m = copy.copy(self), self.base_size
@@ -265,6 +271,10 @@ class Task(ABC):
                                 field="lm_damping")  # fmt: skip
         self.gain, self.lm_damping = float(gain), float(lm_damping)
 
+    def __repr__(self) -> str:
+        """Return kind and weight."""
+        return f"{type(self).__name__}(weight {self.weight.tolist()}, gain {self.gain:g})"
+
     @abstractmethod
     def linearized(self, now: Configuration) -> tuple[Array, Array]:
         """Return the error e, shape (k,), and J, shape (k, m + n), so that e changes by -J d.
@@ -294,7 +304,7 @@ class FrameTask(Task):
         target: ArrayLike | Configuration,
         *,
         reference: str | None = None,
-        weights: tuple[ArrayLike, ArrayLike] = (1.0, 1.0),
+        weights: float | tuple[ArrayLike, ArrayLike] = 1.0,
         gain: float = 1.0,
         lm_damping: float = 0.0,
     ) -> None:
@@ -302,36 +312,55 @@ class FrameTask(Task):
 
         Args:
             frame: frame of the robot.
-            target: its pose, shape (4, 4), or a configuration whose pose it is.
+            target: its pose, shape (4, 4), or its position alone [m], shape (3,); or a
+                configuration in which it is there.
             reference: frame of the robot in which the pose is given; None: the world.
-            weights: of position [1/m] and of rotation [1/rad]; numbers, or three for the axes of
-                the target, of which 0 leaves an axis free.
+            weights: of position [1/m] and of rotation [1/rad], or one for both; each a number, or
+                three for the axes of the target, of which 0 leaves an axis free.
             gain: see :attr:`Task.gain`.
             lm_damping: see :attr:`Task.lm_damping`.
 
         Raises:
-            InvalidCommand: not a rigid pose.
+            InvalidCommand: not a rigid pose or position.
             InvalidConfig: a number out of range.
             UnknownFrame: lists the frames, when it is used.
         """
-        if len(weights) != 2:
+        pair = weights if isinstance(weights, tuple | list) else (weights, weights)
+        if len(pair) != 2:
             raise InvalidConfig("weights are two: of position, and of rotation.", field="weights")
-        each = [np.broadcast_to(_weights(w, 3), (3,)) for w in weights]
+        each = [np.broadcast_to(_weights(w, 3), (3,)) for w in pair]
         super().__init__(np.concatenate(each), gain, lm_damping)
-        self.frame, self.reference = frame, reference
+        self._weights, self.frame, self.reference = self.weight, frame, reference
         if isinstance(target, Configuration):
             X_WF = target.pose(frame)
             target = X_WF if reference is None else inverse(target.pose(reference)) @ X_WF
         self.target = target
 
+    def __repr__(self) -> str:
+        """Return frame, reference and position of the target."""
+        x, y, z = self._X_RT[:3, 3]
+        where = self.reference or "the world"
+        return f"FrameTask({self.frame} to ({x:.3g}, {y:.3g}, {z:.3g}) in {where})"
+
     @property
     def target(self) -> Array:
-        """Pose of the frame in the world or reference, shape (4, 4); may be set at any time."""
+        """Pose of the frame in the world or reference, shape (4, 4); may be set at any time.
+
+        Set to a position, shape (3,), it leaves the rotation free.
+        """
         return self._X_RT
 
     @target.setter
     def target(self, X_RT: ArrayLike) -> None:
-        self._X_RT = frozen(rigid_pose(X_RT, "target"))
+        try:
+            position = np.asarray(X_RT, np.float64).shape == (3,)
+        except (TypeError, ValueError):
+            position = False
+        X = np.eye(4) if position else rigid_pose(X_RT, "target")
+        if position:
+            X[:3, 3] = finite_vector(X_RT, 3, "target")
+        self._X_RT = frozen(X)
+        self.weight = np.where((np.arange(6) < 3) | (not position), self._weights, 0.0)
 
     def linearized(self, now: Configuration) -> tuple[Array, Array]:
         """Return error, shape (6,), and Jacobian, shape (6, m + n).
@@ -436,7 +465,7 @@ class CenterOfMassTask(Task):
             InvalidCommand: the target is not three finite numbers.
         """
         c_W, J = now.center_of_mass()
-        return as_configurations(self.target, "xyz", "target")[0] - c_W, J
+        return finite_vector(self.target, 3, "target") - c_W, J
 
 
 class DampingTask(Task):
@@ -683,8 +712,8 @@ class CollisionLimit(Limit):
 
 def solve_step(
     now: Configuration,
-    tasks: Sequence[Task],
-    limits: Sequence[Limit] = (),
+    tasks: Task | Sequence[Task],
+    limits: Limit | Sequence[Limit] = (),
     *,
     dt: float,
     damping: float = 1e-6,
@@ -693,7 +722,7 @@ def solve_step(
 
     Args:
         now: the configuration.
-        tasks: at least one.
+        tasks: one or several.
         limits: hard limits; rows of a :class:`CollisionLimit` or :class:`PositionLimit` need the
             extra ``qp`` (the solver DAQP), the others nothing.
         dt: duration of the step [s].
@@ -707,7 +736,8 @@ def solve_step(
         InvalidConfig: a damping that is not above 0 and finite.
         MotionError: the extra is missing; limits of your own contradict each other.
     """
-    tasks, limits = list(tasks), list(limits)
+    tasks = [tasks] if isinstance(tasks, Task) else list(tasks)
+    limits = [limits] if isinstance(limits, Limit) else list(limits)
     for things, kind in ((tasks, Task), (limits, Limit)):
         for thing in things:
             if not isinstance(thing, kind):

@@ -104,8 +104,8 @@ class VelocityIk:
             InvalidCommand: values that are not finite, or wrong lengths.
         """
         chain, n = self._chain, len(self._chain.joint_names)
-        now, desired = _vector(q, n, "q"), _vector(twist, 6, "twist")
-        aside = np.zeros(n) if secondary is None else _vector(secondary, n, "secondary")
+        now, desired = finite_vector(q, n, "q"), finite_vector(twist, 6, "twist")
+        aside = np.zeros(n) if secondary is None else finite_vector(secondary, n, "secondary")
         if not 0.0 < period < np.inf:
             raise InvalidCommand(
                 f"period is {period} s; it must be above 0 and finite.", field="period"
@@ -190,7 +190,17 @@ def _damped(A: Array, b: Array, damping: float, x_0: Array) -> Array:
     return np.asarray(np.linalg.solve(H, A.T @ b + damping * x_0))
 
 
-def _vector(value: ArrayLike, size: int, what: str) -> Array:
+def finite_vector(value: ArrayLike, size: int, what: str) -> Array:
+    """Return a vector, shape (size,).
+
+    Args:
+        value: the numbers.
+        size: how many.
+        what: their name, for errors.
+
+    Raises:
+        InvalidCommand: another shape, or numbers that are not finite.
+    """
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
