@@ -58,23 +58,27 @@ class RecordedMotion:
         """Return the positions at a time [s], shape (n,); None: none are recorded."""
         if not len(self.times):
             return None
-        columns = self.positions.T
-        return np.array([np.interp(when, self.times, column) for column in columns])
+        k, share = _place(self.times, when)
+        q, end = self.positions[k], self.positions[min(k + 1, len(self.positions) - 1)]
+        return np.asarray(q + share * (end - q))
 
     def base_at(self, when: float) -> Array | None:
         """Return the base pose at a time [s], shape (4, 4); None: none is recorded."""
         if not len(self.base_times):
             return None
-        after = int(np.searchsorted(self.base_times, when))
-        if after in (0, len(self.base_times)):
-            return np.asarray(self.base_poses[min(after, len(self.base_times) - 1)])
-        before, (t_a, t_b) = after - 1, self.base_times[after - 1 : after + 1]
-        A, B = self.base_poses[before], self.base_poses[after]
-        share = (when - t_a) / (t_b - t_a)
+        k, share = _place(self.base_times, when)
+        A, B = self.base_poses[k], self.base_poses[min(k + 1, len(self.base_poses) - 1)]
         X = A + share * (B - A)
         way = np.array(rotation_vector(B[:3, :3] @ A[:3, :3].T))
         X[:3, :3] = turned(A[:3, :3], share * way)
         return np.asarray(X)
+
+
+def _place(times: Array, when: float) -> tuple[int, float]:
+    """Return the row before a time and the share of the way to the next one, 0 to 1."""
+    k = max(int(np.searchsorted(times, when, side="right")) - 1, 0)
+    length = float(times[k + 1] - times[k]) if k + 1 < len(times) else 0.0
+    return k, min(max((when - float(times[k])) / length, 0.0), 1.0) if length > 0.0 else 0.0
 
 
 class RecordingPanel:

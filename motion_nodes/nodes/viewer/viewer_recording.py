@@ -133,8 +133,10 @@ def _motion(each: RecordedRobot, states: _Topic, odometry: _Topic, begin: int) -
         poses.append(each.X_WO @ X_OB)
         times.append(stamp)
     return RecordedMotion(
-        (np.array(states.times, np.int64) - begin) * 1e-9,
-        np.array(rows).reshape(-1, len(index)),
-        (np.array(times, np.int64) - begin) * 1e-9,
-        np.array(poses).reshape(-1, 4, 4),
-    )
+        _seconds(states.times, begin), np.array(rows).reshape(-1, len(index)),
+        _seconds(times, begin), np.array(poses).reshape(-1, 4, 4),
+    )  # fmt: skip
+
+
+def _seconds(times: list[int], begin: int) -> Array:
+    return np.asarray(1e-9 * (np.array(times, np.int64) - begin), np.float64)
