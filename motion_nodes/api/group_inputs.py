@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.core.ik.composed import Configuration
 from motion_nodes.core.ik.problem import (
     IkResult,
     IkSettings,
@@ -21,6 +20,7 @@ from motion_nodes.core.ik.problem import (
     rigid_pose,
 )
 from motion_nodes.core.ik.request_validation import locked_position
+from motion_nodes.core.ik.tasks_and_limits import Configuration
 from motion_nodes.core.planning.planning_problem import Goal, JointGoal, PoseGoal, PosesGoal
 from motion_nodes.core.planning.several_poses import solve_poses
 from motion_nodes.core.robot.kinematics import Kinematics

@@ -17,10 +17,10 @@ from motion_nodes.api.group_inputs import GroupInputs, RobotState, shape_of
 from motion_nodes.api.reactive_policy import ReactivePolicy
 from motion_nodes.core.ik.chain import IkChain
 from motion_nodes.core.ik.collision_free import CollisionFree
-from motion_nodes.core.ik.composed import BaseMotion, Configuration
 from motion_nodes.core.ik.problem import IkBatchResult, IkRequest, IkResult, IkSettings
 from motion_nodes.core.ik.solver import LeastSquaresIk
 from motion_nodes.core.ik.task_mask import solve_reachable
+from motion_nodes.core.ik.tasks_and_limits import BaseMotion, Configuration
 from motion_nodes.core.planning.constrained.path_constraints import PathConstraint
 from motion_nodes.core.planning.pipeline import MotionPlan, PlanOptions, plan
 from motion_nodes.core.planning.planning_problem import Goal, PlanRequest

@@ -12,7 +12,7 @@ import pytest
 from raised_errors import about
 
 import motion_nodes as mn
-from motion_nodes.core.ik import composed
+from motion_nodes.core.ik import tasks_and_limits
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownJoint
 
 ARM = mn.load_robot("franka")["arm"]
@@ -128,9 +128,11 @@ def test_the_program_and_the_bounded_least_squares_agree():
     for _ in range(20):
         J, e = rng.normal(size=(6, 9)), rng.normal(size=6)
         high = rng.uniform(0.01, 0.5, 9)
-        rows = composed.LimitRows(-high, high, np.zeros((1, 9)), np.ones(1))
-        d = composed.bounded_least_squares(J, e, 1e-3, np.zeros(9), -high, high)
-        np.testing.assert_allclose(composed._quadratic_program(J, e, 1e-3, rows), d, atol=1e-8)
+        rows = tasks_and_limits.LimitRows(-high, high, np.zeros((1, 9)), np.ones(1))
+        d = tasks_and_limits.bounded_least_squares(J, e, 1e-3, np.zeros(9), -high, high)
+        np.testing.assert_allclose(
+            tasks_and_limits._quadratic_program(J, e, 1e-3, rows), d, atol=1e-8
+        )
 
 
 @pytest.mark.parametrize("seed", range(3))
