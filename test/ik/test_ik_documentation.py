@@ -4,18 +4,11 @@
 from __future__ import annotations
 
 import re
-import runpy
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.mark.parametrize("name", ["carry_with_two_hands", "reach_while_driving"])
-def test_an_example_of_tasks_reaches_what_it_says(name):
-    pytest.importorskip("daqp")
-    assert runpy.run_path(str(ROOT / "examples" / f"{name}.py"))["main"]() == 0
 
 
 def test_the_snippets_of_tasks_and_limits_run():
