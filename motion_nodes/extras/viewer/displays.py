@@ -28,8 +28,8 @@ from motion_nodes.typing import Array
 MAX_WIDTH = 480
 """Max width of an image on the panel [pixels]; of larger ones every n-th pixel is sent."""
 JPEG_QUALITY = 80
-CAMERA_SCALE = 0.3
-"""Distance of an image in the scene from its camera [m]."""
+CAMERA_SCALE = 0.15
+"""Size of the pyramid between a camera and its image [m]: the cube root of its volume, about."""
 Transforms = Mapping[str, tuple[str, Array]]
 """Parent and pose X_PC in it, shape (4, 4), by child frame."""
 AXES = 0.1
@@ -460,6 +460,7 @@ class CameraImageView:
         self.node = self._scene.add_camera_frustum(
             self._path, image.fov, image.aspect, scale=CAMERA_SCALE, image=pixels, format="jpeg",
             jpeg_quality=JPEG_QUALITY, wxyz=wxyz, position=position, cast_shadow=False,
+            thickness=1.5, thickness_units="screen",
         )  # fmt: skip
 
 
