@@ -15,7 +15,6 @@ compiled once and cached; the robot is passed as an argument.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -34,34 +33,6 @@ from motion_nodes.typing import Array
 Item = TypeVar("Item", bound=tuple[Any, ...])
 _WORD = 8
 _ITEM = 8
-
-
-def table_of(item: tuple[Any, ...]) -> NDArray[np.int64]:
-    """Return the table of a named tuple, shape (k,); nested tuples are flattened in order.
-
-    Args:
-        item: contiguous arrays, integers and floats. The caller keeps it alive while the table is
-            in use.
-
-    Returns:
-        Per array its address and shape, per scalar its bits.
-    """
-    words: list[int] = []
-    _write(item, words)
-    return np.array(words, np.int64)
-
-
-def _write(item: Any, words: list[int]) -> None:
-    if isinstance(item, tuple):
-        for part in item:
-            _write(part, words)
-    elif isinstance(item, np.ndarray):
-        assert item.flags.c_contiguous
-        words += [item.ctypes.data, *item.shape]
-    elif isinstance(item, float):
-        words += struct.unpack("q", struct.pack("d", item))
-    else:
-        words.append(int(item))
 
 
 def reader(example: Item) -> Callable[[int], Item]:

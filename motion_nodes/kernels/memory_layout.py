@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory shared by generated code and NumPy: named fields of 8-byte elements."""
+"""Memory shared by compiled code and NumPy: named fields of 8-byte elements, tables of arrays."""
 
 from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from motion_nodes.kernels.llvm_builder import IrValue, Number, Pointer
 
@@ -44,3 +50,31 @@ class Fields:
         """Write integers, float64 numbers or addresses."""
         for name, value in values.items():
             self.at(name).of("i64" if isinstance(value, int) else "double").store(value)
+
+
+def table_of(item: tuple[Any, ...]) -> NDArray[np.int64]:
+    """Return the table of a named tuple, shape (k,); nested tuples are flattened in order.
+
+    Args:
+        item: contiguous arrays, integers and floats. The caller keeps it alive while the table is
+            in use.
+
+    Returns:
+        Per array its address and shape, per scalar its bits.
+    """
+    words: list[int] = []
+    _write(item, words)
+    return np.array(words, np.int64)
+
+
+def _write(item: Any, words: list[int]) -> None:
+    if isinstance(item, tuple):
+        for part in item:
+            _write(part, words)
+    elif isinstance(item, np.ndarray):
+        assert item.flags.c_contiguous
+        words += [item.ctypes.data, *item.shape]
+    elif isinstance(item, float):
+        words += struct.unpack("q", struct.pack("d", item))
+    else:
+        words.append(int(item))

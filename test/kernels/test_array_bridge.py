@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from motion_nodes.kernels.bridges import address, reader, table_of
+from motion_nodes.kernels.bridges import address, reader
+from motion_nodes.kernels.memory_layout import table_of
 from motion_nodes.kernels.jit import bare_kernel
 
 

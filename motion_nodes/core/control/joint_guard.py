@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from motion_nodes.core.control.stream_resampler import BRAKED, ResamplerSettings
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import JointKind, frozen
+from motion_nodes.kernels.cycle_code import cycle_function
 from motion_nodes.typing import Array, Mask
 
 SETTLES = 0.5
@@ -121,6 +123,124 @@ class Blocked:
         return f"{text}, {place}" if place else text
 
 
+class GuardState(NamedTuple):
+    """Memory of a guard of n joints."""
+
+    rows: Array
+    """Recent references and their extrapolations [rad or m], shape (256, 2, n), a ring."""
+    reference: Array
+    """Reference to be stored: positions and velocities, shape (2, n); NaN for joints without."""
+    position: Array
+    """Measured positions [rad or m], shape (n,)."""
+    residual: Array
+    """Measured effort residual [N m or N], shape (n,)."""
+    tolerance: Array
+    """Current position error thresholds [rad or m], shape (n,)."""
+    free: Mask
+    """Joints that may push against objects, shape (n,)."""
+    margin: Array
+    """Effort residual thresholds [N m or N], shape (n,)."""
+    lower: Array
+    upper: Array
+    """Position limits [rad or m], shape (n,); may be infinite."""
+    preload: Array
+    """Residual of a load that was there before the motion [N m or N], shape (n,)."""
+    behind: NDArray[np.int64]
+    """Number of consecutive measurements away from all references, shape (n,)."""
+    error: Array
+    """Distances from the recent references [rad or m], shape (n,)."""
+    counts: NDArray[np.int64]
+    """Next row, number of known rows, references since the last measurement, further rows that a
+    delayed measurement may belong to; whether the residual is measured, the last check was by
+    effort, shape (6,)."""
+    times: Array
+    """Time since the reference moved, of the last period, max lag of the drives, period [s]."""
+
+    @classmethod
+    def of(cls, n: int) -> GuardState:
+        """Return the memory of a guard of n joints without references."""
+        per_joint = {name: np.zeros(n) for name in cls._fields}
+        other = {
+            "rows": np.full((_ROWS, 2, n), np.nan), "reference": np.zeros((2, n)),
+            "free": np.zeros(n, np.bool_), "behind": np.zeros(n, np.int64),
+            "counts": np.zeros(6, np.int64), "times": np.zeros(4),
+        }  # fmt: skip
+        return cls(**{**per_joint, **other})  # type: ignore[arg-type]
+
+
+_AT, _KNOWN, _UNMEASURED, _EXTRA, _HAS_RESIDUAL, _BY_EFFORT = range(6)
+_MOVED, _DT, _LAG, _PERIOD = range(4)
+
+
+@cycle_function(GuardState.of(1))
+def _note(guard: GuardState) -> int:
+    """Store the reference of all joints."""
+    counts, times = guard.counts, guard.times
+    row, moves = guard.rows[counts[_AT]], False
+    for j in range(row.shape[1]):
+        position, speed = guard.reference[0, j], guard.reference[1, j]
+        row[0, j] = position
+        row[1, j] = position + speed * EXTRAPOLATED
+        moves = moves or abs(speed) > 0.0
+    counts[_AT] = (counts[_AT] + 1) % _ROWS
+    counts[_KNOWN] = min(counts[_KNOWN] + 1, _ROWS)
+    counts[_UNMEASURED] += 1
+    counts[_EXTRA] = max(counts[_EXTRA] - 1, 0)
+    times[_MOVED] = 0.0 if moves else times[_MOVED] + times[_DT]
+    return 0
+
+
+@cycle_function(GuardState.of(1))
+def _check(guard: GuardState) -> int:
+    """Compare a measurement with the recent references; return the blocked joint, or -1."""
+    counts, times, n = guard.counts, guard.times, len(guard.position)
+    measured = counts[_HAS_RESIDUAL] != 0
+    # Measurements after a gap may be delayed by the duration of the gap.
+    counts[_EXTRA] = max(counts[_EXTRA], counts[_UNMEASURED])
+    counts[_UNMEASURED] = 0
+    if times[_MOVED] > times[_LAG] + SETTLES or counts[_KNOWN] == 0:
+        for j in range(n):
+            guard.preload[j] = guard.residual[j] if measured else 0.0
+        return -1
+    count = min(1 + math.ceil(times[_LAG] / times[_PERIOD]) + counts[_EXTRA], counts[_KNOWN])
+    some_behind = False
+    for j in range(n):
+        low, high, known = math.inf, -math.inf, True
+        for k in range(count):
+            for each in guard.rows[(counts[_AT] - 1 - k) % _ROWS, :, j]:
+                known = known and each == each
+                low, high = min(low, each), max(high, each)
+        away = max(low - guard.position[j], guard.position[j] - high)
+        # 0 for joints without a reference.
+        guard.error[j] = max(away, 0.0) if known else 0.0
+        behind = not guard.free[j] and guard.error[j] > guard.tolerance[j]
+        guard.behind[j] = guard.behind[j] + 1 if behind else 0
+        some_behind = some_behind or behind
+    if not measured and not some_behind:
+        return -1
+    worst, most, by_effort = -1, 1.0, 0
+    for j in range(n):
+        position, residual, preload = guard.position[j], guard.residual[j], guard.preload[j]
+        at_end = position < guard.lower[j] + END_STOP or position > guard.upper[j] - END_STOP
+        margin = math.inf if guard.free[j] or at_end else guard.margin[j]
+        push, patience = 0.0, CONFIRMED
+        if measured:
+            # A preload decreases to its min value since the joints were at rest.
+            lasting = min(abs(residual), abs(preload)) if residual * preload > 0.0 else 0.0
+            guard.preload[j] = math.copysign(lasting, residual)
+            push = abs(residual) / (margin + lasting)
+            if math.isfinite(margin) and push < PUSH_SHARE:
+                patience = NOT_DRIVEN
+        # A burst of delayed messages is short; a blocked joint stays blocked.
+        lasts = guard.behind[j] * times[_PERIOD] > patience
+        if lasts and guard.error[j] > most * guard.tolerance[j]:
+            worst, most, by_effort = j, guard.error[j] / guard.tolerance[j], 0
+        if push > most:
+            worst, most, by_effort = j, push, 1
+    counts[_BY_EFFORT] = by_effort
+    return worst
+
+
 class JointGuard:
     """Compares measured joints with recent references."""
 
@@ -131,21 +251,30 @@ class JointGuard:
             settings: thresholds.
             period: period of the references [s].
         """
+        self._state = state = GuardState.of(len(settings.tolerance))
+        self._note, self._check = _note.bind(state), _check.bind(state)
+        state.times[_PERIOD] = period
         self.settings = settings
-        self._period = period
-        n = len(settings.tolerance)
-        self._rows = np.full((_ROWS, 2, n), np.nan)
-        """Stored references and their extrapolations."""
-        self._preload = np.zeros(n)
         self.reset()
+
+    @property
+    def settings(self) -> GuardSettings:
+        """Thresholds."""
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: GuardSettings) -> None:
+        self._settings, state = settings, self._state
+        state.margin[:] = settings.effort_margin
+        state.lower[:], state.upper[:] = settings.lower, settings.upper
+        state.times[_LAG] = settings.lag
 
     def reset(self) -> None:
         """Clear the references."""
-        self._rows[:] = np.nan
-        self._at = self._known = 0
-        self._unmeasured = self._extra = 0
-        self._moved = math.inf
-        self._behind: NDArray[np.intp] = np.zeros(self._rows.shape[2], np.intp)
+        state = self._state
+        state.rows[:] = np.nan
+        state.counts[:] = state.behind[:] = 0
+        state.times[_MOVED] = math.inf
 
     def note(self, reference: Array, speed: Array, dt: float) -> None:
         """Store a reference of all joints.
@@ -155,16 +284,9 @@ class JointGuard:
             speed: velocities [rad/s or m/s], shape (n,), NaN for joints without one.
             dt: time since the last reference [s].
         """
-        row = self._rows[self._at]
-        row[0] = reference
-        np.multiply(speed, EXTRAPOLATED, out=row[1])
-        row[1] += reference
-        self._at = (self._at + 1) % _ROWS
-        self._known = min(self._known + 1, _ROWS)
-        self._unmeasured += 1
-        self._extra = max(self._extra - 1, 0)
-        moves = np.count_nonzero(np.abs(speed) > 0.0) > 0
-        self._moved = 0.0 if moves else self._moved + dt
+        state = self._state
+        state.reference[0], state.reference[1], state.times[_DT] = reference, speed, dt
+        self._note()
 
     def note_preload(self, residual: Array | None) -> None:
         """Store the preload of joints at rest, or until they leave a contact.
@@ -172,14 +294,10 @@ class JointGuard:
         Args:
             residual: effort residual [N m or N], shape (n,); None if not measured.
         """
-        self._preload = np.zeros_like(self._preload) if residual is None else residual.copy()
+        self._state.preload[:] = 0.0 if residual is None else residual
 
     def check(
-        self,
-        position: Array,
-        tolerance: Array,
-        free: Mask,
-        residual: Array | None = None,
+        self, position: Array, tolerance: Array, free: Mask, residual: Array | None = None
     ) -> Blocked | None:
         """Check a measurement; call it once per measurement.
 
@@ -192,64 +310,25 @@ class JointGuard:
         Returns:
             The blocked joint, or None.
         """
-        # Measurements after a gap may be delayed by the duration of the gap.
-        self._extra = max(self._extra, self._unmeasured)
-        self._unmeasured = 0
-        if self._moved > self.settings.lag + SETTLES or not self._known:
-            self.note_preload(residual)
-            return None
-        given = self.settings
-        bound = np.where(free, np.inf, tolerance)
-        error = self._error(position)
-        far = error / bound
-        # A burst of delayed messages is short; a blocked joint stays blocked.
-        behind = far > 1.0
-        self._behind += 1
-        self._behind *= behind
-        if residual is None and not behind.any():
-            return None
-        end = (position < given.lower + END_STOP) | (position > given.upper - END_STOP)
-        margin = np.where(free | end, np.inf, given.effort_margin)
-        push = np.zeros_like(far)
+        state = self._state
+        state.position[:], state.tolerance[:], state.free[:] = position, tolerance, free
+        state.counts[_HAS_RESIDUAL] = residual is not None
         if residual is not None:
-            self._keep_lasting_preload(residual)
-            push = np.abs(residual) / (margin + np.abs(self._preload))
-        patience = np.full_like(far, CONFIRMED)
-        if residual is not None:
-            patience[np.isfinite(margin) & (push < PUSH_SHARE)] = NOT_DRIVEN
-        far = np.where(self._behind * self._period > patience, far, np.minimum(far, 1.0))
-        if far.max(initial=0.0) <= 1.0 and push.max(initial=0.0) <= 1.0:
+            state.residual[:] = residual
+        i = self._check()
+        if i < 0:
             return None
-        by_effort = bool(push.max() > far.max())
-        i = int(np.argmax(push if by_effort else far))
+        at_end = (position < state.lower + END_STOP) | (position > state.upper - END_STOP)
+        by_effort = np.isfinite(state.margin) & ~at_end
         return Blocked(
             joint=i,
-            error=float(error[i]),
+            error=float(state.error[i]),
             tolerance=float(tolerance[i]),
             effort=math.nan if residual is None else float(residual[i]),
-            margin=float(self.settings.effort_margin[i]),
-            by_effort=by_effort,
-            guarded=np.isfinite(bound) | np.isfinite(margin),
+            margin=float(state.margin[i]),
+            by_effort=bool(state.counts[_BY_EFFORT]),
+            guarded=(np.isfinite(tolerance) | by_effort) & ~state.free,
         )
-
-    def _keep_lasting_preload(self, residual: Array) -> None:
-        """Reduce the preload to its min value since the joints were at rest."""
-        lasting = np.minimum(np.abs(residual), np.abs(self._preload))
-        same = np.sign(residual) == np.sign(self._preload)
-        self._preload = np.where(same, np.copysign(lasting, residual), 0.0)
-
-    def _error(self, position: Array) -> Array:
-        """Return the distances from the recent references, 0 within their range."""
-        count = min(1 + math.ceil(self.settings.lag / self._period) + self._extra, self._known)
-        first = self._at - count
-        rows = self._rows[first : self._at] if first >= 0 else self._rows
-        if first < 0:
-            rows = np.concatenate((self._rows[first:], self._rows[: self._at]))
-        rows = rows.reshape(-1, len(position))
-        with np.errstate(invalid="ignore"):
-            beyond = np.maximum(rows.min(axis=0) - position, position - rows.max(axis=0))
-        # 0 for joints without a reference.
-        return np.asarray(np.fmax(beyond, 0.0))
 
 
 def gripper_joints(robot: Robot, joints: Sequence[str]) -> NDArray[np.bool_]:

@@ -30,7 +30,8 @@ from motion_nodes.core.planning.search_settings import RrtConnectSettings
 from motion_nodes.core.planning.tree_search import SearchTree, TreeSearch, find_ends, space_of
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.scene.contacts import KernelChecker
-from motion_nodes.kernels.bridges import Checker, table_of
+from motion_nodes.kernels.bridges import Checker
+from motion_nodes.kernels.memory_layout import table_of
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.search import rrt_connect
 from motion_nodes.kernels.search.rrt_connect import (

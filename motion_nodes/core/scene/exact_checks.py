@@ -105,7 +105,7 @@ class SweepMemory:
             joints: number of the robot's joints.
         """
         # Imported on demand: Numba takes a quarter of a second to import.
-        from motion_nodes.kernels.bridges import table_of
+        from motion_nodes.kernels.memory_layout import table_of
         from motion_nodes.kernels.collision.path_sweep import sweep
 
         self._bodies, self._joints = bodies, joints

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles functions of control cycles with Numba: ``python -m`` this module, with their names.
+
+A process of its own, because Numba stays in memory once it is imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numba
+
+from motion_nodes.kernels import cache, native
+from motion_nodes.kernels.bridges import reader
+from motion_nodes.kernels.cycle_code import _ENTRY, CycleFunction, find
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+
+
+def object_code(function: CycleFunction[Any]) -> bytes:
+    """Return the object file of a function, for this CPU.
+
+    Numba's function returns a status, the result by address, and errors by another address; the
+    appended one returns the result alone, as cycle functions raise no errors.
+    """
+    read, body = reader(function.example), numba.njit(**_OPTIONS)(function.function)
+    entry = numba.njit(
+        "int64(intp)", no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS
+    )(lambda table: body(read(table)))  # fmt: skip
+    (signature,) = entry.signatures
+    symbol = entry.overloads[signature].fndesc.llvm_func_name
+    wrapper = f"""
+define i64 @{_ENTRY}(i64 %table) {{
+  %result = alloca i64
+  %error = alloca ptr
+  %status = call i32 @{symbol}(ptr %result, ptr %error, i64 %table)
+  %value = load i64, ptr %result
+  ret i64 %value
+}}
+"""
+    return native.compiled(entry.inspect_llvm(signature) + wrapper, native.host_cpu())
+
+
+def main() -> None:
+    """Compile the functions named in the command line into the cache."""
+    for name in sys.argv[1:]:
+        function = find(name)
+        cache.write_entry(function.key(), object_code(function))
+
+
+if __name__ == "__main__":
+    main()
