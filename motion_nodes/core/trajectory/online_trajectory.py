@@ -13,14 +13,17 @@ Velocities of one joint from which it can stop, or stop accelerating, within its
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import ruckig
+from numpy.typing import NDArray
 
 from motion_nodes.core.robot.bounds import JOINT_POSITION
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.errors import MotionError
+from motion_nodes.kernels.cycle_code import cycle_function
 from motion_nodes.tolerances import LIMIT_SHARE, RUCKIG_ACCELERATION, RUCKIG_STATE, SPEED_ROUNDING
 from motion_nodes.typing import Array, Mask
 
@@ -82,6 +85,107 @@ def _solvable_acceleration(limits: JointLimits) -> Array:
     return np.where(np.isinf(limits.acceleration), peak, limits.acceleration)
 
 
+class LimiterState(NamedTuple):
+    """Memory of a limiter of n joints; positions [rad or m], arrays of shape (n,)."""
+
+    position: Array
+    velocity: Array
+    acceleration: Array
+    """Reference."""
+    lower: Array
+    upper: Array
+    fastest: Array
+    """Limits: positions, and the velocity at which a target is approached."""
+    sudden: Mask
+    """Joints without limits of acceleration and jerk."""
+    by_velocity: Mask
+    goal: Array
+    speed: Array
+    goal_acceleration: Array
+    """Inputs of this step, see :meth:`OnlineLimiter.step`."""
+    last_by_velocity: Mask
+    last_goal: Array
+    last_speed: Array
+    last_acceleration: Array
+    """Inputs that the targets were computed from."""
+    target_by_velocity: Mask
+    target: Array
+    target_speed: Array
+    """Targets given to Ruckig."""
+    frame: Array
+    frame_acceleration: Array
+    """Velocities and accelerations of moving goals; 0 for others."""
+    flags: NDArray[np.int64]
+    """Whether: the targets last until the inputs change; the joints rest at them; a goal moves or
+    moved in the step before, so that Ruckig's state and limits must be written; shape (3,)."""
+
+    @classmethod
+    def of(cls, n: int) -> LimiterState:
+        """Return the memory of n joints at zero."""
+        masks = {"sudden", "by_velocity", "last_by_velocity", "target_by_velocity"}
+        arrays = {name: np.zeros(n, np.bool_ if name in masks else float) for name in cls._fields}
+        return cls(**{**arrays, "flags": np.zeros(3, np.int64)})  # type: ignore[arg-type]
+
+
+_LASTING, _RESTING, _CHASING = range(3)
+_SAME, _SIMPLE, _OTHER = range(3)
+
+
+@cycle_function(LimiterState.of(1))
+def _begin(s: LimiterState) -> int:
+    """Compare the inputs with the last ones, and set targets at rest.
+
+    Returns:
+        ``_SAME``: the targets have not changed; ``_SIMPLE``: new targets at rest were set;
+        ``_OTHER``: targets with velocities, or joints without limits, are to be set.
+    """
+    n, same, simple = len(s.position), s.flags[_LASTING] != 0, s.flags[_CHASING] == 0
+    for j in range(n):
+        same = same and s.by_velocity[j] == s.last_by_velocity[j] and s.goal[j] == s.last_goal[j]
+        same = same and s.speed[j] == s.last_speed[j]
+        same = same and s.goal_acceleration[j] == s.last_acceleration[j]
+        simple = simple and s.speed[j] == 0.0 and not (s.by_velocity[j] and s.sudden[j])
+    if same:
+        return _SAME
+    s.flags[_RESTING] = 0
+    lasting = 1
+    for j in range(n):
+        s.last_by_velocity[j], s.last_goal[j] = s.by_velocity[j], s.goal[j]
+        s.last_speed[j], s.last_acceleration[j] = s.speed[j], s.goal_acceleration[j]
+        if simple:
+            position, reach = s.position[j], _HORIZON * s.fastest[j]
+            goal = position if s.by_velocity[j] else min(max(s.goal[j], s.lower[j]), s.upper[j])
+            if abs(goal - position) > reach:
+                goal, lasting = min(max(goal, position - reach), position + reach), 0
+            s.target_by_velocity[j], s.target[j], s.target_speed[j] = s.by_velocity[j], goal, 0.0
+    if simple:
+        s.flags[_LASTING] = lasting
+    return _SIMPLE if simple else _OTHER
+
+
+@cycle_function(LimiterState.of(1))
+def _end(s: LimiterState) -> int:
+    """Set joints that have arrived exactly to their targets, to avoid creep.
+
+    Returns:
+        1 if Ruckig's state has to be written, otherwise 0.
+    """
+    written, resting = 0, s.flags[_LASTING]
+    for j in range(len(s.position)):
+        if s.flags[_CHASING] != 0:
+            s.velocity[j] += s.frame[j]
+            s.acceleration[j] += s.frame_acceleration[j]
+        exact = s.position[j] if s.target_by_velocity[j] else s.target[j]
+        off = max(abs(s.velocity[j]), abs(s.position[j] - exact))
+        near = off < RUCKIG_STATE and abs(s.acceleration[j]) < RUCKIG_ACCELERATION
+        if not near or s.target_speed[j] != 0.0:
+            resting = 0
+        elif off > 0.0 or s.acceleration[j] != 0.0:
+            s.position[j], s.velocity[j], s.acceleration[j], written = exact, 0.0, 0.0, 1
+    s.flags[_RESTING] = resting
+    return written
+
+
 class OnlineLimiter:
     """Reference of n joints that tracks targets which may change at every step."""
 
@@ -110,25 +214,19 @@ class OnlineLimiter:
         self._velocity_limit = np.minimum(limits.velocity, _UNLIMITED_VELOCITY)
         self._input.max_acceleration = self._acceleration_limit.tolist()
         self._input.max_jerk = limits.jerk.tolist()
-        self._inputs: tuple[bytes, ...] | None = None
-        """Inputs of the current targets; None to recompute them."""
-        self._lasting = self._resting = False
-        self._targets = (np.zeros(self._n, dtype=np.bool_), np.zeros(self._n), np.zeros(self._n))
-        """Velocity-controlled joints, goals and velocities, after processing."""
-        self._frame: Array = np.zeros(self._n)
-        """Velocities of moving goals; 0 for others."""
-        self._frame_acceleration: Array = np.zeros(self._n)
-        """Accelerations of moving goals; 0 for others."""
+        self._state = state = LimiterState.of(self._n)
+        self._begin, self._end = _begin.bind(state), _end.bind(state)
+        state.lower[:], state.upper[:] = self._lower, self._upper
+        state.sudden[:], state.fastest[:] = self._sudden, self._velocity_limit
+        self._frame, self._frame_acceleration = state.frame, state.frame_acceleration
         self._chasing = False
         """Whether a goal moves."""
-        self._fastest: Array = self._velocity_limit
-        """Velocity limits during the motion."""
-        self._interfaces, self._standing = b"", np.zeros(self._n)
-        self.position: Array = np.zeros(self._n)
+        self._interfaces = b""
+        self.position: Array = state.position
         """Reference positions [rad or m]."""
-        self.velocity: Array = np.zeros(self._n)
+        self.velocity: Array = state.velocity
         """Reference velocities [rad/s or m/s]."""
-        self.acceleration: Array = np.zeros(self._n)
+        self.acceleration: Array = state.acceleration
         """Reference accelerations [rad/s^2 or m/s^2]."""
         self._write_state()
 
@@ -139,13 +237,13 @@ class OnlineLimiter:
         self.acceleration[:] = 0.0
         self._write_state()
         self._solver.reset()
-        self._inputs = None
+        self._state.flags[_LASTING] = 0
 
     def follow(self, joints: Mask, position: Array) -> None:
         """Set the reference of some joints to positions [rad or m], shape (n,); skips NaN."""
         np.copyto(self.position, position, where=joints & np.isfinite(position))
         self._input.current_position = self.position.tolist()
-        self._inputs = None
+        self._state.flags[_LASTING] = 0
 
     def reachable(self, joints: Mask, sample: TrajectorySample, dt: float) -> Mask:
         """Return which joints can reach a trajectory's sample one step from now.
@@ -192,7 +290,7 @@ class OnlineLimiter:
         np.copyto(self.velocity, sample.velocity, where=joints)
         np.copyto(self.acceleration, sample.acceleration, where=joints)
         self._write_state()
-        self._inputs = None
+        self._state.flags[_LASTING] = 0
 
     def step(
         self,
@@ -224,34 +322,37 @@ class OnlineLimiter:
         """
         if not 0.0 < dt < math.inf:
             return
-        acceleration = self._standing if acceleration is None else acceleration
-        inputs = by_velocity.tobytes(), goal.tobytes(), speed.tobytes(), acceleration.tobytes()
-        if inputs != self._inputs:
-            self._resting = False
-            self._set_targets(by_velocity, goal, speed, acceleration, dt)
-            self._inputs = inputs if self._lasting else None
-        if self._resting:
+        state = self._state
+        state.by_velocity[:], state.goal[:], state.speed[:] = by_velocity, goal, speed
+        state.goal_acceleration[:] = 0.0 if acceleration is None else acceleration
+        begun = self._begin()
+        if begun == _SIMPLE:
+            self._write_interfaces(state.target_by_velocity)
+            self._input.target_position = state.target.tolist()
+            self._input.target_velocity = self._no_speeds
+        elif begun == _OTHER:
+            self._set_targets(by_velocity, goal, speed, state.goal_acceleration, dt)
+        if state.flags[_RESTING]:
             return
         self._solver.delta_time = dt
         try:
             self._plan(dt)
         except (ruckig.RuckigError, ValueError) as error:
-            self._inputs = None
+            state.flags[_LASTING] = 0
             self._stand()
             self._write_state()
             raise MotionError(f"no trajectory to the target within the limits: {error}") from error
-        self._output.pass_to_input(self._input)
-        self.position[:] = self._output.new_position
-        self.velocity[:] = self._output.new_velocity
-        self.acceleration[:] = self._output.new_acceleration
-        if self._chasing:
-            self.velocity += self._frame
-            self.acceleration += self._frame_acceleration
-        self._round_off()
+        output = self._output
+        output.pass_to_input(self._input)
+        self.position[:] = output.new_position
+        self.velocity[:] = output.new_velocity
+        self.acceleration[:] = output.new_acceleration
+        if self._end():
+            self._write_state()
 
     def _plan(self, dt: float) -> None:
         """Let Ruckig compute the next state; brake if there is no solution."""
-        by_velocity, goal, speed = self._targets
+        state = self._state
         if self._chasing:
             self._write_state(dt)
         try:
@@ -261,15 +362,15 @@ class OnlineLimiter:
             late = self._late_to_brake() if self._chasing else None
             if late is not None and late.any():
                 # Near a limit Ruckig would turn around too late to stop before it.
-                self._targets = by_velocity, goal, np.where(late, 0.0, speed)
+                state.target_speed[late] = 0.0
                 self._stop_chasing(late, dt)
         except (ruckig.RuckigError, ValueError):
             # No solution because of rounding at a limit: brake; the next state has one.
-            self._write_interfaces(np.ones_like(by_velocity))
+            state.target_by_velocity[:], state.target_speed[:] = True, 0.0
+            self._write_interfaces(state.target_by_velocity)
             self._input.target_velocity = self._no_speeds
-            self._targets = np.ones_like(by_velocity), goal, np.zeros_like(speed)
             self.velocity[self._sudden] = 0.0
-            self._stop_chasing(np.ones_like(by_velocity), dt)
+            self._stop_chasing(state.target_by_velocity, dt)
 
     def _respect_velocity_limits(self, dt: float) -> None:
         """Recompute the next state of joints that could not stop accelerating at their limits.
@@ -287,7 +388,7 @@ class OnlineLimiter:
 
     def _stop_chasing(self, joints: Mask, dt: float) -> None:
         """Recompute the next state with some joints' goals at rest."""
-        self._inputs = None
+        self._state.flags[_LASTING] = 0
         self._frame[joints] = self._frame_acceleration[joints] = 0.0
         self._write_state(dt)
         self._solver.update(self._input, self._output)
@@ -309,8 +410,9 @@ class OnlineLimiter:
         self, by_velocity: Mask, goal: Array, speed: Array, acceleration: Array, dt: float
     ) -> None:
         """Set Ruckig's targets and velocity limits such that the limits are never exceeded."""
-        before, self._fastest = self._fastest, self._velocity_limit
-        written = not self._chasing
+        state = self._state
+        written = not state.flags[_CHASING]
+        state.fastest[:] = self._velocity_limit
         self._stand()
         goal = np.where(by_velocity, self.position, goal.clip(self._lower, self._upper))
         to_limit, moves = False, bool(np.count_nonzero(speed))
@@ -318,7 +420,7 @@ class OnlineLimiter:
             by_velocity = by_velocity.copy()
             speed, to_limit = self._set_speeds(by_velocity, goal, speed, acceleration, dt)
             self._chasing = bool(self._frame.any())
-        reach = _HORIZON * self._fastest
+        reach = _HORIZON * state.fastest
         lasting = not (to_limit or self._chasing)
         if np.count_nonzero(np.abs(goal - self.position) > reach):
             goal, lasting = goal.clip(self.position - reach, self.position + reach), False
@@ -326,12 +428,15 @@ class OnlineLimiter:
             # Ruckig finds no solution between velocities without acceleration limits.
             np.copyto(self.velocity, speed, where=by_velocity & self._sudden)
             written = lasting = False
-        self._lasting, self._targets = lasting, (by_velocity, goal, speed)
+        state.flags[_LASTING], state.flags[_CHASING] = lasting, moves
+        state.target_by_velocity[:], state.target[:], state.target_speed[:] = (
+            by_velocity, goal, speed,
+        )  # fmt: skip
         given = self._input
         self._write_interfaces(by_velocity)
         given.target_position = goal.tolist()
         given.target_velocity = (speed * by_velocity).tolist() if moves else self._no_speeds
-        if not written or self._chasing or self._fastest is not before:
+        if moves or not written:
             self._write_state(dt)
 
     def _set_speeds(
@@ -342,7 +447,7 @@ class OnlineLimiter:
         Returns:
             Remaining velocities, shape (n,), and whether velocity control leads to a limit.
         """
-        fastest = self._fastest = self._velocity_limit.copy()
+        fastest = self._state.fastest
         frame, frame_acceleration = self._frame, self._frame_acceleration
         speed, to_limit = speed.clip(-fastest, fastest), False
         for i in speed.nonzero()[0].tolist():
@@ -379,23 +484,6 @@ class OnlineLimiter:
         limits = float(self._acceleration_limit[i]), float(self._limits.jerk[i])
         return stopping_speed(room - min(desired, stopping_speed(room, *limits)) * dt, *limits)
 
-    def _round_off(self) -> None:
-        """Set joints that have arrived exactly to their targets, to avoid creep."""
-        by_velocity, goal, speed = self._targets
-        exact = np.where(by_velocity, self.position, goal)
-        off = np.maximum(np.abs(self.velocity), np.abs(self.position - exact))
-        near = (
-            (off < RUCKIG_STATE)
-            & (np.abs(self.acceleration) < RUCKIG_ACCELERATION)
-            & (speed == 0.0)
-        )
-        if np.count_nonzero(near & (off > 0.0)):
-            np.copyto(self.position, exact, where=near)
-            self.velocity[near] = 0.0
-            self.acceleration[near] = 0.0
-            self._write_state()
-        self._resting = self._inputs is not None and bool(near.all())
-
     def _write_interfaces(self, by_velocity: Mask) -> None:
         """Set which joints Ruckig moves by velocity alone."""
         key = by_velocity.tobytes()
@@ -417,5 +505,5 @@ class OnlineLimiter:
         given.current_acceleration = (self.acceleration - acceleration).tolist()
         given.max_acceleration = (limit - acceleration).tolist()
         given.min_acceleration = (-limit - acceleration).tolist()
-        given.max_velocity = (self._fastest - frame).tolist()
-        given.min_velocity = (-self._fastest - frame).tolist()
+        given.max_velocity = (self._state.fastest - frame).tolist()
+        given.min_velocity = (-self._state.fastest - frame).tolist()
