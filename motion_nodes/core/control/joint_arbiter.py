@@ -229,6 +229,20 @@ class JointArbiter:
             self._take(joints, stream.label, stream.order)
         return refused.nonzero()[0]
 
+    def follow_positions(self, positions: Array, joints: Joints, stream: Stream) -> bool:
+        """Apply positions of a stream to joints that it owns already.
+
+        Args:
+            positions: [rad or m], shape (k,).
+            joints: indices, shape (k,).
+            stream: their stream.
+
+        Returns:
+            Whether they were applied; False: nothing changed, :meth:`follow_stream` has to decide.
+        """
+        owned = self._owners.all_owned_by(joints, stream.order)
+        return owned and self.controller.take_positions(positions, joints)
+
     def comply(self, law: CartesianImpedance, stream: Stream) -> Joints:
         """Put the joints of a law under impedance control, unless a newer command owns them.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +21,20 @@ from motion_nodes.core.control.joint_command import (
     check_command,
     no_values,
 )
+from motion_nodes.core.robot.bounds import JOINT_POSITION
+from motion_nodes.core.robot.joint_turns import HALF_TURN_ROUNDING, TURN
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.core.trajectory.online_trajectory import OnlineLimiter
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
+from motion_nodes.kernels.cycle_code import cycle_function
+from motion_nodes.tolerances import LIMIT_ROUNDING
 from motion_nodes.typing import Array, Mask
 
 STREAM_GAP = 0.1
 """[s] Timeout of the velocity of a position target. A stream with a shorter period is followed
 smoothly; when it ends, the joint stops at its last position target."""
+_FARTHEST = JOINT_POSITION.max
 _UNKNOWN_STATE = "the robot's state is not known yet; command it after it is"
 
 
@@ -151,6 +157,64 @@ class JointModes:
         self.all_position = bool(self.position.all())
 
 
+class TargetState(NamedTuple):
+    """Targets of n joints, arrays of shape (n,), and positions to be taken."""
+
+    positions: Array
+    """Targets [rad or m]."""
+    velocities: Array
+    """Target velocities [rad/s or m/s]."""
+    age: Array
+    """Time since the last target of a joint's position or velocity [s]."""
+    stopping: Mask
+    """Joints that brake."""
+    by_position: Mask
+    """Joints under position control."""
+    continuous: Mask
+    """Continuous joints."""
+    lower: Array
+    upper: Array
+    """Limits [rad or m]."""
+    reference: Array
+    """Reference positions [rad or m]."""
+    given: Array
+    """Positions to be taken [rad or m]; NaN for joints that keep their targets."""
+
+    @classmethod
+    def of(cls, n: int) -> TargetState:
+        """Return the memory of n joints without targets."""
+        masks = {"stopping", "by_position", "continuous"}
+        arrays = {name: np.zeros(n, np.bool_ if name in masks else float) for name in cls._fields}
+        return cls(**arrays)  # type: ignore[arg-type]
+
+
+@cycle_function(TargetState.of(1))
+def _take_positions(s: TargetState) -> int:
+    """Take position targets at rest that are within all limits: the usual message of a stream.
+
+    Returns:
+        1 if they were taken; 0 if :func:`check_command` has to say why not, and nothing changed.
+    """
+    for j in range(len(s.given)):
+        q = s.given[j]
+        # Comparisons with NaN are false, so joints without a value pass.
+        if abs(q - min(max(q, s.lower[j]), s.upper[j])) > LIMIT_ROUNDING:
+            return 0
+        if abs(q) > _FARTHEST or (q == q and not s.by_position[j]):
+            return 0
+    for j in range(len(s.given)):
+        q = min(max(s.given[j], s.lower[j]), s.upper[j])
+        if s.given[j] != s.given[j]:
+            continue
+        if s.continuous[j]:
+            # The short way from the last target, so that a stream may lead its joints.
+            way = q - (s.reference[j] if s.stopping[j] else s.positions[j])
+            if abs(way) > math.pi + HALF_TURN_ROUNDING:
+                q -= TURN * math.ceil((way - math.pi) / TURN)
+        s.positions[j], s.velocities[j], s.age[j], s.stopping[j] = q, 0.0, 0.0, False
+    return 1
+
+
 class ArticulationController:
     """Accepts joint commands, and moves the reference to their targets within limits.
 
@@ -176,13 +240,13 @@ class ArticulationController:
         self.joint_modes = JointModes(limits.names, modes or {})
         """Control modes of the joints; :meth:`switch_mode` changes them."""
         n = len(limits.names)
-        self._positions: Array = np.full(n, np.nan)
-        self._velocities: Array = np.zeros(n)
-        self._efforts: Array = np.zeros(n)
         self._limiter = OnlineLimiter(limits)
-        self._age: Array = np.zeros(n)
-        """Time since the last target of a joint's position or velocity [s]."""
-        self._stopping = np.zeros(n, dtype=np.bool_)
+        self._target = TargetState.of(n)
+        self._positions, self._velocities = self._target.positions, self._target.velocities
+        self._age, self._stopping = self._target.age, self._target.stopping
+        self._positions[:] = np.nan
+        self._bind()
+        self._efforts: Array = np.zeros(n)
         self._ready = False
         self._tracking = np.zeros(n, dtype=np.bool_)
         self._tracks = False
@@ -284,6 +348,24 @@ class ArticulationController:
         self._stopping[given] = False
         return given.nonzero()[0]
 
+    def take_positions(self, positions: Array, joints: NDArray[np.intp]) -> bool:
+        """Take position targets of joints as :meth:`apply` does, if nothing speaks against them.
+
+        Args:
+            positions: [rad or m], shape (k,).
+            joints: indices, shape (k,).
+
+        Returns:
+            Whether they were taken; False: nothing changed, :meth:`apply` says why.
+        """
+        given = self._target.given
+        given.fill(np.nan)
+        given[joints] = positions
+        if not self._ready or not self._take_positions():
+            return False
+        self.still = None
+        return True
+
     def set_limits(self, limits: JointLimits) -> None:
         """Replace the limits; active motions continue under the new ones.
 
@@ -300,6 +382,7 @@ class ArticulationController:
         self.limits, self._limiter = limits, OnlineLimiter(limits)
         self._limiter.reset(present.position)
         self._limiter.set_state(np.ones(len(limits.names), dtype=np.bool_), present)
+        self._bind()
         np.copyto(self._positions, self._positions.clip(limits.lower, limits.upper))
 
     def track(
@@ -353,6 +436,7 @@ class ArticulationController:
         """
         chosen = self.joint_modes.indices(self.joint_names if joints is None else joints)
         self.joint_modes.switch(mode, chosen)
+        self._target.by_position[:] = self.joint_modes.position
         self.still = None
         self._positions[chosen] = self._limiter.position[chosen]
         self._velocities[chosen] = 0.0
@@ -499,6 +583,15 @@ class ArticulationController:
             limiter.set_state(on_way, self._tracked)
         self._tracking[:] = False
         return bool(resting.all()) and not on_way.any()
+
+    def _bind(self) -> None:
+        """Let the functions of the cycle use the present limits, modes and limiter."""
+        target, limits = self._target, self.limits
+        target.lower[:], target.upper[:] = limits.lower, limits.upper
+        target.continuous[:] = limits.turns.continuous
+        target.by_position[:] = self.joint_modes.position
+        state = target._replace(reference=self._limiter.position)
+        self._take_positions = _take_positions.bind(state)
 
     def _moved_targets(self, dt: float) -> Array:
         """Return the position targets at the end of this step; end targets that timed out."""

@@ -8,12 +8,16 @@ joints are at rest without contact, so that it never accumulates.
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.core.control.trajectory_follower import FollowGoal, Tolerances
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory, rest_to_rest_duration
+from motion_nodes.kernels.cycle_code import cycle_function
 from motion_nodes.typing import Array, Mask
 
 REST_SPEED = 0.02
@@ -33,22 +37,78 @@ SHORTEST = 0.1
 _NO_JOINTS: NDArray[np.intp] = np.empty(0, np.intp)
 
 
+class ResyncState(NamedTuple):
+    """Memory of n joints, arrays of shape (n,)."""
+
+    error: Array
+    """Reference minus measured position [rad or m]."""
+    speed: Array
+    """Measured velocities [rad/s or m/s]."""
+    leading: Mask
+    """Joints whose reference moves or may not be moved."""
+    normal: Array
+    """Tolerances below which errors are ignored [rad or m]."""
+    never: Mask
+    """Joints that may push permanently."""
+    passes: NDArray[np.int64]
+    """Corrections left; 0 without a request."""
+    contact: Mask
+    """Joints that were blocked."""
+    sag: Array
+    """Steady-state errors [rad or m]."""
+    rested: Array
+    """Times at rest [s]."""
+    away: Mask
+    """Joints whose reference must be moved."""
+    dt: Array
+    """Time since the last call [s], shape (1,)."""
+
+    @classmethod
+    def of(cls, n: int) -> ResyncState:
+        """Return the memory of n joints without requests."""
+        masks = {"leading", "never", "contact", "away"}
+        arrays = {name: np.zeros(n, np.bool_ if name in masks else float) for name in cls._fields}
+        other = {"passes": np.zeros(n, np.int64), "dt": np.zeros(1)}
+        return cls(**{**arrays, **other})  # type: ignore[arg-type]
+
+
+@cycle_function(ResyncState.of(1))
+def _update(s: ResyncState) -> int:
+    """Update times and errors at rest; return the number of references to be moved."""
+    count = 0
+    for j in range(len(s.error)):
+        size, requested = abs(s.error[j]), s.passes[j] > 0
+        still = abs(s.speed[j]) < REST_SPEED and size < math.inf and not s.leading[j]
+        s.rested[j] = s.rested[j] + s.dt[0] if still else 0.0
+        ready = s.rested[j] >= REST_TIME
+        s.away[j] = False
+        if ready and not requested and size <= s.normal[j]:
+            s.sag[j] = s.error[j]
+        if not ready or not requested or s.never[j]:
+            continue
+        bound = min(AFTER_CONTACT, s.normal[j]) if s.contact[j] else s.normal[j]
+        s.away[j] = abs(s.error[j] - s.sag[j]) > bound
+        s.passes[j] = s.passes[j] - 1 if s.away[j] else 0
+        s.contact[j] = s.contact[j] and s.passes[j] > 0
+        count += s.away[j]
+    return count
+
+
 class Resync:
     """Requests to resynchronize joints with their references."""
 
     def __init__(self, n: int) -> None:
         """Create without requests."""
-        self._passes: NDArray[np.int64] = np.zeros(n, np.int64)
-        self._contact: Mask = np.zeros(n, np.bool_)
-        self._sag: Array = np.zeros(n)
-        self._rested: Array = np.zeros(n)
-        self.never: Mask = np.zeros(n, np.bool_)
+        self._state = state = ResyncState.of(n)
+        self._update = _update.bind(state)
+        self._passes, self._contact, self._rested = state.passes, state.contact, state.rested
+        self.never: Mask = state.never
         """Joints that may push permanently, such as fingers, shape (n,)."""
 
     @property
     def sag(self) -> Array:
         """Steady-state errors of the joints at rest without contact [rad or m], shape (n,)."""
-        return self._sag
+        return self._state.sag
 
     def request(self, joints: NDArray[np.intp], *, contact: bool = False) -> None:
         """Request the correction of joints as soon as they are at rest.
@@ -79,26 +139,10 @@ class Resync:
             leading: joints whose reference moves or may not be moved, shape (n,).
             normal: tolerances below which errors are ignored [rad or m], shape (n,).
         """
-        # Optimised for few operations: called in each cycle.
-        size = np.abs(error)
-        moves = leading | ~((np.abs(speed) < REST_SPEED) & (size < np.inf))
-        self._rested += dt
-        self._rested[moves] = 0.0
-        ready = self._rested >= REST_TIME
-        pending = self._passes > 0
-        free = ready & ~pending & (size <= normal)
-        np.copyto(self._sag, error, where=free)
-        if not pending.any():
-            return _NO_JOINTS
-        due = ready & pending & ~self.never
-        if not due.any():
-            return _NO_JOINTS
-        bound = np.where(self._contact, np.minimum(AFTER_CONTACT, normal), normal)
-        away = due & (np.abs(error - self._sag) > bound)
-        self._passes[due] -= 1
-        self._passes[due & ~away] = 0
-        self._contact[self._passes == 0] = False
-        return np.flatnonzero(away)
+        state = self._state
+        state.error[:], state.speed[:], state.leading[:] = error, speed, leading
+        state.normal[:], state.dt[0] = normal, dt
+        return np.flatnonzero(state.away) if self._update() else _NO_JOINTS
 
 
 def allowed_start(start: Array, reference: Array, measured: Array, speed: Array) -> Array:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 TURN = 2.0 * math.pi
 """[rad]"""
+HALF_TURN_ROUNDING = 1e-9
+"""Excess over half a turn up to which positions stay as they are [rad]."""
 _PRISMATIC = 2
 """Kind of a prismatic joint in a packed tree."""
 SPEED_FACTOR = 2.0
@@ -81,8 +83,8 @@ class JointTurns:
         way = np.asarray(q, np.float64) - np.asarray(near, np.float64)
         if not self.any:
             return np.zeros(way.shape)
-        # Half a turn up to rounding: the positions stay as they are.
-        shifted = self.continuous & np.isfinite(way) & (np.abs(way) > math.pi + 1e-9)
+        far = np.abs(way) > math.pi + HALF_TURN_ROUNDING
+        shifted = self.continuous & np.isfinite(way) & far
         return np.asarray(np.where(shifted, -TURN * np.ceil((way - math.pi) / TURN), 0.0))
 
     def nearest(self, q: ArrayLike, near: ArrayLike) -> Array:

@@ -178,7 +178,7 @@ class ContactGuard:
         self._arm = ~gripper_joints(robot, joints)
         runner.guard = JointGuard(self._settings(params), 1.0 / params.update_rate)
         runner.describe = self._describe
-        runner.resync.never = gripper_joints(robot, joints)
+        runner.resync.never[:] = gripper_joints(robot, joints)
 
     def set_params(self, params: ArticulationParams) -> None:
         """Apply changed tolerances."""

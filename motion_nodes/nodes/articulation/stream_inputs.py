@@ -149,6 +149,8 @@ class StreamInputs:
         self._reference = host.poll_bytes(JointState, "~/reference", qos.COMMANDS)
         self._reader = JointSampleReader()
         self._named = NamedJoints(host.robot.tree, ())
+        self._places: tuple[NamedJoints, NDArray[np.intp]] | None = None
+        """Names of a message, and the indices of its joints; none if they need a closer look."""
         self._commands = host.poll(Float64MultiArray, "~/commands", qos.COMMANDS, relaxed=True)
         self._forward = tuple(
             (each, host.poll(Float64MultiArray, each.topic, qos.COMMANDS, relaxed=True))
@@ -229,12 +231,33 @@ class StreamInputs:
             return
         if names != self._named.given:
             self._named = NamedJoints(self._host.robot.tree, names)
+        if self._continues(sample, stream):
+            return
         try:
             command = self._leader_command(sample)
         except MotionError as error:
             self._reference.refuse(str(error))
             return
         self._command(command, stream)
+
+    def _continues(self, sample: JointSample, stream: Stream) -> bool:
+        """Apply a message with positions alone of joints that its stream holds already.
+
+        Returns:
+            Whether it was applied; otherwise nothing changed.
+        """
+        named, positions = self._named, sample.position
+        if len(positions) != len(named.given) or len(sample.velocity) or len(sample.effort):
+            return False
+        if self._places is None or self._places[0] is not named:
+            names = self._host.runner.controller.joint_names
+            known = named.trivial and not named.twice and set(named.given) <= set(names)
+            places = [names.index(name) for name in named.given] if known else []
+            self._places = named, np.array(places, np.intp)
+        places = self._places[1]
+        if not len(places) or self._host.refusal() is not None:
+            return False
+        return self._host.runner.follow_positions(positions, places, stream)
 
     def _leader_command(self, sample: JointSample) -> JointCommand:
         """Return a command to the joints that move by themselves.
