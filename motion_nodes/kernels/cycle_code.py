@@ -27,6 +27,7 @@ from motion_nodes.kernels import cache, native
 from motion_nodes.kernels.memory_layout import table_of
 
 State = TypeVar("State", bound=tuple[Any, ...])
+Part = TypeVar("Part", bound=Callable[..., Any])
 TIMEOUT = 120.0
 """[s] Max time of the process that compiles."""
 _ENTRY = "cycle_function"
@@ -37,8 +38,8 @@ _Run = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)  # keeps the GIL: calls
 class CycleFunction(Generic[State]):
     """A function of one named tuple of arrays, integers and floats.
 
-    It may use arithmetic, ``math``, loops over elements, and functions named in ``parts``; it must
-    not allocate arrays or raise errors.
+    It may use arithmetic, ``math``, loops over elements, and functions of its module marked as
+    :func:`cycle_part`; it must not allocate arrays or raise errors.
     """
 
     def __init__(self, function: Callable[[State], int], example: State) -> None:
@@ -113,6 +114,12 @@ def cycle_function(example: State) -> Callable[[Callable[[State], int]], CycleFu
         example: a state with arrays of the same types and dimensions, of any size.
     """
     return lambda function: CycleFunction(function, example)
+
+
+def cycle_part(function: Part) -> Part:
+    """Mark a function as one that cycle functions of its module call."""
+    function.cycle_part = True  # type: ignore[attr-defined]
+    return function
 
 
 class _Compiler:

@@ -7,6 +7,7 @@ A process of its own, because Numba stays in memory once it is imported.
 from __future__ import annotations
 
 import sys
+from types import FunctionType
 from typing import Any
 
 import numba
@@ -24,6 +25,10 @@ def object_code(function: CycleFunction[Any]) -> bytes:
     Numba's function returns a status, the result by address, and errors by another address; the
     appended one returns the result alone, as cycle functions raise no errors.
     """
+    module = function.function.__globals__
+    for name, value in list(module.items()):
+        if isinstance(value, FunctionType) and hasattr(value, "cycle_part"):
+            module[name] = numba.njit(**_OPTIONS)(value)
     read, body = reader(function.example), numba.njit(**_OPTIONS)(function.function)
     entry = numba.njit(
         "int64(intp)", no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS

@@ -152,7 +152,7 @@ class GuardState(NamedTuple):
     counts: NDArray[np.int64]
     """Next row, number of known rows, references since the last measurement, further rows that a
     delayed measurement may belong to; whether the residual is measured, the last check was by
-    effort, shape (6,)."""
+    effort; number of references within the lag of the drives, shape (7,)."""
     times: Array
     """Time since the reference moved, of the last period, max lag of the drives, period [s]."""
 
@@ -163,12 +163,12 @@ class GuardState(NamedTuple):
         other = {
             "rows": np.full((_ROWS, 2, n), np.nan), "reference": np.zeros((2, n)),
             "free": np.zeros(n, np.bool_), "behind": np.zeros(n, np.int64),
-            "counts": np.zeros(6, np.int64), "times": np.zeros(4),
+            "counts": np.zeros(7, np.int64), "times": np.zeros(4),
         }  # fmt: skip
         return cls(**{**per_joint, **other})  # type: ignore[arg-type]
 
 
-_AT, _KNOWN, _UNMEASURED, _EXTRA, _HAS_RESIDUAL, _BY_EFFORT = range(6)
+_AT, _KNOWN, _UNMEASURED, _EXTRA, _HAS_RESIDUAL, _BY_EFFORT, _WITHIN_LAG = range(7)
 _MOVED, _DT, _LAG, _PERIOD = range(4)
 
 
@@ -202,7 +202,7 @@ def _check(guard: GuardState) -> int:
         for j in range(n):
             guard.preload[j] = guard.residual[j] if measured else 0.0
         return -1
-    count = min(1 + math.ceil(times[_LAG] / times[_PERIOD]) + counts[_EXTRA], counts[_KNOWN])
+    count = min(1 + counts[_WITHIN_LAG] + counts[_EXTRA], counts[_KNOWN])
     some_behind = False
     for j in range(n):
         low, high, known = math.inf, -math.inf, True
@@ -268,12 +268,13 @@ class JointGuard:
         state.margin[:] = settings.effort_margin
         state.lower[:], state.upper[:] = settings.lower, settings.upper
         state.times[_LAG] = settings.lag
+        state.counts[_WITHIN_LAG] = math.ceil(settings.lag / state.times[_PERIOD])
 
     def reset(self) -> None:
         """Clear the references."""
         state = self._state
         state.rows[:] = np.nan
-        state.counts[:] = state.behind[:] = 0
+        state.counts[:_WITHIN_LAG] = state.behind[:] = 0
         state.times[_MOVED] = math.inf
 
     def note(self, reference: Array, speed: Array, dt: float) -> None:

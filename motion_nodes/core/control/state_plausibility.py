@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,9 @@ from motion_nodes.core.robot.joint_turns import (
     no_turns,
 )
 from motion_nodes.core.robot.limits import JointLimits
+from motion_nodes.kernels.cycle_code import cycle_function, cycle_part
 from motion_nodes.tolerances import MEASURED_NOISE
-from motion_nodes.typing import Array
+from motion_nodes.typing import Array, Mask
 
 CONFIRMED = 0.04
 """Min duration of a moving reference with constant states, in addition to the drives' lag [s]."""
@@ -52,6 +54,8 @@ WRAPPED_RANGE = TURN + 1e-3
 
 MAX_GAP = 10.0
 """Bound of the time between two measurements of which velocities are used [s]."""
+
+_NO_JOINTS: NDArray[np.intp] = np.empty(0, np.intp)
 
 
 class EncoderTurns:
@@ -205,6 +209,109 @@ class StatePlausibility:
             return ~(np.abs(after - before) > reach)
 
 
+class FrozenState(NamedTuple):
+    """Memory of n joints, arrays of shape (n,) if not stated."""
+
+    measured: Array
+    """Last measured positions, velocities and efforts, shape (3, n)."""
+    measured_bits: NDArray[np.int64]
+    """The same memory as integers."""
+    new_bits: NDArray[np.int64]
+    """Measurement to be compared, as integers, shape (3, n)."""
+    updated: Mask
+    """Joints that were measured."""
+    exempt: Mask
+    """Joints that are not checked."""
+    frozen: Mask
+    """Frozen joints."""
+    position: Array
+    velocity: Array
+    """New reference [rad or m], [rad/s or m/s]; NaN for joints without one."""
+    reference: Array
+    """Last reference [rad or m]."""
+    steps: Array
+    """Distance of the references since the last measurement."""
+    travel: Array
+    """Distance of the references since the last change of the measurements."""
+    elapsed: Array
+    """Time of this motion [s]."""
+    repeats: NDArray[np.int64]
+    """Number of equal measurements."""
+    times: Array
+    """Time of the references since the last measurement, period, lag of the drives [s]."""
+
+    @classmethod
+    def of(cls, n: int) -> FrozenState:
+        """Return the memory of n joints."""
+        masks = {"updated", "exempt", "frozen"}
+        arrays = {name: np.zeros(n, np.bool_ if name in masks else float) for name in cls._fields}
+        measured = np.full((3, n), np.nan)
+        other = {
+            "measured": measured, "measured_bits": measured.view(np.int64),
+            "new_bits": np.zeros((3, n), np.int64), "repeats": np.zeros(n, np.int64),
+            "times": np.zeros(3),
+        }  # fmt: skip
+        return cls(**{**arrays, **other})  # type: ignore[arg-type]
+
+
+_TIME, _DT, _LAG = range(3)
+
+
+@cycle_function(FrozenState.of(1))
+def _command(s: FrozenState) -> int:
+    """Add the step of a reference; return whether a joint moves."""
+    moving = 0
+    for j in range(len(s.position)):
+        speed = abs(s.velocity[j]) if s.velocity[j] == s.velocity[j] else 0.0
+        step = abs(s.position[j] - s.reference[j])
+        s.steps[j] += step if step == step else speed * s.times[_DT]
+        s.reference[j] = s.position[j]
+        if speed > 0.0:
+            moving = 1
+    return moving
+
+
+@cycle_function(FrozenState.of(1))
+def _measure(s: FrozenState) -> int:
+    """Compare a measurement with the last one; return the number of frozen joints."""
+    n, thawed = len(s.position), False
+    for j in range(n):
+        # Repetitions count from the start of the motion: late measurements are not frozen ones.
+        if not s.travel[j] > MOVED:
+            s.repeats[j] = 0
+        s.travel[j] += s.steps[j]
+        if s.travel[j] > MOVED:
+            s.elapsed[j] += s.times[_TIME]
+        s.steps[j], changed = 0.0, False
+        for k in range(3):
+            changed = changed or s.new_bits[k, j] != s.measured_bits[k, j]
+            s.measured_bits[k, j] = s.new_bits[k, j]
+        s.repeats[j] += s.updated[j]
+        if changed:
+            s.repeats[j], s.travel[j], s.elapsed[j] = 0, 0.0, 0.0
+            thawed = thawed or s.frozen[j]
+    s.times[_TIME] = 0.0
+    suspicious, contradicted, frozen = 0, False, 0
+    for j in range(n):
+        s.frozen[j] = s.frozen[j] and not thawed
+        frozen += s.frozen[j]
+        if _is_suspicious(s, j):
+            suspicious += 1
+            contradicted = contradicted or abs(s.measured[1, j]) > CONTRADICTION
+    if suspicious > 1 or contradicted:
+        for j in range(n):
+            s.frozen[j] = _is_suspicious(s, j)
+        frozen = suspicious
+    return frozen
+
+
+@cycle_part
+def _is_suspicious(s: FrozenState, j: int) -> bool:
+    """Return whether a joint's measurements were equal for long while its reference moved."""
+    lasting = s.elapsed[j] > s.times[_LAG] + CONFIRMED and s.repeats[j] >= REPEATS
+    return lasting and s.travel[j] > MEASURED_NOISE and not s.exempt[j]
+
+
 class FrozenStates:
     """Detects measurements of n joints that are repeated while the references move.
 
@@ -222,32 +329,22 @@ class FrozenStates:
             lag: max lag of the drives and of the measurement [s].
             exempt: joints that are not checked, such as fingers that hold an object, shape (n,).
         """
-        self._lag = lag
-        self._exempt = exempt
-        n = len(exempt)
-        self._measured: Array = np.full((3, n), np.nan)
-        self._new = self._measured.copy()
-        self._reference: Array = np.full(n, np.nan)
+        self._state = state = FrozenState.of(len(exempt))
+        self._command, self._measure = _command.bind(state), _measure.bind(state)
+        self._new: Array = state.new_bits.view(np.float64)
+        state.exempt[:], state.times[_LAG] = exempt, lag
         self._resting: Array | None = None
         """The last reference, if it is read-only and at rest."""
-        self._steps: Array = np.zeros(n)
-        """Distance of the references since the last measurement."""
-        self._time = 0.0
-        """Time of these references [s]."""
-        self._travel: Array = np.zeros(n)
-        self._elapsed: Array = np.zeros(n)
-        self._repeats: NDArray[np.intp] = np.zeros(n, np.intp)
-        self.joints: NDArray[np.intp] = np.empty(0, np.intp)
-        """Indices of the frozen joints; cleared as soon as the measurement of one changes."""
+        self.reset()
 
     def reset(self) -> None:
         """Reset, with no joint frozen."""
-        self.joints = np.empty(0, np.intp)
-        self._reference[:] = np.nan
+        state = self._state
+        self.joints = _NO_JOINTS
+        """Indices of the frozen joints; cleared as soon as the measurement of one changes."""
         self._resting = None
-        self._steps[:] = self._time = 0.0
-        self._travel[:] = 0.0
-        self._elapsed[:] = 0.0
+        state.frozen[:], state.reference[:] = False, np.nan
+        state.steps[:] = state.travel[:] = state.elapsed[:] = state.times[_TIME] = 0.0
 
     def measure(
         self,
@@ -264,20 +361,10 @@ class FrozenStates:
             effort: efforts [N m or N], shape (n,), NaN where not measured.
             updated: joints that were measured, shape (n,); None: all.
         """
-        self._add_motion()
-        new, old = self._new, self._measured
+        new = self._new
         new[0], new[1], new[2] = position, velocity, effort
-        equal = (new.view(np.int64) == old.view(np.int64)).all(axis=0)
-        self._measured, self._new = new, old
-        self._repeats += 1 if updated is None else updated
-        changed = ~equal
-        self._repeats[changed] = 0
-        self._travel[changed] = 0.0
-        self._elapsed[changed] = 0.0
-        if len(self.joints) and not equal[self.joints].all():
-            self.joints = np.empty(0, np.intp)
-        if np.count_nonzero(self._elapsed):
-            self._evaluate()
+        self._state.updated[:] = True if updated is None else updated
+        self.joints = np.flatnonzero(self._state.frozen) if self._measure() else _NO_JOINTS
 
     def command(self, position: Array, velocity: Array, dt: float) -> None:
         """Process a reference.
@@ -287,34 +374,13 @@ class FrozenStates:
             velocity: reference velocities [rad/s or m/s], shape (n,), NaN for joints without one.
             dt: time since the last reference [s].
         """
-        self._time += dt
+        state = self._state
+        state.times[_TIME] += dt
         if position is self._resting:
             return
-        moves = position.flags.writeable or np.nan_to_num(velocity).any()
+        state.position[:], state.velocity[:], state.times[_DT] = position, velocity, dt
+        moves = self._command() or position.flags.writeable
         self._resting = None if moves else position
-        step = np.abs(position - self._reference)
-        self._reference[:] = position
-        unknown = np.isnan(step)
-        if np.count_nonzero(unknown):
-            step = np.where(unknown, np.abs(np.nan_to_num(velocity)) * dt, step)
-        self._steps += step
-
-    def _add_motion(self) -> None:
-        """Add the motion of the references since the last measurement."""
-        # Repetitions count from the start of the motion: late measurements are not frozen ones.
-        self._repeats *= self._travel > MOVED
-        self._travel += self._steps
-        self._elapsed += self._time * (self._travel > MOVED)
-        self._steps[:] = self._time = 0.0
-
-    def _evaluate(self) -> None:
-        suspicious = (self._travel > MEASURED_NOISE) & (self._elapsed > self._lag + CONFIRMED)
-        suspicious &= (self._repeats >= REPEATS) & ~self._exempt
-        if not np.count_nonzero(suspicious):
-            return
-        moving = suspicious & (np.abs(self._measured[1]) > CONTRADICTION)
-        if np.count_nonzero(suspicious) > 1 or moving.any():
-            self.joints = np.flatnonzero(suspicious)
 
 
 class SourceWatch:

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cycle functions: machine code and Python do the same to the same state."""
+
+import importlib
+import os
+import pkgutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import motion_nodes.core as core
+from motion_nodes.kernels import cycle_code
+from motion_nodes.kernels.cycle_code import CycleFunction, compile_apart
+
+N = 5
+
+
+def found() -> dict[str, CycleFunction]:
+    functions = {}
+    for module in pkgutil.walk_packages(core.__path__, "motion_nodes.core."):
+        spec = importlib.util.find_spec(module.name)
+        if "cycle_function" in open(spec.origin).read():
+            names = vars(importlib.import_module(module.name)).items()
+            functions |= {f"{module.name}:{k}": f for k, f in names if isinstance(f, CycleFunction)}
+    return functions
+
+
+FUNCTIONS = found()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled():
+    compile_apart([each for each in FUNCTIONS.values() if each.run is None and not each.load()])
+
+
+def scattered(like, rng):
+    """Return an array of a state with values that reach the branches of its function."""
+    if like.dtype == np.bool_:
+        return rng.random(like.shape) < 0.3
+    if like.dtype == np.int64:
+        return rng.integers(0, 4, like.shape)
+    values = rng.choice([0.0, 1e-4, 0.01, 0.1, 1.0, 4.0], like.shape) * rng.normal(size=like.shape)
+    values[rng.random(like.shape) < 0.03] = rng.choice([np.nan, np.inf, 1e9])
+    return values
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_machine_code_and_python_do_the_same(name):
+    function, rng = FUNCTIONS[name], np.random.default_rng(7)
+    assert function.run is not None
+    maker = type(function.example).of
+    for _ in range(300):
+        a, b = maker(N), maker(N)
+        for x, y in zip(a, b, strict=True):
+            x[...] = scattered(x, rng)
+            y[...] = x
+        with np.errstate(all="ignore"):
+            expected = function.function(a)
+        assert function.bind(b)() == expected
+        for field, x, y in zip(a._fields, a, b, strict=True):
+            np.testing.assert_allclose(y, x, rtol=1e-12, atol=1e-15, err_msg=field)
+
+
+def test_without_a_cache_python_runs_the_function():
+    script = (
+        "from motion_nodes.core.control.resync import ResyncState, _update as f; import sys;"
+        "s = ResyncState.of(2); call = f.bind(s); s.dt[0] = 1.0; assert call() == 0;"
+        "assert s.rested.tolist() == [1.0, 1.0]; assert 'numba' not in sys.modules; print(f.run)"
+    )
+    folder = {"MOTION_NODES_CACHE_DIR": "/proc/none", "TMPDIR": "/proc/none"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, **folder}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_function_that_cannot_be_compiled_still_runs(caplog):
+    function = CycleFunction(lambda state: len(str(state)), (np.zeros(1),))
+    compile_apart([function])
+    assert "not compiled" in caplog.text and function.run is None
+    assert function.bind((np.zeros(1),))() > 0
+
+
+def test_names_lead_to_functions():
+    for name, function in FUNCTIONS.items():
+        assert cycle_code.find(name) is function
