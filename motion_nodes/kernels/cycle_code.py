@@ -170,7 +170,5 @@ def compile_apart(functions: Iterable[CycleFunction[Any]]) -> None:
 
 def find(name: str) -> CycleFunction[Any]:
     """Return a function by its name, ``module:function``."""
-    module, _, attribute = name.partition(":")
-    found = getattr(importlib.import_module(module), attribute)
-    assert isinstance(found, CycleFunction), name
-    return found
+    members = vars(importlib.import_module(name.partition(":")[0])).values()
+    return next(m for m in members if isinstance(m, CycleFunction) and m.name == name)

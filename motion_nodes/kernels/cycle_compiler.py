@@ -25,11 +25,7 @@ def object_code(function: CycleFunction[Any]) -> bytes:
     Numba's function returns a status, the result by address, and errors by another address; the
     appended one returns the result alone, as cycle functions raise no errors.
     """
-    module = function.function.__globals__
-    for name, value in list(module.items()):
-        if isinstance(value, FunctionType) and hasattr(value, "cycle_part"):
-            module[name] = numba.njit(**_OPTIONS)(value)
-    read, body = reader(function.example), numba.njit(**_OPTIONS)(function.function)
+    read, body = reader(function.example), _compiled(function.function)
     entry = numba.njit(
         "int64(intp)", no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS
     )(lambda table: body(read(table)))  # fmt: skip
@@ -45,6 +41,16 @@ define i64 @{_ENTRY}(i64 %table) {{
 }}
 """
     return native.compiled(entry.inspect_llvm(signature) + wrapper, native.host_cpu())
+
+
+def _compiled(function: FunctionType) -> Any:
+    """Return a function for Numba, after the parts that it may call."""
+    for name, value in list(function.__globals__.items()):
+        if isinstance(value, FunctionType) and hasattr(value, "cycle_part"):
+            # Before the part's own module is searched: parts may call each other.
+            function.__globals__[name] = None
+            function.__globals__[name] = _compiled(value)
+    return numba.njit(**_OPTIONS)(function)
 
 
 def main() -> None:

@@ -22,8 +22,8 @@ def found() -> dict[str, CycleFunction]:
     for module in pkgutil.walk_packages(core.__path__, "motion_nodes.core."):
         spec = importlib.util.find_spec(module.name)
         if "cycle_function" in open(spec.origin).read():
-            names = vars(importlib.import_module(module.name)).items()
-            functions |= {f"{module.name}:{k}": f for k, f in names if isinstance(f, CycleFunction)}
+            members = vars(importlib.import_module(module.name)).values()
+            functions |= {each.name: each for each in members if isinstance(each, CycleFunction)}
     return functions
 
 
@@ -86,3 +86,4 @@ def test_a_function_that_cannot_be_compiled_still_runs(caplog):
 def test_names_lead_to_functions():
     for name, function in FUNCTIONS.items():
         assert cycle_code.find(name) is function
+        assert function.name == name

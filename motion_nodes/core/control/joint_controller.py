@@ -590,7 +590,7 @@ class ArticulationController:
         target.lower[:], target.upper[:] = limits.lower, limits.upper
         target.continuous[:] = limits.turns.continuous
         target.by_position[:] = self.joint_modes.position
-        state = target._replace(reference=self._limiter.position)
+        self.target = state = target._replace(reference=self._limiter.position)
         self._take_positions = _take_positions.bind(state)
 
     def _moved_targets(self, dt: float) -> Array:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from motion_nodes.core.control.stream_resampler import BRAKED, ResamplerSettings
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import JointKind, frozen
-from motion_nodes.kernels.cycle_code import cycle_function
+from motion_nodes.kernels.cycle_code import cycle_function, cycle_part
 from motion_nodes.typing import Array, Mask
 
 SETTLES = 0.5
@@ -172,8 +172,8 @@ _AT, _KNOWN, _UNMEASURED, _EXTRA, _HAS_RESIDUAL, _BY_EFFORT, _WITHIN_LAG = range
 _MOVED, _DT, _LAG, _PERIOD = range(4)
 
 
-@cycle_function(GuardState.of(1))
-def _note(guard: GuardState) -> int:
+@cycle_part
+def note_reference(guard: GuardState) -> int:
     """Store the reference of all joints."""
     counts, times = guard.counts, guard.times
     row, moves = guard.rows[counts[_AT]], False
@@ -190,8 +190,8 @@ def _note(guard: GuardState) -> int:
     return 0
 
 
-@cycle_function(GuardState.of(1))
-def _check(guard: GuardState) -> int:
+@cycle_part
+def blocked_joint(guard: GuardState) -> int:
     """Compare a measurement with the recent references; return the blocked joint, or -1."""
     counts, times, n = guard.counts, guard.times, len(guard.position)
     measured = counts[_HAS_RESIDUAL] != 0
@@ -241,6 +241,9 @@ def _check(guard: GuardState) -> int:
     return worst
 
 
+_note, _check = (cycle_function(GuardState.of(1))(f) for f in (note_reference, blocked_joint))
+
+
 class JointGuard:
     """Compares measured joints with recent references."""
 
@@ -251,7 +254,7 @@ class JointGuard:
             settings: thresholds.
             period: period of the references [s].
         """
-        self._state = state = GuardState.of(len(settings.tolerance))
+        self.state = state = GuardState.of(len(settings.tolerance))
         self._note, self._check = _note.bind(state), _check.bind(state)
         state.times[_PERIOD] = period
         self.settings = settings
@@ -264,7 +267,7 @@ class JointGuard:
 
     @settings.setter
     def settings(self, settings: GuardSettings) -> None:
-        self._settings, state = settings, self._state
+        self._settings, state = settings, self.state
         state.margin[:] = settings.effort_margin
         state.lower[:], state.upper[:] = settings.lower, settings.upper
         state.times[_LAG] = settings.lag
@@ -272,7 +275,7 @@ class JointGuard:
 
     def reset(self) -> None:
         """Clear the references."""
-        state = self._state
+        state = self.state
         state.rows[:] = np.nan
         state.counts[:_WITHIN_LAG] = state.behind[:] = 0
         state.times[_MOVED] = math.inf
@@ -285,7 +288,7 @@ class JointGuard:
             speed: velocities [rad/s or m/s], shape (n,), NaN for joints without one.
             dt: time since the last reference [s].
         """
-        state = self._state
+        state = self.state
         state.reference[0], state.reference[1], state.times[_DT] = reference, speed, dt
         self._note()
 
@@ -295,7 +298,7 @@ class JointGuard:
         Args:
             residual: effort residual [N m or N], shape (n,); None if not measured.
         """
-        self._state.preload[:] = 0.0 if residual is None else residual
+        self.state.preload[:] = 0.0 if residual is None else residual
 
     def check(
         self, position: Array, tolerance: Array, free: Mask, residual: Array | None = None
@@ -311,7 +314,7 @@ class JointGuard:
         Returns:
             The blocked joint, or None.
         """
-        state = self._state
+        state = self.state
         state.position[:], state.tolerance[:], state.free[:] = position, tolerance, free
         state.counts[_HAS_RESIDUAL] = residual is not None
         if residual is not None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from motion_nodes.core.control.trajectory_follower import FollowGoal, Tolerances
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory, rest_to_rest_duration
-from motion_nodes.kernels.cycle_code import cycle_function
+from motion_nodes.kernels.cycle_code import cycle_function, cycle_part
 from motion_nodes.typing import Array, Mask
 
 REST_SPEED = 0.02
@@ -72,8 +72,8 @@ class ResyncState(NamedTuple):
         return cls(**{**arrays, **other})  # type: ignore[arg-type]
 
 
-@cycle_function(ResyncState.of(1))
-def _update(s: ResyncState) -> int:
+@cycle_part
+def count_away(s: ResyncState) -> int:
     """Update times and errors at rest; return the number of references to be moved."""
     count = 0
     for j in range(len(s.error)):
@@ -94,12 +94,15 @@ def _update(s: ResyncState) -> int:
     return count
 
 
+_update = cycle_function(ResyncState.of(1))(count_away)
+
+
 class Resync:
     """Requests to resynchronize joints with their references."""
 
     def __init__(self, n: int) -> None:
         """Create without requests."""
-        self._state = state = ResyncState.of(n)
+        self.state = state = ResyncState.of(n)
         self._update = _update.bind(state)
         self._passes, self._contact, self._rested = state.passes, state.contact, state.rested
         self.never: Mask = state.never
@@ -108,7 +111,7 @@ class Resync:
     @property
     def sag(self) -> Array:
         """Steady-state errors of the joints at rest without contact [rad or m], shape (n,)."""
-        return self._state.sag
+        return self.state.sag
 
     def request(self, joints: NDArray[np.intp], *, contact: bool = False) -> None:
         """Request the correction of joints as soon as they are at rest.
@@ -139,7 +142,7 @@ class Resync:
             leading: joints whose reference moves or may not be moved, shape (n,).
             normal: tolerances below which errors are ignored [rad or m], shape (n,).
         """
-        state = self._state
+        state = self.state
         state.error[:], state.speed[:], state.leading[:] = error, speed, leading
         state.normal[:], state.dt[0] = normal, dt
         return np.flatnonzero(state.away) if self._update() else _NO_JOINTS

@@ -257,8 +257,8 @@ class FrozenState(NamedTuple):
 _TIME, _DT, _LAG = range(3)
 
 
-@cycle_function(FrozenState.of(1))
-def _command(s: FrozenState) -> int:
+@cycle_part
+def add_reference(s: FrozenState) -> int:
     """Add the step of a reference; return whether a joint moves."""
     moving = 0
     for j in range(len(s.position)):
@@ -271,8 +271,8 @@ def _command(s: FrozenState) -> int:
     return moving
 
 
-@cycle_function(FrozenState.of(1))
-def _measure(s: FrozenState) -> int:
+@cycle_part
+def frozen_joints(s: FrozenState) -> int:
     """Compare a measurement with the last one; return the number of frozen joints."""
     n, thawed = len(s.position), False
     for j in range(n):
@@ -312,6 +312,9 @@ def _is_suspicious(s: FrozenState, j: int) -> bool:
     return lasting and s.travel[j] > MEASURED_NOISE and not s.exempt[j]
 
 
+_command, _measure = (cycle_function(FrozenState.of(1))(f) for f in (add_reference, frozen_joints))
+
+
 class FrozenStates:
     """Detects measurements of n joints that are repeated while the references move.
 
@@ -329,7 +332,7 @@ class FrozenStates:
             lag: max lag of the drives and of the measurement [s].
             exempt: joints that are not checked, such as fingers that hold an object, shape (n,).
         """
-        self._state = state = FrozenState.of(len(exempt))
+        self.state = state = FrozenState.of(len(exempt))
         self._command, self._measure = _command.bind(state), _measure.bind(state)
         self._new: Array = state.new_bits.view(np.float64)
         state.exempt[:], state.times[_LAG] = exempt, lag
@@ -339,7 +342,7 @@ class FrozenStates:
 
     def reset(self) -> None:
         """Reset, with no joint frozen."""
-        state = self._state
+        state = self.state
         self.joints = _NO_JOINTS
         """Indices of the frozen joints; cleared as soon as the measurement of one changes."""
         self._resting = None
@@ -363,8 +366,8 @@ class FrozenStates:
         """
         new = self._new
         new[0], new[1], new[2] = position, velocity, effort
-        self._state.updated[:] = True if updated is None else updated
-        self.joints = np.flatnonzero(self._state.frozen) if self._measure() else _NO_JOINTS
+        self.state.updated[:] = True if updated is None else updated
+        self.joints = np.flatnonzero(self.state.frozen) if self._measure() else _NO_JOINTS
 
     def command(self, position: Array, velocity: Array, dt: float) -> None:
         """Process a reference.
@@ -374,7 +377,7 @@ class FrozenStates:
             velocity: reference velocities [rad/s or m/s], shape (n,), NaN for joints without one.
             dt: time since the last reference [s].
         """
-        state = self._state
+        state = self.state
         state.times[_TIME] += dt
         if position is self._resting:
             return

@@ -23,7 +23,7 @@ from motion_nodes.core.robot.bounds import JOINT_POSITION
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.errors import MotionError
-from motion_nodes.kernels.cycle_code import cycle_function
+from motion_nodes.kernels.cycle_code import cycle_function, cycle_part
 from motion_nodes.tolerances import LIMIT_SHARE, RUCKIG_ACCELERATION, RUCKIG_STATE, SPEED_ROUNDING
 from motion_nodes.typing import Array, Mask
 
@@ -128,16 +128,17 @@ class LimiterState(NamedTuple):
 
 
 _LASTING, _RESTING, _CHASING = range(3)
-_SAME, _SIMPLE, _OTHER = range(3)
+SAME, SIMPLE, OTHER = range(3)
+"""Kinds of targets: as before, new ones at rest, or new ones with velocities."""
 
 
-@cycle_function(LimiterState.of(1))
-def _begin(s: LimiterState) -> int:
+@cycle_part
+def begin_step(s: LimiterState) -> int:
     """Compare the inputs with the last ones, and set targets at rest.
 
     Returns:
-        ``_SAME``: the targets have not changed; ``_SIMPLE``: new targets at rest were set;
-        ``_OTHER``: targets with velocities, or joints without limits, are to be set.
+        :data:`SAME`: the targets have not changed; :data:`SIMPLE`: new ones at rest were set;
+        :data:`OTHER`: those with velocities, or of joints without limits, are to be set.
     """
     n, same, simple = len(s.position), s.flags[_LASTING] != 0, s.flags[_CHASING] == 0
     for j in range(n):
@@ -146,7 +147,7 @@ def _begin(s: LimiterState) -> int:
         same = same and s.goal_acceleration[j] == s.last_acceleration[j]
         simple = simple and s.speed[j] == 0.0 and not (s.by_velocity[j] and s.sudden[j])
     if same:
-        return _SAME
+        return SAME
     s.flags[_RESTING] = 0
     lasting = 1
     for j in range(n):
@@ -160,11 +161,11 @@ def _begin(s: LimiterState) -> int:
             s.target_by_velocity[j], s.target[j], s.target_speed[j] = s.by_velocity[j], goal, 0.0
     if simple:
         s.flags[_LASTING] = lasting
-    return _SIMPLE if simple else _OTHER
+    return SIMPLE if simple else OTHER
 
 
-@cycle_function(LimiterState.of(1))
-def _end(s: LimiterState) -> int:
+@cycle_part
+def end_step(s: LimiterState) -> int:
     """Set joints that have arrived exactly to their targets, to avoid creep.
 
     Returns:
@@ -184,6 +185,9 @@ def _end(s: LimiterState) -> int:
             s.position[j], s.velocity[j], s.acceleration[j], written = exact, 0.0, 0.0, 1
     s.flags[_RESTING] = resting
     return written
+
+
+_begin, _end = (cycle_function(LimiterState.of(1))(f) for f in (begin_step, end_step))
 
 
 class OnlineLimiter:
@@ -214,7 +218,7 @@ class OnlineLimiter:
         self._velocity_limit = np.minimum(limits.velocity, _UNLIMITED_VELOCITY)
         self._input.max_acceleration = self._acceleration_limit.tolist()
         self._input.max_jerk = limits.jerk.tolist()
-        self._state = state = LimiterState.of(self._n)
+        self.state = state = LimiterState.of(self._n)
         self._begin, self._end = _begin.bind(state), _end.bind(state)
         state.lower[:], state.upper[:] = self._lower, self._upper
         state.sudden[:], state.fastest[:] = self._sudden, self._velocity_limit
@@ -228,22 +232,22 @@ class OnlineLimiter:
         """Reference velocities [rad/s or m/s]."""
         self.acceleration: Array = state.acceleration
         """Reference accelerations [rad/s^2 or m/s^2]."""
-        self._write_state()
+        self.write_state()
 
     def reset(self, position: Array) -> None:
         """Reset to rest at ``position`` [rad or m], shape (n,)."""
         self.position[:] = position
         self.velocity[:] = 0.0
         self.acceleration[:] = 0.0
-        self._write_state()
+        self.write_state()
         self._solver.reset()
-        self._state.flags[_LASTING] = 0
+        self.state.flags[_LASTING] = 0
 
     def follow(self, joints: Mask, position: Array) -> None:
         """Set the reference of some joints to positions [rad or m], shape (n,); skips NaN."""
         np.copyto(self.position, position, where=joints & np.isfinite(position))
         self._input.current_position = self.position.tolist()
-        self._state.flags[_LASTING] = 0
+        self.state.flags[_LASTING] = 0
 
     def reachable(self, joints: Mask, sample: TrajectorySample, dt: float) -> Mask:
         """Return which joints can reach a trajectory's sample one step from now.
@@ -289,8 +293,8 @@ class OnlineLimiter:
         np.copyto(self.position, sample.position, where=joints)
         np.copyto(self.velocity, sample.velocity, where=joints)
         np.copyto(self.acceleration, sample.acceleration, where=joints)
-        self._write_state()
-        self._state.flags[_LASTING] = 0
+        self.write_state()
+        self.state.flags[_LASTING] = 0
 
     def step(
         self,
@@ -322,16 +326,31 @@ class OnlineLimiter:
         """
         if not 0.0 < dt < math.inf:
             return
-        state = self._state
+        state = self.state
         state.by_velocity[:], state.goal[:], state.speed[:] = by_velocity, goal, speed
         state.goal_acceleration[:] = 0.0 if acceleration is None else acceleration
-        begun = self._begin()
-        if begun == _SIMPLE:
+        self.plan_step(self._begin(), dt)
+        if not state.flags[_RESTING] and self._end():
+            self.write_state()
+
+    def plan_step(self, targets: int, dt: float) -> None:
+        """Let Ruckig compute the next state from the inputs in the memory.
+
+        Args:
+            targets: kind of the targets, from :func:`begin_step`.
+            dt: duration of the step [s].
+
+        Raises:
+            MotionError: see :meth:`step`.
+        """
+        state = self.state
+        if targets == SIMPLE:
             self._write_interfaces(state.target_by_velocity)
             self._input.target_position = state.target.tolist()
             self._input.target_velocity = self._no_speeds
-        elif begun == _OTHER:
-            self._set_targets(by_velocity, goal, speed, state.goal_acceleration, dt)
+        elif targets == OTHER:
+            inputs = state.by_velocity, state.goal, state.speed, state.goal_acceleration
+            self._set_targets(*inputs, dt)
         if state.flags[_RESTING]:
             return
         self._solver.delta_time = dt
@@ -340,21 +359,19 @@ class OnlineLimiter:
         except (ruckig.RuckigError, ValueError) as error:
             state.flags[_LASTING] = 0
             self._stand()
-            self._write_state()
+            self.write_state()
             raise MotionError(f"no trajectory to the target within the limits: {error}") from error
         output = self._output
         output.pass_to_input(self._input)
         self.position[:] = output.new_position
         self.velocity[:] = output.new_velocity
         self.acceleration[:] = output.new_acceleration
-        if self._end():
-            self._write_state()
 
     def _plan(self, dt: float) -> None:
         """Let Ruckig compute the next state; brake if there is no solution."""
-        state = self._state
+        state = self.state
         if self._chasing:
-            self._write_state(dt)
+            self.write_state(dt)
         try:
             self._solver.update(self._input, self._output)
             if self._chasing and np.count_nonzero(self._frame_acceleration):
@@ -383,14 +400,14 @@ class OnlineLimiter:
         fast = np.abs(peak) > self._velocity_limit
         if np.count_nonzero(fast & (self._frame_acceleration != 0.0)):
             self._frame_acceleration[fast] = 0.0
-            self._write_state(dt)
+            self.write_state(dt)
             self._solver.update(self._input, self._output)
 
     def _stop_chasing(self, joints: Mask, dt: float) -> None:
         """Recompute the next state with some joints' goals at rest."""
-        self._state.flags[_LASTING] = 0
+        self.state.flags[_LASTING] = 0
         self._frame[joints] = self._frame_acceleration[joints] = 0.0
-        self._write_state(dt)
+        self.write_state(dt)
         self._solver.update(self._input, self._output)
 
     def _late_to_brake(self) -> Mask:
@@ -410,7 +427,7 @@ class OnlineLimiter:
         self, by_velocity: Mask, goal: Array, speed: Array, acceleration: Array, dt: float
     ) -> None:
         """Set Ruckig's targets and velocity limits such that the limits are never exceeded."""
-        state = self._state
+        state = self.state
         written = not state.flags[_CHASING]
         state.fastest[:] = self._velocity_limit
         self._stand()
@@ -437,7 +454,7 @@ class OnlineLimiter:
         given.target_position = goal.tolist()
         given.target_velocity = (speed * by_velocity).tolist() if moves else self._no_speeds
         if moves or not written:
-            self._write_state(dt)
+            self.write_state(dt)
 
     def _set_speeds(
         self, by_velocity: Mask, goal: Array, speed: Array, acceleration: Array, dt: float
@@ -447,7 +464,7 @@ class OnlineLimiter:
         Returns:
             Remaining velocities, shape (n,), and whether velocity control leads to a limit.
         """
-        fastest = self._state.fastest
+        fastest = self.state.fastest
         frame, frame_acceleration = self._frame, self._frame_acceleration
         speed, to_limit = speed.clip(-fastest, fastest), False
         for i in speed.nonzero()[0].tolist():
@@ -492,7 +509,7 @@ class OnlineLimiter:
             self._input.per_dof_control_interface = [kinds[v] for v in by_velocity.tolist()]
             self._interfaces = key
 
-    def _write_state(self, dt: float = 0.0) -> None:
+    def write_state(self, dt: float = 0.0) -> None:
         """Set Ruckig's current state and velocity limits.
 
         A moving goal is tracked in a frame that moves with it, where it is at rest. The frame is at
@@ -505,5 +522,5 @@ class OnlineLimiter:
         given.current_acceleration = (self.acceleration - acceleration).tolist()
         given.max_acceleration = (limit - acceleration).tolist()
         given.min_acceleration = (-limit - acceleration).tolist()
-        given.max_velocity = (self._state.fastest - frame).tolist()
-        given.min_velocity = (-self._state.fastest - frame).tolist()
+        given.max_velocity = (self.state.fastest - frame).tolist()
+        given.min_velocity = (-self.state.fastest - frame).tolist()
