@@ -34,7 +34,7 @@ def franka(**modes: str) -> ArticulationController:
 
 
 def state(controller: ArticulationController) -> bytes:
-    limiter = controller._limiter
+    limiter = controller.limiter
     arrays = (
         controller._positions, controller._velocities, controller._efforts, controller._age,
         controller._stopping, limiter.position, limiter.velocity, limiter.acceleration,

@@ -68,7 +68,7 @@ def test_random_commands_never_leave_the_limits(seed):
         for _ in range(int(rng.integers(1, 60))):
             reference = controller.step(DT)
             seen.append(reference.positions)
-            limiter = controller._limiter
+            limiter = controller.limiter
             assert np.all(np.abs(reference.velocities) <= limits.velocity + 1e-12)
             assert np.all(np.abs(limiter.acceleration) <= limits.acceleration + 1e-9)
             change = np.abs(limiter.acceleration - acceleration) / DT
@@ -99,8 +99,8 @@ def test_speeds_at_the_goal_and_velocity_drives_stay_within_position_limits(seed
             controller.stop()
         for dt in rng.choice((0.001, 0.004, 0.02), int(rng.integers(1, 40))):
             controller.step(float(dt))
-            assert limits.within(controller._limiter.position, 1e-9)
-            assert np.all(np.abs(controller._limiter.velocity) <= limits.velocity + 1e-9)
+            assert limits.within(controller.limiter.position, 1e-9)
+            assert np.all(np.abs(controller.limiter.velocity) <= limits.velocity + 1e-9)
 
 
 def test_targets_are_reached_exactly_and_held_without_creep():
@@ -155,11 +155,11 @@ def test_a_velocity_drive_stops_at_its_position_limit_and_comes_away_again(sign)
     controller = started(limits_of(), 0.5, j0=ControlMode.VELOCITY)
     controller.apply(JointCommand(velocities=[sign * 1.5]))
     go(controller, 3.0)
-    assert controller._limiter.position[0] == pytest.approx(sign)
+    assert controller.limiter.position[0] == pytest.approx(sign)
     assert not controller.moving
     controller.apply(JointCommand(velocities=[-sign * 0.1]))
     go(controller, 1.0)
-    assert controller._limiter.velocity[0] == pytest.approx(-sign * 0.1)
+    assert controller.limiter.velocity[0] == pytest.approx(-sign * 0.1)
 
 
 def test_a_velocity_drive_stops_where_the_joint_is_measured_at_its_limit():
@@ -213,7 +213,7 @@ def test_stop_brakes_within_the_limits_and_holds():
     controller = started(limits, FRANKA.home)
     controller.apply(JointCommand(positions=np.clip(np.zeros(9), limits.lower, limits.upper)))
     seen = [controller.step(DT).positions for _ in range(100)]
-    speed = controller._limiter.velocity.copy()
+    speed = controller.limiter.velocity.copy()
     assert np.abs(speed).max() > 0.5
     controller.stop()
     # Braking from v takes at most v/a + a/j, and the current acceleration adds to it.
@@ -276,10 +276,10 @@ def test_switching_a_moving_joint_brakes_it_without_turning_back():
         speeds = []
         for _ in range(250):
             controller.step(DT)
-            speeds.append(controller._limiter.velocity[0])
+            speeds.append(controller.limiter.velocity[0])
         assert min(speeds) >= 0.0
         assert speeds[-1] == 0.0
-        assert controller._limiter.position[0] < 0.5
+        assert controller.limiter.position[0] < 0.5
 
 
 def test_an_effort_joint_is_held_where_it_went():

@@ -33,7 +33,8 @@ from motion_nodes.core.control.joint_command import (
 )
 from motion_nodes.core.control.joint_controller import ArticulationController
 from motion_nodes.core.control.joint_guard import Blocked, JointGuard
-from motion_nodes.core.control.resync import Resync
+from motion_nodes.core.control.resync import RESYNC_TOLERANCE, Resync
+from motion_nodes.core.control.stream_cycle import AWAY, BLOCKED, OTHER_KIND, StreamCycle
 from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus
 from motion_nodes.core.robot.limits import joint_indices
 from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
@@ -41,8 +42,6 @@ from motion_nodes.errors import MotionError
 from motion_nodes.typing import Array
 
 Joints = NDArray[np.intp]
-RESYNC_TOLERANCE = 0.05
-"""Max distance of references from joints without a tolerance after a stop [rad or m]."""
 
 
 class Compliance:
@@ -147,6 +146,8 @@ class JointArbiter:
         """Measured efforts, if any."""
         self._unmeasured = 0.0
         """Time since the last measurement [s]."""
+        self._cycle: StreamCycle | None = None
+        """The step of joints with position targets, once needed."""
 
     @property
     def runs(self) -> list[TrajectoryRun]:
@@ -349,6 +350,17 @@ class JointArbiter:
             residual: effort residual [N m or N], shape (n,); None: not measured.
             effort: measured efforts [N m or N], shape (n,); None or NaN: not measured.
         """
+        cycle, kind, self._effort = self._stream_cycle(dt), OTHER_KIND, effort
+        if cycle is not None:
+            kind = cycle.begin(dt, self._unmeasured, fresh, (position, velocity), residual)
+        if cycle is not None and kind != OTHER_KIND:
+            self._measured, self._unmeasured = (cycle.state.position, velocity), cycle.unmeasured
+            self.trajectories.wait(dt)
+            if kind >= 0:
+                return cycle.end(kind, dt)
+            # What the check of this measurement found changes the step.
+            self._end_check(kind, cycle.state.position.copy())
+            fresh, self._unmeasured = False, -dt
         self._unmeasured += dt
         if (turns := self.controller.limits.turns).any and self.controller.ready:
             position = turns.nearest(position, self.controller.reference_position)
@@ -357,7 +369,7 @@ class JointArbiter:
                 self._check_blocked(self.guard, position, residual)
             self._resync(self._unmeasured, position, velocity)
             self._unmeasured = 0.0
-        self._measured, self._effort = (position, velocity), effort
+        self._measured = position, velocity
         self.compliance.step(dt, position, velocity, effort if fresh else None)
         self.trajectories.advance(dt, scaling)
         reference = self.controller.advance(dt, position)
@@ -447,6 +459,30 @@ class JointArbiter:
         """Stop joints; their references later move to the positions at rest."""
         self.controller.stop(joints)
         self.resync.request(joints)
+
+    def _stream_cycle(self, dt: float) -> StreamCycle | None:
+        """Return the step of joints with position targets; None if others have to move."""
+        trajectories, guard = self.trajectories, self.guard
+        others = trajectories.runs or trajectories.stops or self.compliance.law
+        if others or self.fault or guard is None or not 0.0 < dt < np.inf:
+            return None
+        if not self.controller.has_position_targets():
+            return None
+        if self._cycle is None or not self._cycle.is_for(guard):
+            self._cycle = StreamCycle(
+                self.controller, guard, self.resync, self.effort_bounds, self._gripping
+            )
+        return self._cycle
+
+    def _end_check(self, kind: int, position: Array) -> None:
+        """Stop in a contact, or move references, as the check of a measurement requires."""
+        if kind == BLOCKED:
+            assert self.guard is not None
+            blocked = self.guard.blocked()
+            self.stop_in_contact(self.describe(blocked), blocked.guarded, position)
+        elif kind == AWAY:
+            joints = np.flatnonzero(self.resync.state.away)
+            self.trajectories.return_to(joints, (position + self.resync.sag)[joints])
 
     def _check_blocked(self, guard: JointGuard, position: Array, residual: Array | None) -> None:
         """Stop all guarded joints if one is blocked, and retreat to their current positions."""

@@ -22,7 +22,7 @@ from motion_nodes.core.control.joint_command import (
     no_values,
 )
 from motion_nodes.core.robot.bounds import JOINT_POSITION
-from motion_nodes.core.robot.joint_turns import HALF_TURN_ROUNDING, TURN
+from motion_nodes.core.robot.joint_turns import nearest_turn
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.core.trajectory.online_trajectory import OnlineLimiter
@@ -208,9 +208,7 @@ def _take_positions(s: TargetState) -> int:
             continue
         if s.continuous[j]:
             # The short way from the last target, so that a stream may lead its joints.
-            way = q - (s.reference[j] if s.stopping[j] else s.positions[j])
-            if abs(way) > math.pi + HALF_TURN_ROUNDING:
-                q -= TURN * math.ceil((way - math.pi) / TURN)
+            q = nearest_turn(q, s.reference[j] if s.stopping[j] else s.positions[j])
         s.positions[j], s.velocities[j], s.age[j], s.stopping[j] = q, 0.0, 0.0, False
     return 1
 
@@ -240,7 +238,8 @@ class ArticulationController:
         self.joint_modes = JointModes(limits.names, modes or {})
         """Control modes of the joints; :meth:`switch_mode` changes them."""
         n = len(limits.names)
-        self._limiter = OnlineLimiter(limits)
+        self.limiter = OnlineLimiter(limits)
+        """Moves the references of joints under position or velocity control."""
         self._target = TargetState.of(n)
         self._positions, self._velocities = self._target.positions, self._target.velocities
         self._age, self._stopping = self._target.age, self._target.stopping
@@ -293,7 +292,7 @@ class ArticulationController:
                 f"a measured state needs {len(self.joint_names)} finite positions, got {position}"
             )
         self.still = None
-        self._limiter.reset(position)
+        self.limiter.reset(position)
         self._positions[:] = np.clip(position, self.limits.lower, self.limits.upper)
         self._velocities[:] = 0.0
         self._efforts[:] = 0.0
@@ -335,7 +334,7 @@ class ArticulationController:
         positions, velocities, efforts = checked.channels
         if positions is not none:
             # The short way from the last target, so that a stream may lead its joints.
-            last = np.where(self._stopping, self._limiter.position, self._positions)
+            last = np.where(self._stopping, self.limiter.position, self._positions)
             positions = self.limits.turns.nearest(positions, last)
             positioned = ~np.isnan(positions)
             np.copyto(self._positions, positions, where=positioned)
@@ -379,9 +378,9 @@ class ArticulationController:
             )
         self.still = None
         present = self.reference(np.arange(len(self.joint_names)))
-        self.limits, self._limiter = limits, OnlineLimiter(limits)
-        self._limiter.reset(present.position)
-        self._limiter.set_state(np.ones(len(limits.names), dtype=np.bool_), present)
+        self.limits, self.limiter = limits, OnlineLimiter(limits)
+        self.limiter.reset(present.position)
+        self.limiter.set_state(np.ones(len(limits.names), dtype=np.bool_), present)
         self._bind()
         np.copyto(self._positions, self._positions.clip(limits.lower, limits.upper))
 
@@ -416,7 +415,7 @@ class ArticulationController:
 
     def reference(self, joints: NDArray[np.intp]) -> TrajectorySample:
         """Return the reference of some joints, copies of shape (k,)."""
-        limiter = self._limiter
+        limiter = self.limiter
         return TrajectorySample(
             limiter.position[joints], limiter.velocity[joints], limiter.acceleration[joints]
         )
@@ -438,7 +437,7 @@ class ArticulationController:
         self.joint_modes.switch(mode, chosen)
         self._target.by_position[:] = self.joint_modes.position
         self.still = None
-        self._positions[chosen] = self._limiter.position[chosen]
+        self._positions[chosen] = self.limiter.position[chosen]
         self._velocities[chosen] = 0.0
         self._efforts[chosen] = 0.0
         self._stopping[chosen] = mode is ControlMode.POSITION
@@ -450,6 +449,16 @@ class ArticulationController:
         self._velocities[chosen] = 0.0
         self._efforts[chosen] = 0.0
         self._stopping[chosen] = True
+
+    def has_position_targets(self) -> bool:
+        """Return whether all joints are under position control, without a sample of a trajectory."""
+        plain = not self._tracks and self._forward is None
+        return plain and self._ready and self.joint_modes.all_position
+
+    def moved(self) -> JointReference:
+        """Return the reference after a step of the limiter alone."""
+        self.still = None
+        return self._reference()
 
     def comply(
         self, joints: NDArray[np.intp], efforts: Array, position: Array, velocity: Array
@@ -466,9 +475,9 @@ class ArticulationController:
         if not self._compliant[joints].all():
             self._compliant[joints] = True
             still = np.zeros(len(position))
-            self._limiter.set_state(self._compliant, TrajectorySample(position, still, still))
+            self.limiter.set_state(self._compliant, TrajectorySample(position, still, still))
         else:
-            self._limiter.follow(self._compliant, position)
+            self.limiter.follow(self._compliant, position)
         self._positions[joints] = position[joints]
         self._velocities[joints] = 0.0
         self._stopping[joints] = False
@@ -481,8 +490,8 @@ class ArticulationController:
         limits, chosen = self.limits, np.zeros(len(self.joint_names), dtype=np.bool_)
         chosen[joints] = self._compliant[joints]
         speed = self._moved.clip(-limits.velocity, limits.velocity)
-        here = self._limiter.position.copy()
-        self._limiter.set_state(chosen, TrajectorySample(here, speed, np.zeros(len(here))))
+        here = self.limiter.position.copy()
+        self.limiter.set_state(chosen, TrajectorySample(here, speed, np.zeros(len(here))))
         self._compliant[joints] = False
         self._efforts[joints] = 0.0
 
@@ -504,17 +513,17 @@ class ArticulationController:
     @property
     def reference_position(self) -> Array:
         """Reference positions of all joints [rad or m], shape (n,); not a copy."""
-        return self._limiter.position
+        return self.limiter.position
 
     @property
     def reference_velocity(self) -> Array:
         """Reference velocities of all joints [rad/s or m/s], shape (n,); not a copy."""
-        return self._limiter.velocity
+        return self.limiter.velocity
 
     @property
     def moving(self) -> bool:
         """True while the reference moves."""
-        return bool(np.any(self._limiter.velocity != 0.0))
+        return bool(np.any(self.limiter.velocity != 0.0))
 
     def step(self, dt: float, measured: Array | None = None) -> JointReference:
         """Advance by ``dt`` [s] and return the reference of the drives.
@@ -542,7 +551,7 @@ class ArticulationController:
             raise MotionError(_UNKNOWN_STATE)
         if self.still is not None:
             return self.still
-        limiter = self._limiter
+        limiter = self.limiter
         if measured is not None and not self.joint_modes.all_position:
             limiter.follow(self.joint_modes.not_position, measured)
         by_velocity, goals = self.joint_modes.not_position | self._stopping, self._moved_targets(dt)
@@ -573,7 +582,7 @@ class ArticulationController:
         Returns:
             Whether all joints rest at their targets.
         """
-        limiter, self._tracks = self._limiter, False
+        limiter, self._tracks = self.limiter, False
         on_way = limiter.reachable(self._tracking, self._tracked, dt)
         resting = limiter.resting(by_velocity, goals, self._velocities)
         if not (on_way | resting).all():
@@ -590,7 +599,7 @@ class ArticulationController:
         target.lower[:], target.upper[:] = limits.lower, limits.upper
         target.continuous[:] = limits.turns.continuous
         target.by_position[:] = self.joint_modes.position
-        self.target = state = target._replace(reference=self._limiter.position)
+        self.target = state = target._replace(reference=self.limiter.position)
         self._take_positions = _take_positions.bind(state)
 
     def _moved_targets(self, dt: float) -> Array:
@@ -604,14 +613,14 @@ class ArticulationController:
 
     def _end_stops(self) -> None:
         """Hold the positions of joints that have stopped."""
-        still = self._stopping & (self._limiter.velocity == 0.0)
-        held = self._limiter.position.clip(self.limits.lower, self.limits.upper)
+        still = self._stopping & (self.limiter.velocity == 0.0)
+        held = self.limiter.position.clip(self.limits.lower, self.limits.upper)
         np.copyto(self._positions, held, where=still)
         self._stopping[still] = False
 
     def _reference(self) -> JointReference:
         """Return the reference of the drives by their modes, without regard to compliance."""
-        now, modes, efforts = self._limiter, self.joint_modes, self._efforts
+        now, modes, efforts = self.limiter, self.joint_modes, self._efforts
         if not modes.all_position:
             efforts = efforts.clip(-self.limits.effort, self.limits.effort)
         position, velocity = now.position.copy(), now.velocity.copy()

@@ -152,7 +152,7 @@ class GuardState(NamedTuple):
     counts: NDArray[np.int64]
     """Next row, number of known rows, references since the last measurement, further rows that a
     delayed measurement may belong to; whether the residual is measured, the last check was by
-    effort; number of references within the lag of the drives, shape (7,)."""
+    effort; number of references within the lag of the drives; the blocked joint, shape (8,)."""
     times: Array
     """Time since the reference moved, of the last period, max lag of the drives, period [s]."""
 
@@ -163,12 +163,12 @@ class GuardState(NamedTuple):
         other = {
             "rows": np.full((_ROWS, 2, n), np.nan), "reference": np.zeros((2, n)),
             "free": np.zeros(n, np.bool_), "behind": np.zeros(n, np.int64),
-            "counts": np.zeros(7, np.int64), "times": np.zeros(4),
+            "counts": np.zeros(8, np.int64), "times": np.zeros(4),
         }  # fmt: skip
         return cls(**{**per_joint, **other})  # type: ignore[arg-type]
 
 
-_AT, _KNOWN, _UNMEASURED, _EXTRA, _HAS_RESIDUAL, _BY_EFFORT, _WITHIN_LAG = range(7)
+_AT, _KNOWN, _UNMEASURED, _EXTRA, _HAS_RESIDUAL, _BY_EFFORT, _WITHIN_LAG, _BLOCKED = range(8)
 _MOVED, _DT, _LAG, _PERIOD = range(4)
 
 
@@ -237,7 +237,7 @@ def blocked_joint(guard: GuardState) -> int:
             worst, most, by_effort = j, guard.error[j] / guard.tolerance[j], 0
         if push > most:
             worst, most, by_effort = j, push, 1
-    counts[_BY_EFFORT] = by_effort
+    counts[_BY_EFFORT], counts[_BLOCKED] = by_effort, worst
     return worst
 
 
@@ -314,21 +314,30 @@ class JointGuard:
         Returns:
             The blocked joint, or None.
         """
+        self.state.position[:], self.state.free[:] = position, free
+        self.set_inputs(tolerance, residual)
+        return self.blocked() if self._check() >= 0 else None
+
+    def set_inputs(self, tolerance: Array, residual: Array | None) -> None:
+        """Set thresholds and residual of the next check, see :meth:`check`."""
         state = self.state
-        state.position[:], state.tolerance[:], state.free[:] = position, tolerance, free
+        state.tolerance[:] = tolerance
         state.counts[_HAS_RESIDUAL] = residual is not None
         if residual is not None:
             state.residual[:] = residual
-        i = self._check()
-        if i < 0:
-            return None
+
+    def blocked(self) -> Blocked:
+        """Return the joint that the last check found."""
+        state, i = self.state, int(self.state.counts[_BLOCKED])
+        position, tolerance = state.position, state.tolerance
+        measured = bool(state.counts[_HAS_RESIDUAL])
         at_end = (position < state.lower + END_STOP) | (position > state.upper - END_STOP)
         by_effort = np.isfinite(state.margin) & ~at_end
         return Blocked(
             joint=i,
             error=float(state.error[i]),
             tolerance=float(tolerance[i]),
-            effort=math.nan if residual is None else float(residual[i]),
+            effort=float(state.residual[i]) if measured else math.nan,
             margin=float(state.margin[i]),
             by_effort=bool(state.counts[_BY_EFFORT]),
             guarded=(np.isfinite(tolerance) | by_effort) & ~state.free,

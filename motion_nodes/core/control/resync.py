@@ -24,6 +24,8 @@ REST_SPEED = 0.02
 """Velocity below which a joint is at rest [rad/s or m/s]."""
 REST_TIME = 0.15
 """Min time at rest [s]."""
+RESYNC_TOLERANCE = 0.05
+"""Max distance of references from joints without a tolerance after a stop [rad or m]."""
 AFTER_CONTACT = 1e-3
 """Max difference that is ignored after a contact, because its force is small [rad or m]."""
 CONTACT_PASSES = 6

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from motion_nodes.kernels.cycle_code import cycle_part
 from motion_nodes.tolerances import MEASURED_NOISE
 from motion_nodes.typing import Array, Mask
 
@@ -34,6 +35,15 @@ SPEED_FACTOR = 2.0
 """Max measured velocity as a multiple of the velocity limit."""
 LATENESS = 0.05
 """Max delay of a message [s]."""
+
+
+@cycle_part
+def nearest_turn(q: float, near: float) -> float:
+    """Return the angle equal to ``q`` up to whole turns that is nearest to another [rad]."""
+    way = q - near
+    # Not if it is half a turn up to rounding, or not finite.
+    shifted = math.pi + HALF_TURN_ROUNDING < abs(way) < math.inf
+    return q - TURN * math.ceil((way - math.pi) / TURN) if shifted else q
 
 
 @dataclass(frozen=True, eq=False)
