@@ -63,6 +63,10 @@ from motion_nodes.ros.run import run_node
 STAMP_TOLERANCE = 0.1
 """[s] Max time by which the stamp of a state may be ahead of the node's time."""
 
+COMPLETE_PERIOD = 0.01
+"""[s] Max period of complete cycles; between them, while a stream moves the joints, other topics and
+the grippers wait."""
+
 JUMP_TIME = 0.5
 """[s] Time after a time jump in which states from before it may still arrive."""
 
@@ -139,7 +143,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._gripper = gripper_of(self, robot, self._outputs.drives is not None)
         self._at_rest = RestCycles(self._state, self.runner, self._outputs, self.period)
         self._since_report = self._repeated = 0.0
-        self._unstarted, self._fresh = True, False
+        self._unstarted, self._fresh, self._brief = True, False, False
+        self._complete_at = 0.0
 
     def release(self) -> None:
         """Destroy the action servers."""
@@ -165,9 +170,14 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             self._update_actions(0.0)
         if fresh and self._unstarted and not self._state.rival and not self._before_jump(now):
             self._start()
-        self._streams.take(now)
-        self._impedance.take(now)
-        self._status.update()
+        self._brief = self._follows_a_stream()
+        if self._brief:
+            self._streams.take_references(now)
+        else:
+            self._streams.take(now)
+            self._impedance.take(now)
+            self._status.update()
+            self._complete_at = time.monotonic() + COMPLETE_PERIOD
         self._update_rest()
         if self._unstarted:
             return
@@ -336,6 +346,11 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._report(elapsed)
         return True
 
+    def _follows_a_stream(self) -> bool:
+        """Return whether a stream moves the joints, so that other inputs may wait for a moment."""
+        now = time.monotonic()
+        return now < self._complete_at and now - self._streams.continued < COMPLETE_PERIOD
+
     def _brake_after_loss(self) -> bool:
         """Brake after a loss of the state; return False once the joints are at rest."""
         fault = self._state.fault(self.params.state_timeout)
@@ -375,8 +390,10 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
                     f"{self._logged_fault}; stopped, holding the measured positions"
                 )
         elapsed = len(deadlines) * period
-        self._update_actions(elapsed + self._repeated)
-        self._repeated = 0.0
+        self._repeated += elapsed
+        if not self._brief:
+            self._update_actions(self._repeated)
+            self._repeated = 0.0
         self._report(elapsed)
 
     def _report(self, elapsed: float) -> None:

@@ -161,6 +161,8 @@ class StreamInputs:
         """Speed scaling factor of trajectories, 0 to 1."""
         self._senders = StreamSenders(host.runner.begin_stream)
         self._watch = SenderWatch()
+        self.continued = -float("inf")
+        """Time of the newest message that continued a stream, on ``time.monotonic()`` [s]."""
         self.refused: dict[str, str] = {}
         """Recently preempted streams: sender, and the preempting command."""
         self._refused_at: dict[str, float] = {}
@@ -186,15 +188,7 @@ class StreamInputs:
         scaling = self._scaling_input.newest()
         if scaling is not None:
             self._set_scaling(float(scaling.factor))
-        for message, number, sent in self._reference.traced():
-            try:
-                sample = self._reader.read(message)
-            except InvalidMessage as error:
-                self._reference.refuse(str(error))
-                continue
-            stream = self._senders.stream_of("~/reference", sample.sender, number, sent)
-            self._watch.received(stream.label, number, now)
-            self._take_reference(sample, stream, now)
+        self.take_references(now)
         for array, number, sent in self._commands.traced():
             stream = self._senders.stream_of("~/commands", "", number, sent)
             self._watch.received("~/commands", number, now)
@@ -206,6 +200,22 @@ class StreamInputs:
                 self._take_forward(forward, np.array(array.data), stream)
         if self.refused:
             self._drop_old_reports()
+
+    def take_references(self, now: float) -> None:
+        """Apply the received messages of ~/reference alone.
+
+        Args:
+            now: ROS time [s].
+        """
+        for message, number, sent in self._reference.traced():
+            try:
+                sample = self._reader.read(message)
+            except InvalidMessage as error:
+                self._reference.refuse(str(error))
+                continue
+            stream = self._senders.stream_of("~/reference", sample.sender, number, sent)
+            self._watch.received(stream.label, number, now)
+            self._take_reference(sample, stream, now)
 
     def conflict(self, now: float) -> str:
         """Return a warning about senders that command the joints alternately; empty if none do.
@@ -257,7 +267,10 @@ class StreamInputs:
         places = self._places[1]
         if not len(places) or self._host.refusal() is not None:
             return False
-        return self._host.runner.follow_positions(positions, places, stream)
+        if not self._host.runner.follow_positions(positions, places, stream):
+            return False
+        self.continued = self._reference.polled
+        return True
 
     def _leader_command(self, sample: JointSample) -> JointCommand:
         """Return a command to the joints that move by themselves.
