@@ -19,13 +19,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import numba
-import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
-from numpy.typing import NDArray
 
 from motion_nodes.kernels.jit import inlined
 from motion_nodes.typing import Array

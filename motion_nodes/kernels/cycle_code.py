@@ -22,6 +22,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 import motion_nodes
 from motion_nodes.kernels import cache, native
 from motion_nodes.kernels.memory_layout import table_of
@@ -30,7 +32,8 @@ State = TypeVar("State", bound=tuple[Any, ...])
 Part = TypeVar("Part", bound=Callable[..., Any])
 TIMEOUT = 120.0
 """[s] Max time of the process that compiles."""
-_ENTRY = "cycle_function"
+ENTRY = "cycle_function"
+"""Symbol of a function in its object file."""
 _LOG = logging.getLogger(__name__)
 _Run = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)  # keeps the GIL: calls take microseconds
 
@@ -75,7 +78,7 @@ class CycleFunction(Generic[State]):
             return False
         try:
             self._code = native.LoadedCode(code, native.host_cpu())
-            self.run = _Run(self._code.address(_ENTRY))
+            self.run = _Run(self._code.address(ENTRY))
         except (LookupError, RuntimeError) as error:
             _LOG.warning("compiled code of %s cannot be loaded: %s", self.name, error)
         return self.run is not None
@@ -114,6 +117,22 @@ def cycle_function(example: State) -> Callable[[Callable[[State], int]], CycleFu
         example: a state with arrays of the same types and dimensions, of any size.
     """
     return lambda function: CycleFunction(function, example)
+
+
+def zeros(kind: type[State], n: int, masks: Iterable[str] = (), **other: object) -> State:
+    """Return a state whose fields are zero.
+
+    Args:
+        kind: the named tuple.
+        n: length of the arrays.
+        masks: names of boolean fields; the others are float64.
+        other: fields of another shape or type.
+    """
+    names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+    arrays: dict[str, object] = {
+        name: np.zeros(n, np.bool_ if name in masks else np.float64) for name in names
+    }
+    return kind(**{**arrays, **other})
 
 
 def cycle_part(function: Part) -> Part:

@@ -6,6 +6,7 @@ A process of its own, because Numba stays in memory once it is imported.
 
 from __future__ import annotations
 
+import os
 import sys
 from types import FunctionType
 from typing import Any
@@ -14,7 +15,8 @@ import numba
 
 from motion_nodes.kernels import cache, native
 from motion_nodes.kernels.bridges import reader
-from motion_nodes.kernels.cycle_code import _ENTRY, CycleFunction, find
+from motion_nodes.kernels.cycle_code import ENTRY, CycleFunction, find
+from motion_nodes.kernels.parent_death import die_with_parent
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
@@ -32,7 +34,7 @@ def object_code(function: CycleFunction[Any]) -> bytes:
     (signature,) = entry.signatures
     symbol = entry.overloads[signature].fndesc.llvm_func_name
     wrapper = f"""
-define i64 @{_ENTRY}(i64 %table) {{
+define i64 @{ENTRY}(i64 %table) {{
   %result = alloca i64
   %error = alloca ptr
   %status = call i32 @{symbol}(ptr %result, ptr %error, i64 %table)
@@ -43,7 +45,7 @@ define i64 @{_ENTRY}(i64 %table) {{
     return native.compiled(entry.inspect_llvm(signature) + wrapper, native.host_cpu())
 
 
-def _compiled(function: FunctionType) -> Any:
+def _compiled(function: Any) -> Any:
     """Return a function for Numba, after the parts that it may call."""
     for name, value in list(function.__globals__.items()):
         if isinstance(value, FunctionType) and hasattr(value, "cycle_part"):
@@ -54,7 +56,9 @@ def _compiled(function: FunctionType) -> Any:
 
 
 def main() -> None:
-    """Compile the functions named in the command line into the cache."""
+    """Compile the functions named in the command line into the cache, at a low priority."""
+    die_with_parent()
+    os.nice(5)
     for name in sys.argv[1:]:
         function = find(name)
         cache.write_entry(function.key(), object_code(function))

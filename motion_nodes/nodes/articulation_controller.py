@@ -64,8 +64,8 @@ STAMP_TOLERANCE = 0.1
 """[s] Max time by which the stamp of a state may be ahead of the node's time."""
 
 COMPLETE_PERIOD = 0.01
-"""[s] Max period of complete cycles; between them, while a stream moves the joints, other topics and
-the grippers wait."""
+"""[s] Max period of complete cycles. Between them, while a stream moves the joints, other topics
+and the grippers wait."""
 
 JUMP_TIME = 0.5
 """[s] Time after a time jump in which states from before it may still arrive."""

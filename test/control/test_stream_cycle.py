@@ -56,7 +56,9 @@ def test_it_is_the_step_of_the_arbiter(seed, monkeypatch):
                     each.controller.switch_mode(other, [each.controller.joint_names[joint]])
                     each.controller.switch_mode(ControlMode.POSITION)
                 elif event == 4:
-                    each.effort_bounds[joint] = 5.0 if np.isinf(each.effort_bounds[joint]) else np.inf
+                    each.effort_bounds[joint] = (
+                        5.0 if np.isinf(each.effort_bounds[joint]) else np.inf
+                    )
                     each.controller.set_limits(each.controller.limits)
         fresh = bool(rng.random() < 0.8)
         if fresh and not blocked:
@@ -85,7 +87,9 @@ def test_positions_of_a_stream_are_taken_or_left_as_they_are():
     stream_of_other = other.begin_stream("stream")
     for _ in range(500):
         joints = rng.permutation(N)[: rng.integers(1, N + 1)]
-        values = rng.choice([0.1, 0.9, 1.0 + 5e-5, 3.0, 40.0, -2.0, np.nan, np.inf, 1e12], len(joints))
+        values = rng.choice(
+            [0.1, 0.9, 1.0 + 5e-5, 3.0, 40.0, -2.0, np.nan, np.inf, 1e12], len(joints)
+        )
         before = made.controller.targets.positions
         names = [made.controller.joint_names[i] for i in joints]
         try:

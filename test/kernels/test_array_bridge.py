@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from motion_nodes.kernels.bridges import address, reader
-from motion_nodes.kernels.memory_layout import table_of
 from motion_nodes.kernels.jit import bare_kernel
+from motion_nodes.kernels.memory_layout import table_of
 
 
 class Inner(NamedTuple):

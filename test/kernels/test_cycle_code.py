@@ -83,7 +83,8 @@ def test_without_a_cache_python_runs_the_function():
 def test_a_function_that_cannot_be_compiled_still_runs(caplog):
     function = CycleFunction(lambda state: len(str(state)), (np.zeros(1),))
     compile_apart([function])
-    assert "not compiled" in caplog.text and function.run is None
+    assert "not compiled" in caplog.text
+    assert function.run is None
     assert function.bind((np.zeros(1),))() > 0
 
 

@@ -20,6 +20,7 @@ from motion_nodes.ros.concurrency import polled_subscription
 from motion_nodes.ros.concurrency.polled_subscription import (
     ACTIVE_TIME,
     IDLE_PERIOD,
+    UNUSED_PERIOD,
     PolledSubscription,
 )
 
@@ -114,11 +115,11 @@ def test_a_relaxed_subscription_polls_an_idle_topic_less_often(node, publisher, 
         publisher.publish(Int64(data=number))
         assert gather(eager, 1) == [number]  # it has arrived at both
 
-    assert polled.all() == []
     publish(1)
-    now[0] += 0.5 * IDLE_PERIOD
+    publish(1)
+    now[0] += 0.5 * UNUSED_PERIOD
     assert polled.all() == []
-    now[0] += IDLE_PERIOD
+    now[0] += UNUSED_PERIOD
     assert [m.data for m in polled.all()] == [1]
     publish(2)
     now[0] += 1e-6
@@ -129,6 +130,11 @@ def test_a_relaxed_subscription_polls_an_idle_topic_less_often(node, publisher, 
     assert polled.all() == []
     polled.poll_next()
     assert [m.data for m in polled.all()] == [3]
+    now[0] += 2.0 * ACTIVE_TIME
+    assert polled.all() == []
+    publish(4)
+    now[0] += 1.5 * IDLE_PERIOD
+    assert [m.data for m in polled.all()] == [4]
 
 
 def test_an_executor_never_runs_it(node, publisher):

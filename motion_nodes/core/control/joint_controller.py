@@ -27,7 +27,7 @@ from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.core.trajectory.online_trajectory import OnlineLimiter
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
-from motion_nodes.kernels.cycle_code import cycle_function
+from motion_nodes.kernels.cycle_code import cycle_function, zeros
 from motion_nodes.tolerances import LIMIT_ROUNDING
 from motion_nodes.typing import Array, Mask
 
@@ -183,9 +183,7 @@ class TargetState(NamedTuple):
     @classmethod
     def of(cls, n: int) -> TargetState:
         """Return the memory of n joints without targets."""
-        masks = {"stopping", "by_position", "continuous"}
-        arrays = {name: np.zeros(n, np.bool_ if name in masks else float) for name in cls._fields}
-        return cls(**arrays)  # type: ignore[arg-type]
+        return zeros(cls, n, ("stopping", "by_position", "continuous"))
 
 
 @cycle_function(TargetState.of(1))
@@ -451,7 +449,7 @@ class ArticulationController:
         self._stopping[chosen] = True
 
     def has_position_targets(self) -> bool:
-        """Return whether all joints are under position control, without a sample of a trajectory."""
+        """Return whether all joints are under position control, none by a trajectory's sample."""
         plain = not self._tracks and self._forward is None
         return plain and self._ready and self.joint_modes.all_position
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from motion_nodes.core.control.stream_resampler import BRAKED, ResamplerSettings
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import JointKind, frozen
-from motion_nodes.kernels.cycle_code import cycle_function, cycle_part
+from motion_nodes.kernels.cycle_code import cycle_function, cycle_part, zeros
 from motion_nodes.typing import Array, Mask
 
 SETTLES = 0.5
@@ -159,13 +159,10 @@ class GuardState(NamedTuple):
     @classmethod
     def of(cls, n: int) -> GuardState:
         """Return the memory of a guard of n joints without references."""
-        per_joint = {name: np.zeros(n) for name in cls._fields}
-        other = {
-            "rows": np.full((_ROWS, 2, n), np.nan), "reference": np.zeros((2, n)),
-            "free": np.zeros(n, np.bool_), "behind": np.zeros(n, np.int64),
-            "counts": np.zeros(8, np.int64), "times": np.zeros(4),
-        }  # fmt: skip
-        return cls(**{**per_joint, **other})  # type: ignore[arg-type]
+        return zeros(
+            cls, n, ("free",), rows=np.full((_ROWS, 2, n), np.nan), reference=np.zeros((2, n)),
+            behind=np.zeros(n, np.int64), counts=np.zeros(8, np.int64), times=np.zeros(4),
+        )  # fmt: skip
 
 
 _AT, _KNOWN, _UNMEASURED, _EXTRA, _HAS_RESIDUAL, _BY_EFFORT, _WITHIN_LAG, _BLOCKED = range(8)

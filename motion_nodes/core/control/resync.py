@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from motion_nodes.core.control.trajectory_follower import FollowGoal, Tolerances
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory, rest_to_rest_duration
-from motion_nodes.kernels.cycle_code import cycle_function, cycle_part
+from motion_nodes.kernels.cycle_code import cycle_function, cycle_part, zeros
 from motion_nodes.typing import Array, Mask
 
 REST_SPEED = 0.02
@@ -68,10 +68,8 @@ class ResyncState(NamedTuple):
     @classmethod
     def of(cls, n: int) -> ResyncState:
         """Return the memory of n joints without requests."""
-        masks = {"leading", "never", "contact", "away"}
-        arrays = {name: np.zeros(n, np.bool_ if name in masks else float) for name in cls._fields}
-        other = {"passes": np.zeros(n, np.int64), "dt": np.zeros(1)}
-        return cls(**{**arrays, **other})  # type: ignore[arg-type]
+        masks = "leading", "never", "contact", "away"
+        return zeros(cls, n, masks, passes=np.zeros(n, np.int64), dt=np.zeros(1))
 
 
 @cycle_part

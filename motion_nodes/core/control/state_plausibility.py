@@ -31,7 +31,7 @@ from motion_nodes.core.robot.joint_turns import (
     no_turns,
 )
 from motion_nodes.core.robot.limits import JointLimits
-from motion_nodes.kernels.cycle_code import cycle_function, cycle_part
+from motion_nodes.kernels.cycle_code import cycle_function, cycle_part, zeros
 from motion_nodes.tolerances import MEASURED_NOISE
 from motion_nodes.typing import Array, Mask
 
@@ -243,15 +243,11 @@ class FrozenState(NamedTuple):
     @classmethod
     def of(cls, n: int) -> FrozenState:
         """Return the memory of n joints."""
-        masks = {"updated", "exempt", "frozen"}
-        arrays = {name: np.zeros(n, np.bool_ if name in masks else float) for name in cls._fields}
-        measured = np.full((3, n), np.nan)
-        other = {
-            "measured": measured, "measured_bits": measured.view(np.int64),
-            "new_bits": np.zeros((3, n), np.int64), "repeats": np.zeros(n, np.int64),
-            "times": np.zeros(3),
-        }  # fmt: skip
-        return cls(**{**arrays, **other})  # type: ignore[arg-type]
+        measured, new = np.full((3, n), np.nan), np.zeros((3, n), np.int64)
+        return zeros(
+            cls, n, ("updated", "exempt", "frozen"), measured=measured, new_bits=new,
+            measured_bits=measured.view(np.int64), repeats=np.zeros(n, np.int64), times=np.zeros(3),
+        )  # fmt: skip
 
 
 _TIME, _DT, _LAG = range(3)

@@ -82,7 +82,10 @@ def _before(s: StreamState) -> int:
             s.position[j] = nearest_turn(s.position[j], limiter.position[j])
         guard.position[j], guard.free[j] = s.position[j], s.gripping[j]
         resync.error[j] = limiter.position[j] - s.position[j]
-        resync.speed[j], resync.leading[j] = s.velocity[j], s.gripping[j] or limiter.velocity[j] != 0.0
+        resync.speed[j], resync.leading[j] = (
+            s.velocity[j],
+            s.gripping[j] or limiter.velocity[j] != 0.0,
+        )
         resync.normal[j] = min(RESYNC_TOLERANCE, guard.tolerance[j])
         limiter.by_velocity[j], limiter.goal[j] = False, target.positions[j]
         limiter.speed[j], limiter.goal_acceleration[j] = 0.0, 0.0

@@ -31,8 +31,8 @@ from motion_nodes.core.planning.tree_search import SearchTree, TreeSearch, find_
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.scene.contacts import KernelChecker
 from motion_nodes.kernels.bridges import Checker
-from motion_nodes.kernels.memory_layout import table_of
 from motion_nodes.kernels.compute_clock import compute_time
+from motion_nodes.kernels.memory_layout import table_of
 from motion_nodes.kernels.search import rrt_connect
 from motion_nodes.kernels.search.rrt_connect import (
     EXHAUSTED,

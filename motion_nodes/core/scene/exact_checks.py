@@ -105,8 +105,8 @@ class SweepMemory:
             joints: number of the robot's joints.
         """
         # Imported on demand: Numba takes a quarter of a second to import.
-        from motion_nodes.kernels.memory_layout import table_of
         from motion_nodes.kernels.collision.path_sweep import sweep
+        from motion_nodes.kernels.memory_layout import table_of
 
         self._bodies, self._joints = bodies, joints
         self._sweep, self._table_of = sweep, table_of

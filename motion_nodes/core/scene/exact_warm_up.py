@@ -68,9 +68,9 @@ def after_compilation(action: Callable[[], None]) -> threading.Event:
 def main() -> None:
     """Compile by running each kernel once on empty data."""
     from motion_nodes.kernels import jit
-    from motion_nodes.kernels.memory_layout import table_of
     from motion_nodes.kernels.collision.path_sweep import separations, sweep
     from motion_nodes.kernels.collision.piece_arrays import example
+    from motion_nodes.kernels.memory_layout import table_of
 
     for parent in sys.argv[1:]:
         die_with(int(parent))

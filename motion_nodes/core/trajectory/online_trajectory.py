@@ -23,7 +23,7 @@ from motion_nodes.core.robot.bounds import JOINT_POSITION
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.errors import MotionError
-from motion_nodes.kernels.cycle_code import cycle_function, cycle_part
+from motion_nodes.kernels.cycle_code import cycle_function, cycle_part, zeros
 from motion_nodes.tolerances import LIMIT_SHARE, RUCKIG_ACCELERATION, RUCKIG_STATE, SPEED_ROUNDING
 from motion_nodes.typing import Array, Mask
 
@@ -122,9 +122,8 @@ class LimiterState(NamedTuple):
     @classmethod
     def of(cls, n: int) -> LimiterState:
         """Return the memory of n joints at zero."""
-        masks = {"sudden", "by_velocity", "last_by_velocity", "target_by_velocity"}
-        arrays = {name: np.zeros(n, np.bool_ if name in masks else float) for name in cls._fields}
-        return cls(**{**arrays, "flags": np.zeros(3, np.int64)})  # type: ignore[arg-type]
+        masks = "sudden", "by_velocity", "last_by_velocity", "target_by_velocity"
+        return zeros(cls, n, masks, flags=np.zeros(3, np.int64))
 
 
 _LASTING, _RESTING, _CHASING = range(3)

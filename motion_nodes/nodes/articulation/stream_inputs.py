@@ -264,10 +264,10 @@ class StreamInputs:
             known = named.trivial and not named.twice and set(named.given) <= set(names)
             places = [names.index(name) for name in named.given] if known else []
             self._places = named, np.array(places, np.intp)
-        places = self._places[1]
-        if not len(places) or self._host.refusal() is not None:
+        chosen = self._places[1]
+        if not len(chosen) or self._host.refusal() is not None:
             return False
-        if not self._host.runner.follow_positions(positions, places, stream):
+        if not self._host.runner.follow_positions(positions, chosen, stream):
             return False
         self.continued = self._reference.polled
         return True

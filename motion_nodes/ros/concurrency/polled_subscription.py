@@ -24,6 +24,9 @@ IDLE_PERIOD = 0.0035
 """[s] Period of the polls of a relaxed subscription to an idle topic. Below the period of a loop of
 250 Hz, which therefore polls in each cycle."""
 
+UNUSED_PERIOD = 0.02
+"""[s] The same for a topic without a message so far."""
+
 ACTIVE_TIME = 0.1
 """[s] Time since its last message after which a topic is idle."""
 
@@ -101,13 +104,14 @@ class PolledSubscription(Generic[M]):
             raw: whether messages stay serialized, since deserialization is most of the cost;
                 otherwise messages that exceed their bounds are dropped with a warning.
             lengths: bound of coordinates [m]; None for that of the message type.
-            relaxed: whether the first message after a pause may wait for :data:`IDLE_PERIOD`, so
-                that a fast loop need not poll an idle topic in each cycle.
+            relaxed: whether the first message after a pause may wait for :data:`IDLE_PERIOD`, and
+                the first of all for :data:`UNUSED_PERIOD`, so that a fast loop need not poll an
+                idle topic in each cycle.
         """
         self._node = node
         self._raw = raw
         self._lengths = lengths
-        self._idle_period = IDLE_PERIOD if relaxed else 0.0
+        self._relaxed = relaxed
         self._qos = qos
         self._use(self._created(kind, topic))
         self.topic = str(self._subscription.topic_name)
@@ -194,7 +198,7 @@ class PolledSubscription(Generic[M]):
 
     def _take(self) -> _Taken:
         now, fault = time.monotonic(), ""
-        if now - self.polled < self._idle_period and self._idle(now):
+        if self._relaxed and now - self.polled < self._idle_period(now):
             return []
         self.polled = now
         try:
@@ -221,8 +225,11 @@ class PolledSubscription(Generic[M]):
             self.sent = (taken[-1][1]["source_timestamp"] or 0) * 1e-9
         return taken
 
-    def _idle(self, now: float) -> bool:
-        return self.arrived is None or now - self.arrived > ACTIVE_TIME
+    def _idle_period(self, now: float) -> float:
+        """Return the period of polls [s]; 0 while messages arrive."""
+        if self.arrived is None:
+            return UNUSED_PERIOD
+        return IDLE_PERIOD if now - self.arrived > ACTIVE_TIME else 0.0
 
     def _within_bounds(self, taken: _Taken, fault: str) -> tuple[_Taken, str]:
         kept = []

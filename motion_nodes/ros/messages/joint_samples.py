@@ -182,7 +182,7 @@ class JointSampleReader:
         self._last = data[AFTER_STAMP:head], sample, tuple(numbers), len(data)
 
     def _like_the_last(self, data: bytes) -> JointSample | None:
-        """Read a message that differs from the last one by stamp and numbers; None if it does not."""
+        """Read a message that is the last one but for stamp and numbers; None for another one."""
         if self._last is None or len(data) != self._last[3]:
             return None
         head, last, numbers, _ = self._last
@@ -193,7 +193,8 @@ class JointSampleReader:
             if data[where] != count:
                 return None
             values.append(np.frombuffer(data, np.float64, length, start) if length else _NONE)
-        return JointSample(read_stamp(data), last.names, *values, last.sender)
+        position, velocity, effort = values
+        return JointSample(read_stamp(data), last.names, position, velocity, effort, last.sender)
 
 
 class RepeatedValues:
