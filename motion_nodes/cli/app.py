@@ -330,7 +330,11 @@ def warm_up(
     from motion_nodes.core.robot.files.rmpflow_file import RMPFLOW_FILE
     from motion_nodes.core.robot.kinematics import Kinematics
     from motion_nodes.core.robot.loader import available_robots, load_description
+    from motion_nodes.kernels.cycle_code import compile_cycles
 
+    begin = time.monotonic()
+    compile_cycles()
+    print(f"control cycles: {time.monotonic() - begin:.2f} s")
     for name in robots or sorted(available_robots()):
         begin = time.monotonic()
         robot = load_description(name)

@@ -30,10 +30,14 @@ from motion_nodes.kernels.memory_layout import table_of
 
 State = TypeVar("State", bound=tuple[Any, ...])
 Part = TypeVar("Part", bound=Callable[..., Any])
-TIMEOUT = 120.0
+TIMEOUT = 600.0
 """[s] Max time of the process that compiles."""
+NICENESS = 5
+"""Of that process, while controllers run."""
 ENTRY = "cycle_function"
 """Symbol of a function in its object file."""
+_DECLARED: list[CycleFunction[Any]] = []
+"""Functions of all imported modules."""
 _LOG = logging.getLogger(__name__)
 _Run = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)  # keeps the GIL: calls take microseconds
 
@@ -51,6 +55,7 @@ class CycleFunction(Generic[State]):
         self.run: Callable[[int], int] | None = None
         """The machine code, called with the address of a table; None until it is loaded."""
         self._code: native.LoadedCode | None = None
+        _DECLARED.append(self)
         self._lock = threading.Lock()
         self._requested = False
 
@@ -164,27 +169,37 @@ class _Compiler:
                     self._thread = None
                     return
             with cache.turn("cycle-functions"):
-                compile_apart([each for each in functions if not each.load()])
+                compile_apart([each for each in functions if not each.load()], NICENESS)
 
 
 _COMPILER = _Compiler()
 
 
-def compile_apart(functions: Iterable[CycleFunction[Any]]) -> None:
-    """Compile functions in another process and load them; a failure is logged."""
+def compile_apart(functions: Iterable[CycleFunction[Any]], niceness: int = 0) -> None:
+    """Compile functions in another process and load them; a failure is logged.
+
+    Args:
+        functions: to be compiled.
+        niceness: of the process, so that controllers of this machine are not delayed.
+    """
     functions = list(functions)
     if not functions:
         return
-    command = [sys.executable, "-m", "motion_nodes.kernels.cycle_compiler"]
+    command = [sys.executable, "-m", "motion_nodes.kernels.cycle_compiler", str(niceness)]
     command += [each.name for each in functions]
     try:
         subprocess.run(command, check=True, timeout=TIMEOUT, capture_output=True, text=True)
     except (OSError, subprocess.SubprocessError) as error:
         said = str(getattr(error, "stderr", "") or "").strip().splitlines()[-1:]
-        _LOG.warning("control cycles are not compiled, they run slower: %s %s", error, *said)
+        _LOG.warning("control cycles are not compiled, they run slower: %s %s", error, said)
         return
     for each in functions:
         each.load()
+
+
+def compile_cycles() -> None:
+    """Load the functions declared so far, or compile them now."""
+    compile_apart([each for each in _DECLARED if each.run is None and not each.load()])
 
 
 def find(name: str) -> CycleFunction[Any]:

@@ -56,10 +56,10 @@ def _compiled(function: Any) -> Any:
 
 
 def main() -> None:
-    """Compile the functions named in the command line into the cache, at a low priority."""
+    """Compile the functions named in the command line, after its niceness, into the cache."""
     die_with_parent()
-    os.nice(5)
-    for name in sys.argv[1:]:
+    os.nice(int(sys.argv[1]))
+    for name in sys.argv[2:]:
         function = find(name)
         cache.write_entry(function.key(), object_code(function))
 

@@ -12,7 +12,7 @@ import pytest
 
 import motion_nodes.core as core
 from motion_nodes.kernels import cycle_code
-from motion_nodes.kernels.cycle_code import CycleFunction, compile_apart
+from motion_nodes.kernels.cycle_code import CycleFunction, compile_apart, compile_cycles
 
 N = 5
 
@@ -32,7 +32,7 @@ FUNCTIONS = found()
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled():
-    compile_apart([each for each in FUNCTIONS.values() if each.run is None and not each.load()])
+    compile_cycles()
 
 
 def arrays(state):
