@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -323,29 +322,9 @@ def warm_up(
     robots: Annotated[list[str] | None, typer.Argument(help="Robots; default: all.")] = None,
 ) -> None:
     """Compile the kernels of robots in advance, so that nodes start quickly."""
-    from motion_nodes.core.ik.chain import IkChain
-    from motion_nodes.core.ik.solvers import make_solver
-    from motion_nodes.core.planning.warm_up import load_planning
-    from motion_nodes.core.reactive.policy import RmpflowPolicy
-    from motion_nodes.core.robot.files.rmpflow_file import RMPFLOW_FILE
-    from motion_nodes.core.robot.kinematics import Kinematics
-    from motion_nodes.core.robot.loader import available_robots, load_description
-    from motion_nodes.kernels.cycle_code import compile_cycles
+    from motion_nodes.cli.warm_up import compile_kernels
 
-    begin = time.monotonic()
-    compile_cycles()
-    print(f"control cycles: {time.monotonic() - begin:.2f} s")
-    for name in robots or sorted(available_robots()):
-        begin = time.monotonic()
-        robot = load_description(name)
-        Kinematics(robot.tree).warm_up()
-        for group in robot.groups.values():
-            if group.tip is not None:
-                make_solver(IkChain.of_group(robot, group.name))
-        load_planning(robot)
-        if robot.arm_joints and (robot.directory / RMPFLOW_FILE).is_file():
-            RmpflowPolicy(robot)
-        print(f"{name}: {time.monotonic() - begin:.2f} s")
+    compile_kernels(robots or [])
 
 
 @app.command()

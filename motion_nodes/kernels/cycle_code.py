@@ -20,11 +20,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-import motion_nodes
 from motion_nodes.kernels import cache, native
 from motion_nodes.kernels.memory_layout import table_of
 
@@ -70,11 +70,15 @@ class CycleFunction(Generic[State]):
         return BoundCycle(self, state)
 
     def key(self) -> str:
-        """Return the key of the code in the cache, for this CPU and these sources."""
-        source = inspect.getsource(sys.modules[self.function.__module__])
-        words = (self.name, source, motion_nodes.__version__, native.toolchain(), native.host_cpu())
-        generator = cache.source_digest(("cycle_code", "memory_layout", "bridges"))
-        return "cycle-" + hashlib.sha256(f"{words}{generator}".encode()).hexdigest()[:32]
+        """Return the key of the code in the cache: of all it is compiled from, and of this CPU.
+
+        Raises:
+            OSError: there are no sources.
+        """
+        words = [self.name, *_types(self.example), *_ingredients(self.function, set())]
+        words += [native.toolchain(), str(native.host_cpu())]
+        words.append(cache.source_digest(("cycle_compiler", "memory_layout", "bridges")))
+        return "cycle-" + hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
 
     def load(self) -> bool:
         """Load the code from the cache; return whether it is there."""
@@ -113,6 +117,32 @@ class BoundCycle(Generic[State]):
         """Run the function."""
         run = self._function.run
         return run(self._address) if run is not None else self._function.function(self.state)
+
+
+def _types(state: tuple[Any, ...]) -> list[str]:
+    """Return names and types of the fields of a state."""
+    words: list[str] = []
+    for name, value in zip(state._fields, state, strict=True):  # type: ignore[attr-defined]
+        if isinstance(value, tuple):
+            words += [name, *_types(value)]
+        else:
+            words.append(f"{name} {np.asarray(value).dtype} {np.ndim(value)}")
+    return words
+
+
+def _ingredients(function: Any, seen: set[Any]) -> list[str]:
+    """Return the sources of a function and of its parts, and the values of their constants."""
+    if function in seen:
+        return []
+    seen.add(function)
+    words = [inspect.getsource(function)]
+    for name in function.__code__.co_names:
+        value = function.__globals__.get(name)
+        if isinstance(value, FunctionType) and hasattr(value, "cycle_part"):
+            words += _ingredients(value, seen)
+        elif isinstance(value, int | float):
+            words.append(f"{name} = {value!r}")
+    return words
 
 
 def cycle_function(example: State) -> Callable[[Callable[[State], int]], CycleFunction[State]]:

@@ -59,9 +59,10 @@ def main() -> None:
     """Compile the functions named in the command line, after its niceness, into the cache."""
     die_with_parent()
     os.nice(int(sys.argv[1]))
-    for name in sys.argv[2:]:
-        function = find(name)
-        cache.write_entry(function.key(), object_code(function))
+    # The keys are those of the sources, before parts are replaced by compiled ones.
+    functions = {function.key(): function for function in map(find, sys.argv[2:])}
+    for key, function in functions.items():
+        cache.write_entry(key, object_code(function))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import motion_nodes.core as core
+from motion_nodes.core.control.resync import ResyncState
 from motion_nodes.kernels import cycle_code
 from motion_nodes.kernels.cycle_code import CycleFunction, compile_apart, compile_cycles
 
@@ -81,11 +82,24 @@ def test_without_a_cache_python_runs_the_function():
 
 
 def test_a_function_that_cannot_be_compiled_still_runs(caplog):
-    function = CycleFunction(lambda state: len(str(state)), (np.zeros(1),))
+    state = ResyncState.of(1)
+    function = CycleFunction(lambda state: len(str(state)), state)
     compile_apart([function])
     assert "not compiled" in caplog.text
     assert function.run is None
-    assert function.bind((np.zeros(1),))() > 0
+    assert function.bind(state)() > 0
+
+
+def test_the_key_is_of_all_that_the_code_is_made_of(monkeypatch):
+    function = cycle_code.find("motion_nodes.core.control.stream_cycle:_before")
+    key = function.key()
+    assert function.key() == key
+    for module, constant in (("joint_guard", "CONFIRMED"), ("resync", "REST_TIME")):
+        with monkeypatch.context() as changed:
+            changed.setattr(f"motion_nodes.core.control.{module}.{constant}", 0.123)
+            assert function.key() != key
+    monkeypatch.setattr(cycle_code.inspect, "getsource", lambda part: part.__name__)
+    assert function.key() != key
 
 
 def test_names_lead_to_functions():
