@@ -5,9 +5,10 @@ Run: ``python benchmarks/bench_control_loop.py`` (about a minute; ``--seconds 60
 
 Joint controller of the Franka with a reference per tick and joint states at 250 Hz, both from this
 process, in wall time, compared with the same core in a node as in rclpy's tutorials
-(``peers/usual_controller.py``). The suite's node also serves parameters, actions, diagnostics and
-lifecycle. Periods are differences of the times at which ticks start, recorded inside the process;
-stamps of references are deadlines.
+(``peers/usual_controller.py``), and with a loop in C that only takes and publishes these messages
+by rcl (``peers/bare_loop.c``), the physical floor. The suite's node also serves parameters,
+actions, diagnostics and lifecycle. Periods are differences of the times at which ticks start,
+recorded inside the process; stamps of references are deadlines.
 """
 
 from __future__ import annotations
@@ -73,26 +74,28 @@ def measure(command: list[str], rate: float, seconds: float) -> Row:
     achieved, period = 1e9 * len(inside) / (end - begin), Spread.of(1e-6 * np.diff(inside))
     return {
         "achieved [Hz]": achieved, CPU: cpu, "CPU per tick [us]": 1e4 * cpu / achieved,
-        "CPU / usual": None, "period p50 [ms]": period.p50, "p99 [ms]": period.p99,
-        "max [ms]": period.maximum,
+        "CPU / usual": None, "CPU / bare loop": None, "period p50 [ms]": period.p50,
+        "p99 [ms]": period.p99, "max [ms]": period.maximum,
     }  # fmt: skip
 
 
 @benchmark("Control loop: CPU and period", ros=True, rates=[250.0, 500.0, 1000.0],
            seconds=(3.0, "of each measurement"))  # fmt: skip
 def main(report: Report, options: Options) -> None:
-    """Measure both nodes at all rates."""
+    """Measure all loops at all rates."""
     node, rows = rclpy.create_node("bench_control_loop"), list[Row]()
     for rate in options.rates:
         own = ("articulation_controller", *ros_args(robot="franka", update_rate=rate))
         commands = {"motion_nodes": ("harness/marked_node.py", *own),
-                    "usual way": ("peers/usual_controller.py", str(rate))}  # fmt: skip
+                    "usual way": ("peers/usual_controller.py", str(rate)),
+                    "bare loop in C": ("peers/bare_loop.py", str(rate))}  # fmt: skip
         progress(f"control loop: {rate:.0f} Hz")
         with feeding(node, rate):
             found = {name: measure(script_command(*words), rate, options.seconds)
                      for name, words in commands.items()}  # fmt: skip
         for name, row in found.items():
             row["CPU / usual"] = row[CPU] / found["usual way"][CPU]
+            row["CPU / bare loop"] = row[CPU] / found["bare loop in C"][CPU]
             rows.append({"": f"{name}, {rate:.0f} Hz", **row})
     node.destroy_node()
     report.table("The articulation controller, a reference for each tick", rows)
