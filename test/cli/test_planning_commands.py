@@ -141,7 +141,7 @@ WRONG = [
     ("plan franka --to ready --planner rtt", "there is no planner 'rtt'"),
     ("plan franka --to ready --timeout nan", "--timeout is nan s"),
     ("plan franka --to ready --velocity 2", "velocity_scaling is 2"),
-    ("plan franka --to ready -o plan.txt", "must end in .json or .csv"),
+    ("plan franka --to ready -o plan.txt", "must end in .csv or .json"),
     ("plan franka --to ready -o /no/where/plan.csv", "the folder /no/where does not exist"),
     ("plan franka --to ready --world {bad}", "objects.post.cylinder: is missing the field"),
     ("plan franka --to ready --world {two}", "needs one shape of box"),
