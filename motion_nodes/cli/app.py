@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from motion_nodes import __version__
+from motion_nodes.cli.dataset_command import dataset
 from motion_nodes.cli.hardware import hardware
 from motion_nodes.cli.kinematics_commands import batch, bench, fk, ik, reach
 from motion_nodes.cli.learning_commands import learn, policy
@@ -37,14 +38,15 @@ _ABSENT = {command for extra in absent().values() for command in extra.commands}
 """Commands of extras that are not installed."""
 
 for _command in (
-    fk, ik, batch, plan, cartesian, convert, bench, record, play, new, mount, spheres, plot, reach,
-    wait, go, recover, stop, resume, learn, task, mcp,
+    fk, ik, batch, plan, cartesian, convert, bench, record, play, dataset, new, mount, spheres,
+    plot, reach, wait, go, recover, stop, resume, learn, task, mcp,
 ):  # fmt: skip
     if _command.__name__ not in _ABSENT:
         app.command()(_command)
 
 ROS_COMMANDS = (
-    "up", "demo", "wait", "go", "recover", "stop", "resume", "record", "play", "ros", "task", "mcp",
+    "up", "demo", "wait", "go", "recover", "stop", "resume", "record", "play", "dataset", "ros",
+    "task", "mcp",
 )  # fmt: skip
 """Commands that need rclpy and the message packages; for ``up`` see ``main.py``."""
 
@@ -359,7 +361,7 @@ PANELS = {
     "Describe robots": (
         "robots", "describe", "new", "mount", "convert", "spheres", "tune", "hardware",
     ),
-    "Learn": ("learn", "policy"),
+    "Learn": ("learn", "policy", "dataset"),
     "Installation": ("setup", "doctor", "warm-up", "version"),
 }  # fmt: skip
 """Headings of the help with their commands, in the order in which they are shown."""

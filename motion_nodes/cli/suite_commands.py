@@ -279,6 +279,9 @@ def record(
             "commands, odometry, poses and plans."
         ),
     ] = None,
+    images: Annotated[
+        bool, typer.Option("--images", help="Also images of cameras, without those of depth.")
+    ] = False,
 ) -> None:
     """Record topics of a running suite. Exit code 1: no messages received."""
     import math
@@ -296,7 +299,7 @@ def record(
     def progress(text: str) -> None:
         print(f"motion: recording {text}", file=sys.stderr, flush=True)
 
-    counts = record_topics(Path(output), seconds, topic or [], progress)
+    counts = record_topics(Path(output), seconds, topic or [], progress, images)
     print_table(["topic", "messages"], sorted(counts.items()))
     if not sum(counts.values()):
         print_line("No messages received. Is a suite running, with the same ROS_DOMAIN_ID?")

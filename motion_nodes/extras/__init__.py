@@ -42,7 +42,9 @@ EXTRAS: Mapping[str, Extra] = MappingProxyType({
         commands=("mcp",), parts=("nodes/clients/ros_robot_link.py", "cli/suite_commands.py")
     ),
     "compat": Extra(),
-    "formats": Extra(),
+    "formats": Extra(
+        commands=("dataset",), parts=("cli/dataset_command.py", "ros/recorded_episodes.py")
+    ),
     "hardware": Extra(("robot_driver",), ("hardware",), ("cli/hardware.py",)),
     "learning": Extra(
         commands=("learn",), parts=("cli/learning_commands.py",), needs=("policies", "sim")

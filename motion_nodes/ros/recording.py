@@ -40,6 +40,7 @@ TYPES = (
     *("control_msgs/msg/JointTrajectoryControllerState", "moveit_msgs/msg/DisplayTrajectory"),
 )
 """Types recorded by default: joints, commands, odometry and plans."""
+IMAGE = "sensor_msgs/msg/Image"
 COMPANIONS = ("/tf", "/tf_static", "*/robot_description")
 """Topics recorded by default in MCAP, too: what Foxglove and RViz need."""
 
@@ -59,10 +60,21 @@ class Received:
     """Time at which it was published [ns]; that of arrival if unknown."""
     latched: bool = False
     """Whether late subscribers receive it."""
+    reliable: bool = True
+    """Whether all its publishers repeat what was lost."""
 
     def message(self) -> Any:
-        """Return the message."""
-        return deserialize_message(self.data, message_type(self.kind))
+        """Return the message.
+
+        Raises:
+            InvalidConfig: its type is not installed, or the data are not of this type.
+        """
+        try:
+            return deserialize_message(self.data, message_type(self.kind))
+        except (ImportError, AttributeError, ValueError):
+            raise InvalidConfig(f"the message type {self.kind} is not installed") from None
+        except Exception:  # of the serializer, for damaged bytes
+            raise InvalidConfig(f"a message of {self.topic} is not a {self.kind}") from None
 
 
 def plain_message(message: Any) -> Any:
@@ -195,9 +207,9 @@ class McapFile:
             if kind not in self._schemas:
                 text = definition_of(kind).encode()
                 self._schemas[kind] = self._writer.register_schema(kind, "ros2msg", text)
-            latched = {"durability": "transient_local"} if received.latched else {}
+            offered = {QOS_KEY: _offered(received)}
             self._channels[topic] = (
-                self._writer.register_channel(topic, "cdr", self._schemas[kind], latched), 0,
+                self._writer.register_channel(topic, "cdr", self._schemas[kind], offered), 0,
             )  # fmt: skip
         channel, count = self._channels[topic]
         self._channels[topic] = (channel, count + 1)
@@ -209,6 +221,31 @@ class McapFile:
         """Write the index and close the file."""
         self._writer.finish()
         self._file.close()
+
+
+QOS_KEY = "offered_qos_profiles"
+"""Metadata of a channel in which ``ros2 bag`` writes the QoS of publishers, as a list in YAML."""
+
+
+def _offered(received: Received) -> str:
+    """Return the QoS of a topic as ``ros2 bag`` writes it; numbers are known to all its versions.
+
+    Source: rosbag2_storage, qos.cpp; numbers are those of rmw.
+    """
+    unlimited = "{sec: 9223372036, nsec: 854775807}"
+    policies = {
+        "history": 1, "depth": 10, "reliability": 1 if received.reliable else 2,
+        "durability": 1 if received.latched else 2, "deadline": unlimited, "lifespan": unlimited,
+        "liveliness": 1, "liveliness_lease_duration": unlimited,
+        "avoid_ros_namespace_conventions": "false",
+    }  # fmt: skip
+    return "- " + "\n  ".join(f"{name}: {value}" for name, value in policies.items())
+
+
+def _all_offer(offered: str, policy: str, *values: str) -> bool:
+    """Return whether a policy has one of some values in all profiles."""
+    found = re.findall(rf"^[\s-]*{policy}: *(\w+)", offered, re.MULTILINE)
+    return bool(found) and all(value in values for value in found)
 
 
 def recording_file(path: Path) -> RecordingFile | McapFile:
@@ -268,10 +305,12 @@ def read_mcap(path: Path, topics: Sequence[str] = ()) -> Iterator[Received]:
                 wanted = not topics or any(fnmatch.fnmatchcase(topic, each) for each in topics)
                 if schema is None or channel.message_encoding != "cdr" or not wanted:
                     continue
-                latched = "transient_local" in str(channel.metadata)
+                offered = channel.metadata.get(QOS_KEY, "")
                 yield Received(
-                    topic, schema.name, found.data, found.log_time, found.publish_time, latched
-                )
+                    topic, schema.name, found.data, found.log_time, found.publish_time,
+                    _all_offer(offered, "durability", "1", "transient_local"),
+                    not offered or _all_offer(offered, "reliability", "1", "reliable"),
+                )  # fmt: skip
     except OSError as error:
         raise InvalidConfig(f"{path} cannot be read: {error.strerror}.") from None
     except Exception as error:  # of the library and its decompressors, for damaged bytes
@@ -328,7 +367,11 @@ class Recorder:
     """Subscribes to all selected topics, including those that appear later."""
 
     def __init__(
-        self, node: Node, sink: RecordingFile | McapFile, patterns: Sequence[str] = ()
+        self,
+        node: Node,
+        sink: RecordingFile | McapFile,
+        patterns: Sequence[str] = (),
+        images: bool = False,
     ) -> None:
         """Create a recorder without subscriptions.
 
@@ -337,7 +380,9 @@ class Recorder:
                 periodically.
             sink: receives each message.
             patterns: topic names, ``*`` matches anything; empty: all topics of :data:`TYPES`.
+            images: also record all images except those of depth.
         """
+        self._images = images
         self._node, self._sink = node, sink
         self._companions = COMPANIONS if isinstance(sink, McapFile) else ()
         self._patterns = tuple(p if p.startswith(("/", "*")) else f"/{p}" for p in patterns)
@@ -371,27 +416,29 @@ class Recorder:
             reliable = all(q.reliability == ReliabilityPolicy.RELIABLE for q in offered)
             latched = all(q.durability == DurabilityPolicy.TRANSIENT_LOCAL for q in offered)
             qos = QoSProfile(
-                depth=1000,
+                depth=100 if kind == IMAGE else 1000,
                 reliability=getattr(ReliabilityPolicy, "RELIABLE" if reliable else "BEST_EFFORT"),
                 durability=getattr(DurabilityPolicy, "TRANSIENT_LOCAL" if latched else "VOLATILE"),
             )
-            callback = self._callback(topic, kind, latched)
+            callback = self._callback(topic, kind, latched, reliable)
             self._node.create_subscription(found, topic, callback, qos, raw=True)
 
     def _selected(self, topic: str, kinds: Sequence[str]) -> bool:
+        if self._images and IMAGE in kinds and "depth" not in topic:
+            return True
         if self._patterns:
             return any(fnmatch.fnmatchcase(topic, pattern) for pattern in self._patterns)
         known = any(kind in TYPES for kind in kinds)
         return known or any(fnmatch.fnmatchcase(topic, each) for each in self._companions)
 
     def _callback(
-        self, topic: str, kind: str, latched: bool
+        self, topic: str, kind: str, latched: bool, reliable: bool
     ) -> Callable[[bytes, Mapping[str, int]], None]:
         def record(data: bytes, info: Mapping[str, int]) -> None:
             self.counts[topic] += 1
             now = time.time_ns()
             sent = info["source_timestamp"] or now
-            self._sink.write(Received(topic, kind, data, now, sent, latched))
+            self._sink.write(Received(topic, kind, data, now, sent, latched, reliable))
 
         return record
 

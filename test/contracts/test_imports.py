@@ -42,6 +42,7 @@ ROOMS_OF_LIBRARIES = {
     "msgspec": "core.robot settings",
     "typer": "cli",
     "distributed": "cli",
+    "pyarrow PIL": "extras.formats",
     "tf_transformations transforms3d mcap": "ros",
     "mcp mcp_types": "extras.agent_tools",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from kernels.compile_program import Compiled
@@ -78,6 +79,19 @@ def test_batches_use_the_widest_registers(element, model, features, register):
     wide = [line for line in arithmetic if register in line]
     assert len(wide) > 50
     assert len(wide) == len(arithmetic)  # none is left that does one lane at a time
+
+
+@pytest.mark.parametrize(("element", "shape"), [("double", "2d"), ("float", "4s")])
+def test_batches_use_neon_on_aarch64(element, shape):
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    cpu = native.Cpu("aarch64-unknown-linux-gnu", "cortex-a76", "+neon")
+    text = module_text({"p": both_program(7, 7)}, {"p": ("one", "many")}, cpu.lanes(element))
+    group = native.assembly(text, cpu).split("p_group:")[1].split("p_many:")[0]
+    arithmetic = re.findall(r"\tf(?:mla|mls|mul|add|sub)\tv\d+\.(\w+), ", group)
+    assert len(arithmetic) > 50
+    assert set(arithmetic) == {shape}
+    assert not re.findall(r"\tf(?:n?m(?:add|sub|ul)|add|sub)\t[ds]\d+, ", group)
 
 
 @pytest.mark.long

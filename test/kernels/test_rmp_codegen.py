@@ -21,7 +21,9 @@ from motion_nodes.kernels.simd import Lanes
 
 def test_pairs_run_in_the_widest_registers():
     cpu = native.host_cpu()
-    register = {512: "zmm", 256: "ymm", 128: "xmm"}[cpu.register_bits]
+    register = {512: "%zmm", 256: "%ymm", 128: "%xmm"}[cpu.register_bits]
+    if cpu.triple.startswith("aarch64"):
+        register = ".2d"
     text = native.assembly(rmp_text(rmp_cases.case("franka").model), cpu)
     for name in (
         "rmp_sphere",
@@ -33,7 +35,7 @@ def test_pairs_run_in_the_widest_registers():
     ):
         body = re.search(rf"^{name}:(.*?)^\.Lfunc_end", text, re.S | re.M)
         assert body is not None, name
-        assert body[1].count(f"%{register}") > 50, name
+        assert body[1].count(register) > 50, name
 
 
 @pytest.mark.parametrize("name", ["franka", "ur10e"])

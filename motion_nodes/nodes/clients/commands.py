@@ -339,7 +339,11 @@ def recover(prefix: str, timeout: float, report: Callable[[str], None]) -> tuple
 
 
 def record(
-    file: Path, seconds: float, patterns: Sequence[str], report: Callable[[str], None]
+    file: Path,
+    seconds: float,
+    patterns: Sequence[str],
+    report: Callable[[str], None],
+    images: bool = False,
 ) -> dict[str, int]:
     """Record topics.
 
@@ -348,6 +352,7 @@ def record(
         seconds: recording time from the first message on [s]; 0: until Ctrl-C.
         patterns: topic names with ``*`` as wildcard; none: joints, commands, odometry, plans.
         report: receives a line for each topic found, also for those that cannot be recorded.
+        images: also record images.
 
     Returns:
         Number of messages by topic.
@@ -357,7 +362,7 @@ def record(
     """
     sink = recording_file(file)
     with contextlib.closing(sink), client_node("motion_record") as node:
-        recorder = Recorder(node, sink, patterns)
+        recorder = Recorder(node, sink, patterns, images)
         reported: set[str] = set()
         began = discovered = time.monotonic()
         end = began + seconds
