@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from motion_nodes import __version__
-from motion_nodes.cli.dataset_command import dataset
 from motion_nodes.cli.hardware import hardware
 from motion_nodes.cli.kinematics_commands import batch, bench, fk, ik, reach
-from motion_nodes.cli.learning_commands import learn, policy
+from motion_nodes.cli.learning_commands import dataset, learn, policy
 from motion_nodes.cli.options import Commands, JsonOption, RobotArgument
 from motion_nodes.cli.plan_commands import cartesian, plan, plot
 from motion_nodes.cli.robot_commands import convert, mount, new, spheres

@@ -340,3 +340,42 @@ def _replayed(runner: PolicyRunner, recording: Path, plot: Path | None) -> dict[
         "first step that differs": int(beyond[0]) if beyond.size else None,
         "diverges": bool(beyond.size),
     }
+
+
+def dataset(
+    files: Annotated[
+        list[str],
+        typer.Argument(help="Recordings (.mcap), each an episode.", metavar="FILE..."),
+    ],
+    output: Annotated[str, typer.Option("--output", "-o", help="New folder.")] = "dataset",
+    task: Annotated[
+        list[str] | None,
+        typer.Option(help="What is done, such as: pick the cube. Once, or once for each file."),
+    ] = None,
+    fps: Annotated[int, typer.Option(help="Frames per second.")] = 30,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(help="Topic to use, * matches anything; may be repeated. Default: all."),
+    ] = None,
+    action: Annotated[
+        str, typer.Option(help="Topic of commands; default: joint_command beside joint_states.")
+    ] = "",
+) -> None:
+    """Write recordings of `motion record --images` as a data set of LeRobot (v3.0)."""
+    from motion_nodes.cli.output import print_line
+    from motion_nodes.errors import InvalidCommand
+    from motion_nodes.extras.formats.lerobot_dataset import write_dataset
+    from motion_nodes.ros.recorded_episodes import DatasetTopics, recorded_episode
+
+    tasks = task or []
+    if len(tasks) not in (1, len(files)) or not all(each.strip() for each in tasks):
+        raise InvalidCommand(
+            f"--task is given {len(tasks)} times; say what is done, once or for each of the "
+            f"{len(files)} files."
+        )
+    topics = DatasetTopics(fps, topic or ["*"], action)
+    tasks = tasks if len(tasks) == len(files) else tasks * len(files)
+    pairs = zip(files, tasks, strict=True)
+    episodes = (recorded_episode(Path(file), each, topics) for file, each in pairs)
+    frames = write_dataset(Path(output), episodes, fps)
+    print_line(f"{len(files)} episodes with {frames} frames in {output}.")

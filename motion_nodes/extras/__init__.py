@@ -43,7 +43,7 @@ EXTRAS: Mapping[str, Extra] = MappingProxyType({
     ),
     "compat": Extra(),
     "formats": Extra(
-        commands=("dataset",), parts=("cli/dataset_command.py", "ros/recorded_episodes.py")
+        commands=("dataset",), parts=("cli/learning_commands.py", "ros/recorded_episodes.py")
     ),
     "hardware": Extra(("robot_driver",), ("hardware",), ("cli/hardware.py",)),
     "learning": Extra(

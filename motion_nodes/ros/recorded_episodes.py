@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import fnmatch
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import InvalidCommand, InvalidConfig, did_you_mean
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.extras.formats.lerobot_dataset import CameraFrames, DatasetEpisode, png
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.camera_messages import color_of
-from motion_nodes.ros.recording import read_mcap
+from motion_nodes.ros.recording import IMAGE, read_mcap
 from motion_nodes.settings import check_settings, setting
 from motion_nodes.typing import Array
 
@@ -34,12 +34,10 @@ class DatasetTopics:
     """What of a recording becomes an episode, and at which rate."""
 
     fps: int = setting(30, doc="Rate of the frames.", unit="Hz", ge=1, le=240)
-    state: str = ""
-    """Topic of the observed positions (JointState); empty: the one named ``joint_states``."""
+    topics: Sequence[str] = ("*",)
+    """Topics that are read, ``*`` matches anything."""
     action: str = ""
-    """Topic of the commands (JointState); empty: ``joint_command`` beside the states."""
-    images: Sequence[str] = ("*",)
-    """Topics of images, ``*`` matches anything; those without colors are left out."""
+    """Topic of the commands (JointState); empty: ``joint_command`` beside the joint states."""
 
     def __post_init__(self) -> None:
         """Validate the rate."""
@@ -72,10 +70,13 @@ def recorded_episode(path: Path, task: str, topics: DatasetTopics) -> DatasetEpi
         InvalidConfig: the file cannot be read, a topic is missing or ambiguous, or they have no
             common time without gaps.
     """
-    joints, cameras = _read(path, topics)
-    state = _chosen(path, joints, topics.state, STATES)
+    joints, cameras, robot = _read(path, topics)
+    observed = [topic for topic in joints if topic != topics.action]
+    state = _only(path, observed, STATES, "joint states", "--topic")
     beside = state.removesuffix(STATES) + COMMANDS
-    action = _chosen(path, joints, topics.action or (beside if beside in joints else ""), COMMANDS)
+    wanted = topics.action or (beside if beside in joints else "")
+    commands = [topic for topic in joints if topic != state and wanted in ("", topic)]
+    action = _only(path, commands, COMMANDS, "commands", "--action")
     times = _times(path, {state: joints[state], action: joints[action], **cameras})
     tables = {
         "observation.state": (state, _columns(joints[state].values, velocities=False)),
@@ -106,20 +107,24 @@ def recorded_episode(path: Path, task: str, topics: DatasetTopics) -> DatasetEpi
         _frames(path, topic, series.values, _newest(times[topic], ticks[:-1]))
         for topic, series in cameras.items()
     ]
-    return DatasetEpisode(task, vectors, dict(zip(_names(list(cameras)), pictures, strict=True)))
+    return DatasetEpisode(
+        task, vectors, dict(zip(_names(list(cameras)), pictures, strict=True)), robot
+    )
 
 
-def _read(path: Path, topics: DatasetTopics) -> tuple[dict[str, _Series], dict[str, _Series]]:
-    """Return the JointStates, and the color images as shape and PNG, of each topic."""
+def _read(path: Path, topics: DatasetTopics) -> tuple[dict[str, _Series], dict[str, _Series], str]:
+    """Return JointStates, and color images as shape and PNG, by topic, and the robot's name."""
     joints: dict[str, _Series] = {}
     cameras: dict[str, _Series] = {}
-    for received in read_mcap(path):
+    robot = ""
+    for received in read_mcap(path, [*topics.topics, *([topics.action] if topics.action else [])]):
+        if received.kind == "std_msgs/msg/String" and received.topic.endswith("robot_description"):
+            name = re.search(r"<robot\b[^>]*\bname\s*=\s*[\"']([^\"']*)", received.message().data)
+            robot = robot or (name[1] if name else "")
         if received.kind == "sensor_msgs/msg/JointState":
             found, message = joints, received.message()
             value: Any = (tuple(message.name), message.position, message.velocity)
-        elif received.kind == "sensor_msgs/msg/Image" and any(
-            fnmatch.fnmatchcase(received.topic, pattern) for pattern in topics.images
-        ):
+        elif received.kind == IMAGE:
             found, message = cameras, received.message()
             try:
                 image = color_of(message)
@@ -132,21 +137,16 @@ def _read(path: Path, topics: DatasetTopics) -> tuple[dict[str, _Series], dict[s
         series.stamps.append(stamp_ns(message))
         series.arrivals.append(received.arrived)
         series.values.append(value)
-    return joints, cameras
+    return joints, cameras, robot
 
 
-def _chosen(path: Path, found: Mapping[str, _Series], wanted: str, ending: str) -> str:
-    """Return the wanted topic, or the only one with an ending."""
-    option = "--state" if ending == STATES else "--action"
-    if wanted and wanted not in found:
-        raise InvalidConfig(
-            f"{path} has no JointStates on {wanted}{did_you_mean(wanted, list(found))}"
-        )
-    named = [wanted] if wanted else [t for t in found if t.rsplit("/", 1)[-1] == ending]
+def _only(path: Path, found: Sequence[str], ending: str, what: str, option: str) -> str:
+    """Return the only topic with an ending, or the only one."""
+    named = [topic for topic in found if topic.rsplit("/", 1)[-1] == ending] or found
     if len(named) != 1:
         raise InvalidConfig(
-            f"{path} has {len(named)} topics {ending}; choose one by {option}: "
-            f"{', '.join(found) or 'there are no JointStates'}"
+            f"{path} has {len(named)} topics of {what} (JointState); choose one by {option}: "
+            f"{', '.join(named) or 'there are none'}"
         )
     return named[0]
 

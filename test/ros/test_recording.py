@@ -18,9 +18,11 @@ import pytest
 import rclpy
 from geometry_msgs.msg import Point, Point32, Polygon
 from mcap.reader import make_reader
+from mcap.writer import Writer
 from nav_msgs.msg import Odometry
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message, serialize_message
+from rosbags.highlevel import AnyReader
 from rosidl_adapter.parser import parse_message_string
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
@@ -158,6 +160,23 @@ def test_one_topic_as_a_table_until_ctrl_c(speaker, tmp_path):
 # ---- MCAP
 
 
+@pytest.mark.parametrize("form", ["1", "transient_local"])  # Jazzy's, and that of later versions
+def test_qos_of_recordings_of_ros2_bag_is_read(tmp_path, form):
+    reliability = "2" if form == "1" else "best_effort"
+    profile = f"- history: 3\n  depth: 0\n  reliability: {reliability}\n  durability: {form}\n"
+    both = profile + profile.replace(f"durability: {form}", "durability: volatile")
+    with (tmp_path / "a.mcap").open("wb") as file:
+        writer = Writer(file)
+        writer.start("ros2")
+        schema = writer.register_schema("std_msgs/msg/String", "ros2msg", b"string data")
+        for topic, offered in (("/a", profile), ("/b", both)):
+            metadata = {"offered_qos_profiles": offered, "topic_type_hash": "RIHS01_0"}
+            writer.add_message(writer.register_channel(topic, "cdr", schema, metadata), 1, b"", 1)
+        writer.finish()
+    found = [(each.topic, each.latched, each.reliable) for each in read_mcap(tmp_path / "a.mcap")]
+    assert found == [("/a", True, False), ("/b", False, False)]
+
+
 def test_a_definition_holds_those_of_all_its_types_as_rosidl_reads_them():
     text = definition_of("nav_msgs/msg/Odometry")
     own, *others = text.split("=" * 80 + "\nMSG: ")
@@ -181,6 +200,7 @@ def test_what_is_written_is_read_by_the_library_as_it_was_received(tmp_path):
         sink.write(Received("/joint_states", kind, data, at, at - 5))
     word = serialize_message(String(data="robot"))
     sink.write(Received("/robot_description", "std_msgs/msg/String", word, at, at, latched=True))
+    sink.write(Received("/quick", "std_msgs/msg/String", word, at, at, reliable=False))
     sink.close()
     with file.open("rb") as opened:
         reader = make_reader(opened, validate_crcs=True)
@@ -191,8 +211,24 @@ def test_what_is_written_is_read_by_the_library_as_it_was_received(tmp_path):
             assert (schema.encoding, channel.message_encoding) == ("ros2msg", "cdr")
             assert deserialize_message(message.data, JointState) == state
             assert message.log_time - message.publish_time == 5
-    (latched,) = read_mcap(file, ["/robot*"])
-    assert latched.latched
+    (latched,), (quick,) = (list(read_mcap(file, [topic])) for topic in ("/robot*", "/quick"))
+    assert (latched.latched, latched.reliable) == (True, True)
+    assert (quick.latched, quick.reliable) == (False, False)
+    with AnyReader([file]) as other:  # another implementation of rosbag2
+        offered = {each.topic: each.ext.offered_qos_profiles for each in other.connections}
+        policies = {
+            t: (q.durability.name, q.reliability.name, q.depth) for t, (q,) in offered.items()
+        }
+        assert policies == {
+            "/joint_states": ("VOLATILE", "RELIABLE", 10),
+            "/robot_description": ("TRANSIENT_LOCAL", "RELIABLE", 10),
+            "/quick": ("VOLATILE", "BEST_EFFORT", 10),
+        }
+        (of,) = (each for each in other.connections if each.topic == "/joint_states")
+        heard = [deserialize_message(data, JointState) for _, _, data in other.messages([of])]
+        assert heard == states
+        fields = [name for name, _ in other.typestore.get_msgdef(of.msgtype).fields]
+        assert fields == list(JointState.get_fields_and_field_types())
     motion = read_motion(str(file), ["a", "b", "c"])
     assert motion.joint_names == ("a", "b")
     assert motion.positions[10] == pytest.approx([-2.0, 1.0])

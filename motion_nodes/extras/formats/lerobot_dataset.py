@@ -9,7 +9,6 @@ Source: https://huggingface.co/docs/lerobot/lerobot-dataset-v3, and files writte
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import shutil
@@ -61,6 +60,8 @@ class DatasetEpisode:
     vectors: Mapping[str, Mapping[str, Array]]
     """For ``observation.state`` and ``action``: columns, shape (n,), by name."""
     cameras: Mapping[str, CameraFrames] = field(default_factory=dict)
+    robot: str = ""
+    """Name of the robot."""
 
     def __len__(self) -> int:
         """Return n."""
@@ -69,19 +70,20 @@ class DatasetEpisode:
 
 def png(image: NDArray[np.uint8]) -> bytes:
     """Return an image, shape (h, w, 3), as a PNG."""
+    from PIL import Image
+
     file = io.BytesIO()
-    _library("PIL.Image").fromarray(image).save(file, "PNG", compress_level=1)
+    Image.fromarray(image).save(file, "PNG", compress_level=1)
     return file.getvalue()
 
 
-def write_dataset(folder: Path, episodes: Iterable[DatasetEpisode], fps: int, robot: str) -> int:
+def write_dataset(folder: Path, episodes: Iterable[DatasetEpisode], fps: int) -> int:
     """Write a data set; the folder appears when it is complete.
 
     Args:
         folder: a new one.
         episodes: with the same columns and cameras.
         fps: rate of the frames [Hz].
-        robot: name of the robot.
 
     Returns:
         Number of frames.
@@ -90,7 +92,13 @@ def write_dataset(folder: Path, episodes: Iterable[DatasetEpisode], fps: int, ro
         InvalidConfig: the folder exists or cannot be written, there are no episodes, one differs
             from the first, or a library is missing.
     """
-    _library("pyarrow.parquet")
+    try:
+        import PIL.Image  # noqa: F401
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise InvalidConfig(
+            f"{error.name} is not installed; run: pip install 'motion-nodes[lerobot]'"
+        ) from None
     if folder.exists():
         raise InvalidConfig(f"{folder} already exists; choose another folder.")
     try:
@@ -100,7 +108,7 @@ def write_dataset(folder: Path, episodes: Iterable[DatasetEpisode], fps: int, ro
             dataset = _Dataset(part, fps)
             for episode in episodes:
                 dataset.add(episode)
-            dataset.finish(robot)
+            dataset.finish()
             part.chmod(0o755)
             part.rename(folder)
         finally:
@@ -114,6 +122,7 @@ class _Dataset:
     def __init__(self, folder: Path, fps: int) -> None:
         self._folder, self._fps = folder, fps
         self.frames = 0
+        self._robot = ""
         self._features: dict[str, dict[str, Any]] = {}
         self._tasks: dict[str, int] = {}
         self._rows: list[dict[str, Any]] = []
@@ -125,6 +134,7 @@ class _Dataset:
         """Write the frames of an episode."""
         number, count = len(self._rows), len(episode)
         self._set_features(episode)
+        self._robot = self._robot or episode.robot
         columns = {
             key: np.stack([of[name] for name in self._features[key]["names"]], axis=1)
             for key, of in episode.vectors.items()
@@ -157,11 +167,12 @@ class _Dataset:
         })  # fmt: skip
         self.frames += count
 
-    def finish(self, robot: str) -> None:
+    def finish(self) -> None:
         """Write what describes all episodes."""
         if not self._rows:
             raise InvalidConfig("a data set needs an episode.")
-        table = _library("pyarrow").table
+        from pyarrow import table
+
         keys = {name: [row[name] for row in self._rows] for name in self._rows[0]}
         self._write(f"meta/episodes/{_PATH.format(chunk_index=0, file_index=0)}", [table(keys)])
         self._write("meta/tasks.parquet", [_task_table(list(self._tasks))])
@@ -170,7 +181,7 @@ class _Dataset:
             for key, rows in self._samples.items()
         }
         info = {
-            "codebase_version": VERSION, "robot_type": robot, "fps": self._fps,
+            "codebase_version": VERSION, "robot_type": self._robot, "fps": self._fps,
             "total_episodes": len(self._rows), "total_frames": self.frames,
             "total_tasks": len(self._tasks), "chunks_size": PER_FOLDER,
             "data_files_size_in_mb": 100, "video_files_size_in_mb": 200,
@@ -210,10 +221,12 @@ class _Dataset:
                 )
 
     def _write(self, name: str, tables: Iterable[Any]) -> None:
+        from pyarrow.parquet import ParquetWriter
+
         path, writer = self._folder / name, None
         path.parent.mkdir(parents=True, exist_ok=True)
         for table in tables:
-            writer = writer or _library("pyarrow.parquet").ParquetWriter(path, table.schema)
+            writer = writer or ParquetWriter(path, table.schema)
             writer.write_table(table)
         if writer:
             writer.close()
@@ -223,7 +236,8 @@ def _frames(
     columns: Mapping[str, NDArray[Any]], cameras: Mapping[str, CameraFrames], part: slice
 ) -> Any:
     """Return a table of some frames."""
-    arrow = _library("pyarrow")
+    import pyarrow as arrow
+
     found = {}
     for key, rows in columns.items():
         flat = arrow.array(rows[part].ravel())
@@ -238,7 +252,9 @@ def _frames(
 
 def _task_table(tasks: list[str]) -> Any:
     """Return the table of tasks, whose sentences are the index for pandas."""
-    arrow, index = _library("pyarrow"), "__index_level_0__"
+    import pyarrow as arrow
+
+    index = "__index_level_0__"
     kinds = ((None, index, "unicode", "object"), ("task_index",) * 2 + ("int64",) * 2)
     keys = ("name", "field_name", "pandas_type", "numpy_type", "metadata")
     described = [dict(zip(keys, (*kind, None), strict=True)) for kind in kinds]
@@ -249,9 +265,10 @@ def _task_table(tasks: list[str]) -> Any:
 
 def _pixels(frames: CameraFrames) -> NDArray[np.float32]:
     """Return a sample of the pixels of a camera, shape (m, 3), in 0 to 1."""
-    open_image = _library("PIL.Image").open
+    from PIL import Image
+
     chosen = np.linspace(0, len(frames.files) - 1, min(len(frames.files), SAMPLED_IMAGES))
-    images = [np.asarray(open_image(io.BytesIO(frames.files[int(k)]))) for k in chosen]
+    images = [np.asarray(Image.open(io.BytesIO(frames.files[int(k)]))) for k in chosen]
     flat = [image.reshape(-1, 3) for image in images]
     rows = np.concatenate([pixels[:: -(-len(pixels) // SAMPLED_PIXELS)] for pixels in flat])
     return rows.astype(np.float32) / np.float32(255.0)
@@ -265,12 +282,3 @@ def _statistics(rows: NDArray[Any], count: int, image: bool) -> dict[str, list[A
     found |= {f"q{round(100 * q):02d}": of for q, of in zip(_QUANTILES, levels, strict=True)}
     shaped = {k: v.reshape((3, 1, 1) if image else -1).tolist() for k, v in found.items()}
     return {**shaped, "count": [count]}
-
-
-def _library(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise InvalidConfig(
-            f"{name.partition('.')[0]} is not installed; run: pip install 'motion-nodes[lerobot]'"
-        ) from None
