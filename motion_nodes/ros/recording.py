@@ -7,6 +7,7 @@ Messages of any type as plain data, and as named numbers.
 from __future__ import annotations
 
 import array
+import bisect
 import csv
 import fnmatch
 import importlib
@@ -15,8 +16,8 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -30,6 +31,7 @@ from rclpy.time import Time
 from motion_nodes import __version__
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.environment import share_folders
 
 TYPES = (
@@ -364,7 +366,10 @@ _PRIMITIVES = (
 
 
 class Recorder:
-    """Subscribes to all selected topics, including those that appear later."""
+    """Subscribes to all selected topics, including those that appear later, and polls them.
+
+    An executor would take some hundred messages per second, and fall behind those of a robot.
+    """
 
     def __init__(
         self,
@@ -376,7 +381,7 @@ class Recorder:
         """Create a recorder without subscriptions.
 
         Args:
-            node: the subscribing node; the caller spins it and calls :meth:`discover`
+            node: the subscribing node; the caller calls :meth:`discover` and :meth:`poll`
                 periodically.
             sink: receives each message.
             patterns: topic names, ``*`` matches anything; empty: all topics of :data:`TYPES`.
@@ -386,10 +391,34 @@ class Recorder:
         self._node, self._sink = node, sink
         self._companions = COMPANIONS if isinstance(sink, McapFile) else ()
         self._patterns = tuple(p if p.startswith(("/", "*")) else f"/{p}" for p in patterns)
+        self._topics: list[tuple[PolledSubscription[bytes], Received]] = []
+        """Subscriptions, each with an empty message of its topic."""
+        self._waiting: list[Received] = []
         self.counts: Counter[str] = Counter()
         """Number of messages received on each topic."""
         self.skipped: dict[str, str] = {}
         """Selected topics that cannot be recorded, and why."""
+
+    def poll(self, last: bool = False) -> None:
+        """Write the messages that have arrived, in the order of their arrival.
+
+        Args:
+            last: whether to write those that arrived during the call, too.
+        """
+        now = time.time_ns()
+        for subscription, empty in self._topics:
+            for data, sent, arrived in subscription.times():
+                arrived = arrived or now
+                self._waiting.append(
+                    replace(empty, data=data, arrived=arrived, sent=sent or arrived)
+                )
+                self.counts[empty.topic] += 1
+        self._waiting.sort(key=lambda each: each.arrived)
+        ready = bisect.bisect_right(self._waiting, now, key=lambda each: each.arrived)
+        ready = len(self._waiting) if last else ready
+        for each in self._waiting[:ready]:
+            self._sink.write(each)
+        del self._waiting[:ready]
 
     def discover(self) -> None:
         """Subscribe to selected topics that have appeared."""
@@ -420,8 +449,8 @@ class Recorder:
                 reliability=getattr(ReliabilityPolicy, "RELIABLE" if reliable else "BEST_EFFORT"),
                 durability=getattr(DurabilityPolicy, "TRANSIENT_LOCAL" if latched else "VOLATILE"),
             )
-            callback = self._callback(topic, kind, latched, reliable)
-            self._node.create_subscription(found, topic, callback, qos, raw=True)
+            subscription = PolledSubscription[bytes](self._node, found, topic, qos, raw=True)
+            self._topics.append((subscription, Received(topic, kind, b"", 0, 0, latched, reliable)))
 
     def _selected(self, topic: str, kinds: Sequence[str]) -> bool:
         if self._images and IMAGE in kinds and "depth" not in topic:
@@ -430,17 +459,6 @@ class Recorder:
             return any(fnmatch.fnmatchcase(topic, pattern) for pattern in self._patterns)
         known = any(kind in TYPES for kind in kinds)
         return known or any(fnmatch.fnmatchcase(topic, each) for each in self._companions)
-
-    def _callback(
-        self, topic: str, kind: str, latched: bool, reliable: bool
-    ) -> Callable[[bytes, Mapping[str, int]], None]:
-        def record(data: bytes, info: Mapping[str, int]) -> None:
-            self.counts[topic] += 1
-            now = time.time_ns()
-            sent = info["source_timestamp"] or now
-            self._sink.write(Received(topic, kind, data, now, sent, latched, reliable))
-
-        return record
 
 
 def message_type(name: str) -> type:

@@ -290,9 +290,9 @@ def test_a_recording_is_played_and_recorded_again_with_latched_topics(ros, tmp_p
     end = time.monotonic() + 90.0
     while player.poll() is None and time.monotonic() < end:
         recorder.discover()
-        rclpy.spin_once(node, timeout_sec=0.02)
-    for _ in range(50):
-        rclpy.spin_once(node, timeout_sec=0.0)
+        recorder.poll()
+        time.sleep(0.02)
+    recorder.poll(last=True)
     node.destroy_node()
     again.close()
     assert player.wait(60) == 0

@@ -71,6 +71,8 @@ RECOVERY_TIMEOUT = 120.0
 """Max duration of a recovery, which is slow [s]."""
 KINDS = {"moveit_msgs/action/MoveGroup": "arm", "nav2_msgs/action/NavigateToPose": "base"}
 """What the actions of a robot move."""
+_RECORD_PERIOD = 0.02
+"""Period in which messages are recorded [s]."""
 _DISCOVERY_PERIOD = 0.25
 """Period of the search for new topics [s]."""
 _SUBSCRIBERS_TIME = 1.0
@@ -380,7 +382,9 @@ def record(
                 reason = recorder.skipped.get(topic)
                 report(f"{topic}: not recorded: {reason}" if reason else f"{topic}")
                 reported.add(topic)
-            rclpy.spin_once(node, timeout_sec=0.05)
+            recorder.poll()
+            signals.STOP.wait(_RECORD_PERIOD)
+        recorder.poll(last=True)
     return dict(recorder.counts)
 
 

@@ -171,9 +171,15 @@ class PolledSubscription(Generic[M]):
             for message, info in taken
         ]
 
-    def timed(self) -> list[tuple[M, int]]:
-        """Return pending messages, oldest first, each with its time of reception [ns]."""
-        return [(message, info["received_timestamp"] or 0) for message, info in self._take()]
+    def times(self) -> list[tuple[M, int, int]]:
+        """Return pending messages, oldest first, with times of publication and reception [ns].
+
+        Unknown times are 0.
+        """
+        return [
+            (message, info["source_timestamp"] or 0, info["received_timestamp"] or 0)
+            for message, info in self._take()
+        ]
 
     def all(self) -> list[M]:
         """Return pending messages, oldest first."""

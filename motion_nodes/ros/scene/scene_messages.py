@@ -143,7 +143,7 @@ class Arrivals:
         begin = time.time_ns()
         pending, self._held = self._held, []
         for topic in self._topics:
-            for message, arrived in topic.timed():
+            for message, _, arrived in topic.times():
                 (pending if arrived <= begin else self._held).append((message, arrived))
         pending.sort(key=lambda pair: pair[1])
         return [message for message, _ in pending]
