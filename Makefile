@@ -7,7 +7,7 @@ BIN := .venv/bin
 PORT ?= 8080
 WORKERS ?= auto
 
-.PHONY: test-long test-noble test-lerobot dying-listeners sweep fuzz chaos soak demo test setup setup-test lint types kernels unit pytest bench docs pictures format clean
+.PHONY: test-long test-noble test-aarch64 test-lerobot dying-listeners sweep fuzz chaos soak demo test setup setup-test lint types kernels unit pytest bench docs pictures format clean
 
 demo: setup
 	@$(BIN)/motion demo --port $(PORT) $(if $(filter-out 0,$(HEADLESS)),--headless)
@@ -64,6 +64,11 @@ test-noble:
 		$$(grep -E '^(pin|libpinocchio|coal|libcoal|eigenpy|cmeel[a-z0-9-]*)==' requirements/constraints.txt)
 	@$(NOBLE) -m motion_nodes.interface_build --install
 	@$(NOBLE) -m pytest -q -W ignore::DeprecationWarning -m "not long and not real_time" $(NOBLE_TESTS)
+
+# The library's tests, without ROS, on an emulated aarch64 (tools/test_aarch64.py). Hours; needs root.
+# Some tests only: make test-aarch64 PYTEST_ARGS=test/ik
+test-aarch64: setup-test
+	@$(BIN)/python tools/test_aarch64.py $(PYTEST_ARGS)
 
 # Invalid and extreme messages to all endpoints of a running suite (test/fuzz); limits, processes and
 # responses are monitored. A failure prints how to reproduce it: make fuzz SEED=7 MESSAGES=20000

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from harness import Options, Report, Row, Spread, benchmark, motion_up, progress
+from harness import CLUSTER, Options, Report, Row, Spread, benchmark, motion_up, progress, workers
 from harness.timing import peer_lines
 
 import motion_nodes as mn
@@ -43,6 +43,7 @@ from motion_nodes.core.scene.shapes import Solid
 from motion_nodes.core.scene.world import World
 
 PEER = "peers/motion_bench_maker_vamp.py"
+PART = 25  # Problems that a worker of --cluster plans at once
 LIMIT = 5.0  # Timeout of a plan [s]
 ROBOTS = ("panda", "ur5", "fetch", "baxter")
 FINGERS = {"panda_finger_joint1": 0.04, "panda_finger_joint2": 0.04}
@@ -302,7 +303,13 @@ def measured(report: Report, robot: str, problems: Sequence[Problem], options: O
         peer["free"] = peer.get("start", True) and peer.get("goal", True)
         peer["valid"] = robot_of_ours.is_valid(problem)
     progress(f"{robot}: ours")
-    mine = list((served if options.service else planned)(source, problems))
+    if options.cluster:
+        with workers(options) as pool:
+            parts = [problems[k : k + PART] for k in range(0, len(problems), PART)]
+            calls = [pool.submit(lambda part: [*planned(source, part)], part) for part in parts]
+            mine = [answer for call in calls for answer in call.result()]
+    else:
+        mine = list((served if options.service else planned)(source, problems))
     mine = mine[-len(problems) :]
     rows = list(rows_of(robot, problems, mine, peers, bool(options.vamp_python)))
     reasons = []
@@ -319,7 +326,7 @@ def measured(report: Report, robot: str, problems: Sequence[Problem], options: O
            vamp_python=("", "a Python that has vamp"), every=(1, "stride of all problems"),
            robots=(list(ROBOTS), "robots"), family=("", "only families that begin so"),
            srdf=("", "folder of the robots' SRDF files"),
-           service=(False, "by plan_kinematic_path"))  # fmt: skip
+           service=(False, "by plan_kinematic_path"), cluster=CLUSTER)  # fmt: skip
 def main(report: Report, options: Options) -> None:
     """Measure."""
     if options.problems is None:

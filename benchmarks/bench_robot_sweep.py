@@ -23,12 +23,12 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from harness import Options, Report, Row, benchmark, median, progress
+from harness import CLUSTER, Options, Report, Row, benchmark, median, progress, workers
 
 _PATTERNS = ("*.urdf", "*.urdf.xacro", "*.xml", "*.mjcf")
 _TIMEOUT = 600
@@ -125,7 +125,7 @@ def expectation(item: Item, expected: dict[str, Any]) -> list[str] | None:
 
 def swept(items: list[Item], packages: list[str], options: Options) -> dict[Item, dict[str, Any]]:
     """Return the result of each file."""
-    with ThreadPoolExecutor(options.jobs) as pool:
+    with workers(options) as pool:
         waiting = {pool.submit(tried, item, packages, options.accuracy): item for item in items}
         for number, done in enumerate(as_completed(waiting), 1):
             progress(f"{number} of {len(items)}: {waiting[done]}")
@@ -134,7 +134,7 @@ def swept(items: list[Item], packages: list[str], options: Options) -> dict[Item
 
 @benchmark("Robots that nobody here prepared", folders=True,
            list=(Path, "of robots below the first folder"),
-           accuracy=(0.05, "of spheres [m]; 0: default"), jobs=2)  # fmt: skip
+           accuracy=(0.05, "of spheres [m]; 0: default"), jobs=2, cluster=CLUSTER)  # fmt: skip
 def main(report: Report, options: Options) -> None:
     """Run the sweep."""
     expected = yaml.safe_load(_GROUPS.read_text()) or {}

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from harness.processes import CpuShare, motion_up
-from harness.report import Options, Report, Row, benchmark, progress
+from harness.report import CLUSTER, Options, Report, Row, benchmark, progress, workers
 from harness.timing import Spread, median, take_turns
 
-__all__ = ["CpuShare", "Options", "Report", "Row", "Spread", "benchmark", "median", "motion_up",
-           "progress", "take_turns"]  # fmt: skip
+__all__ = ["CLUSTER", "CpuShare", "Options", "Report", "Row", "Spread", "benchmark", "median",
+           "motion_up", "progress", "take_turns", "workers"]  # fmt: skip

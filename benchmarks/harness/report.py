@@ -12,11 +12,13 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from harness.processes import isolate
+from motion_nodes.cli.cluster import cluster
 
 PACKAGES = (
     "ros-jazzy-rclpy", "ros-kilted-rclpy", "numpy", "numba", "llvmlite", "mujoco", "viser",
@@ -98,6 +100,21 @@ def _parsed(description: str, folders: bool, flags: dict[str, Any]) -> argparse.
 def progress(text: str) -> None:
     """Print the progress to stderr."""
     print(f"... {text}", file=sys.stderr, flush=True)
+
+
+CLUSTER = ("", "address of a Dask scheduler that computes; its workers read the same folders")
+"""The option of benchmarks of many problems."""
+
+
+@contextlib.contextmanager
+def workers(options: Options) -> Iterator[Executor]:
+    """Context manager of the executor of ``options.cluster``, or of ``options.jobs`` threads."""
+    with cluster(options.cluster) as remote:
+        if remote is not None:
+            yield remote
+            return
+        with ThreadPoolExecutor(options.jobs) as threads:
+            yield threads
 
 
 def busy_share(seconds: float = 0.5) -> float:

@@ -51,7 +51,8 @@ class _Counted(Executor):
 def cluster(address: str) -> Iterator[Executor | None]:
     """Context manager of a cluster's executor; None without an address.
 
-    Parts that are not done at its end (Ctrl-C) are cancelled.
+    After an exception (Ctrl-C) parts that have not begun are cancelled, and nobody waits for the
+    others.
 
     Args:
         address: of the scheduler; empty: none.
@@ -90,6 +91,9 @@ def cluster(address: str) -> Iterator[Executor | None]:
     with client, client.get_executor(retries=RETRIES, pure=False) as inner:
         try:
             yield _Counted(inner, report if shown else quiet)
+        except BaseException:
+            inner.shutdown(wait=False)  # which cancels; its exit would wait for all parts
+            raise
         finally:
             if shown:
                 print(file=sys.stderr)

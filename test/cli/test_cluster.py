@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -127,3 +128,40 @@ def test_two_hosts_give_the_same_results_and_one_that_is_lost_loses_nothing(two_
             )
         ]
     assert told[0] == told[1]
+
+
+STATES = """
+import sys
+from distributed import Client
+def counts(dask_scheduler):
+    log = dask_scheduler.transition_log
+    return len(dask_scheduler.tasks), len({row[0] for row in log if row[2] == "memory"})
+with Client(sys.argv[1], set_as_default=False) as client:
+    print(*client.run_on_scheduler(counts))
+"""
+
+
+@pytest.mark.long
+def test_ctrl_c_cancels_the_parts_that_have_not_begun(two_workers, tmp_path):
+    address, prefix, _ = two_workers
+    arm = motion_nodes.load_robot("ur5e")["arm"]
+    np.save(tmp_path / "q.npy", arm.random(50_000, seed=2))  # 200 parts
+
+    def asked():
+        done = subprocess.run([*prefix, sys.executable, "-c", STATES, address],
+                              capture_output=True, text=True, check=True)  # fmt: skip
+        return [int(word) for word in done.stdout.split()]
+
+    words = [*prefix, sys.executable, "-c", PROGRAM, address, tmp_path / "q.npy", tmp_path / "none"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "begins\n"
+    end = time.monotonic() + 120.0
+    while asked()[1] < 2 and time.monotonic() < end:
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    assert "KeyboardInterrupt" in process.communicate(timeout=120)[1]
+    while asked()[0] > 0 and time.monotonic() < end:
+        time.sleep(0.2)
+    waiting, computed = asked()
+    assert waiting == 0
+    assert 2 <= computed < 150
