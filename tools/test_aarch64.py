@@ -82,9 +82,6 @@ found["fk"] = arm.fk(q)
 found["jacobian"] = arm.jacobian(q)
 found["ik"] = arm.ik_batch(found["fk"]).q
 found["free"] = arm.collision_free(q)
-plan = arm.plan(*q[found["free"]][:2])
-found["plan"] = plan.positions
-found["times"] = plan.times
 np.savez(sys.argv[1], **found)
 """
 
@@ -147,7 +144,8 @@ def build() -> None:
         "--only-binary=:all:", *requirements())  # fmt: skip
     pip("install", "--target", SITE, "--no-deps", "--upgrade", "urdf-parser-py")
     ruckig()
-    (SITE / "sitecustomize.py").write_text(STARTER)
+    (SITE / "emulated_processes.py").write_text(STARTER)
+    (SITE / "emulated_processes.pth").write_text("import emulated_processes\n")
     ready.write_text(state.hexdigest())
 
 
