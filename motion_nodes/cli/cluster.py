@@ -8,7 +8,7 @@ import re
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import CancelledError, Executor, Future
 from typing import Annotated, Any
 
 import typer
@@ -58,7 +58,8 @@ def cluster(address: str) -> Iterator[Executor | None]:
         address: of the scheduler; empty: none.
 
     Raises:
-        InvalidConfig: Dask is not installed, or no scheduler with a worker answers there.
+        InvalidConfig: Dask is not installed, no scheduler with a worker answers there, or the
+            scheduler or several workers in a row were lost.
     """
     if not address:
         yield None
@@ -91,8 +92,12 @@ def cluster(address: str) -> Iterator[Executor | None]:
     with client, client.get_executor(retries=RETRIES, pure=False) as inner:
         try:
             yield _Counted(inner, report if shown else quiet)
-        except BaseException:
+        except BaseException as error:
             inner.shutdown(wait=False)  # which cancels; its exit would wait for all parts
+            lost = isinstance(error, CancelledError)  # the scheduler
+            if lost or type(error).__module__.startswith("distributed."):
+                why = str(error) or "it was lost"
+                raise InvalidConfig(f"--cluster {address}: {why}", field="cluster") from None
             raise
         finally:
             if shown:

@@ -195,8 +195,8 @@ class McapFile:
         self._writer = Writer(self._file)
         self._writer.start(profile="ros2", library=f"motion_nodes {__version__}")
         self._schemas: dict[str, int] = {}
-        self._channels: dict[str, tuple[int, int]] = {}
-        """Number and count of messages of each topic's channel."""
+        self._channels: dict[tuple[str, str], tuple[int, int]] = {}
+        """Number and count of messages of the channel of each topic and type."""
 
     def write(self, received: Received) -> None:
         """Append a message.
@@ -205,16 +205,16 @@ class McapFile:
             InvalidConfig: the definition of its type is not installed.
         """
         topic, kind = received.topic, received.kind
-        if topic not in self._channels:
+        if (topic, kind) not in self._channels:
             if kind not in self._schemas:
                 text = definition_of(kind).encode()
                 self._schemas[kind] = self._writer.register_schema(kind, "ros2msg", text)
             offered = {QOS_KEY: _offered(received)}
-            self._channels[topic] = (
+            self._channels[topic, kind] = (
                 self._writer.register_channel(topic, "cdr", self._schemas[kind], offered), 0,
             )  # fmt: skip
-        channel, count = self._channels[topic]
-        self._channels[topic] = (channel, count + 1)
+        channel, count = self._channels[topic, kind]
+        self._channels[topic, kind] = (channel, count + 1)
         self._writer.add_message(
             channel, received.arrived, received.data, received.sent, count % 2**32
         )
@@ -417,7 +417,10 @@ class Recorder:
         ready = bisect.bisect_right(self._waiting, now, key=lambda each: each.arrived)
         ready = len(self._waiting) if last else ready
         for each in self._waiting[:ready]:
-            self._sink.write(each)
+            try:
+                self._sink.write(each)
+            except InvalidConfig as error:  # a message that cannot be read
+                self.skipped[each.topic] = str(error)
         del self._waiting[:ready]
 
     def discover(self) -> None:

@@ -81,7 +81,7 @@ def test_frames_hold_the_newest_state_and_image_and_the_next_command(tmp_path, s
     assert [10 * k for k in range(9)] == [
         np.asarray(Picture.open(io.BytesIO(png)))[0, 0, 0] for png in camera.files
     ]
-    assert camera.index == pytest.approx((at - 20.0) // 100.0)
+    assert camera.shown == pytest.approx((at - 20.0) // 100.0)
 
 
 def test_the_command_writes_a_data_set(tmp_path):

@@ -281,6 +281,11 @@ def test_a_recording_is_played_and_recorded_again_with_latched_topics(ros, tmp_p
     word = serialize_message(String(data="<robot/>"))
     topic = "/played/robot_description"
     sink.write(Received(topic, "std_msgs/msg/String", word, at, at, latched=True))
+    for name, kind in (
+        ("/played/no name", "String"),
+        ("/played/joint_states", "Float64MultiArray"),
+    ):
+        sink.write(Received(name, f"std_msgs/msg/{kind}", word, at, at))
     sink.close()
     command = [sys.executable, "-m", "motion_nodes.cli.main", "play", str(first), "--rate", "0.5"]
     player = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))

@@ -47,7 +47,7 @@ class CameraFrames(NamedTuple):
     """Height, width and channels (3)."""
     files: Sequence[bytes]
     """PNG of each image."""
-    index: NDArray[np.int64]
+    shown: NDArray[np.int64]
     """Number of the image of each frame, shape (n,)."""
 
 
@@ -245,7 +245,7 @@ def _frames(
         found[key] = arrow.FixedSizeListArray.from_arrays(flat, width) if width > 1 else flat
     kind = arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
     for key, frames in cameras.items():
-        images = [{"bytes": frames.files[k], "path": None} for k in frames.index[part]]
+        images = [{"bytes": frames.files[k], "path": None} for k in frames.shown[part]]
         found[key] = arrow.array(images, kind)
     return arrow.table(found)
 

@@ -27,6 +27,7 @@ from moveit_msgs.msg import Constraints
 from nav2_msgs.action import NavigateToPose
 from rclpy.action import get_action_names_and_types
 from rclpy.duration import Duration
+from rclpy.exceptions import InvalidTopicNameException
 from rclpy.logging import LoggingSeverity
 from rclpy.node import Node
 from rclpy.task import Future
@@ -34,6 +35,7 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from motion_nodes.core.navigation.planar_geometry import Pose2
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.tasks.task_plan import TaskOrder
 from motion_nodes.ros import qos, signals
 from motion_nodes.ros.clients.client_node import action_client, client_node
@@ -75,6 +77,8 @@ _RECORD_PERIOD = 0.02
 """Period in which messages are recorded [s]."""
 _DISCOVERY_PERIOD = 0.25
 """Period of the search for new topics [s]."""
+_MAX_PAUSE = 1e6
+"""Longest pause of a recording that is played [s]."""
 _SUBSCRIBERS_TIME = 1.0
 """Time in which subscriptions discover the publishers of a recording [s]."""
 _FIRST_MESSAGE_TIMEOUT = 10.0
@@ -363,7 +367,7 @@ def record(
         InvalidConfig: the file exists or cannot be written.
     """
     sink = recording_file(file)
-    with contextlib.closing(sink), client_node("motion_record") as node:
+    with _written(file), contextlib.closing(sink), client_node("motion_record") as node:
         recorder = Recorder(node, sink, patterns, images)
         reported: set[str] = set()
         began = discovered = time.monotonic()
@@ -388,6 +392,15 @@ def record(
     return dict(recorder.counts)
 
 
+@contextlib.contextmanager
+def _written(file: Path) -> Iterator[None]:
+    """Context manager in which a file is written: a full disk is an error of the user's."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidConfig(f"{file} cannot be written: {error.strerror}.") from None
+
+
 def play(
     file: Path, rate: float, patterns: Sequence[str], report: Callable[[str], None]
 ) -> dict[str, int]:
@@ -407,32 +420,35 @@ def play(
     """
     counts: dict[str, int] = {}
     publishers: dict[str, Any] = {}
+    kinds: dict[str, str] = {}
     with client_node("motion_play") as node:
         for each in read_mcap(file, patterns):
-            if each.topic in publishers:
+            if each.topic in kinds:
                 continue
+            kinds[each.topic] = each.kind
+            profile = qos.STATUS if each.latched else qos.STREAM
             try:
                 kind = message_type(each.kind)
+                publishers[each.topic] = node.create_publisher(kind, each.topic, profile)
             except (ImportError, AttributeError, ValueError):
                 report(f"{each.topic}: not played: the type {each.kind} is not installed")
-                publishers[each.topic] = None
-                continue
-            profile = qos.STATUS if each.latched else qos.STREAM
-            publishers[each.topic] = node.create_publisher(kind, each.topic, profile)
-            counts[each.topic] = 0
-            report(each.topic)
+            except InvalidTopicNameException:
+                report(f"{each.topic}: not played: it is no name of a topic")
+            else:
+                counts[each.topic] = 0
+                report(each.topic)
         signals.STOP.wait(_SUBSCRIBERS_TIME)
         began, first = time.monotonic(), None
         for each in read_mcap(file, patterns):
-            if publishers[each.topic] is None:
+            if each.topic not in publishers or each.kind != kinds[each.topic]:
                 continue
             first = each.arrived if first is None else first
             due = began + (each.arrived - first) * 1e-9 / rate
-            if signals.STOP.wait(max(due - time.monotonic(), 0.0)):
+            if signals.STOP.wait(min(max(due - time.monotonic(), 0.0), _MAX_PAUSE)):
                 break
             publishers[each.topic].publish(each.data)
             counts[each.topic] += 1
-        for publisher in filter(None, publishers.values()):
+        for publisher in publishers.values():
             publisher.wait_for_all_acked(Duration(seconds=1))
     return counts
 
