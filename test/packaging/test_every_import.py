@@ -28,7 +28,7 @@ KEYS = {
 """rosdep key of each library where it is not its name; None: only PyPI has it."""
 OPTIONAL = {
     "franky", "xarm", "mcp", "mcp_types", "onnxruntime", "torch", "gymnasium", "threadpoolctl",
-    "cv2", "PIL", "lerobot", "anyio", "distributed", "daqp",
+    "cv2", "PIL", "lerobot", "anyio", "distributed", "pyarrow", "daqp",
 }  # fmt: skip
 """Libraries of extras for some robots and for learning, imported on use."""
 OF_ROS = {"launch", "launch_ros"}
