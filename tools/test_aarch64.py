@@ -35,10 +35,7 @@ PLATFORMS = [f"manylinux_2_{minor}_aarch64" for minor in (17, 26, 27, 28, 34)]
 PLATFORMS.append("manylinux2014_aarch64")
 SOURCES = ("ruckig", "urdf-parser-py")
 """Requirements without wheels for aarch64; the second one is Python only."""
-TESTS = [
-    f"test/{room}"
-    for room in ("kernels", "trajectory", "ik", "bases", "scene", "planning", "rmpflow")
-]
+TESTS = [f"test/{room}" for room in ("kernels", "trajectory", "ik", "bases", "scene", "planning")]
 CPU_INFO = """processor\t: 0
 Features\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc \
 dcpop asimddp
