@@ -158,8 +158,8 @@ def test_what_is_out_of_reach_is_not_packed() -> None:
     far = world_object("far", Sphere(0.1), from_xyz_rpy((9.0, 0.0, 0.0)))
     scene = Scene({"near": near, "far": far})
     packed = pack_world(scene, bodies, np.eye(4), 1.5, 16, {})
-    assert packed.fields["leaf_count"] == 1
-    assert pack_world(scene, bodies, np.eye(4), 12.0, 16, packed.known).fields["leaf_count"] == 2
+    assert packed.part.fields["leaf_count"] == 1
+    assert pack_world(scene, bodies, np.eye(4), 12.0, 16, packed.known).part.fields["leaf_count"] == 2
     assert len(packed.objects) == 2
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -241,8 +240,8 @@ class _Moves:
         """Return stretches, adjacent ones of a kind as one; empty if lines are in collision."""
         joined: list[_Stretch] = []
         for x in found:
-            clear = x.clear and lines_free(self._clear, x.points)
-            if not clear and not lines_free(self._checker, x.points):
+            clear = x.clear and self._clear.line_free(x.points)
+            if not clear and not self._checker.line_free(x.points):
                 return []
             if joined and joined[-1].clear == clear:
                 joined[-1] = _Stretch(np.concatenate([joined[-1].points, x.points[1:]]), clear)
@@ -365,8 +364,3 @@ def _part(
     kept = corner[first : last + 1].copy()
     kept[[0, -1]] = True
     return _Stretch(dense[first : last + 1][kept], clear)
-
-
-def lines_free(checker: CollisionChecker, points: Array) -> bool:
-    """Return whether the lines between waypoints are collision-free."""
-    return all(checker.edge_free(a, b) for a, b in pairwise(points))

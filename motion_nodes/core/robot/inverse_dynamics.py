@@ -132,8 +132,23 @@ class InverseDynamics:
                 f"positions, velocities and accelerations must have shape {shape}, got "
                 f"{Q.shape}, {V.shape} and {A.shape}"
             )
-        rows, tau = np.concatenate((Q, V, A), axis=1), np.empty(shape)
-        self._run_many(np.ascontiguousarray(rows, np.float64), tau)
+        return self.efforts_of_states(np.stack((Q, V, A), axis=1))
+
+    def efforts_of_states(self, states: Array) -> Array:
+        """Return the efforts of k states [N m or N], shape (k, n).
+
+        Args:
+            states: positions, velocities and accelerations, shape (k, 3, n).
+
+        Raises:
+            InvalidCommand: another shape.
+        """
+        if states.shape[1:] != (3, len(self._zero)):
+            raise InvalidCommand(
+                f"states must have shape (k, 3, {len(self._zero)}), got {states.shape}"
+            )
+        tau = np.empty((len(states), len(self._zero)))
+        self._run_many(np.ascontiguousarray(states, np.float64).reshape(len(states), -1), tau)
         return tau
 
     def gravity(self, q: ArrayLike) -> Array:

@@ -368,6 +368,16 @@ class CollisionChecker:
         start, end = self._checked(a, 1), self._checked(b, 1)
         return self._compiled.calls.edge_free(start, end, self._packed())
 
+    def line_free(self, points: ArrayLike) -> bool:
+        """Return whether the edges between successive points, shape (k, n), are collision-free.
+
+        The first point is not checked.
+
+        Raises:
+            InvalidCommand: wrong number of positions.
+        """
+        return self._compiled.calls.line_free(self._checked(points, 2), self._packed())
+
     def distance(self, q: ArrayLike) -> Clearance:
         """Return the closest checked pair, and its distance [m].
 

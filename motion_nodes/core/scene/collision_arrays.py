@@ -17,10 +17,10 @@ import math
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Joint, JointKind
@@ -31,7 +31,7 @@ from motion_nodes.core.scene.scene import Part, Scene, WorldObject
 from motion_nodes.core.scene.shapes import Solid, TriangleMesh, type_of
 from motion_nodes.core.scene.triangle_surfaces import spatial_order
 from motion_nodes.core.scene.voxels import Voxels
-from motion_nodes.kernels.collision.collision_binding import CollisionCalls, place_function
+from motion_nodes.kernels.collision.collision_binding import CollisionCalls, TablePart, place_function
 from motion_nodes.kernels.collision.collision_memory import (
     ALIGNED_BOX,
     BOX,
@@ -48,7 +48,10 @@ _Placed = tuple[Array, Array, NDArray[np.int32]]
 FILLING = 1.0 / 16.0
 """Edge of the cells that fill a closed mesh, relative to its longest side. A sphere with a radius
 of sqrt(3) cells cannot be inside without touching a box or the surface."""
-_UNMOVED = np.eye(4)
+_UNMOVED = np.eye(4).tolist()
+_UNMOVED_ROW = np.eye(4).ravel().tolist()
+_ZEROS = (0.0, 0.0, 0.0)
+_NO_PLANES = np.empty((0, 4))
 Fields = dict[str, int | NDArray[Any]]
 
 
@@ -204,26 +207,52 @@ def _stacked(spheres: list[Array]) -> Array:
     return np.concatenate([np.empty((0, 4)), *spheres])
 
 
-@dataclass(frozen=True, eq=False)
-class Leaves:
+_SIZE, _MIDDLE, _HALF = slice(1, 4), slice(4, 7), slice(7, 10)
+_ROUNDING, _DISC, _POSE, _ROW = 10, 11, 12, 28
+
+
+class Leaves(NamedTuple):
     """Leaves of an object, in the object's frame."""
 
-    kind: Array
-    """Kind of each leaf, shape (k,)."""
-    X_OL: Array
-    """Pose of each leaf, shape (k, 4, 4)."""
-    size: Array
-    """See ``collision_memory.PARAMETERS``, shape (k, 3)."""
+    rows: Array
+    """One row per leaf, so that those of several objects are joined at once, shape (k, 28)."""
     planes: Array
     """Planes of the leaves of that kind, shape (p, 4)."""
-    middle: Array
-    """Centre of the bounding box of the leaf's core, in the leaf's frame [m], shape (k, 3)."""
-    half: Array
-    """Half edges of that box [m], shape (k, 3)."""
-    rounding: Array
-    """Rounding radius of the leaf [m], shape (k,)."""
-    disc: Array
-    """Radius of the disc swept along z [m], shape (k,)."""
+
+    @property
+    def kind(self) -> Array:
+        """Kind of each leaf, shape (k,)."""
+        return self.rows[:, 0]
+
+    @property
+    def size(self) -> Array:
+        """See ``collision_memory.PARAMETERS``, shape (k, 3)."""
+        return self.rows[:, _SIZE]
+
+    @property
+    def middle(self) -> Array:
+        """Centre of the bounding box of the leaf's core, in the leaf's frame [m], shape (k, 3)."""
+        return self.rows[:, _MIDDLE]
+
+    @property
+    def half(self) -> Array:
+        """Half edges of that box [m], shape (k, 3)."""
+        return self.rows[:, _HALF]
+
+    @property
+    def rounding(self) -> Array:
+        """Rounding radius of the leaf [m], shape (k,)."""
+        return self.rows[:, _ROUNDING]
+
+    @property
+    def disc(self) -> Array:
+        """Radius of the disc swept along z [m], shape (k,)."""
+        return self.rows[:, _DISC]
+
+    @property
+    def X_OL(self) -> Array:  # noqa: N802
+        """Pose of each leaf, shape (k, 4, 4)."""
+        return self.rows[:, _POSE:].reshape(-1, 4, 4)
 
 
 def leaves_of(parts: tuple[Part, ...]) -> Leaves:
@@ -231,51 +260,42 @@ def leaves_of(parts: tuple[Part, ...]) -> Leaves:
     return joined([_placed(_leaves_of(part.solid), part.X_OS) for part in parts])
 
 
-def joined(all_leaves: list[Leaves]) -> Leaves:
+def joined(all_leaves: Sequence[Leaves]) -> Leaves:
     """Return the leaves of several parts as one; planes keep their positions."""
     if len(all_leaves) == 1:
         return all_leaves[0]
-    start, sizes = 0, []
-    for leaves in all_leaves:
-        size = leaves.size.copy()
-        size[leaves.kind == PLANES, 0] += start
-        sizes.append(size)
-        start += len(leaves.planes)
-
-    def stacked(name: str) -> Array:
-        return np.concatenate([getattr(leaves, name) for leaves in all_leaves])
-
-    names = ("planes", "middle", "half", "rounding", "disc")
-    return Leaves(
-        stacked("kind"), stacked("X_OL"), np.concatenate(sizes), *(stacked(n) for n in names)
-    )
+    rows = np.concatenate([leaves.rows for leaves in all_leaves])
+    if not any(len(leaves.planes) for leaves in all_leaves):
+        return Leaves(rows, _NO_PLANES)
+    first = np.cumsum([0, *(len(leaves.planes) for leaves in all_leaves)])
+    shift = np.repeat(first[:-1], [len(leaves.rows) for leaves in all_leaves])
+    faces = rows[:, 0] == PLANES
+    rows[faces, 1] += shift[faces]
+    return Leaves(rows, np.concatenate([leaves.planes for leaves in all_leaves]))
 
 
 def _placed(leaves: Leaves, X: Array) -> Leaves:
-    if (X == _UNMOVED).all():
+    if X.tolist() == _UNMOVED:
         return leaves
-    planes = leaves.planes @ np.eye(4)
+    planes, rows = leaves.planes.copy(), leaves.rows.copy()
     if len(planes):
         planes[:, :3] = planes[:, :3] @ X[:3, :3].T
         planes[:, 3] += planes[:, :3] @ X[:3, 3]
-    rest = (leaves.middle, leaves.half, leaves.rounding, leaves.disc)
-    return Leaves(leaves.kind, X @ leaves.X_OL, leaves.size, planes, *rest)
+    rows[:, _POSE:] = (X @ leaves.X_OL).reshape(-1, 16)
+    return Leaves(rows, planes)
 
 
 _known: weakref.WeakKeyDictionary[Solid, Leaves] = weakref.WeakKeyDictionary()
 
 
 def _leaves_of(solid: Solid) -> Leaves:
+    if not isinstance(solid, TriangleMesh | Voxels):
+        return _one(solid)
     known = _known.get(solid)
     if known is None:
-        known = _known[solid] = _made(solid)
+        made = _mesh(solid) if isinstance(solid, TriangleMesh) else _boxes(solid.boxes)
+        known = _known[solid] = made
     return known
-
-
-def _made(solid: Solid) -> Leaves:
-    if isinstance(solid, TriangleMesh):
-        return _mesh(solid)
-    return _boxes(solid.boxes) if isinstance(solid, Voxels) else _one(solid)
 
 
 def _boxes(boxes: Array) -> Leaves:
@@ -283,45 +303,30 @@ def _boxes(boxes: Array) -> Leaves:
     X = np.tile(np.eye(4), (len(boxes), 1, 1))
     X[:, :3, 3] = 0.5 * (boxes[:, 0] + boxes[:, 1])
     half = 0.5 * (boxes[:, 1] - boxes[:, 0])
-    return _leaves(np.full(len(boxes), BOX), X, half, half=half)
+    return _leaves(BOX, X, half, half=half)
 
 
 def _one(solid: Solid) -> Leaves:
     known = type_of(solid)
-    rounding = known.rounding(solid) if known.bounded else np.inf
-    return _leaves(
-        np.array([known.kind]),
-        np.eye(4)[None],
-        known.padded_sizes(solid)[None],
-        half=np.array([known.half(solid)], float),
-        rounding=np.array([rounding]),
-        disc=np.array([known.disc(solid)]),
-    )
+    sizes = [float(x) for x in known.sizes(solid)]
+    rounding = known.rounding(solid) if known.bounded else math.inf
+    row = [known.kind, *sizes, *_ZEROS[len(sizes) :], *_ZEROS, *known.half(solid), rounding]
+    return Leaves(np.array([[*row, known.disc(solid), *_UNMOVED_ROW]]), _NO_PLANES)
 
 
 def _leaves(
-    kind: Array,
+    kind: float,
     X: Array,
     size: Array,
     *,
     half: Array,
-    middle: Array | None = None,
-    rounding: Array | None = None,
-    disc: Array | None = None,
-    planes: Array | None = None,
+    middle: ArrayLike = 0.0,
+    planes: Array = _NO_PLANES,
 ) -> Leaves:
-    count = len(kind)
-    zeros = np.zeros(count)
-    return Leaves(
-        kind,
-        X,
-        size,
-        np.empty((0, 4)) if planes is None else planes,
-        np.zeros((count, 3)) if middle is None else middle,
-        half,
-        zeros if rounding is None else rounding,
-        zeros if disc is None else disc,
-    )
+    rows = np.zeros((len(X), _ROW))
+    rows[:, 0], rows[:, _SIZE], rows[:, _MIDDLE], rows[:, _HALF] = kind, size, middle, half
+    rows[:, _POSE:] = X.reshape(-1, 16)
+    return Leaves(rows, planes)
 
 
 def _mesh(mesh: TriangleMesh) -> Leaves:
@@ -332,7 +337,7 @@ def _mesh(mesh: TriangleMesh) -> Leaves:
         size = np.array([[0.0, len(surface.planes), 0.0]])
         middle, half = 0.5 * (low + high)[None], 0.5 * (high - low)[None]
         inside = _leaves(
-            np.array([PLANES]),
+            PLANES,
             np.eye(4)[None],
             size,
             half=half,
@@ -363,7 +368,7 @@ def _triangles(corners: Array) -> Leaves:
     zero = np.zeros(len(corners))
     middle = np.column_stack((0.5 * (low + high), 0.5 * across, zero))
     half = np.column_stack((0.5 * (high - low), 0.5 * across, zero))
-    return _leaves(np.full(len(corners), TRIANGLE), X, size, half=half, middle=middle)
+    return _leaves(TRIANGLE, X, size, half=half, middle=middle)
 
 
 def filling_boxes(surface: Surface) -> Array:
@@ -398,7 +403,7 @@ Known = dict[int, tuple[tuple[Part, ...], Leaves]]
 class PackedWorld:
     """The part of a world within a robot's reach; the fields of ``collision_memory`` by name."""
 
-    fields: Fields
+    part: TablePart
     objects: tuple[WorldObject, ...]
     """The enabled objects, in the order of the rows of ``checked``."""
     known: Known
@@ -432,14 +437,17 @@ def pack_world(
     fields.update(
         _pack_leaves([used[id(o.parts)][1] for o in objects], objects, X_BW, reach, lanes)
     )
-    return PackedWorld(fields, objects, used)
+    return PackedWorld(TablePart(fields), objects, used)
 
 
 def checked_matrix(
     allowed: AllowedCollisions, objects: tuple[WorldObject, ...], bodies: tuple[CollisionBody, ...]
 ) -> NDArray[np.int8]:
     """Return which objects and bodies are checked, shape (objects, bodies)."""
-    checked = np.ones((len(objects), len(bodies)), np.int8)
+    checked = np.empty((len(objects), len(bodies)), np.int8)
+    checked[:] = [body.in_world for body in bodies]
+    if not (allowed.defaults or allowed.pairs):
+        return checked
     rows, columns = _places(item.name for item in objects), _places(body.name for body in bodies)
     for name in allowed.defaults:
         pairs = [(name, other) for other in columns] if name in rows else []
@@ -473,59 +481,64 @@ def _pack_leaves(
         return _in_blocks(np.empty((0, LEAF), np.float32), np.empty((0, 2, 3)), lanes) | {
             "planes": np.empty((0, 4), np.float32)
         }
-    counts = [len(leaves.kind) for leaves in per_object]
+    counts = [len(leaves.rows) for leaves in per_object]
     owner = np.repeat(np.arange(len(objects)), counts)
-    X_BO = X_BW @ np.stack([item.X_WO for item in objects])
+    X_BO = X_BW @ np.array([item.X_WO for item in objects])
     planes = _planes_in_base(per_object, X_BO)
     leaves = joined(per_object)
     X = X_BO[owner] @ leaves.X_OL
     boxes = _bounds(leaves, X)
     beside = np.maximum(np.maximum(boxes[:, 0], -boxes[:, 1]), 0.0)
-    kept = np.flatnonzero(np.linalg.norm(beside, axis=1) <= reach)
-    kept = kept[spatial_order(boxes[kept])]
+    kept = np.flatnonzero((beside * beside).sum(axis=1) <= reach * reach)
+    boxes = boxes[kept]
+    order = spatial_order(boxes)
     rows = _rows(leaves, X, owner)
-    return _in_blocks(rows[kept], boxes[kept], lanes) | {"planes": planes}
+    return _in_blocks(rows[kept[order]], boxes[order], lanes) | {"planes": planes}
 
 
 def _planes_in_base(per_object: list[Leaves], X_BO: Array) -> NDArray[np.float32]:
-    moved = []
+    moved = [_NO_PLANES]
     for leaves, X in zip(per_object, X_BO, strict=True):
         if len(leaves.planes):
             normals = leaves.planes[:, :3] @ X[:3, :3].T
             moved.append(np.column_stack((normals, leaves.planes[:, 3] + normals @ X[:3, 3])))
-    return np.concatenate([np.empty((0, 4)), *moved]).astype(np.float32)
+    return np.concatenate(moved).astype(np.float32)
 
 
 def _bounds(leaves: Leaves, X: Array) -> Array:
     """Return min and max corner of each leaf in the base [m], shape (k, 2, 3)."""
     R = X[:, :3, :3]
-    middle = X[:, :3, 3] + np.einsum("kij,kj->ki", R, leaves.middle)
-    half = np.einsum("kij,kj->ki", np.abs(R), leaves.half) + leaves.rounding[:, None]
+    boxes = np.empty((len(X), 2, 3))
+    middle = X[:, :3, 3] + _turned(R, leaves.middle)
     # A disc with normal z reaches r sqrt(1 - z_i^2) along axis i.
-    half += leaves.disc[:, None] * np.sqrt(np.maximum(0.0, 1.0 - R[:, :, 2] ** 2))
-    half += SINGLE_PRECISION
-    return np.stack((middle - half, middle + half), axis=1)
+    disc = leaves.disc[:, None] * np.sqrt(np.maximum(0.0, 1.0 - R[:, :, 2] ** 2))
+    half = _turned(np.abs(R), leaves.half) + disc + (leaves.rounding[:, None] + SINGLE_PRECISION)
+    boxes[:, 0], boxes[:, 1] = middle - half, middle + half
+    return boxes
+
+
+def _turned(R: Array, x: Array) -> Array:
+    """Return vectors, shape (k, 3), multiplied by matrices, shape (k, 3, 3)."""
+    return np.asarray((R @ x[:, :, None])[:, :, 0])
 
 
 def _rows(leaves: Leaves, X: Array, owner: NDArray[np.intp]) -> NDArray[np.float32]:
-    kind, size = leaves.kind.astype(np.int32), leaves.size
-    R = X[:, :3, :3]
+    kind, size, R = leaves.kind.astype(np.int32), leaves.size, X[:, :3, :3]
     # Each row of a rotation by multiples of 90 degrees has one entry of +-1.
     straight = (np.abs(R).max(axis=2) > 1.0 - 1e-12).all(axis=1) & (kind == BOX)
-    kind = np.where(straight, ALIGNED_BOX, kind)
-    size = np.where(straight[:, None], np.einsum("kij,kj->ki", np.abs(R), size), size)
-    unturned = straight[:, None, None] | (kind == 0)[:, None, None]
-    inverse = np.where(unturned, np.eye(3), R.transpose(0, 2, 1))
+    kind[straight] = ALIGNED_BOX
+    inverse = R.transpose(0, 2, 1).copy()
+    inverse[straight | (kind == 0)] = np.eye(3)
     rows = np.zeros((len(kind), LEAF), np.float32)
-    whole = rows.view(np.int32)
+    whole, numbers = rows.view(np.int32), rows[:, 4:]
     whole[:, 0], whole[:, 1] = kind, owner
-    numbers = rows[:, 4:]
     numbers[:, :9] = inverse.reshape(-1, 9)
-    numbers[:, 9:12] = -np.einsum("kij,kj->ki", inverse, X[:, :3, 3])
+    numbers[:, 9:12] = -_turned(inverse, X[:, :3, 3])
     at = PARAMETERS["size"]
-    numbers[:, at : at + 3] = size
+    numbers[:, at : at + 3] = np.where(straight[:, None], _turned(np.abs(R), size), size)
     faces = kind == PLANES
-    whole[faces, 4 + at : 4 + at + 2] = size[faces, :2].astype(np.int32)
+    if faces.any():
+        whole[faces, 4 + at : 4 + at + 2] = size[faces, :2].astype(np.int32)
     return rows
 
 
@@ -539,17 +552,15 @@ def _in_blocks(rows: NDArray[np.float32], boxes: Array, lanes: int) -> Fields:
     padded = np.empty((blocks * lanes, 2, 3))
     padded[:, 0], padded[:, 1] = np.inf, -np.inf
     padded[: len(boxes)] = boxes
-    block_boxes = padded.reshape(blocks, lanes, 2, 3)
-    around = (
-        np.stack((block_boxes[:, :, 0].min(axis=1), block_boxes[:, :, 1].max(axis=1)), axis=1)
-        if blocks
-        else np.empty((0, 2, 3))
-    )
+    padded = padded.reshape(blocks, lanes, 2, 3)
+    around = np.empty((blocks, 2, 3))
+    padded[:, :, 0].min(axis=1, out=around[:, 0])
+    padded[:, :, 1].max(axis=1, out=around[:, 1])
     return {
         "leaf_count": len(rows),
         "branches": branches,
         "branch_boxes": _lanes_last(around.reshape(branches, lanes, 2, 3)),
-        "block_boxes": _lanes_last(block_boxes),
+        "block_boxes": _lanes_last(padded),
         "leaves": leaves,
     }
 

@@ -21,6 +21,7 @@ from motion_nodes.core.scene.robot_spheres import CollisionBody
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.kernels.collision.collision_binding import (
     CollisionTable,
+    TablePart,
     collision_calls,
     nearest_calls,
 )
@@ -62,7 +63,7 @@ class SphereQueries:
         self._rows = np.repeat([frames.index(body.link) for body in bodies], counts)
         lanes = self._calls.lanes.count
         self._padded = -(-len(spheres) // lanes) * lanes
-        by_body = world.fields["checked"]
+        by_body = world.part.fields["checked"]
         assert isinstance(by_body, np.ndarray)
         self._checked = np.zeros((len(by_body), self._padded), np.int8)
         self._checked[:, : len(spheres)] = np.repeat(by_body[:, ::-1], counts, axis=1)
@@ -123,6 +124,18 @@ class _Table(NamedTuple):
     """The packed world that it refers to."""
 
 
+class _Robot(NamedTuple):
+    """A robot's part of tables, in all scenes."""
+
+    seen: tuple[tuple[object, ...], tuple[object, ...]]
+    """Inputs that are identical, and those that are equal."""
+    backwards: tuple[CollisionBody, ...]
+    """Bodies from tip to base, because the tip collides most often."""
+    part: TablePart
+    reach: float
+    """Max distance of its spheres from the base, with clearance [m]."""
+
+
 class CompiledChecks:
     """Creates the tables for one robot and one selection of joints.
 
@@ -136,6 +149,7 @@ class CompiledChecks:
         self._world: _World | None = None
         self._queries: tuple[CollisionTable, SphereQueries] | None = None
         self._newest: list[_World] = []  # shared by copies, which may be in different scenes
+        self._robots: list[_Robot] = []
         self._tables: list[_Table] = []
         """The last tables, shared by copies: requests use the same ones, with and without a margin
         of spheres."""
@@ -172,17 +186,33 @@ class CompiledChecks:
             if numbers == inputs[1] and all(map(operator.is_, parts, inputs[0])):
                 self._world = known.world
                 return known.table
-        # From tip to base, because the tip collides most often.
-        backwards = bodies[::-1]
-        last = len(bodies) - 1
-        turned = tuple((last - j, last - i) for i, j in reversed(pairs))
-        fields = self._layout.fields(backwards, turned, positions, clearance, margin, steps)
-        reach = self._layout.reach(backwards, positions) + clearance + margin
-        fields.update(self._packed((scene, bodies, X_WB), backwards, reach).fields)
-        table = CollisionTable(fields)
+        robot = self._robot((bodies, pairs, steps), positions, clearance, margin)
+        world = self._packed((scene, bodies, X_WB), robot.backwards, robot.reach)
+        table = CollisionTable(robot.part, world.part)
         assert self._world is not None
         self._tables[:] = [_Table(inputs, table, self._world), *self._tables][:_TABLES]
         return table
+
+    def _robot(
+        self,
+        seen: tuple[tuple[CollisionBody, ...], tuple[tuple[int, int], ...], Array],
+        positions: Array,
+        clearance: float,
+        margin: float,
+    ) -> _Robot:
+        """Return the robot's part for bodies, pairs and steps; reuse one of the last ones."""
+        equal = clearance, margin, positions.tobytes()
+        for known in self._robots:
+            if known.seen[1] == equal and all(map(operator.is_, known.seen[0], seen)):
+                return known
+        bodies, pairs, steps = seen
+        backwards, last = bodies[::-1], len(bodies) - 1
+        turned = tuple((last - j, last - i) for i, j in reversed(pairs))
+        fields = self._layout.fields(backwards, turned, positions, clearance, margin, steps)
+        reach = self._layout.reach(backwards, positions) + clearance + margin
+        robot = _Robot((seen, equal), backwards, TablePart(fields), reach)
+        self._robots[:] = [robot, *self._robots][:_TABLES]
+        return robot
 
     def _packed(
         self,

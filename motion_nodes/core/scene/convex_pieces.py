@@ -218,28 +218,9 @@ def shrunk(pieces: Pieces, depth: float) -> Pieces:
 
 def boxes_around(pieces: Pieces) -> Array:
     """Return the axis-aligned box of each piece: min and max x y z [m], shape (k, 6)."""
-    R, t, size = pieces.X[:, :, :3], pieces.X[:, :, 3], pieces.size
-    low, high = np.zeros((2, len(t), 3))
-    hulls = np.flatnonzero(pieces.kind == POINTS)
-    if len(hulls):
-        owner = np.repeat(np.arange(len(t)), np.diff(pieces.first))
-        turned = np.einsum("kij,kj->ki", R[owner], pieces.points)
-        low[hulls] = np.minimum.reduceat(turned, pieces.first[:-1][hulls])
-        high[hulls] = np.maximum.reduceat(turned, pieces.first[:-1][hulls])
-    boxes = np.flatnonzero(pieces.kind == BOX)
-    if len(boxes):
-        half = np.einsum("kij,kj->ki", np.abs(R[boxes]), size[boxes, :3])
-        low[boxes], high[boxes] = -half, half
-    round_ones = np.flatnonzero((pieces.kind == CYLINDER) | (pieces.kind == CONE))
-    if len(round_ones):
-        # A disc with normal z reaches r sqrt(1 - z_i^2) along axis i.
-        z = R[round_ones, :, 2]
-        disc = size[round_ones, :1] * np.sqrt(np.maximum(0.0, 1.0 - z**2))
-        half = size[round_ones, 1:2] * z
-        apex = (pieces.kind[round_ones] == CONE)[:, None]
-        high[round_ones] = np.maximum(-half + disc, np.where(apex, half, half + disc))
-        low[round_ones] = np.minimum(-half - disc, np.where(apex, half, half - disc))
-    endless = pieces.kind == HALF_SPACE
-    low[endless], high[endless] = -np.inf, np.inf
-    radius = size[:, 3:]
-    return np.concatenate([t + low - radius, t + high + radius], axis=1)
+    # Imported on demand: Numba takes a quarter of a second to import.
+    from motion_nodes.kernels.collision.piece_boxes import piece_boxes
+
+    boxes = np.empty((len(pieces.kind), 6))
+    piece_boxes(pieces.kind, pieces.size, pieces.X, pieces.first, pieces.points, boxes)
+    return boxes

@@ -31,6 +31,7 @@ _FAR = 3.0
 """Distance from which a block counts as a dipole, in radii of the block."""
 _CHUNK = 200_000
 """Max number of pairs of a point and a block, or a triangle, per batch."""
+_INTERLEAVED = np.array([1, 2, 4])
 
 
 def spatial_order(boxes: Array) -> NDArray[np.intp]:
@@ -44,17 +45,19 @@ def spatial_order(boxes: Array) -> NDArray[np.intp]:
     """
     if not len(boxes):
         return np.empty(0, np.intp)
-    endless = np.asarray(~np.isfinite(boxes).all(axis=(1, 2)))
-    middle = np.where(endless[:, None, None], 0.0, boxes).mean(axis=1)
+    with np.errstate(invalid="ignore"):
+        middle = boxes[:, 0] + boxes[:, 1]
+    endless = ~np.isfinite(middle).all(axis=1)
+    middle[endless] = 0.0
     low = middle.min(axis=0)
     extent = max(float((middle.max(axis=0) - low).max()), 1e-9)
-    bits = np.minimum((middle - low) / extent * 1024.0, 1023.0).astype(np.int64)
+    bits = np.minimum((middle - low) * (1024.0 / extent), 1023.0).astype(np.int64)
     # Moves the ten bits of each coordinate apart, by halves, until two free ones follow each.
     for shift, mask in ((16, 0x030000FF), (8, 0x0300F00F), (4, 0x030C30C3), (2, 0x09249249)):
         bits = (bits | (bits << shift)) & mask
-    code = bits[:, 0] | (bits[:, 1] << 1) | (bits[:, 2] << 2)
-    # Unbounded pieces overlap every block, so they are grouped.
-    return np.lexsort((code, ~endless))
+    code = bits @ _INTERLEAVED
+    code[endless] = -1  # unbounded pieces overlap every block, so they are grouped
+    return code.argsort(kind="stable")
 
 
 def nearest_on_triangles(corners: Array, points: Array) -> Array:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,15 +68,20 @@ class PathEfforts:
         self._kinematics = None
         if self._payload is not None:
             self._kinematics = _kinematics(robot, bool(followers))
-            home = self._members.positions(robot.home)
-            self._kinematics.pose(home, self._payload.link)  # raises UnknownFrame
+            home = self._members.states(np.broadcast_to(robot.home, (1, 3, len(robot.home))))
+            self._kinematics.pose(home[0, 0], self._payload.link)  # raises UnknownFrame
         self._dynamics = self._members.dynamics
         self._viscous = any(joint.damping for joint in robot.tree.joints.values())
-        self._names, self._columns = joints, robot.indices(joints)
+        self._columns = columns = robot.indices(joints)
+        first = int(columns[:1].sum())
+        in_turn = bool((np.diff(columns) == 1).all())
+        # A slice is several times faster than indices.
+        self._places = slice(first, first + len(columns)) if in_turn else columns
         self._positions = np.array(positions, np.float64)
         drives = [robot.drives[k] for k in self._columns]
         limits = np.array([math.inf if d.passive else d.max_effort for d in drives])
         self._limited = np.flatnonzero(np.isfinite(limits) & (limits > 0.0))
+        self._driven = self._columns[self._limited]
         self._share = share
         self._limits = np.concatenate((limits[self._limited], [j.effort for j in followers]))
         self._named = (*(joints[k] for k in self._limited), *(j.name for j in followers))
@@ -104,15 +110,16 @@ class PathEfforts:
 
     def strips_at(self, q: Array, q1: Array, q2: Array) -> Array:
         """Return the same for positions and their first two derivatives, shape (k, n) each."""
-        gravity = self._efforts(q, np.zeros_like(q), np.zeros_like(q))
-        inertial = self._efforts(q, np.zeros_like(q), q1) - gravity
-        curved = self._inviscid(q, q1, q2) - gravity
-        return np.stack([inertial, curved], axis=1) / self._room(gravity)[:, None]
+        rest = np.zeros_like(q)
+        gravity, inertial, curved = self._inviscid(q, (rest, rest), (rest, q1), (q1, q2))
+        strips = np.stack([inertial - gravity, curved - gravity], axis=1)
+        return strips / self._room(gravity)[:, None]
 
     def stretch(self, motion: TimedPath) -> float:
         """Return the factor by which a motion must be slowed down for the limits; 1: none."""
-        times = np.union1d(motion.times, 0.5 * (motion.times[1:] + motion.times[:-1]))
-        q, v, a, _ = motion.states(times[:-1])
+        times = np.repeat(motion.times[:-1], 2)
+        times[1::2] += 0.5 * np.diff(motion.times)
+        q, v, a, _ = motion.states(times)
         return math.sqrt(max(self.usage(q, v, a), 1.0))
 
     def usage(self, q: Array, v: Array, a: Array) -> float:
@@ -123,9 +130,9 @@ class PathEfforts:
             v: velocities [rad/s or m/s], shape (k, n).
             a: accelerations [rad/s^2 or m/s^2], shape (k, n).
         """
-        gravity = self._efforts(q, np.zeros_like(q), np.zeros_like(q))
-        needed = self._inviscid(q, v, a) - gravity
-        return float(np.max(np.abs(needed) / self._room(gravity), initial=0.0))
+        rest = np.zeros_like(q)
+        gravity, needed = self._inviscid(q, (rest, rest), (v, a))
+        return float(np.max(np.abs(needed - gravity) / self._room(gravity), initial=0.0))
 
     def overload(self, Q: ArrayLike) -> tuple[int, str]:
         """Return the first configuration that exceeds the effort limits at rest, and how.
@@ -137,7 +144,8 @@ class PathEfforts:
             Its index, and the joint with efforts as text; empty if there is none.
         """
         points = np.atleast_2d(np.asarray(Q, np.float64))
-        needed = np.abs(self._efforts(points, np.zeros_like(points), np.zeros_like(points)))
+        rest = np.zeros_like(points)
+        needed = np.abs(self._inviscid(points, (rest, rest))[0])
         excess = needed / self._limits
         rows = np.flatnonzero((excess > 1.0).any(axis=1))
         if not len(rows):
@@ -153,24 +161,37 @@ class PathEfforts:
         left: NDArray[np.float64] = self._share * self._limits - np.abs(gravity)
         return np.maximum(left, _LEAST_ROOM * self._limits)
 
-    def _efforts(self, Q: Array, V: Array, A: Array) -> Array:
-        """Return the efforts of the limited joints, shape (k, count)."""
-        members, whole = self._members, np.zeros((3, len(Q), len(self._positions)))
-        whole[0] = self._positions
-        whole[:, :, self._columns] = Q, V, A
-        motion = members.positions(whole[0]), members.rates(whole[1]), members.rates(whole[2])
-        efforts = self._dynamics.efforts_batch(*motion)
-        if self._payload is not None and self._kinematics is not None:
-            efforts = efforts + self._payload.efforts_batch(self._kinematics, *motion)
-        # By virtual work, the drive of a leader moves all members.
-        driven = efforts @ members.factors if self._followers else efforts
-        chosen = driven[:, self._columns[self._limited]]
-        return np.concatenate((chosen, efforts[:, self._followers]), axis=1)
+    def _inviscid(self, Q: Array, *motions: tuple[Array, Array]) -> Array:
+        """Return the efforts of the limited joints without viscous friction, (m, k, count).
 
-    def _inviscid(self, Q: Array, V: Array, A: Array) -> Array:
-        """Return the same without viscous friction, which is odd in the velocities."""
-        efforts = self._efforts(Q, V, A)
-        return 0.5 * (efforts + self._efforts(Q, -V, A)) if self._viscous else efforts
+        Args:
+            Q: positions, shape (k, n).
+            motions: m times velocities and accelerations there, shape (k, n) each.
+        """
+        if self._viscous:  # friction is odd in the velocities
+            back = self._efforts(Q, [(-V, A) for V, A in motions])
+            return 0.5 * (self._efforts(Q, motions) + back)
+        return self._efforts(Q, motions)
+
+    def _efforts(self, Q: Array, motions: Sequence[tuple[Array, Array]]) -> Array:
+        shape = len(motions), len(Q)
+        whole = np.zeros((*shape, 3, len(self._positions)))
+        whole[:, :, 0] = self._positions
+        whole[:, :, 0, self._places] = Q
+        for number, (V, A) in enumerate(motions):
+            whole[number, :, 1, self._places], whole[number, :, 2, self._places] = V, A
+        states = self._members.states(whole.reshape(-1, *whole.shape[2:]))
+        efforts = self._dynamics.efforts_of_states(states)
+        if self._payload is not None and self._kinematics is not None:
+            efforts = efforts + self._payload.efforts_batch(
+                self._kinematics, states[:, 0], states[:, 1], states[:, 2]
+            )
+        # By virtual work, the drive of a leader moves all members.
+        driven = efforts @ self._members.factors if self._followers else efforts
+        chosen = driven[:, self._driven]
+        if self._followers:
+            chosen = np.concatenate((chosen, efforts[:, self._followers]), axis=1)
+        return chosen.reshape(*shape, -1)
 
 
 def effort_limits(
@@ -198,14 +219,17 @@ class _Members(NamedTuple):
     factors: Array
     shift: Array
 
-    def positions(self, q: Array) -> Array:
-        """Return the positions of these joints for those of the robot, shape (..., n)."""
-        return self.rates(q) + self.shift
+    def states(self, states: Array) -> Array:
+        """Return positions, velocities and accelerations of these joints for those of the robot.
 
-    def rates(self, v: Array) -> Array:
-        """Return the same of velocities or accelerations."""
-        rates: Array = v if self.factors.shape[0] == v.shape[-1] else v @ self.factors.T
-        return rates
+        Args:
+            states: shape (k, 3, n).
+        """
+        if self.factors.shape[0] == states.shape[2]:  # no mimic joints
+            return states
+        own = states @ self.factors.T
+        own[:, 0] += self.shift
+        return own
 
 
 @functools.lru_cache(maxsize=16)

@@ -48,7 +48,11 @@ from motion_nodes.core.trajectory.trajectory_checks import (
 )
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.timing.jerk_barriers import PLACES
-from motion_nodes.kernels.timing.jerk_limited import jerk_limited_motion, parameter_derivatives
+from motion_nodes.kernels.timing.jerk_limited import (
+    jerk_limited_motion,
+    parameter_derivatives,
+    parameters,
+)
 from motion_nodes.kernels.timing.time_optimal import fastest_motion
 from motion_nodes.tolerances import EQUAL_POSITIONS
 from motion_nodes.typing import Array, IndexArray
@@ -69,7 +73,6 @@ _JERK_LEAST, _JERK_LEAST_OF_LINE, _JERK_PIECES_FINE = 10, 4, 250
 are more pieces."""
 _LEAST_OF_PART = 50
 """Min number of intervals between two stops."""
-_NEWTON_STEPS = 4
 _UNLIMITED = 1e9
 """Replacement of missing velocity and jerk limits."""
 _LEAST_OF_LINE, _LEAST = 8, 48
@@ -301,7 +304,8 @@ def _part(
     """Return durations, clock and pieces of the intervals between two breaks of the path."""
     begin, end = ends
     start, length = path.breaks[begin], path.breaks[end] - path.breaks[begin]
-    breaks = _parameter((path.breaks[begin : end + 1] - start) / length)
+    breaks = np.empty(end + 1 - begin)
+    parameters((path.breaks[begin : end + 1] - start) / length, breaks)
     fine = min(1.0, _JERK_PIECES_FINE / len(path.coefficients))
     least = np.rint(fine * np.where(path.bent[begin:end], _JERK_LEAST, _JERK_LEAST_OF_LINE))
     counts = np.maximum(2, least).astype(np.intp)
@@ -331,40 +335,11 @@ def _further_rows(
     """Return the rows of further limits in place of derivatives, shape (N, PLACES, 3, count)."""
     start = path.breaks[piece[0]]
     length = path.breaks[piece[-1] + 1] - start
-    rows = np.empty((*D.shape[:3], more.bounds.shape[1]))
-    for place in range(PLACES):
-        z = grid[:-1] + np.diff(grid) * place / (PLACES - 1)
-        q = path.evaluate(start + _distance(z, length)[0], 0, piece)
-        rows[:, place] = more.rows(q, D[:, place, 0], D[:, place, 1])
-    return rows
-
-
-def _distance(z: Array, length: float) -> tuple[Array, Array, Array, Array]:
-    """Return the distance at a parameter from 0 to 1 and its three derivatives."""
-    rest = 1.0 - z
-    return (
-        length * z**3 * (10.0 - 15.0 * z + 6.0 * z**2),
-        length * 30.0 * (z * rest) ** 2,
-        length * 60.0 * z * rest * (1.0 - 2.0 * z),
-        length * 60.0 * (1.0 - 6.0 * z * rest),
-    )
-
-
-def _parameter(share: Array) -> Array:
-    """Return the parameter at fractions of the length.
-
-    The distance is symmetric about its middle. Newton's method starts from the first terms of the
-    inverse's series, within 13 %.
-    """
-    less = np.minimum(share, 1.0 - share)
-    z = np.cbrt(0.1 * less)
-    z += 0.5 * z * z
-    for _ in range(_NEWTON_STEPS):
-        s, s1, _, _ = _distance(z, 1.0)
-        z = z - np.divide(s - less, s1, out=np.zeros_like(z), where=s1 > 0.0)
-    z = np.where(share > 0.5, 1.0 - z, z)
-    z[0], z[-1] = 0.0, 1.0
-    return z
+    z = (grid[:-1, None] + np.diff(grid)[:, None] * (np.arange(PLACES) / (PLACES - 1))).ravel()
+    distance = start + length * z**3 * (10.0 - 15.0 * z + 6.0 * z**2)
+    q = path.evaluate(distance, 0, np.repeat(piece, PLACES))
+    q1, q2 = (D[:, :, order].reshape(q.shape) for order in range(2))
+    return more.rows(q, q1, q2).reshape(*D.shape[:3], -1)
 
 
 def retime(

@@ -43,21 +43,33 @@ _Edge = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctype
 _Many = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 
 
-class CollisionTable:
-    """The table read by the checks, and the arrays it refers to; immutable."""
+class TablePart:
+    """Some fields of tables, and the arrays they refer to; immutable."""
 
     def __init__(self, fields: Mapping[str, int | NDArray[Any]]) -> None:
-        """Fill the table.
+        """Look up the addresses, which takes a microsecond per array.
 
         Args:
-            fields: for each of ``FIELDS`` an integer, or an array whose address is stored.
+            fields: for each name in ``FIELDS`` an integer, or an array whose address is stored.
         """
-        self._arrays = tuple(v for v in fields.values() if isinstance(v, np.ndarray))
+        self.fields = fields
+        self.places = [FIELDS[name] for name in fields]
+        self.words = [
+            value.ctypes.data if isinstance(value, np.ndarray) else value
+            for value in fields.values()
+        ]
+
+
+class CollisionTable:
+    """The table read by the checks; immutable."""
+
+    def __init__(self, *parts: TablePart) -> None:
+        """Fill the table from parts that together have all ``FIELDS``."""
+        self._parts = parts  # keeps their arrays alive
         self._table = np.zeros(FIELDS.size, np.int64)
-        for name, place in FIELDS.items():
-            value = fields[name]
-            number = value.ctypes.data if isinstance(value, np.ndarray) else value
-            self._table[place] = number
+        self._table[[place for part in parts for place in part.places]] = [
+            word for part in parts for word in part.words
+        ]
         self.address = int(self._table.ctypes.data)
 
 
@@ -89,6 +101,14 @@ class CollisionCalls:
             table: the robot and the world.
         """
         return bool(self._edge(a.ctypes.data, b.ctypes.data, table.address))
+
+    def line_free(self, points: Array, table: CollisionTable) -> bool:
+        """Return whether all edges between successive rows, (k, n), contiguous, are free."""
+        first, size = points.ctypes.data, points.strides[0]
+        return all(
+            self._edge(at, at + size, table.address)
+            for at in range(first, first + (len(points) - 1) * size, size)
+        )
 
     def are_free(self, Q: Array, table: CollisionTable) -> NDArray[np.bool_]:
         """Return which configurations are collision-free: [rad or m], contiguous, shape (m, n)."""

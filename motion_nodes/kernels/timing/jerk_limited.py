@@ -59,6 +59,7 @@ from motion_nodes.typing import Array, IndexArray
 _NODE1, _NODE2 = 0.5384693101056831, 0.9061798459386640
 _WEIGHT0, _WEIGHT1, _WEIGHT2 = 0.5688888888888889, 0.4786286704993665, 0.2369268850561891
 """Nodes and weights of Gauss-Legendre quadrature with five nodes."""
+_NEWTON_STEPS = 4
 _GROWTH = 1.1
 """Max ratio of neighbouring coefficients of the initial guess of X."""
 _GENTLE = 0.5
@@ -187,6 +188,29 @@ def guess(spans: Array, steady: Array, steep: Array, b: Array) -> None:
         k, m = min(i, last), max(i - 1, 0)
         rise = 2.0 * _GENTLE * min(spans[k] / steep[k], spans[m] / steep[m])
         b[i] = min(b[i], b[i + 1] * _GROWTH, b[i + 1] + rise)
+
+
+@kernel
+def parameters(shares: Array, z: Array) -> None:
+    """Write the parameters at which shares of the distance are covered, see below.
+
+    The distance is symmetric about its middle. Newton's method starts from the first terms of the
+    inverse's series, within 13 %.
+
+    Args:
+        shares: increasing, from 0 to 1, shape (k,).
+        z: result, shape (k,).
+    """
+    for i in range(len(shares)):
+        less = min(shares[i], 1.0 - shares[i])
+        x = (0.1 * max(0.0, less)) ** (1.0 / 3.0)
+        x += 0.5 * x * x
+        for _ in range(_NEWTON_STEPS):
+            rate = 30.0 * (x * (1.0 - x)) ** 2
+            if rate > 0.0:
+                x -= (x**3 * (10.0 - 15.0 * x + 6.0 * x * x) - less) / rate
+        z[i] = 1.0 - x if shares[i] > 0.5 else x
+    z[0], z[-1] = 0.0, 1.0
 
 
 @kernel

@@ -27,7 +27,6 @@ from motion_nodes.core.planning.pipeline import (
 from motion_nodes.core.planning.plan_run import PlanAttempt, PlanRun
 from motion_nodes.core.planning.planners import find_planner
 from motion_nodes.core.planning.planning_problem import PlanRequest
-from motion_nodes.core.planning.shortcut import lines_free
 from motion_nodes.core.planning.sphere_excess import searchable
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.trajectory.joint_path import CornerBlending
@@ -80,7 +79,7 @@ def shorten(run: PlanRun, found: PlanAttempt) -> None:
         free = np.flatnonzero(clear.are_free(path))
         first, last = (int(free[0]), int(free[-1]) + 1) if len(free) else (0, 0)
         inner = path[first:last]
-        if len(inner) < 2 or not lines_free(clear, inner):
+        if len(inner) < 2 or not clear.line_free(inner):
             first, last, clear = 0, len(path), request.checker
         lines = ConstrainedSearch(clear, run.constraints, _settings(run))
         short = lines.shortened(path[first:last], request.random_seed)
