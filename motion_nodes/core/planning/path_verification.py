@@ -107,9 +107,10 @@ def sweep_path(checker: CollisionChecker, path: ArrayLike, finer: int = FINER) -
         finer: ratio of the resolution to the finest steps, for unproven segments.
     """
     points = np.asarray(path, np.float64)
-    lengths = np.linalg.norm(np.diff(points, axis=0) / (checker.resolution / finer), axis=1)
+    steps = (points[1:] - points[:-1]) / (checker.resolution / finer)
+    lengths = np.sqrt((steps * steps).sum(axis=1))
     line = np.ascontiguousarray(points[np.append(True, lengths > 0.0)])
-    places = np.append(0.0, np.cumsum(lengths[lengths > 0.0]))
+    places = np.append(0.0, lengths[lengths > 0.0].cumsum())
     length = float(places[-1])
     found = checker.exact.sweep(line, places, math.ceil(length / _ROOT), 1.0)
     q = np.array([np.interp(found.place, places, column) for column in line.T])

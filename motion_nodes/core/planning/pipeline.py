@@ -68,7 +68,7 @@ def plan(
         InvalidCommand, InvalidConfig, UnknownFrame: the request is not well formed: wrong lengths,
             values that are not finite, an unknown link; limits that permit no motion.
     """
-    run = PlanRun(request, options or PlanOptions(), recovery)
+    run = PlanRun(request, options or _DEFAULTS, recovery)
     for adapt in REQUEST_ADAPTERS:
         rejected = adapt(run)
         if rejected is not None:
@@ -91,6 +91,7 @@ def plan(
     return answer
 
 
+_DEFAULTS = PlanOptions()
 REQUEST_ADAPTERS: tuple[Callable[[PlanRun], PlanResult | None], ...] = (
     payload_at_ends,
     reachable_goals,
@@ -281,7 +282,9 @@ def shorten(run: PlanRun, found: PlanAttempt) -> None:
 
 def join_ends(_: PlanRun, found: PlanAttempt) -> None:
     """Connect the path to the original start and goal."""
-    found.move_along(found.ends.joined(found.path, found.result.goal_index))
+    joined = found.ends.joined(found.path, found.result.goal_index)
+    if joined is not found.path:
+        found.move_along(joined)
 
 
 def parameterize(run: PlanRun, found: PlanAttempt) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -206,8 +207,12 @@ class _Moves:
         """
         self._checker, self._clear, self._end = checker, clear, end
         self._step = checker.resolution
-        self._rng = np.random.default_rng(random_seed % 2**64)
+        self._seed = random_seed % 2**64
         self._batches = 0
+
+    @functools.cached_property
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(self._seed)
 
     def stretches(self, path: Array) -> list[_Stretch]:
         """Divide a path where its clearance changes; what is too close is moved if possible.
@@ -218,10 +223,9 @@ class _Moves:
         """
         dense, corner = _dense(path, self._step)
         free = self._clear.are_free(dense)
-        runs = np.split(np.arange(len(dense)), np.flatnonzero(np.diff(free)) + 1)
-        ranges = [(int(run[0]), int(run[-1])) for run in runs]
+        cuts = (np.flatnonzero(free[1:] != free[:-1]) + 1).tolist()
         found: list[_Stretch] = []
-        for first, last in ranges:
+        for first, last in zip([0, *cuts], [*(k - 1 for k in cuts), len(dense) - 1], strict=True):
             # Adjacent runs share a sample, one that has the clearance.
             if free[first]:
                 found.append(_part(dense, corner, first, last, clear=True))
@@ -341,20 +345,23 @@ class _Moves:
             self._batches += 1
             ways = self._rng.normal(size=(_DRAWS, len(q)))
             lengths = np.sort(reach * self._rng.uniform(0.2, 1.0, _DRAWS))
-            ways *= (lengths / np.linalg.norm(ways, axis=1))[:, np.newaxis]
+            ways *= (lengths / np.sqrt((ways * ways).sum(axis=1)))[:, np.newaxis]
             drawn = self._clear.limits.clip(q + ways * self._step)
             yield drawn[self._clear.are_free(drawn)]
 
 
 def _dense(path: Array, step: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Return configurations at most a step apart, and which of them are waypoints."""
-    change = np.diff(path, axis=0)
-    counts = np.maximum(1, np.ceil(np.linalg.norm(change / step, axis=1)).astype(np.intp))
-    first = np.cumsum(counts) - counts
+    change = path[1:] - path[:-1]
+    steps = change / step
+    counts = np.maximum(1, np.ceil(np.sqrt((steps * steps).sum(axis=1))).astype(np.intp))
+    first = counts.cumsum() - counts
     line = np.repeat(np.arange(len(counts)), counts)
     share = (np.arange(len(line)) - first[line]) / counts[line]
-    dense = path[line] + share[:, np.newaxis] * change[line]
-    return np.concatenate([dense, path[-1:]]), np.append(share == 0.0, True)
+    dense, corner = np.empty((len(line) + 1, path.shape[1])), np.zeros(len(line) + 1, np.bool_)
+    dense[:-1], dense[-1] = path[line] + share[:, np.newaxis] * change[line], path[-1]
+    corner[first] = corner[-1] = True
+    return dense, corner
 
 
 def _part(

@@ -54,7 +54,8 @@ class ExcessEnds:
         for q, index in reversed(ends):
             path = path if q is None else np.insert(path, index, q, axis=0)
         checker = self.request.checker
-        return JointSpace.of_robot(checker.robot, checker.joint_names).unwrapped(path)
+        space = JointSpace.of_robot(checker.robot, checker.joint_names)
+        return space.unwrapped(path) if space.turns.any else path
 
     @property
     def note(self) -> str:
@@ -103,7 +104,8 @@ def searchable(request: PlanRequest, project: Projection | None = None) -> Exces
             goals[number], asked[number] = JointGoal(near), q
         else:
             request = _without_self_contacts(request, q)
-    return ExcessEnds(replace(request, goals=tuple(goals)), start, asked)
+    changed = replace(request, goals=tuple(goals)) if asked else request
+    return ExcessEnds(changed, start, asked)
 
 
 def with_joint_goals(request: PlanRequest, timeout: float) -> PlanRequest | None:

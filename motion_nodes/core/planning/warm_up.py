@@ -16,6 +16,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -41,6 +42,8 @@ from motion_nodes.kernels.parent_death import die_with
 _LOG = logging.getLogger(__name__)
 _DEFAULT, _ALL, _USED = "planning", "planning-all", "planning-used"
 """Markers in the cache: the default planner and its environment; all planners; one plan made."""
+_planned = threading.Event()
+"""Whether this process has made a plan, so that nothing is left to compile."""
 _POLL = 0.05  # [s]
 _LITTLE = 0.05  # [rad or m]
 _FAR = 1000.0  # [m]
@@ -97,7 +100,8 @@ def warm_up(checker: CollisionChecker, planners: Iterable[str] = ("",)) -> None:
 @contextlib.contextmanager
 def announced_compilation() -> Iterator[None]:
     """Context manager of a plan: logs a message first if the planner has to be compiled."""
-    first = not any(jit.is_compiled(name) is not False for name in (_DEFAULT, _USED))
+    names = () if _planned.is_set() else (_DEFAULT, _USED)
+    first = bool(names) and not any(jit.is_compiled(name) is not False for name in names)
     if first:
         _LOG.warning(
             "compiling the planner, once on this machine: the first plan takes about half a minute "
@@ -106,6 +110,7 @@ def announced_compilation() -> Iterator[None]:
     yield
     if first:
         jit.mark_compiled(_USED)
+    _planned.set()
 
 
 def warm_up_constraints(checker: CollisionChecker, tip: str) -> None:

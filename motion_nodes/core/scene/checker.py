@@ -7,7 +7,6 @@ checks along an edge.
 
 from __future__ import annotations
 
-import copy
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -489,8 +488,9 @@ class CollisionChecker:
 
     def snapshot(self) -> CollisionChecker:
         """Return an independent copy, for another thread; compiled code is shared."""
-        other = copy.copy(self)  # data is replaced on change, never modified
-        other._compiled = copy.copy(self._compiled)
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)  # data is replaced on change, never modified
+        other._compiled = self._compiled.copy()
         return other
 
     def _checked(self, q: ArrayLike, dimensions: int) -> Array:

@@ -154,6 +154,12 @@ class CompiledChecks:
         """The last tables, shared by copies: requests use the same ones, with and without a margin
         of spheres."""
 
+    def copy(self) -> CompiledChecks:
+        """Return a copy that shares code and tables."""
+        other = object.__new__(CompiledChecks)
+        other.__dict__.update(self.__dict__)  # a tenth of the time of copy.copy
+        return other
+
     def table(
         self,
         bodies: tuple[CollisionBody, ...],

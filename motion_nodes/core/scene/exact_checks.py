@@ -147,7 +147,7 @@ class SweepMemory:
             Whether it is collision-free, the kernel's statistics, and the contacts.
         """
         variation = np.zeros_like(path)
-        np.cumsum(np.abs(np.diff(path, axis=0)), axis=0, out=variation[1:])
+        np.abs(path[1:] - path[:-1]).cumsum(axis=0, out=variation[1:])
         contacts, out = np.empty((most, 3), np.int32), np.empty(4)
         return self._run(path, places, variation, roots, finest, contacts, out), out, contacts
 

@@ -191,12 +191,12 @@ def blended_path(
             divided by this. With velocity limits it is the min duration.
         blending: blending of corners.
     """
-    change = np.diff(waypoints, axis=0)
-    lengths = np.max(np.abs(change) / scale, axis=1)
+    change = waypoints[1:] - waypoints[:-1]
+    lengths = (np.abs(change) / scale).max(axis=1)
     directions = change / lengths[:, None]
-    turns = np.diff(directions, axis=0)
-    size = np.linalg.norm(turns, axis=1)
-    bent = size > RATIO_ROUNDING * np.linalg.norm(directions[1:], axis=1)
+    turns = directions[1:] - directions[:-1]
+    size = np.sqrt((turns * turns).sum(axis=1))
+    bent = size > RATIO_ROUNDING * np.sqrt((directions[1:] * directions[1:]).sum(axis=1))
     radii = np.zeros(len(waypoints))
     room = _MOST * np.minimum(lengths[:-1], lengths[1:])
     desired = np.divide(16.0 * blending.deviation, 3.0 * size, out=np.zeros_like(size), where=bent)
@@ -268,8 +268,9 @@ def _assemble(
     spans[1::2] = 2.0 * radii[1:-1]
     coefficients[1::2, 0] = waypoints[1:-1] - directions[:-1] * r
     coefficients[1::2, 1] = directions[:-1]
-    coefficients[1::2, 3] = np.diff(directions, axis=0) / width**2
-    coefficients[1::2, 4] = -0.5 * np.diff(directions, axis=0) / width**3
+    turns = directions[1:] - directions[:-1]
+    coefficients[1::2, 3] = turns / width**2
+    coefficients[1::2, 4] = -0.5 * turns / width**3
     kept = spans > 0.0
     ends = np.cumsum(spans)
     stopped = np.flatnonzero(bent & (radii == 0.0))

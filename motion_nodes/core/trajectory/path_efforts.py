@@ -118,7 +118,7 @@ class PathEfforts:
     def stretch(self, motion: TimedPath) -> float:
         """Return the factor by which a motion must be slowed down for the limits; 1: none."""
         times = np.repeat(motion.times[:-1], 2)
-        times[1::2] += 0.5 * np.diff(motion.times)
+        times[1::2] += 0.5 * (motion.times[1:] - motion.times[:-1])
         q, v, a, _ = motion.states(times)
         return math.sqrt(max(self.usage(q, v, a), 1.0))
 
@@ -202,7 +202,18 @@ def effort_limits(
     payload: Payload | None = None,
 ) -> PathEfforts | None:
     """Return the effort limits of joints, see :class:`PathEfforts`; None for a share of 0."""
-    return PathEfforts(robot, joints, positions, share, payload) if share > 0.0 else None
+    if share <= 0.0:
+        return None
+    if payload is None:
+        return _unloaded(robot, tuple(joints), np.asarray(positions, np.float64).tobytes(), share)
+    return PathEfforts(robot, joints, positions, share, payload)
+
+
+@functools.lru_cache(maxsize=16)
+def _unloaded(
+    robot: Robot, joints: tuple[str, ...], positions: bytes, share: float
+) -> PathEfforts:
+    return PathEfforts(robot, joints, np.frombuffer(positions), share)
 
 
 @functools.lru_cache(maxsize=16)

@@ -309,10 +309,12 @@ def _part(
     fine = min(1.0, _JERK_PIECES_FINE / len(path.coefficients))
     least = np.rint(fine * np.where(path.bent[begin:end], _JERK_LEAST, _JERK_LEAST_OF_LINE))
     counts = np.maximum(2, least).astype(np.intp)
-    counts += np.rint(intervals * np.diff(breaks)).astype(np.intp)
+    spans = breaks[1:] - breaks[:-1]
+    counts += np.rint(intervals * spans).astype(np.intp)
     among = np.repeat(np.arange(end - begin, dtype=np.int32), counts)
-    step = np.arange(len(among)) - np.repeat(np.cumsum(counts) - counts, counts)
-    grid = np.append(breaks[among] + step / counts[among] * np.diff(breaks)[among], 1.0)
+    step = np.arange(len(among)) - (counts.cumsum() - counts)[among]
+    grid = np.empty(len(among) + 1)
+    grid[:-1], grid[-1] = breaks[among] + step * (spans / counts)[among], 1.0
     piece = (among + begin).astype(np.int32)
 
     n = len(limits.names)
@@ -326,7 +328,7 @@ def _part(
     times, clock = np.empty(len(grid)), np.empty((len(piece), 6))
     joints = np.array([limits.velocity, limits.acceleration, limits.jerk])
     _, stretch = jerk_limited_motion(where, D, joints, bounds, times, clock)
-    return np.diff(times) * stretch, clock / stretch ** np.arange(6), piece
+    return (times[1:] - times[:-1]) * stretch, clock / stretch ** np.arange(6), piece
 
 
 def _further_rows(
@@ -460,7 +462,7 @@ def distinct_waypoints(points: Array) -> Array:
     Raises:
         Infeasible: if all are equal.
     """
-    moved = np.max(np.abs(np.diff(points, axis=0)), axis=1) > EQUAL_POSITIONS
+    moved = np.abs(points[1:] - points[:-1]).max(axis=1) > EQUAL_POSITIONS
     if not moved.any():
         raise Infeasible(
             f"all {len(points)} waypoints are equal: the motion would have no duration",
@@ -506,6 +508,8 @@ def scaled_limits(
             raise InvalidConfig(
                 f"jerk limit of joint {name} is {value}; it must be above 0", field=name
             )
+    if shares == [1.0, 1.0] and jerk is limits.jerk:
+        return limits
     return dataclasses.replace(
         limits,
         velocity=limits.velocity * shares[0],

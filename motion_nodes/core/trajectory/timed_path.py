@@ -137,15 +137,14 @@ class TimedPath(Trajectory):
     def _divided(self, time_step: float) -> Array:
         """Return the bounds of the clock's intervals, divided into equal parts where longer."""
         check_time_step(time_step)
-        spans = np.diff(self.times)
+        spans = self.times[1:] - self.times[:-1]
         longest = time_step * np.where(self.path.bent[self.piece], 1.0, _ON_LINES)
         counts = np.maximum(np.ceil(spans / longest - 1e-9), 1.0)
         check_samples(counts.sum(), POINTS, self.duration)
         parts = counts.astype(np.intp)
-        share = (np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)) / np.repeat(
-            parts, parts
-        )
-        inside = np.repeat(self.times[:-1], parts) + share * np.repeat(spans, parts)
+        among = np.repeat(np.arange(len(parts)), parts)
+        step = np.arange(len(among)) - (parts.cumsum() - parts)[among]
+        inside = self.times[among] + step * (spans / parts)[among]
         return np.append(inside, self.times[-1])
 
     def _jumps(
@@ -158,12 +157,14 @@ class TimedPath(Trajectory):
             before: states just before them.
             after: accelerations at them, shape (k, n).
         """
-        after = np.where((times >= self.end_time)[:, np.newaxis], 0.0, after)
-        alone = np.diff(times, prepend=-np.inf) > 2.0 * MIN_SPACING
-        alone &= times > self.start_time
-        apart = np.abs(after - before[2] - before[3] * MIN_SPACING)
+        alone = times > self.start_time
+        alone[1:] &= times[1:] - times[:-1] > 2.0 * MIN_SPACING
+        expected = before[2] + before[3] * MIN_SPACING
+        apart = np.abs(after - expected)
+        over = times >= self.end_time
+        apart[over] = np.abs(expected[over])  # at rest
         most = np.abs(before[2][alone]).max(initial=0.0)
-        return np.asarray(times[alone & np.any(apart > _JUMP * most, axis=1)])
+        return np.asarray(times[alone & (apart > _JUMP * most).any(axis=1)])
 
     def _needed(
         self, times: Array, before: Array, after: Array, time_step: float
@@ -226,7 +227,7 @@ def spaced(times: Array) -> Array:
     Of a group of close times the last one is kept, and the first one if it is far enough from that:
     the acceleration may change between them.
     """
-    if not (np.diff(times) < MIN_SPACING).any():
+    if not (times[1:] - times[:-1] < MIN_SPACING).any():
         return times
     following = np.append(times[1:], np.inf)
     kept = [float(times[0])]
