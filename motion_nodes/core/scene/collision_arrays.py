@@ -31,7 +31,11 @@ from motion_nodes.core.scene.scene import Part, Scene, WorldObject
 from motion_nodes.core.scene.shapes import Solid, TriangleMesh, type_of
 from motion_nodes.core.scene.triangle_surfaces import spatial_order
 from motion_nodes.core.scene.voxels import Voxels
-from motion_nodes.kernels.collision.collision_binding import CollisionCalls, TablePart, place_function
+from motion_nodes.kernels.collision.collision_binding import (
+    CollisionCalls,
+    TablePart,
+    place_function,
+)
 from motion_nodes.kernels.collision.collision_memory import (
     ALIGNED_BOX,
     BOX,
@@ -250,7 +254,7 @@ class Leaves(NamedTuple):
         return self.rows[:, _DISC]
 
     @property
-    def X_OL(self) -> Array:  # noqa: N802
+    def X_OL(self) -> Array:
         """Pose of each leaf, shape (k, 4, 4)."""
         return self.rows[:, _POSE:].reshape(-1, 4, 4)
 

@@ -210,9 +210,7 @@ def effort_limits(
 
 
 @functools.lru_cache(maxsize=16)
-def _unloaded(
-    robot: Robot, joints: tuple[str, ...], positions: bytes, share: float
-) -> PathEfforts:
+def _unloaded(robot: Robot, joints: tuple[str, ...], positions: bytes, share: float) -> PathEfforts:
     return PathEfforts(robot, joints, np.frombuffer(positions), share)
 
 

@@ -44,6 +44,9 @@ MOST_CONNECTIONS = 16
 """Max number of further connections tried after one sample."""
 PATIENCE = 20_000
 """Number of edges after which extensions are half as long for as many, and so on in turns."""
+LONG, STAY = 5000, 0.3
+"""Number of edges after which each joint stays in an extension with this probability: such a search
+is in a narrow passage, where hardly a motion of all joints is free."""
 
 
 class Samples(NamedTuple):
@@ -365,6 +368,8 @@ def _explore(
         if away <= trees.reach[side, near]:
             break
     nodes = trees.nodes[side]
+    if counts[EDGES] > LONG:
+        _keep_some(counts[ITERATIONS], nodes, near, target)
     away = rrt_trees.difference(space, nodes[near], target, step)
     if away == 0.0:
         return -1
@@ -383,6 +388,15 @@ def _explore(
     else:
         trees.reach[side, near] = max(reach * (1.0 - rules.reach_change), rules.least_reach)
     return -1
+
+
+@inlined
+def _keep_some(number: int, nodes: Array, near: int, target: Array) -> None:
+    """Replace some joints of a target by those of the closest node, by chance."""
+    n = target.shape[0]
+    for d in range(n):
+        if mixed(np.uint64(number * n + d) * INCREMENT) < STAY:
+            target[d] = nodes[near, d]
 
 
 @bare_part
