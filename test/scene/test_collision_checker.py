@@ -291,6 +291,10 @@ def test_edges_agree_with_their_configurations(franka: Robot) -> None:
     assert 10 < sum(verdicts) < len(verdicts) - 10
     for k in (*np.flatnonzero(verdicts)[:3], *np.flatnonzero(~np.array(verdicts))[:3]):
         assert slow.edge_free(Q[k], Q[k] + 0.4 * (Q[k + 1] - Q[k])) == verdicts[k]
+    for a, b in itertools.pairwise(Q):
+        line = a + np.linspace(0.0, 0.4, 5)[:, None] * (b - a)
+        each = [fast.edge_free(*edge) for edge in itertools.pairwise(line)]
+        assert fast.line_free(line) == all(each)
 
 
 def test_an_edge_too_long_to_check_is_not_free(franka: Robot) -> None:
