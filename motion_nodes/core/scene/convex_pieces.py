@@ -222,5 +222,6 @@ def boxes_around(pieces: Pieces) -> Array:
     from motion_nodes.kernels.collision.piece_boxes import piece_boxes
 
     boxes = np.empty((len(pieces.kind), 6))
-    piece_boxes(pieces.kind, pieces.size, pieces.X, pieces.first, pieces.points, boxes)
+    kind, size, X, _, first, points = map(np.ascontiguousarray, pieces)  # one type, compiled once
+    piece_boxes(kind, size, X, first, points, boxes)
     return boxes

@@ -67,6 +67,7 @@ def after_compilation(action: Callable[[], None]) -> threading.Event:
 
 def main() -> None:
     """Compile by running each kernel once on empty data."""
+    from motion_nodes.core.scene.convex_pieces import boxes_around
     from motion_nodes.kernels import jit
     from motion_nodes.kernels.collision.path_sweep import separations, sweep
     from motion_nodes.kernels.collision.piece_arrays import example
@@ -87,6 +88,7 @@ def main() -> None:
     pieces, none = nothing.bodies.pieces, np.empty((0, 2), np.int32)
     work, out = np.zeros((6, 3)), np.empty((0, 2))
     separations(*pieces[:2], pieces.first, pieces.points, pieces.X, none, work, out)
+    boxes_around(pieces)
     jit.mark_compiled(_MARK)
 
 

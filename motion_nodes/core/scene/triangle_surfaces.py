@@ -57,7 +57,7 @@ def spatial_order(boxes: Array) -> NDArray[np.intp]:
         bits = (bits | (bits << shift)) & mask
     code = bits @ _INTERLEAVED
     code[endless] = -1  # unbounded pieces overlap every block, so they are grouped
-    return code.argsort(kind="stable")
+    return np.asarray(code.argsort(kind="stable"))
 
 
 def nearest_on_triangles(corners: Array, points: Array) -> Array:
