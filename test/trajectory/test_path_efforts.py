@@ -73,6 +73,13 @@ def test_strips_are_those_of_the_equations_of_motion(oracle):
         np.testing.assert_allclose((A * u + B * x) * room, expected, atol=1e-8)
 
 
+def test_joints_may_be_in_any_order(oracle):
+    q, v, a = np.random.default_rng(4).uniform(-1.0, 1.0, (3, 7, 7))  # as many states as joints
+    other = PathEfforts(oracle.robot, oracle.joints[::-1], oracle.robot.home, SHARE)
+    use = other.usage(q[:, ::-1], v[:, ::-1], a[:, ::-1])
+    assert use == pytest.approx(oracle.path_efforts().usage(q, v, a))
+
+
 def test_viscous_friction_is_left_out(oracle):
     tree = oracle.robot.tree
     joints = {n: dataclasses.replace(j, damping=0.7) for n, j in tree.joints.items()}

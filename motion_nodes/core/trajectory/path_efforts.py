@@ -177,9 +177,9 @@ class PathEfforts:
         shape = len(motions), len(Q)
         whole = np.zeros((*shape, 3, len(self._positions)))
         whole[:, :, 0] = self._positions
-        whole[:, :, 0, self._places] = Q
         for number, (V, A) in enumerate(motions):
-            whole[number, :, 1, self._places], whole[number, :, 2, self._places] = V, A
+            for order, values in enumerate((Q, V, A)):
+                whole[number, :, order][:, self._places] = values
         states = self._members.states(whole.reshape(-1, *whole.shape[2:]))
         efforts = self._dynamics.efforts_of_states(states)
         if self._payload is not None and self._kinematics is not None:
