@@ -553,10 +553,10 @@ def _in_blocks(rows: NDArray[np.float32], boxes: Array, lanes: int) -> Fields:
     leaves = np.zeros((blocks * lanes, LEAF), np.float32)
     leaves[: len(rows)] = rows
     # An inverted box overlaps nothing.
-    padded = np.empty((blocks * lanes, 2, 3))
-    padded[:, 0], padded[:, 1] = np.inf, -np.inf
-    padded[: len(boxes)] = boxes
-    padded = padded.reshape(blocks, lanes, 2, 3)
+    rows_of_boxes = np.empty((blocks * lanes, 2, 3))
+    rows_of_boxes[:, 0], rows_of_boxes[:, 1] = np.inf, -np.inf
+    rows_of_boxes[: len(boxes)] = boxes
+    padded = rows_of_boxes.reshape(blocks, lanes, 2, 3)
     around = np.empty((blocks, 2, 3))
     padded[:, :, 0].min(axis=1, out=around[:, 0])
     padded[:, :, 1].max(axis=1, out=around[:, 1])
