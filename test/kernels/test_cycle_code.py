@@ -12,7 +12,7 @@ import pytest
 
 import motion_nodes.core as core
 from motion_nodes.core.control.resync import ResyncState
-from motion_nodes.kernels import cycle_code
+from motion_nodes.kernels import cycle_code, cycle_compiler
 from motion_nodes.kernels.cycle_code import CycleFunction, compile_apart, compile_cycles
 
 N = 5
@@ -70,7 +70,9 @@ def test_machine_code_and_python_do_the_same(name):
 
 def test_without_a_cache_python_runs_the_function():
     script = (
-        "from motion_nodes.core.control.resync import ResyncState, _update as f; import sys;"
+        "from motion_nodes.kernels import cache; import pathlib, sys;"
+        "cache.SHARED_MEMORY = pathlib.Path('/proc/none');"
+        "from motion_nodes.core.control.resync import ResyncState, _update as f;"
         "s = ResyncState.of(2); call = f.bind(s); s.dt[0] = 1.0; assert call() == 0;"
         "assert s.rested.tolist() == [1.0, 1.0]; assert 'numba' not in sys.modules; print(f.run)"
     )
@@ -100,6 +102,11 @@ def test_the_key_is_of_all_that_the_code_is_made_of(monkeypatch):
             assert function.key() != key
     monkeypatch.setattr(cycle_code.inspect, "getsource", lambda part: part.__name__)
     assert function.key() != key
+
+
+def test_object_code_has_the_symbol_that_is_loaded():
+    function = cycle_code.find("motion_nodes.core.control.resync:count_away")
+    assert cycle_compiler.ENTRY.encode() in cycle_compiler.cache.read_entry(function.key())
 
 
 def test_names_lead_to_functions():

@@ -88,7 +88,7 @@ def test_odometry_without_a_rotation_is_not_shown() -> None:
     warnings: list[str] = []
     shown: list[np.ndarray] = []
     robot: Any = WatchedRobot.__new__(WatchedRobot)
-    robot.name, robot._X_WO, robot._X_WB = "base", np.eye(4), np.eye(4)
+    robot.name, robot.X_WO, robot._X_WB = "base", np.eye(4), np.eye(4)
     robot.robot = SimpleNamespace(home=np.zeros(1))
     robot.state = SimpleNamespace(update=lambda: False, position=np.zeros(1))
     robot._node = SimpleNamespace(warn=lambda _, text: warnings.append(text))

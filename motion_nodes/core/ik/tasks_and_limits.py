@@ -536,7 +536,12 @@ class ConfigurationLimit(Limit):
         self.gain = _share(gain)
 
     def rows(self, now: Configuration, dt: float) -> LimitRows:
-        """Return the bounds; see :meth:`Limit.rows`."""
+        """Return the bounds of the displacement of a step.
+
+        Args:
+            now: the configuration.
+            dt: duration of the step [s].
+        """
         limits = now.robot.limits.select(now.joint_names)
         low, high, A, b = _no_rows(now)
         m = now.base_size
@@ -576,7 +581,12 @@ class VelocityLimit(Limit):
         self.base = base
 
     def rows(self, now: Configuration, dt: float) -> LimitRows:
-        """Return the bounds; see :meth:`Limit.rows`."""
+        """Return the bounds of the displacement of a step.
+
+        Args:
+            now: the configuration.
+            dt: duration of the step [s].
+        """
         _, high, A, b = _no_rows(now)
         m, names = now.base_size, now.joint_names
         speeds = now.robot.limits.select(names).velocity.copy()
@@ -622,7 +632,12 @@ class PositionLimit(Limit):
             )  # fmt: skip
 
     def rows(self, now: Configuration, dt: float) -> LimitRows:
-        """Return the bounds; see :meth:`Limit.rows`."""
+        """Return the bounds of the displacement of a step.
+
+        Args:
+            now: the configuration.
+            dt: duration of the step [s].
+        """
         low, high, _, _ = _no_rows(now)
         X, J = now.pose_and_jacobian(self.frame)
         room = np.concatenate([self.upper - X[:3, 3], X[:3, 3] - self.lower])
@@ -670,7 +685,12 @@ class CollisionLimit(Limit):
         self._found: SpherePairs | None = None
 
     def rows(self, now: Configuration, dt: float) -> LimitRows:
-        """Return the bounds; see :meth:`Limit.rows`."""
+        """Return the bounds of the displacement of a step.
+
+        Args:
+            now: the configuration.
+            dt: duration of the step [s].
+        """
         low, high, _, _ = _no_rows(now)
         pairs, m = self._pairs(now), now.base_size
         R, p = now.X_WB[:3, :3], now.X_WB[:3, 3]
