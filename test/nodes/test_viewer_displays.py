@@ -106,7 +106,7 @@ def test_what_is_selected_is_subscribed_and_shown(cell: SimpleNamespace) -> None
 
     client.wait(shown, "cloud and image")
     assert set(page.displays._frames.drawn) == {"left/odom", "left/base_link", "left/eye"}
-    assert page.displays._cloud._node.position == pytest.approx((1.6, 0.0, 0.0))
+    assert page.displays._cloud.node.position == pytest.approx((1.6, 0.0, 0.0))
     told = "no transform to a robot from: lost, lost_camera"
     client.wait(lambda: panel._text == told, "the names of lost frames")
     cloud.header.frame_id = "lost_camera"

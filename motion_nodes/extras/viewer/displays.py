@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import viser
@@ -353,8 +354,19 @@ def colours_of_heights(z: Array) -> NDArray[np.uint8]:
     return np.asarray(np.round(255.0 * rgb), np.uint8)
 
 
-class CloudView:
-    """Accepts clouds from any thread and draws them on the drawing thread.
+class _Shown(Protocol):
+    """What views draw."""
+
+    @property
+    def topic(self) -> str:
+        """Topic that it comes from."""
+
+
+Item = TypeVar("Item", bound=_Shown)
+
+
+class _NewestView(Generic[Item]):
+    """Accepts items from any thread; the drawing thread draws the newest one of a topic.
 
     Args:
         scene: the viser scene.
@@ -365,19 +377,35 @@ class CloudView:
         """Start empty."""
         self._scene, self._path = scene, path
         self._lock = threading.Lock()
-        self._newest: Cloud | None = None
+        self._newest: Item | None = None
         self._topic = ""
-        self._node: viser.PointCloudHandle | None = None
+        self.node: Any = None
+        """The drawn node; None before the first."""
+
+    def put(self, item: Item) -> None:
+        """Replace the item."""
+        with self._lock:
+            self._newest = item
+
+    def _take(self, topic: str) -> Item | None:
+        """Return an item since the last call, if it is of a topic; what is of others is removed."""
+        with self._lock:
+            item, self._newest = self._newest, None
+        if topic != self._topic or not topic:
+            self._topic = topic
+            if self.node is not None:
+                self.node.remove()
+                self.node = None
+        return item if item is not None and item.topic == topic else None
+
+
+class CloudView(_NewestView[Cloud]):
+    """Draws the newest cloud of a topic."""
 
     @property
     def drawn(self) -> int:
         """Number of points drawn."""
-        return 0 if self._node is None else len(self._node.points)
-
-    def set_cloud(self, cloud: Cloud) -> None:
-        """Replace the cloud."""
-        with self._lock:
-            self._newest = cloud
+        return 0 if self.node is None else len(self.node.points)
 
     def draw(self, topic: str) -> None:
         """Send changes since the last call.
@@ -385,17 +413,11 @@ class CloudView:
         Args:
             topic: topic of the cloud to show; others are removed.
         """
-        with self._lock:
-            cloud, self._newest = self._newest, None
-        if topic != self._topic or not topic:
-            self._topic = topic
-            if self._node is not None:
-                self._node.remove()
-                self._node = None
-        if cloud is None or cloud.topic != topic:
+        cloud = self._take(topic)
+        if cloud is None:
             return
         wxyz, position = to_quat_wxyz(cloud.X_WF[:3, :3]), cloud.X_WF[:3, 3]
-        self._node = self._scene.add_point_cloud(
+        self.node = self._scene.add_point_cloud(
             self._path, cloud.points, cloud.rgb, point_size=POINT_SIZE, point_shape="circle",
             wxyz=wxyz, position=position,
         )  # fmt: skip
@@ -417,26 +439,11 @@ class CameraImage:
     """Pose of the optical frame in the world, z ahead and y down, shape (4, 4)."""
 
 
-class CameraImageView:
-    """Accepts images from any thread and draws the newest before its camera.
+class CameraImageView(_NewestView[CameraImage]):
+    """Draws the newest image of a topic before its camera."""
 
-    Args:
-        scene: the viser scene.
-        path: name of the node.
-    """
-
-    def __init__(self, scene: viser.SceneApi, path: str) -> None:
-        """Start empty."""
-        self._scene, self._path = scene, path
-        self._lock = threading.Lock()
-        self._newest: CameraImage | None = None
-        self._drawn: tuple[str, float, float] | None = None
-        self.node: viser.CameraFrustumHandle | None = None
-
-    def set_image(self, image: CameraImage) -> None:
-        """Replace the image."""
-        with self._lock:
-            self._newest = image
+    _lens = (0.0, 0.0)
+    """Angle of view and aspect of the drawn camera."""
 
     def draw(self, topic: str) -> None:
         """Send changes since the last call.
@@ -444,19 +451,15 @@ class CameraImageView:
         Args:
             topic: topic of the image to show; others are removed.
         """
-        with self._lock:
-            image, self._newest = self._newest, None
-        if self.node is not None and (not topic or self._drawn is None or self._drawn[0] != topic):
-            self.node.remove()
-            self.node = None
-        if image is None or image.topic != topic or not image.pixels.size:
+        image = self._take(topic)
+        if image is None or not image.pixels.size:
             return
         wxyz, position = to_quat_wxyz(image.X_WC[:3, :3]), image.X_WC[:3, 3]
-        pixels, lens = thinned_image(image.pixels), (topic, image.fov, image.aspect)
-        if self.node is not None and self._drawn == lens:
+        pixels, lens = thinned_image(image.pixels), (image.fov, image.aspect)
+        if self.node is not None and self._lens == lens:
             self.node.image, self.node.wxyz, self.node.position = pixels, wxyz, position
             return
-        self._drawn = lens
+        self._lens = lens
         self.node = self._scene.add_camera_frustum(
             self._path, image.fov, image.aspect, scale=CAMERA_SCALE, image=pixels, format="jpeg",
             jpeg_quality=JPEG_QUALITY, wxyz=wxyz, position=position, cast_shadow=False,
@@ -508,12 +511,12 @@ class Displays:
 
     def set_cloud(self, cloud: Cloud) -> None:
         """Show a point cloud in place of the previous one."""
-        self._cloud.set_cloud(cloud)
+        self._cloud.put(cloud)
         self._drawing.request_if_watched()
 
     def set_scan(self, cloud: Cloud) -> None:
         """Show a laser scan in place of the previous one."""
-        self._scan.set_cloud(cloud)
+        self._scan.put(cloud)
         self._drawing.request_if_watched()
 
     def set_drawings(self, kind: str, drawings: Sequence[Drawing]) -> None:
@@ -527,7 +530,7 @@ class Displays:
 
     def set_camera(self, image: CameraImage) -> None:
         """Show an image before its camera in place of the previous one."""
-        self._camera.set_image(image)
+        self._camera.put(image)
         self._drawing.request_if_watched()
 
     def draw(self) -> None:
