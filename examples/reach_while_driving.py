@@ -8,14 +8,13 @@ import sys
 import numpy as np
 
 import motion_nodes as mn
-from motion_nodes.extras.robot_setup.derived_robot import mounted_folder
 
 HAND, DT = "panda_hand_tcp", 0.05
 
 
 def main() -> int:
     """Reach a point that is farther away than the arm is long, past a post."""
-    robot = mn.load_robot(mounted_folder("nova_carter", "franka", (0.0, 0.0, 0.422)))
+    robot = mn.load_robot(mn.mounted_folder("nova_carter", "franka", (0.0, 0.0, 0.422)))
     arm = robot["arm"]
     world = mn.World()
     world.add("post", mn.Cylinder(0.08, 1.4), mn.pose(xyz=(1.5, 0.75, 0.7)))

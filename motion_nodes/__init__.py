@@ -21,6 +21,7 @@ _HOME = {
     # robots
     "load_robot": "api.robot_model",
     "available_robots": "api.robot_model",
+    "mounted_folder": "extras.robot_setup.derived_robot",
     "RobotModel": "api.robot_model",
     "JointGroup": "api.joint_group",
     "JointLimits": "core.robot.limits",

@@ -67,6 +67,7 @@ from motion_nodes.errors import MotionError as MotionError
 from motion_nodes.extras.policies.observations import PolicyInputs as PolicyInputs
 from motion_nodes.extras.policies.runner import PolicyRunner as PolicyRunner
 from motion_nodes.extras.policies.runner import PolicyTargets as PolicyTargets
+from motion_nodes.extras.robot_setup.derived_robot import mounted_folder as mounted_folder
 
 __version__: str
 
@@ -129,6 +130,7 @@ __all__ = [
     "load",
     "load_robot",
     "load_world",
+    "mounted_folder",
     "multiply",
     "planner_names",
     "pose",

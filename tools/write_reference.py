@@ -33,7 +33,10 @@ Names are imported lazily, so importing the package takes milliseconds. Invalid 
 `reason`.
 """
 SECTIONS = {
-    "Robots": ("load_robot", "available_robots", "RobotModel", "JointGroup", "JointLimits"),
+    "Robots": (
+        *("load_robot", "available_robots", "mounted_folder", "RobotModel", "JointGroup"),
+        "JointLimits",
+    ),
     "Poses": ("pose", "multiply", "inverse"),
     "Inverse kinematics": ("IkSettings", "IkTolerance", "IkResult", "IkBatchResult"),
     "Tasks and limits": (

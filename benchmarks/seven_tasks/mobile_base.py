@@ -2,9 +2,8 @@
 """A hand to a pose that the base must drive for; a differential base does not slide."""
 
 import motion_nodes as mn
-from motion_nodes.extras.robot_setup.derived_robot import mounted_folder
 
-arm = mn.load_robot(mounted_folder("nova_carter", "franka", (0.0, 0.0, 0.422)))["arm"]
+arm = mn.load_robot(mn.mounted_folder("nova_carter", "franka", (0.0, 0.0, 0.422)))["arm"]
 now = arm.configuration("ready", base="planar")
 hand = mn.FrameTask(arm.tip, now.pose(arm.tip) @ mn.pose(xyz=(1.0, 0.3, 0.1)), gain=0.3)
 limits = [mn.ConfigurationLimit(), mn.VelocityLimit()]
