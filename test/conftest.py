@@ -159,10 +159,7 @@ def module_client(ros: None) -> Iterator[Any]:
 
 
 def _children() -> set[int]:
-    """Return the child processes of this process and of the template of nodes.
-
-    Without the one that compiles control cycles once on a machine.
-    """
+    """Return the child processes of this process and of the template of nodes."""
     from forked_process import template_pids
 
     templates = template_pids()
@@ -171,11 +168,9 @@ def _children() -> set[int]:
     for entry in Path("/proc").iterdir():
         try:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            compiles = b"kernels.cycle_compiler" in (entry / "cmdline").read_bytes()
         except OSError:
             continue
-        child = entry.name.isdecimal() and int(fields[1]) in parents and not compiles
-        if child and fields[0] != "Z":
+        if entry.name.isdecimal() and int(fields[1]) in parents and fields[0] != "Z":
             found.add(int(entry.name))
     return found.difference(templates)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import hashlib
 import importlib
 import inspect
@@ -130,12 +131,17 @@ def _types(state: tuple[Any, ...]) -> list[str]:
     return words
 
 
+@functools.cache  # parts belong to several functions
+def _source(function: Any) -> str:
+    return inspect.getsource(function)
+
+
 def _ingredients(function: Any, seen: set[Any]) -> list[str]:
     """Return the sources of a function and of its parts, and the values of their constants."""
     if function in seen:
         return []
     seen.add(function)
-    words = [inspect.getsource(function)]
+    words = [_source(function)]
     for name in function.__code__.co_names:
         value = function.__globals__.get(name)
         if isinstance(value, FunctionType) and hasattr(value, "cycle_part"):

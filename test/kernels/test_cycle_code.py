@@ -70,8 +70,8 @@ def test_machine_code_and_python_do_the_same(name):
 
 def test_without_a_cache_python_runs_the_function():
     script = (
-        "from motion_nodes.kernels import cache; import pathlib, sys;"
-        "cache.SHARED_MEMORY = pathlib.Path('/proc/none');"
+        "from motion_nodes.kernels import cache; import sys;"
+        "cache._temporary_folders = lambda: ();"
         "from motion_nodes.core.control.resync import ResyncState, _update as f;"
         "s = ResyncState.of(2); call = f.bind(s); s.dt[0] = 1.0; assert call() == 0;"
         "assert s.rested.tolist() == [1.0, 1.0]; assert 'numba' not in sys.modules; print(f.run)"
@@ -100,8 +100,17 @@ def test_the_key_is_of_all_that_the_code_is_made_of(monkeypatch):
         with monkeypatch.context() as changed:
             changed.setattr(f"motion_nodes.core.control.{module}.{constant}", 0.123)
             assert function.key() != key
-    monkeypatch.setattr(cycle_code.inspect, "getsource", lambda part: part.__name__)
+    monkeypatch.setattr(cycle_code, "_source", lambda part: part.__name__)
     assert function.key() != key
+
+
+def test_warm_up_compiles_all_of_them():
+    script = (
+        "from motion_nodes.cli.warm_up import CYCLES; from motion_nodes.kernels import cycle_code;"
+        "print(*[each.name for each in cycle_code._DECLARED])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert sorted(done.stdout.split()) == sorted(FUNCTIONS)
 
 
 def test_object_code_has_the_symbol_that_is_loaded():
