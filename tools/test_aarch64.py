@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 FOLDER = REPOSITORY / "build" / "aarch64"
 ROOT = FOLDER / "root"
 SITE = ROOT / "usr" / "local" / "lib" / "python3.11" / "dist-packages"
-SUITE, MIRROR = "bookworm", "http://deb.debian.org/debian"
+SUITE = "bookworm"
 PACKAGES = "python3,libpython3-dev,libstdc++6,libgomp1"
 QEMU, COMPILER = "qemu-aarch64-static", "aarch64-linux-gnu-g++"
 NEEDED = {
@@ -93,8 +93,8 @@ def run(*words: object, **options: object) -> None:
 def emulated(*words: object) -> int:
     """Run Python with some words in the root, with the repository as /src; return its exit code."""
     environment = {
-        "PATH": "/usr/sbin:/usr/bin:/bin", "HOME": "/root", "LANG": "C.UTF-8", "PYTHONPATH": "/src",
-        "PYTHONPYCACHEPREFIX": "/root/pycache", "QEMU_CPU": "cortex-a76",
+        "PATH": "/usr/sbin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "PYTHONPATH": "/src",
+        "PYTHONPYCACHEPREFIX": "/tmp/pycache", "QEMU_CPU": "cortex-a76",
         "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     line = ["unshare", "--mount", "sh", "-c", START, "sh", ROOT, REPOSITORY, *words]
@@ -125,14 +125,14 @@ def build() -> None:
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     run("debootstrap", "--foreign", "--arch=arm64", "--variant=minbase", f"--include={PACKAGES}",
-        SUITE, ROOT, MIRROR)  # fmt: skip
+        SUITE, ROOT)  # fmt: skip
     # Unpacked, not configured: the second stage would start processes, which needs binfmt_misc.
     for package in sorted((ROOT / "var" / "cache" / "apt" / "archives").glob("*.deb")):
         script = 'dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --keep-directory-symlink'
         run("sh", "-c", script + " --skip-old-files", "sh", package, ROOT)
     if (ROOT / "proc").is_symlink():
         (ROOT / "proc").unlink()
-    for name in ("src", "proc"):
+    for name in ("src", "proc", "tmp"):
         (ROOT / name).mkdir(exist_ok=True)
     (ROOT / "cpuinfo").write_text(CPU_INFO)
     shutil.copy(str(shutil.which(QEMU)), ROOT / "usr" / "bin" / QEMU)
@@ -168,9 +168,9 @@ def compare() -> None:
     """Print how far results there are from those here."""
     import numpy as np
 
-    places = FOLDER / "here.npz", ROOT / "root" / "there.npz"
+    places = FOLDER / "here.npz", ROOT / "tmp" / "there.npz"
     run(REPOSITORY / ".venv" / "bin" / "python", "-c", RESULTS, places[0])
-    if emulated("-c", RESULTS, "/root/there.npz"):
+    if emulated("-c", RESULTS, "/tmp/there.npz"):
         sys.exit("failed: results on aarch64")
     here, there = (np.load(place) for place in places)
     for name in here:
