@@ -43,6 +43,8 @@ REACH_SHARE = 0.33
 """Distance of the objects from the base of the arm, as a share of its stretched length."""
 LARGE_ARM = 0.8
 """Stretched length from which objects have their full size [m]."""
+BASES_RATE = 100.0
+"""[Hz] Rate of a simulation of wheeled bases alone, whose controllers run at 50 Hz."""
 EXAMPLES = ("put the red cube on the shelf", "pick up the can", "stack the blue cube on the shelf")
 """Sentences for these objects."""
 BASE_EXECUTABLES = {
@@ -132,6 +134,8 @@ def suite_of(config: BringupConfig) -> tuple[list[NodeSpec], list[str]]:
     if config.simulated:
         executable = f"{config.backend}_sim"
         cell: dict[str, Value] = {"robots": words, **config.control_settings}
+        if config.control_rate is None and not any(robot.arm_joints for robot in robots):
+            cell["update_rate"] = BASES_RATE
         if config.backend == "mujoco":
             cell["floor_height"] = floor_height
             cell["scene_bodies"] = config.scene_bodies

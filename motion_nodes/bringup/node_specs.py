@@ -46,7 +46,11 @@ DRIVERS = ("robot_driver",)
 """Executables that are stopped after all others of their suite."""
 
 CONTAINER = "container"
-"""Name of the process with several nodes."""
+"""Name of the process with several nodes; those of further robots are in container_2 and so on."""
+
+ROBOTS_PER_CONTAINER = 10
+"""Max robots whose nodes share a container. A message from another process costs time in proportion
+to the endpoints of its receiver, and the loops of its nodes share one interpreter."""
 
 Value = bool | int | float | str | Sequence[str] | Sequence[float]
 
@@ -156,7 +160,8 @@ def commands_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list
 
     Args:
         specs: the nodes.
-        composed: True: one process for all nodes except those that stand alone; else one for each.
+        composed: True: containers for all nodes except those that stand alone; else one process
+            for each.
     """
     processes = processes_for(specs, composed=composed)
     return {name: command_of(name, nodes) for name, nodes in processes.items()}
@@ -200,9 +205,20 @@ def processes_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, lis
     for spec in sorted(alone, key=lambda spec: spec.executable in JOINED):
         host = hosts.get((JOINED.get(spec.executable, ""), spec.namespace), spec)
         processes.setdefault(_process(host), []).append(spec)
-    together = [spec for spec in specs if spec not in alone]
     first = {name: nodes for name, nodes in processes.items() if nodes[0].is_simulation}
-    return first | ({CONTAINER: together} if together else {}) | processes
+    return first | _containers([spec for spec in specs if spec not in alone]) | processes
+
+
+def _containers(specs: Sequence[NodeSpec]) -> dict[str, list[NodeSpec]]:
+    """Return the nodes of each container, those of a namespace together, in equal shares."""
+    robots = sorted({spec.namespace for spec in specs} - {""})
+    count = -(-len(robots) // ROBOTS_PER_CONTAINER)
+    containers: dict[str, list[NodeSpec]] = {}
+    for spec in specs:
+        number = robots.index(spec.namespace) * count // len(robots) if spec.namespace else 0
+        name = CONTAINER if number == 0 else f"{CONTAINER}_{number + 1}"
+        containers.setdefault(name, []).append(spec)
+    return containers
 
 
 def _process(spec: NodeSpec) -> str:

@@ -60,7 +60,10 @@ from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transforms import TransformTree
 from motion_nodes.ros.wheeled.base_commands import RESTART_PAUSE
+from motion_nodes.ros.wheeled.wheeled_base_node import BASE_REST_SPEED
 
+IDLE_RATE = 5.0
+"""[Hz] Rate of the loop at rest without a goal; goals wake it."""
 BLOCKED_NOTICE = 0.3
 """Time after which a blocked base is reported [s]."""
 QUIET_TIME = RESTART_PAUSE + 0.1
@@ -106,7 +109,8 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self._odometry = self.poll(OdometryMessage, f"{controller}/odom")
         self._command_out = self.advertise(TwistStamped, f"{controller}/cmd_vel")
         self._plan_out = self.advertise(Path, "plan", qos.LATCHED)
-        self.tree = TransformTree(self)
+        # The transforms of all robots reach each reader; most goals need none.
+        self.tree = TransformTree(self, on_demand=True)
         self._obstacles = ObstacleInputs(self, self.tree, avoidance.footprint)
         self.listen(
             PoseStamped, "goal_pose", qos.REQUESTS, self._on_goal_pose, lengths=EARTH_LENGTH
@@ -142,6 +146,9 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self._read_odometry(now_ns)
         self._obstacles.update(self.base_frame)
         if self.navigator.task is None or time.monotonic() < self._quiet_until:
+            at_rest = all(abs(v) < BASE_REST_SPEED for v in self._twist)
+            if at_rest and not self._obstacles.present:
+                self.idle(IDLE_RATE)
             return
         if self.time_stands:
             # The base controller has stopped the base.

@@ -80,6 +80,8 @@ LEVELS = {
 }
 PAUSED = "paused"
 """Message of the simulation on /diagnostics while it is paused."""
+UNUSED_TIME = 10.0
+"""Time since the last page was open after which no states are received [s]."""
 RATE_WITHOUT_PAGES = 5.0
 """Rate at which messages are read while no page is open [Hz]."""
 
@@ -423,7 +425,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         """Load the robots and open the page."""
         params = self.params
         places = parse_placements(params.robots)
-        frames = self._frames = TransformTree(self)
+        frames = self._frames = TransformTree(self, on_demand=True)
         jobs = self._executor_jobs = ExecutorQueue(self)
         watched = [WatchedRobot(self, place, frames, jobs, params.policies) for place in places]
         self._watched = {robot.name: robot for robot in watched}
@@ -473,6 +475,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
     def activate(self) -> None:
         """Drop commands from before the activation."""
         self._commands.clear()
+        self._used_at = time.monotonic()
 
     def tick(self, dt: float) -> None:
         """Send commands and update the page."""
@@ -480,7 +483,11 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         self._send_commands(self._viewer)
         # The button Resume is below this text.
         self._viewer.set_stopped(self.stop_reason.removesuffix(f"; {HOW_TO_RESUME}"))
+        now = time.monotonic()
+        if self._viewer.client_count:
+            self._used_at = now
         for watched in self._watched.values():
+            watched.listen(wanted=now - self._used_at < UNUSED_TIME)
             watched.show(self._viewer)
             self._viewer.set_message(watched.name, watched.status())
         if self._displays is not None:

@@ -29,6 +29,10 @@ STALE = 1.0
 """Age of joint states above which they are reported [s]."""
 
 
+UNUSED_RATE = 10.0
+"""[Hz] Rate at which joint states are read while nobody subscribes to /tf."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RobotStateParams(FramedParams):
     """Parameters of the robot state node."""
@@ -80,7 +84,12 @@ class RobotStateNode(RobotNode[RobotStateParams]):
 
     def tick(self, dt: float) -> None:
         """Publish the transforms of all movable joints."""
-        if not self._state.update():
+        changed = self._state.update()
+        if not self._sender.wanted:
+            self._sent[:] = np.inf
+            self.idle(UNUSED_RATE)
+            return
+        if not changed:
             return
         position = self._state.position
         if np.abs(position - self._sent).max(initial=0.0) <= EQUAL_POSITIONS:

@@ -28,7 +28,6 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.rclpy_internals import (
     NodeLogger,
-    PolledGroup,
     RCLError,
     deliver_late_responses,
     given_parameters,
@@ -38,7 +37,7 @@ from motion_nodes.ros.concurrency.rclpy_internals import (
 from motion_nodes.ros.diagnostics import Warnings
 from motion_nodes.ros.messages.cdr import InvalidMessage, message_in
 from motion_nodes.ros.messages.message_bounds import fault_of, fill_failure
-from motion_nodes.ros.ros_time import RosTime
+from motion_nodes.ros.ros_time import CLOCKS, ClockReader, RosTime
 
 TEARDOWN_DELAY = 0.1
 """[s] Delay between the last responses and the destruction of endpoints. Readers are notified of a
@@ -343,20 +342,27 @@ class EndpointNode(LifecycleNode):
         return super().create_publisher(*self._overridden("publisher", args, kwargs), **kwargs)
 
     def create_subscription(self, *args: Any, **kwargs: Any) -> Any:
-        """Create a subscription; that of the time source to /clock is polled, not spun."""
+        """Create a subscription; that of the time source to /clock is the process's own."""
         args = self._overridden("subscription", args, kwargs)
-        if len(args) >= 3 and args[1] == "/clock" and "callback_group" not in kwargs:
-            subscription = super().create_subscription(
-                *args, **kwargs, callback_group=PolledGroup()
-            )
-            self._time.follow(subscription, args[2])
-            return subscription
+        if len(args) == 4 and args[1] == "/clock" and "callback_group" not in kwargs:
+            _, topic, feed, profile = args
+            clock = CLOCKS.of(self, topic, profile)
+            self._time.follow(clock, feed)
+            return clock
         return super().create_subscription(*args, **kwargs)
 
     def destroy_subscription(self, subscription: Any) -> bool:
         """Destroy a subscription."""
-        self._time.unfollow(subscription)
+        if isinstance(subscription, ClockReader):
+            self._time.unfollow(subscription)
+            CLOCKS.release(self)
+            return True
         return bool(super().destroy_subscription(subscription))
+
+    def destroy_node(self) -> None:
+        """Leave the graph."""
+        CLOCKS.release(self)
+        super().destroy_node()
 
     # ---- for the lifecycle
 

@@ -502,6 +502,7 @@ class MotionNode(EndpointNode, Generic[P]):
             self._steps = StepClock(self._time, loop.period, lambda: loop.deadline)
             self.step = Step(0.0, 0.0, None)
             self._loop = loop
+            self._jobs.wake = loop.wake
             self._recovery.settle()
             loop.start()
 

@@ -6,6 +6,7 @@ Faults of the ROS graph that a node can see: duplicate names, publishers of anot
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import traceback
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 DUPLICATE_TIMEOUT = 30.0
 """[s] A killed process stays in the graph for a while; a duplicate name is reported after that."""
+DUPLICATE_PERIOD = 5.0
+"""[s] Period of its check, whose time grows with the number of nodes in the graph."""
 UNKNOWN_NAME = "_NODE_NAME_UNKNOWN_"
 """What rmw gives for endpoints of DDS programs, and of nodes that are not discovered yet."""
 MIN_RATE_RATIO = 0.8
@@ -33,12 +36,16 @@ class DuplicateWatch:
         """Watch the graph for the name of ``node``."""
         self._node = node
         self._unique_at = time.monotonic()
+        self._checked_at, self._twice = -math.inf, False
 
     def diagnose(self, report: Report) -> None:
         """Report a duplicate that has been in the graph for :data:`DUPLICATE_TIMEOUT`."""
-        mine = (self._node.get_name(), self._node.get_namespace())
         now = time.monotonic()
-        if sum(pair == mine for pair in self._node.get_node_names_and_namespaces()) < 2:
+        if now - self._checked_at > DUPLICATE_PERIOD:
+            mine = (self._node.get_name(), self._node.get_namespace())
+            names = self._node.get_node_names_and_namespaces()
+            self._checked_at, self._twice = now, names.count(mine) > 1
+        if not self._twice:
             self._unique_at = now
         elif now - self._unique_at > DUPLICATE_TIMEOUT:
             report.note("ERROR", "another node of the same name is in the graph")

@@ -19,10 +19,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
 from rosgraph_msgs.msg import Clock
 
 from motion_nodes.ros.concurrency.polled_subscription import take_all
+from motion_nodes.ros.concurrency.rclpy_internals import PolledGroup
 from motion_nodes.ros.messages.cdr import LITTLE_ENDIAN, InvalidMessage, message_in, read_stamp
+from motion_nodes.ros.process_node import Shared
 
 MAX_CATCH_UP = 0.1
 """[s] Deadlines missed by a longer stall are skipped; receivers of the stream have stopped."""
@@ -115,6 +118,45 @@ class Deadlines:
         return k if self._stamp(k) <= now_ns else k - 1
 
 
+class ClockReader:
+    """Newest time on /clock, for all nodes of a process; thread-safe."""
+
+    def __init__(self, node: Node, topic: str, profile: QoSProfile) -> None:
+        """Subscribe.
+
+        Args:
+            node: owner of the subscription.
+            topic: name of the topic.
+            profile: quality of service.
+        """
+        self._subscription = node.create_subscription(
+            Clock, topic, _never_called, profile, callback_group=PolledGroup()
+        )
+        self._lock = threading.Lock()
+        self._newest, self._arrived = -1, -math.inf
+
+    def read(self) -> tuple[int, float]:
+        """Return the newest time [ns], and when it arrived on ``time.monotonic()`` [s].
+
+        They are -1 and -infinity before the first message.
+        """
+        with self._lock:
+            stamps = [_clock_ns(message) for message in take_all(self._subscription, raw=True)]
+            if stamps:
+                self._arrived = time.monotonic()
+                # rclpy raises on negative times.
+                self._newest = next((ns for ns in reversed(stamps) if ns >= 0), self._newest)
+            return self._newest, self._arrived
+
+
+def _never_called(_message: object) -> None:
+    raise AssertionError("/clock was dispatched by an executor")
+
+
+CLOCKS = Shared(ClockReader)
+"""Readers of /clock of this process."""
+
+
 class RosTime:
     """ROS time of a node; thread-safe."""
 
@@ -122,27 +164,27 @@ class RosTime:
         """Create the time of ``node``, which need not be initialized yet."""
         self._node = node
         self._lock = threading.Lock()
-        self._feed: tuple[Any, Callable[[Any], None]] | None = None
+        self._feed: tuple[ClockReader, Callable[[Any], None]] | None = None
         self._message = Clock()
-        self._newest = -1
+        self._fed = self._newest = -1
         self._arrived = -math.inf
         self._moved_at = time.monotonic()
 
-    def follow(self, subscription: Any, feed: Callable[[Any], None]) -> None:
+    def follow(self, clock: ClockReader, feed: Callable[[Any], None]) -> None:
         """Use /clock.
 
         Args:
-            subscription: polled subscription to /clock.
+            clock: reader of /clock.
             feed: callback of rclpy's time source, called with the newest message.
         """
         with self._lock:
-            self._feed = (subscription, feed)
-            self._newest = -1
+            self._feed = (clock, feed)
+            self._fed = self._newest = -1
 
-    def unfollow(self, subscription: Any) -> None:
-        """Drop a subscription that is about to be destroyed."""
+    def unfollow(self, clock: ClockReader) -> None:
+        """Drop a reader that the node no longer uses."""
         with self._lock:
-            if self._feed is not None and self._feed[0] is subscription:
+            if self._feed is not None and self._feed[0] is clock:
                 self._feed = None
 
     def now_ns(self) -> int:
@@ -151,19 +193,16 @@ class RosTime:
             if self._feed is None:
                 # Equal to the node's clock then, at a tenth of the cost.
                 return time.time_ns()
-            subscription, feed = self._feed
-            stamps = [_clock_ns(message) for message in take_all(subscription, raw=True)]
-            if stamps:
-                self._arrived = time.monotonic()
-            # rclpy raises on negative times.
-            now = next((stamp for stamp in reversed(stamps) if stamp >= 0), None)
-            if now is not None:
+            reader, feed = self._feed
+            now, self._arrived = reader.read()
+            if now < 0:
+                now = int(self._node.get_clock().now().nanoseconds)
+            elif now != self._fed:
+                self._fed = now
                 clock = self._message.clock
                 clock.sec, clock.nanosec = divmod(now, 1_000_000_000)
                 feed(self._message)
-            elif self._newest < 0:
-                now = int(self._node.get_clock().now().nanoseconds)
-            if now is not None and now != self._newest:
+            if now != self._newest:
                 self._newest = now
                 self._moved_at = time.monotonic()
             return self._newest

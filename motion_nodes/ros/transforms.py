@@ -138,6 +138,11 @@ class TransformSender:
         self._publisher = publisher
         self._message = TransformBuffer(pairs) if pairs else None
 
+    @property
+    def wanted(self) -> bool:
+        """Whether there are frames, and somebody subscribes."""
+        return self._message is not None and bool(self._publisher.get_subscription_count())
+
     def send(self, X_PC: Array, nanoseconds: int) -> None:
         """Publish poses.
 
@@ -173,25 +178,42 @@ class TransformTree:
     ones replace older ones at no cost in Python.
     """
 
-    def __init__(self, node: MotionNode[Any]) -> None:
-        """Subscribe ``node`` to both topics."""
-        # Not by node.poll: transforms received before the node was active are valid.
-        self._static = PolledSubscription[bytes](
-            node, TFMessage, "/tf_static", qos.TF_STATIC, raw=True
-        )
-        self._dynamic = PolledSubscription[bytes](node, TFMessage, "/tf", qos.TF_READER, raw=True)
+    def __init__(self, node: MotionNode[Any], *, on_demand: bool = False) -> None:
+        """Subscribe ``node`` to both topics.
+
+        Args:
+            node: the node.
+            on_demand: whether to subscribe in the first :meth:`update` only; transforms are known
+                some time after it.
+        """
+        self._node = node
+        self._topics: list[tuple[PolledSubscription[bytes], bool]] = []
         self._links: dict[str, TransformLink] = {}
         self._lock = threading.Lock()
+        if not on_demand:
+            self._subscribe()
+
+    def _subscribe(self) -> None:
+        # Not by node.poll: transforms received before the node was active are valid.
+        self._topics = [
+            (PolledSubscription[bytes](self._node, TFMessage, topic, profile, raw=True), static)
+            for topic, profile, static in (
+                ("/tf_static", qos.TF_STATIC, True),
+                ("/tf", qos.TF_READER, False),
+            )
+        ]
 
     def destroy(self) -> None:
         """Unsubscribe."""
-        self._static.destroy()
-        self._dynamic.destroy()
+        for topic, _ in self._topics:
+            topic.destroy()
 
     def update(self) -> None:
         """Process received transforms."""
         with self._lock:
-            for topic, static in ((self._static, True), (self._dynamic, False)):
+            if not self._topics:
+                self._subscribe()
+            for topic, static in self._topics:
                 fault = self._read(topic.all(), static=static)
                 if fault:
                     topic.refuse(fault)

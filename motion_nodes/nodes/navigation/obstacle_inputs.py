@@ -42,7 +42,7 @@ LATE_ODOMETRY = 0.04
 """Max time by which odometry may be older than a message [s]."""
 TRANSFORM_AGE = 0.3
 """Max difference between the stamps of a message and of a moving transform [s]."""
-PUBLISHER_CHECK = 0.2
+PUBLISHER_CHECK = 1.0
 """Period at which the publishers of a sensor without messages are checked [s]."""
 OVER_BODY = 0.02
 """Height above the base below which points are obstacles [m]."""
@@ -94,6 +94,11 @@ class ObstacleInputs:
         self.memory = ObstacleMemory(footprint, settings_from(params, MemoryConfig, "obstacles_"))
         """Obstacle memory."""
 
+    @property
+    def present(self) -> bool:
+        """Whether a sensor has ever had a publisher."""
+        return any(sensor.present for sensor in self._sensors)
+
     def reconfigure(self, footprint: Footprint) -> None:
         """Apply new parameters; stored obstacles are kept."""
         self._footprint = footprint
@@ -141,7 +146,7 @@ class ObstacleInputs:
         """
         params: NavigatorParams = self._node.params
         mode = params.obstacles_mode
-        if mode == "off" or (mode == "auto" and not any(s.present for s in self._sensors)):
+        if mode == "off" or (mode == "auto" and not self.present):
             return None
         if not self._sensors:
             hold = "there are no obstacle sensors (obstacles.scan_topics), and they are required"

@@ -179,6 +179,8 @@ class PathPlanning:
             self._host.warn("map", f"map ignored: {error}")
             return
         self._map = frame, self._planner(grid)
+        # Subscribes, so that its frame is known when goals come.
+        self._host.tree.update()
 
     def _begin(self, goal: ActionGoal) -> None:
         """Convert the poses, in the executor, and plan in the thread."""

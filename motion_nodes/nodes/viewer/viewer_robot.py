@@ -39,6 +39,7 @@ from motion_nodes.nodes.viewer.viewer_planning import (
     WatchedValidity,
 )
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
 from motion_nodes.ros.messages.rotations import matrix_of
@@ -262,6 +263,7 @@ class WatchedRobot:
         self._namespace = namespace
         states = node.poll_bytes(JointState, under(namespace, "joint_states"), qos.STATES)
         self.state = JointStateReader(states, robot.joint_names, limits=robot.limits)
+        self._streams: list[PolledSubscription[Any]] = [states]
         self._command = node.advertise(
             JointState, under(namespace, f"{JOINT_CONTROLLER}/reference")
         )
@@ -287,6 +289,7 @@ class WatchedRobot:
             kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
             kinematics.warm_up()
             own = RobotFrames(kinematics, frames, namespace)
+            frames.update()  # subscribes, for scenes and goals in other frames
             self.planning = WatchedPlanning(node, robot, self.name, namespace, kinematics, own)
             self.target = WatchedTarget(node, robot, group, self.name, namespace, own, jobs)
             validity = self.validity = WatchedValidity(node, robot, self.name, namespace, jobs)
@@ -308,9 +311,19 @@ class WatchedRobot:
             self._odometry = under(namespace, "ground_truth")
             self._odom = node.poll(Odometry, self._odometry)
             self.X_WO = np.eye(4)
+        if self._odom is not None:
+            self._streams.append(self._odom)
         if by_policy:
             controller = under(namespace, POLICY_CONTROLLER)
             self._twist = node.advertise(TwistStamped, f"{controller}/cmd_vel")
+
+    def listen(self, *, wanted: bool) -> None:
+        """Subscribe to the state of the robot, or unsubscribe."""
+        for stream in self._streams:
+            if wanted:
+                stream.resume()
+            else:
+                stream.suspend()
 
     def show(self, viewer: BrowserViewer) -> None:
         """Update the page with the newest state."""

@@ -70,6 +70,7 @@ class RateLoop:
         self._tick = tick
         self._on_crash = on_crash
         self._stop = threading.Event()
+        self._called = threading.Event()
         self._at_end: Callable[[], None] | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._lock = threading.Lock()
@@ -90,10 +91,15 @@ class RateLoop:
             timeout: max time to wait [s].
         """
         self._stop.set()
+        self._called.set()
         if self._thread is threading.current_thread() or not self._thread.is_alive():
             return True
         self._thread.join(timeout)
         return not self._thread.is_alive()
+
+    def wake(self) -> None:
+        """Begin the next cycle at the next period, whatever the stride; thread-safe."""
+        self._called.set()
 
     def at_end(self, action: Callable[[], None]) -> None:
         """Call ``action`` in the loop's thread when a blocked cycle returns."""
@@ -139,8 +145,9 @@ class RateLoop:
 
     def _tick_until_stopped(self) -> None:
         deadline = time.monotonic()
-        while not self._stop.is_set():
-            if self._sleep_until(deadline):
+        while True:
+            deadline = self._sleep_until(deadline)
+            if self._stop.is_set():
                 return
             begin = time.monotonic()
             self.deadline = deadline
@@ -152,15 +159,17 @@ class RateLoop:
             self._count(max(lateness, end - deadline), end - begin, missed)
             deadline += missed * self.period
 
-    def _sleep_until(self, deadline: float) -> bool:
-        """Sleep until a deadline; return whether the loop was stopped meanwhile."""
+    def _sleep_until(self, deadline: float) -> float:
+        """Sleep until a deadline, or an earlier one of the grid after a wake; return it."""
         left = deadline - time.monotonic()
-        if left > 2.0 * WAKE_EARLY and self._stop.wait(left - WAKE_EARLY):
-            return True
+        if left > 2.0 * WAKE_EARLY and self._called.wait(left - WAKE_EARLY):
+            now = time.monotonic()
+            deadline -= max(int((deadline - now) / self.period), 0) * self.period
+        self._called.clear()
         left = deadline - time.monotonic()
-        if left > 0.0:
+        if left > 0.0 and not self._stop.is_set():
             time.sleep(left)
-        return self._stop.is_set()
+        return deadline
 
     def _count(self, lateness: float, duration: float, missed: int) -> None:
         with self._lock:

@@ -152,6 +152,17 @@ class PolledSubscription(Generic[M]):
             self._qos = QoSProfile(depth=self._qos.depth, reliability=desired)
             self._use(self._created(kind, topic))
 
+    def suspend(self) -> None:
+        """Unsubscribe until :meth:`resume`, so that messages that nobody reads cost nothing."""
+        if self._subscription is not None:
+            self._node.destroy_subscription(self._subscription)
+            self._subscription = None
+
+    def resume(self) -> None:
+        """Subscribe again."""
+        if self._subscription is None:
+            self._use(self._created(self._kind, self.topic))
+
     @property
     def publishers(self) -> int:
         """Current number of publishers of the topic."""
@@ -196,7 +207,7 @@ class PolledSubscription(Generic[M]):
 
     def drop(self) -> int:
         """Drop pending messages without counting them; return their number."""
-        return len(take_all(self._subscription, raw=True))
+        return 0 if self._subscription is None else len(take_all(self._subscription, raw=True))
 
     def age(self) -> float:
         """Return the wall time since the last message [s]; infinite before the first."""
@@ -204,7 +215,9 @@ class PolledSubscription(Generic[M]):
 
     def _take(self) -> _Taken:
         now, fault = time.monotonic(), ""
-        if self._relaxed and now - self.polled < self._idle_period(now):
+        if self._subscription is None or (
+            self._relaxed and now - self.polled < self._idle_period(now)
+        ):
             return []
         self.polled = now
         try:
@@ -262,7 +275,7 @@ class PolledSubscription(Generic[M]):
 
     def destroy(self) -> None:
         """Destroy the subscription."""
-        self._node.destroy_subscription(self._subscription)
+        self.suspend()
 
 
 def _never_called(_message: object) -> None:

@@ -70,6 +70,8 @@ class LoopQueue:
     def __init__(self) -> None:
         """Create an empty queue."""
         self._pending: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self.wake: Callable[[], None] | None = None
+        """Called with each new job."""
 
     def call(self, job: Callable[[], T], timeout: float, *, keep: bool = False) -> T:
         """Call a function in the loop, and wait for its result.
@@ -84,6 +86,8 @@ class LoopQueue:
         """
         future: Future[T] = Future()
         self._pending.append((job, future))
+        if self.wake is not None:
+            self.wake()
         try:
             return future.result(timeout)
         except TimeoutError as error:

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 import numpy as np
 from ackermann_msgs.msg import AckermannDrive
 from control_msgs.msg import MecanumDriveControllerState, SteeringControllerStatus
-from geometry_msgs.msg import TransformStamped
 from nav_msgs.msg import Odometry as OdometryMessage
 from std_srvs.srv import Empty
 from tf2_msgs.msg import TFMessage
@@ -24,14 +23,26 @@ from motion_nodes.core.bases.base import BaseCommand
 from motion_nodes.core.bases.odometry import Odometry
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import set_stamp
+from motion_nodes.ros.messages.cdr import MessageTemplate
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.transforms import frame_id, frame_prefix
+from motion_nodes.ros.transforms import TransformBuffer, frame_id, frame_prefix
 from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams
 from motion_nodes.typing import Array
 
 _DIAGONAL = np.arange(0, 36, 7)
 """Indices of the diagonal of a 6 x 6 row-major matrix."""
 TOPIC = "~/controller_state"
+_WRITTEN = (
+    "pose.pose.position.x",
+    "pose.pose.position.y",
+    "pose.pose.orientation.z",
+    "pose.pose.orientation.w",
+    "twist.twist.linear.x",
+    "twist.twist.linear.y",
+    "twist.twist.angular.z",
+)
+"""Numbers of an odometry message that change."""
+_COVARIANCE = "pose.covariance"
 _PLANAR = np.array([(6 * row + column) for row in (0, 1, 5) for column in (0, 1, 5)])
 """Indices of x, y and yaw in it."""
 
@@ -60,7 +71,10 @@ class RegularMoments:
 
 
 class OdometryPublisher:
-    """Publishes ``~/odom`` and odom -> base on ``/tf``; on request on ``~/odometry``, too."""
+    """Publishes ``~/odom`` and odom -> base on ``/tf``; on request on ``~/odometry``, too.
+
+    Nothing is published while nobody subscribes.
+    """
 
     def __init__(
         self, node: MotionNode[Any], params: WheeledBaseParams, *, twice: bool = False
@@ -71,23 +85,15 @@ class OdometryPublisher:
             node: the node.
             params: its parameters.
             twice: also publish ``~/odometry`` and ``~/tf_odometry``, the topics of steering and
-                mecanum controllers of ros2_controllers, while somebody subscribes to them.
+                mecanum controllers of ros2_controllers.
         """
         self._node = node
-        self._odom_out = node.advertise(OdometryMessage, "~/odom")
-        self._tf_out = node.advertise(TFMessage, "/tf", qos.TF)
-        self._copies: tuple[Any, ...] = ()
+        self._odom_out = [node.advertise(OdometryMessage, "~/odom")]
+        self._tf_out = [node.advertise(TFMessage, "/tf", qos.TF)]
         if twice:
-            self._copies = (
-                node.advertise(OdometryMessage, "~/odometry"),
-                node.advertise(TFMessage, "~/tf_odometry"),
-            )
+            self._odom_out.append(node.advertise(OdometryMessage, "~/odometry"))
+            self._tf_out.append(node.advertise(TFMessage, "~/tf_odometry"))
         self.configure(params)
-
-    @property
-    def base_frame(self) -> str:
-        """Name of the base frame, with prefix."""
-        return str(self._message.child_frame_id)
 
     def configure(self, params: WheeledBaseParams) -> None:
         """Apply frames, covariances and rate."""
@@ -95,49 +101,45 @@ class OdometryPublisher:
         self._moments = RegularMoments(params.publish_rate)
         enabled = params.tf_frame_prefix_enable
         prefix = frame_prefix(self._node, params.tf_frame_prefix) if enabled else ""
-        self._message = OdometryMessage()
-        self._message.header.frame_id = frame_id(prefix, params.odom_frame_id)
-        self._message.child_frame_id = frame_id(prefix, params.base_frame_id)
+        message = OdometryMessage()
+        message.header.frame_id = frame_id(prefix, params.odom_frame_id)
+        message.child_frame_id = frame_id(prefix, params.base_frame_id)
+        self.base_frame: str = message.child_frame_id
+        """Name of the base frame, with prefix."""
         self._pose_covariance, twist = np.zeros(36), np.zeros(36)
         for covariance, kind in ((self._pose_covariance, "pose"), (twist, "twist")):
             usual = getattr(params, f"{kind}_covariance_diagonal")
             covariance[_DIAGONAL] = getattr(params, f"diagonal_covariance_{kind}", ()) or usual
-        self._message.pose.covariance = self._pose_covariance
-        self._message.twist.covariance = twist
-        transform = TransformStamped(child_frame_id=self.base_frame)
-        transform.header.frame_id = self._message.header.frame_id
-        self._tf = TFMessage()
-        self._tf.transforms = [transform]
+        message.twist.covariance = twist
+        self._odom = MessageTemplate(message, dict.fromkeys(_WRITTEN, 0) | {_COVARIANCE: 36})
+        self._odom.arrays[_COVARIANCE][:] = self._pose_covariance
+        self._tf = TransformBuffer([(message.header.frame_id, message.child_frame_id)])
 
     def publish(self, odometry: Odometry, stamp: int) -> bool:
         """Publish the odometry at a time [ns], unless the rate skips it; return whether it did."""
         if not self._moments.is_due(stamp):
             return False
-        message = self._message
-        position, rotation = message.pose.pose.position, message.pose.pose.orientation
-        position.x, position.y = odometry.x, odometry.y
-        rotation.z, rotation.w = math.sin(0.5 * odometry.yaw), math.cos(0.5 * odometry.yaw)
-        velocity = message.twist.twist
-        velocity.linear.x, velocity.linear.y, velocity.angular.z = odometry.twist
-        if odometry.config.errors_grow:
-            covariance = self._pose_covariance.copy()
-            covariance[_PLANAR] += odometry.covariance.ravel()
-            message.pose.covariance = covariance
-        set_stamp(message, stamp)
-        self._odom_out.publish(message)
-        if self._with_tf or self._copies:
-            transform = self._tf.transforms[0]
-            pose = transform.transform
-            pose.translation.x, pose.translation.y = odometry.x, odometry.y
-            pose.rotation.z, pose.rotation.w = rotation.z, rotation.w
-            set_stamp(transform, stamp)
-        if self._with_tf:
-            self._tf_out.publish(self._tf)
-        for copy, content, wanted in zip(
-            self._copies, (message, self._tf), (True, self._with_tf), strict=False
-        ):
-            if wanted and copy.get_subscription_count():
-                copy.publish(content)
+        z, w = math.sin(0.5 * odometry.yaw), math.cos(0.5 * odometry.yaw)
+        listened = [each for each in self._odom_out if each.get_subscription_count()]
+        if listened:
+            arrays = self._odom.arrays
+            values = (odometry.x, odometry.y, z, w, *odometry.twist)
+            for path, value in zip(_WRITTEN, values, strict=True):
+                arrays[path][0] = value
+            if odometry.config.errors_grow:
+                covariance = arrays[_COVARIANCE]
+                covariance[:] = self._pose_covariance
+                covariance[_PLANAR] += odometry.covariance.ravel()
+            data = self._odom.bytes(stamp)
+            for publisher in listened:
+                publisher.publish(data)
+        listened = [each for each in self._tf_out if each.get_subscription_count()]
+        if self._with_tf and listened:
+            data = self._tf.bytes(
+                np.array([[odometry.x, odometry.y, 0.0]]), np.array([[0.0, 0.0, z, w]]), stamp
+            )
+            for publisher in listened:
+                publisher.publish(data)
         return True
 
 

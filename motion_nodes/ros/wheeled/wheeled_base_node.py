@@ -18,7 +18,8 @@ from motion_nodes.core.bases.controller import BaseController, BaseControllerCon
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter, set_stamp
+from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter
+from motion_nodes.ros.messages.cdr import MessageTemplate
 from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.wheeled.base_commands import TwistInputs
 from motion_nodes.ros.wheeled.base_reports import OdometryPublisher, StateWriter
@@ -27,6 +28,8 @@ from motion_nodes.typing import Array
 
 BASE_REST_SPEED = 0.01
 """[m/s and rad/s] Velocity of base and wheel commands below which the base is at rest."""
+
+_TWIST = ("twist.linear.x", "twist.linear.y", "twist.angular.z")
 
 B = TypeVar("B", bound=WheeledBaseParams)
 
@@ -101,8 +104,7 @@ class WheeledBaseNode(RobotNode[B]):
         self._odometry_out = OdometryPublisher(self, params, twice=self.has_reference)
         self._state_out = self.make_state_writer()
         self._twist_out = self.advertise(TwistStamped, "~/cmd_vel_out")
-        self._out = TwistStamped()
-        self._out.header.frame_id = self._odometry_out.base_frame
+        self._limited = self._twist_message()
         self.serve(SetOdometry, "~/set_odometry", self._set_odometry)
 
     def activate(self) -> None:
@@ -158,7 +160,7 @@ class WheeledBaseNode(RobotNode[B]):
         """Apply geometry, limits and frames; motion and odometry continue."""
         self.controller.reconfigure(*self._core_parts(params))
         self._odometry_out.configure(params)
-        self._out.header.frame_id = self._odometry_out.base_frame
+        self._limited = self._twist_message()
 
     def time_jumped(self, before: float, after: float) -> None:
         """Stop, and reset the wheel measurement."""
@@ -205,11 +207,15 @@ class WheeledBaseNode(RobotNode[B]):
         self._command.send(stamp)
         if self.params.open_loop:
             self._odometry_out.publish(self.controller.odometry, stamp)
-        if self.params.publish_limited_velocity:
-            velocity = self._out.twist
-            velocity.linear.x, velocity.linear.y, velocity.angular.z = command.twist
-            set_stamp(self._out, stamp)
-            self._twist_out.publish(self._out)
+        if self.params.publish_limited_velocity and self._twist_out.get_subscription_count():
+            for value, path in zip(command.twist, _TWIST, strict=True):
+                self._limited.arrays[path][0] = value
+            self._twist_out.publish(self._limited.bytes(stamp))
+
+    def _twist_message(self) -> MessageTemplate:
+        message = TwistStamped()
+        message.header.frame_id = self._odometry_out.base_frame
+        return MessageTemplate(message, dict.fromkeys(_TWIST, 0))
 
     @property
     def command_timeout(self) -> float:
