@@ -127,6 +127,7 @@ class WatchedDisplays:
             self.destroy()
             return
         self._due = now + PERIOD
+        self._frames.update()  # before what is latched arrives, and is placed once
         if now >= self._topics_due:
             self._topics_due = now + TOPICS_PERIOD
             self._types = dict(self._node.get_topic_names_and_types())
@@ -163,7 +164,6 @@ class WatchedDisplays:
             selection.select("")
 
     def _placed(self, anchors: Iterable[tuple[str, Array]]) -> FrameTree:
-        self._frames.update()
         self._links = self._frames.links()
         transforms = {child: (link.parent, link.X_PC) for child, link in self._links.items()}
         return FrameTree.of(transforms, anchors)

@@ -9,8 +9,10 @@ Transform tree of /tf and /tf_static, polled on demand, without tf2_ros.
 
 from __future__ import annotations
 
+import math
 import struct
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -38,6 +40,8 @@ from motion_nodes.ros.messages.rotations import matrix_of
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.typing import Array
 
+DISCOVERY_TIME = 0.4
+"""[s] Max time from a subscription to the first transforms of running publishers."""
 _VALUES = 7
 """Numbers of a transform: translation (3), quaternion (4)."""
 
@@ -190,10 +194,12 @@ class TransformTree:
         self._topics: list[tuple[PolledSubscription[bytes], bool]] = []
         self._links: dict[str, TransformLink] = {}
         self._lock = threading.Lock()
+        self._begun = -math.inf
         if not on_demand:
             self._subscribe()
 
     def _subscribe(self) -> None:
+        self._begun = time.monotonic()
         # Not by node.poll: transforms received before the node was active are valid.
         self._topics = [
             (PolledSubscription[bytes](self._node, TFMessage, topic, profile, raw=True), static)
@@ -202,6 +208,11 @@ class TransformTree:
                 ("/tf", qos.TF_READER, False),
             )
         ]
+
+    @property
+    def young(self) -> bool:
+        """Whether transforms may be unknown because the subscriptions are new."""
+        return time.monotonic() - self._begun < DISCOVERY_TIME
 
     def destroy(self) -> None:
         """Unsubscribe."""

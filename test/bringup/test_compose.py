@@ -11,8 +11,13 @@ from raised_errors import about
 
 import motion_nodes
 from motion_nodes.bringup.bringup_config import LOG_LEVELS, BringupConfig
-from motion_nodes.bringup.compose import nodes_for, omissions, suite_of
-from motion_nodes.bringup.node_specs import NodeSpec, commands_for, processes_for
+from motion_nodes.bringup.compose import BASES_RATE, nodes_for, omissions, suite_of
+from motion_nodes.bringup.node_specs import (
+    ROBOTS_PER_CONTAINER,
+    NodeSpec,
+    commands_for,
+    processes_for,
+)
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.placement import parse_placement, parse_placements
 from motion_nodes.errors import InvalidConfig, RobotNotFound
@@ -146,6 +151,28 @@ def test_composed_means_one_process_beside_the_simulation_and_those_that_plan():
 def planner_of(*robots, **settings):
     specs = nodes_for(config(*robots, **settings))
     return next(spec for spec in specs if spec.executable == "rrt_planner").parameters
+
+
+def test_many_robots_share_few_containers_each_with_all_its_nodes():
+    specs = nodes_for(config(*(f"r{k}:=jetbot" for k in range(50)), backend="mock"))
+    processes = processes_for(specs, composed=True)
+    containers = {name: nodes for name, nodes in processes.items() if name != "mock_sim"}
+    assert list(containers) == ["container", *(f"container_{k}" for k in range(2, 6))]
+    assert sorted(s.full_name for nodes in processes.values() for s in nodes) == sorted(
+        spec.full_name for spec in specs
+    )
+    spaces = [{spec.namespace for spec in nodes} - {""} for nodes in containers.values()]
+    assert [len(each) for each in spaces] == [ROBOTS_PER_CONTAINER] * 5
+    assert len(set().union(*spaces)) == 50
+
+
+def test_a_simulation_of_bases_alone_is_slower():
+    def rate(*robots, **settings):
+        return nodes_for(config(*robots, **settings))[0].parameters.get("update_rate")
+
+    assert rate("a:=jetbot", "b:=jetbot") == BASES_RATE
+    assert rate("a:=jetbot", "b:=franka") is None
+    assert rate("jetbot", control_rate=500.0) == 500.0
 
 
 @pytest.mark.parametrize(

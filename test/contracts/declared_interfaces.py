@@ -58,11 +58,14 @@ def load() -> list[dict[str, Any]]:
     return yaml.safe_load(FILE.read_text())["nodes"]
 
 
-def expected(robots: Mapping[str, str]) -> dict[Endpoint, Quality | None]:
+def expected(
+    robots: Mapping[str, str], *, on_demand: bool = True
+) -> dict[Endpoint, Quality | None]:
     """Return the endpoints of a suite with some robots.
 
     Args:
         robots: kind by namespace: ``arms``, or one of wheeled robots.
+        on_demand: whether to include those that exist only while they are needed.
     """
     found: dict[Endpoint, Quality | None] = {}
     for node in load():
@@ -74,6 +77,8 @@ def expected(robots: Mapping[str, str]) -> dict[Endpoint, Quality | None]:
             full = f"/{namespace}/{name}" if namespace else f"/{name}"
             for entry in node["endpoints"]:
                 if not per_cell and not fits(entry.get("of"), kind):
+                    continue
+                if entry.get("on_demand") and not on_demand:
                     continue
                 for name in _names(entry, full, namespace, robots):
                     endpoint = Endpoint(full, entry["kind"], name, entry["type"])

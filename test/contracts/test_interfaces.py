@@ -35,7 +35,7 @@ def graph(
     for node in nodes:
         # Four robots start at once.
         module_client.wait_for_diagnosis(node, "", within=60.0)
-    wanted = set(expected(ROBOTS))
+    wanted = set(expected(ROBOTS, on_demand=False))
 
     def found() -> set[Endpoint]:
         return {endpoint for node in nodes for endpoint in endpoints_of(module_client, node)}
@@ -48,7 +48,7 @@ def graph(
 
 
 def test_nothing_is_missing(graph):
-    missing = sorted(set(expected(ROBOTS)) - graph)
+    missing = sorted(set(expected(ROBOTS, on_demand=False)) - graph)
     assert not missing
 
 

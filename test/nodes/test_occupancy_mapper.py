@@ -292,10 +292,13 @@ def test_distances_are_served_and_shown_as_slices(cameras):
     assert slice_of(image.newest).shape == (100, 100)
     fields = [field.name for field in cloud.newest.fields]
     assert fields == ["x", "y", "z", "intensity"]
-    rows = np.frombuffer(cloud.newest.data, np.float32).reshape(-1, 4)
-    touched = rows[rows[:, 3] < 0.0]
-    assert len(touched)
-    assert (np.abs(touched[:, :2] - (0.6, 0.0)).max(axis=1) < 0.14).all()
+
+    def touched() -> np.ndarray:
+        rows = np.frombuffer(cloud.newest.data, np.float32).reshape(-1, 4)
+        return rows[rows[:, 3] < 0.0]
+
+    client.wait(lambda: len(touched()), "points of the box")
+    assert (np.abs(touched()[:, :2] - (0.6, 0.0)).max(axis=1) < 0.14).all()
 
 
 def slice_of(message):

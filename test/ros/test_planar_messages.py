@@ -121,6 +121,18 @@ def transform(parent, child, X, stamp=5):
     return message
 
 
+def test_a_tree_on_demand_subscribes_with_its_first_update(ros):
+    node = Node("test_tree", use_global_arguments=False)
+    fixed = node.create_publisher(TFMessage, "/tf_static", LATCHED)
+    fixed.publish(TFMessage(transforms=[transform("shelf", "box", np.eye(4))]))
+    tree = TransformTree(node, on_demand=True)
+    assert "/tf" not in {each.topic_name for each in node.subscriptions}
+    wait_until(lambda: tree.update() or tree.links(), "the static transform")
+    tree.destroy()
+    assert not list(node.subscriptions)
+    node.destroy_node()
+
+
 class TestTree:
     map_odom = from_xyz_rpy((1.0, 0.0, 0.0), (0.0, 0.0, 0.5))
     odom_base = from_xyz_rpy((2.0, 1.0, 0.0), (0.0, 0.0, -0.2))

@@ -189,3 +189,19 @@ def test_destroyed(node, publisher):
     polled = connect(node, publisher)
     polled.destroy()
     wait_until(lambda: publisher.get_subscription_count() == 0, "the subscription to go")
+
+
+def test_a_suspended_subscription_receives_nothing_until_it_resumes(node, publisher):
+    polled = connect(node, publisher)
+    polled.suspend()
+    wait_until(lambda: publisher.get_subscription_count() == 0, "the end of the subscription")
+    publisher.publish(Int64(data=1))
+    assert polled.all() == []
+    assert polled.newest() is None
+    assert polled.drop() == 0
+    polled.resume()
+    wait_until(lambda: publisher.get_subscription_count() > 0, "the two to meet again")
+    publisher.publish(Int64(data=2))
+    assert gather(polled, 1) == [2]
+    polled.suspend()
+    polled.destroy()

@@ -159,3 +159,21 @@ def test_a_tick_without_work_lets_periods_pass():
     assert (periods > 9.5).all()
     np.testing.assert_allclose(periods, periods.round(), atol=1e-3)
     assert loop.statistics().nominal == pytest.approx(50.0)
+
+
+def test_a_wake_ends_a_long_sleep_and_keeps_the_grid():
+    ticks = []
+
+    def tick() -> None:
+        ticks.append(loop.deadline)
+        loop.stride = 1000
+
+    loop = RateLoop(100.0, tick, never)
+    loop.start()
+    wait_until(lambda: ticks, "the first cycle")
+    loop.wake()
+    wait_until(lambda: len(ticks) == 2, "the cycle of the wake, not ten seconds later")
+    assert loop.stop()
+    periods = (ticks[1] - ticks[0]) * 100.0
+    assert periods == pytest.approx(round(periods), abs=1e-6)
+    assert 1 <= round(periods) < 1000

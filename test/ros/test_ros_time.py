@@ -9,11 +9,12 @@ import pytest
 from rclpy.serialization import serialize_message
 from rosgraph_msgs.msg import Clock
 
-from motion_nodes.ros import ros_time
+from motion_nodes.ros import qos, ros_time
 from motion_nodes.ros.ros_time import (
     MAX_SIMULATED_STEP,
     MAX_STEP,
     STALL_TIMEOUT,
+    ClockReader,
     RosTime,
     StepClock,
 )
@@ -36,7 +37,8 @@ class World:
         )
         self.time = RosTime(SimpleNamespace(get_clock=lambda: clock))
         if simulated:
-            self.time.follow(object(), lambda message: None)
+            owner = SimpleNamespace(create_subscription=lambda *_, **__: object())
+            self.time.follow(ClockReader(owner, "/clock", qos.CLOCK), lambda message: None)
         self.late = 0.0
         self.steps = StepClock(self.time, PERIOD, lambda: self.wall - self.late)
 

@@ -26,7 +26,12 @@ from motion_nodes.core.navigation.grid_plan import (
 from motion_nodes.core.navigation.map_planner import METHODS, MapPlanner, PlannedBase
 from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.nodes.navigation.navigation_requests import MAP_FRAME, PATH_CODES
+from motion_nodes.nodes.navigation.navigation_requests import (
+    MAP_FRAME,
+    PATH_CODES,
+    Codes,
+    FrameNotKnown,
+)
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.action_servers import (
     ActionGoal,
@@ -91,7 +96,9 @@ class PathPlanning:
         self._threads = ThreadPoolExecutor(1, "paths")
         grid = grid_from_file(FilePath(params.map_file)) if params.map_file else None
         self._map: tuple[str, MapPlanner] = (MAP_FRAME, self._planner(grid))
-        if not params.map_file:
+        if params.map_file:
+            self._host.tree.update()  # subscribes, so that its frame is known when goals come
+        else:
             self._host.listen(GridMessage, "map", qos.LATCHED, self._on_map)
         self._canceled: set[str] = set()
         self._jobs = ExecutorQueue(self._host)
@@ -131,6 +138,7 @@ class PathPlanning:
 
         Raises:
             NoGridPath: there is no way around.
+            FrameNotKnown: the frame is unknown, and transforms are received since just now.
         """
         known, planner = self._map
         if planner.grid is None or not self._host.params.use_map:
@@ -139,6 +147,8 @@ class PathPlanning:
         try:
             X_MF = self._host.frame_pose(known).compose(self._host.frame_pose(frame).inverse())
         except MotionError as error:
+            if self._host.tree.young:
+                raise FrameNotKnown(Codes.TF_ERROR, str(error)) from None
             self._host.warn("map", f"goals do not consider the map: {error}")
             return None
         rows = [tuple(X_MF.compose(Pose2(*row))) for row in direct.resampled().poses().tolist()]
@@ -179,7 +189,6 @@ class PathPlanning:
             self._host.warn("map", f"map ignored: {error}")
             return
         self._map = frame, self._planner(grid)
-        # Subscribes, so that its frame is known when goals come.
         self._host.tree.update()
 
     def _begin(self, goal: ActionGoal) -> None:
