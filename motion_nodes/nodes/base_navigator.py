@@ -115,7 +115,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self.listen(
             PoseStamped, "goal_pose", qos.REQUESTS, self._on_goal_pose, lengths=EARTH_LENGTH
         )
-        self._waits = FrameWaits(self)
+        self._waits = FrameWaits(self, self._plans_on_map)
         self._server: NavigationServer | None = NavigationServer(
             self, self._waits, params.feedback_rate
         )
@@ -215,6 +215,9 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
 
     def base_pose(self) -> Pose2:
         """Return the pose of the base in the odometry frame."""
+        with contextlib.suppress(TimeoutError):
+            # At rest the loop reads it rarely.
+            self.in_loop(lambda: self._read_odometry(self.now_ns()))
         fault = self._odometry_fault(self.now_ns())
         if fault or self._pose is None:
             raise MotionError(f"the pose of the base is not known: {fault}")
@@ -234,6 +237,9 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
                 f"allowed is transform_timeout, {self.params.transform_timeout:g} s"
             )
         return pose2_of(X_FO)
+
+    def _plans_on_map(self) -> bool:
+        return self._paths.has_map
 
     def around(self, frame: str, direct: PlanarPath) -> tuple[str, PlanarPath] | None:
         """Return the way around the obstacles of the map; see :meth:`PathPlanning.around`."""
@@ -379,9 +385,11 @@ class _GoalPose:
     message: PoseStamped
     ended: bool = False
 
-    def start(self) -> None:
+    def plan(self) -> NavigationPlan:
         check_age(self.node, self.message, "goal_pose")
-        plan = plan_to_pose(self.node, self.message)
+        return plan_to_pose(self.node, self.message)
+
+    def start(self, plan: NavigationPlan) -> None:
         self.node.in_loop(lambda: self.node.begin(plan, "goal_pose"))
 
     def refuse(self, error: Exception) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Navigation goals whose frame is not known yet."""
+"""Navigation goals that wait for their frame, or for a plan on a map."""
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -22,13 +23,20 @@ class Goal:
         self.known_at, self.fault = known_at, fault
         self.attempts, self.started, self.refusal = 0, False, None
         self.ended = False
+        self.may_plan = threading.Event()
+        self.may_plan.set()
 
-    def start(self) -> None:
+    def plan(self) -> int:
+        assert self.may_plan.wait(10.0)
         self.attempts += 1
         if self.attempts < self.known_at:
             raise FrameNotKnown(Codes.TF_ERROR, "frame")
         if self.fault is not None:
             raise self.fault
+        return self.attempts
+
+    def start(self, plan: int) -> None:
+        assert plan == self.attempts
         self.started = True
 
     def refuse(self, error: Exception) -> None:
@@ -42,8 +50,17 @@ def waits(monkeypatch):
     timer = SimpleNamespace(running=True)
     timer.cancel = lambda: setattr(timer, "running", False)
     timer.reset = lambda: setattr(timer, "running", True)
-    node = SimpleNamespace(create_timer=lambda *_, **__: timer, destroy_timer=lambda _: None)
-    return SimpleNamespace(queue=navigation_requests.FrameWaits(node), clock=clock, timer=timer)
+    triggered = threading.Event()
+    node = SimpleNamespace(
+        create_timer=lambda *_, **__: timer,
+        destroy_timer=lambda _: None,
+        create_guard_condition=lambda *_: SimpleNamespace(trigger=triggered.set),
+        destroy_guard_condition=lambda _: None,
+    )
+    found = SimpleNamespace(clock=clock, timer=timer, triggered=triggered, map=False)
+    found.queue = navigation_requests.FrameWaits(node, lambda: found.map)
+    yield found
+    found.queue.destroy()
 
 
 def retry(waits, times=1):
@@ -115,3 +132,63 @@ def test_a_newer_goal_that_is_canceled_while_it_waits_changes_nothing(waits):
     assert old.started
     assert not new.started
     assert new.refusal is None
+
+
+def served(waits):
+    """Serve the executor once a plan is there."""
+    assert waits.triggered.wait(10.0)
+    waits.triggered.clear()
+    waits.queue._planned.run()
+
+
+def test_plans_on_a_map_do_not_block_the_executor(waits):
+    waits.map = True
+    slow, next_one = Goal(1), Goal(2)
+    slow.may_plan.clear()
+    waits.queue.begin(slow)
+    waits.queue.begin(next_one)
+    assert not slow.started
+    slow.may_plan.set()
+    served(waits)
+    assert slow.started
+    while next_one.attempts < 1 or not waits.timer.running:
+        served(waits)
+    retry(waits)
+    served(waits)
+    assert next_one.started
+
+
+@pytest.mark.parametrize("destroyed", [False, True])
+def test_what_ended_while_it_was_planned_does_not_start(waits, destroyed):
+    waits.map = True
+    goal = Goal(1)
+    goal.may_plan.clear()
+    waits.queue.begin(goal)
+    if destroyed:
+        waits.queue.destroy()
+    else:
+        goal.ended = True
+    goal.may_plan.set()
+    served(waits)
+    assert goal.attempts == 1
+    assert not goal.started
+    assert goal.refusal is None
+
+
+def test_a_fault_of_a_plan_refuses_the_goal(waits):
+    waits.map = True
+    waits.queue._node.get_logger = lambda: SimpleNamespace(error=lambda _: None)
+    goal = Goal(1, ZeroDivisionError("fault"))
+    waits.queue.begin(goal)
+    served(waits)
+    assert isinstance(goal.refusal, NavigationRejected)
+
+
+def test_a_next_motion_is_not_newer_than_goals_that_started(waits):
+    first, newer = Goal(1), Goal(1)
+    waits.queue.begin(first)
+    first.started = False
+    waits.queue.proceed(first)
+    assert first.started
+    waits.queue.begin(newer)
+    assert newer.started

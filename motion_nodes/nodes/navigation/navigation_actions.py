@@ -60,7 +60,7 @@ class _Navigation:
     server: NavigationServer
     goal: ActionGoal
     task: NavigationTask | None = None
-    """None: waiting for the transform of its frame."""
+    """None: it is planned, or waits for the transform of its frame."""
     frame: str = ""
     goals: list[tuple[str, Pose2] | NavigationRejected] = field(default_factory=list)
     """Frames and poses to reach one after the other, or why one is missed; empty for a path, and
@@ -122,8 +122,11 @@ class _Navigation:
     def ended(self) -> bool:
         return self.goal.ended if self.task is None else self.task.ended
 
-    def start(self) -> None:
-        self.server.begin(self)
+    def plan(self) -> NavigationPlan | None:
+        return self.server.next_plan(self)
+
+    def start(self, plan: NavigationPlan | None) -> None:
+        self.server.begin(self, plan)
 
     def refuse(self, error: Exception) -> None:
         if isinstance(error, FrameNotKnown) and self.server.begin_without(self):
@@ -169,11 +172,10 @@ class NavigationServer(LoopActionServer[_Navigation]):
         self._waits.begin(navigation)
         return None if goal.ended else navigation
 
-    def begin(self, navigation: _Navigation) -> None:
-        """Plan and start the task of a goal; see :meth:`NavigationRequest.start`."""
+    def begin(self, navigation: _Navigation, plan: NavigationPlan | None) -> None:
+        """Start the task of a goal; None: all poses that are left are missed."""
         goal = navigation.goal
         label = f"{goal.action_name} goal {goal.label}"
-        plan = self._next_plan(navigation)
         if plan is None:
             self.end(goal, Codes.NONE, "", ActionOutcome.SUCCEEDED)
             return
@@ -194,7 +196,7 @@ class NavigationServer(LoopActionServer[_Navigation]):
             return False
         try:
             self._read_goals(navigation, request, waited=True)
-            self.begin(navigation)
+            self.begin(navigation, self.next_plan(navigation))
         except (NavigationRejected, TimeoutError) as error:
             navigation.refuse(error)
         return True
@@ -203,7 +205,7 @@ class NavigationServer(LoopActionServer[_Navigation]):
     def _stops_on_failure(self) -> bool:
         return bool(self._host.params.stop_on_failure)
 
-    def _next_plan(self, navigation: _Navigation) -> NavigationPlan | None:
+    def next_plan(self, navigation: _Navigation) -> NavigationPlan | None:
         """Return the plan to the next pose; None if all that are left are missed."""
         while not navigation.goals or navigation.reached < navigation.count:
             try:
@@ -293,11 +295,7 @@ class NavigationServer(LoopActionServer[_Navigation]):
             navigation.time += task.time
             navigation.detours += task.detours
             navigation.task = None
-            try:
-                # Not by the waits, for which it would be newer than goals that arrived meanwhile.
-                self.begin(navigation)
-            except (NavigationRejected, TimeoutError) as error:
-                navigation.refuse(error)
+            self._waits.proceed(navigation)
         super().finish()
 
     def is_over(self, navigation: _Navigation) -> bool:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests of the base navigator: conversion from messages to motions in a fixed frame.
 
-Paths are planned in the executor; the loop only starts the motions.
-
-Goals that wait for the transform of their frame, without blocking the executor.
+Paths are planned in the executor, on a map in a thread; the loop only starts the motions. Goals
+wait for the transform of their frame without blocking the executor.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ import dataclasses
 import itertools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,6 +33,7 @@ from motion_nodes.core.navigation.planar_geometry import PlanarPath, Pose2
 from motion_nodes.core.navigation.pose_motions import Spin as SpinMotion
 from motion_nodes.errors import InvalidCommand, MotionError, did_you_mean
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
+from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.planar_messages import frame_of, pose2_from, pose2_of, poses_from
 from motion_nodes.ros.node import MotionNode
@@ -411,12 +412,19 @@ class NavigationRequest(Protocol):
     def ended(self) -> bool:
         """Whether it was canceled while it waited, and is not to be started."""
 
-    def start(self) -> None:
-        """Plan and start the motion.
+    def plan(self) -> Any:
+        """Return the plan of the motion; in the executor, or in a thread with a map.
 
         Raises:
             FrameNotKnown: no transform of the goal's frame has been received yet.
-            NavigationRejected, TimeoutError: it cannot be executed.
+            NavigationRejected: it cannot be executed.
+        """
+
+    def start(self, plan: Any) -> None:
+        """Start the motion; in the executor.
+
+        Raises:
+            NavigationRejected, TimeoutError: it cannot be started.
         """
 
     def refuse(self, error: Exception) -> None:
@@ -431,13 +439,25 @@ class _Waiting:
 
 
 class FrameWaits:
-    """Retries requests until their frame is known; in the executor."""
+    """Plans requests, again until their frame is known, and starts them; in the executor.
 
-    def __init__(self, node: MotionNode[Any]) -> None:
-        """Create the timer of the retries."""
-        self._node = node
+    On a map of millions of cells a plan takes seconds, in which the executor of the process must
+    serve others: with a map a thread plans.
+    """
+
+    def __init__(self, node: MotionNode[Any], has_map: Callable[[], bool]) -> None:
+        """Create the timer of the retries.
+
+        Args:
+            node: the node.
+            has_map: returns whether goals are planned on a map.
+        """
+        self._node, self._has_map = node, has_map
         self._waiting: list[_Waiting] = []
         self._count = self._started = 0
+        self._planning = ThreadPoolExecutor(1, "goals")
+        self._planned = ExecutorQueue(node)
+        self._destroyed = False
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = node.create_timer(RETRY_PERIOD, self._retry, clock=steady)
         self._timer.cancel()
@@ -445,34 +465,62 @@ class FrameWaits:
     def begin(self, request: NavigationRequest) -> None:
         """Start a request now or within :data:`TRANSFORM_WAIT`; after that, refuse it."""
         self._count += 1
-        waiting = _Waiting(request, self._count, time.monotonic() + TRANSFORM_WAIT)
-        if not self._done(waiting):
-            self._waiting.append(waiting)
-            self._timer.reset()
+        self._plan(_Waiting(request, self._count, time.monotonic() + TRANSFORM_WAIT))
+
+    def proceed(self, request: NavigationRequest) -> None:
+        """Start the next motion of a request, unless a newer one was started."""
+        self._plan(_Waiting(request, self._started, time.monotonic()))
 
     def destroy(self) -> None:
         """Discard waiting requests; their owner responds to them."""
+        self._destroyed = True
         self._waiting.clear()
+        self._planning.shutdown(wait=False, cancel_futures=True)
         self._node.destroy_timer(self._timer)
+        self._planned.destroy()
 
     def _retry(self) -> None:
-        self._waiting = [each for each in self._waiting if not self._done(each)]
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            self._plan(each)
         if not self._waiting:
             self._timer.cancel()
 
-    def _done(self, waiting: _Waiting) -> bool:
+    def _plan(self, waiting: _Waiting) -> None:
+        if waiting.request.ended:
+            return
+        if not self._has_map():
+            self._start(waiting, waiting.request.plan)
+            return
+
+        def plan() -> None:
+            try:
+                found: Future[Any] = Future()
+                found.set_result(waiting.request.plan())
+            except Exception as error:
+                found.set_exception(error)
+            self._planned.submit(lambda: self._start(waiting, found.result))
+
+        self._planning.submit(plan)
+
+    def _start(self, waiting: _Waiting, planned: Callable[[], Any]) -> None:
+        """Start a request with its plan, or plan it again later."""
         request = waiting.request
-        if request.ended:
-            return True
+        if request.ended or self._destroyed:
+            return
         try:
             if waiting.number < self._started:
                 raise NavigationRejected(Codes.UNKNOWN, "a newer goal was accepted meanwhile")
-            request.start()
+            request.start(planned())
             self._started = waiting.number
         except FrameNotKnown as error:
             if time.monotonic() < waiting.deadline:
-                return False
-            request.refuse(error)
+                self._waiting.append(waiting)
+                self._timer.reset()
+            else:
+                request.refuse(error)
         except (NavigationRejected, TimeoutError) as error:
             request.refuse(error)
-        return True
+        except Exception as error:
+            request.refuse(NavigationRejected(Codes.UNKNOWN, f"fault of the node: {error!r}"))
+            raise

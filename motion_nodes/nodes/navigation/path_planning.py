@@ -126,6 +126,11 @@ class PathPlanning:
         frame, planner = self._map
         self._map = frame, self._planner(planner.grid)
 
+    @property
+    def has_map(self) -> bool:
+        """Whether goals are planned on a map."""
+        return self._map[1].grid is not None and bool(self._host.params.use_map)
+
     def around(self, frame: str, direct: PlanarPath) -> tuple[str, PlanarPath] | None:
         """Return the way around the obstacles of the map, and its frame.
 
@@ -141,7 +146,7 @@ class PathPlanning:
             FrameNotKnown: the frame is unknown, and transforms are received since just now.
         """
         known, planner = self._map
-        if planner.grid is None or not self._host.params.use_map:
+        if not self.has_map:
             return None
         self._host.tree.update()
         try:
