@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import cached_property
@@ -163,10 +164,11 @@ class JointGroup:
             Configurations [rad or m], shape (n,) or (count, n).
 
         Raises:
-            InvalidCommand: a negative number or seed.
+            InvalidCommand: a count or seed that is not a whole number from 0 on.
         """
-        if (count or 0) < 0 or (seed or 0) < 0:
-            raise InvalidCommand(f"count is {count} and seed {seed}; both must be 0 or above.")
+        for name, value in (("count", count), ("seed", seed)):
+            if value is not None and not (isinstance(value, numbers.Integral) and value >= 0):
+                raise InvalidCommand(f"{name} is {value!r}; it must be a whole number from 0 on.")
         low = np.nan_to_num(self.limits.lower, neginf=-np.pi)
         high = np.nan_to_num(self.limits.upper, posinf=np.pi)
         size = low.shape if count is None else (count, len(low))

@@ -234,13 +234,15 @@ def collide_as_seen(root: Any, names: Collection[str]) -> None:
 def _accuracies(geometries: Mapping[str, LinkGeometry], given: float | None) -> dict[str, float]:
     """Return the accuracy of each link's spheres [m].
 
-    1/6 of its width, 6 to 40 mm; limited for small parts if one value is given for all links.
+    1/6 of its width, 6 to 40 mm, but at least 1/20 of it, as on cranes; limited for small parts if
+    one value is given for all links.
     """
     chosen = {}
     for link, geometry in geometries.items():
         extents = np.sort(np.ptp(geometry.bounds, axis=0))
         if given is None:
-            chosen[link] = float(np.clip(extents[1] / 6.0, 0.006, 0.04))
+            width = float(extents[1])
+            chosen[link] = float(np.clip(width / 6.0, 0.006, max(0.04, width / 20.0)))
         else:
             chosen[link] = min(given, max(0.2 * float(extents[2]), 0.5 * given))
         # Bounded by the size of tiny parts, whose grids would otherwise be huge.
