@@ -195,6 +195,31 @@ def test_continuous_joints_reach_such_ends_without_an_extra_turn(
         np.testing.assert_allclose(np.exp(1j * (found.path[[0, -1], 0] - ends)), 1.0, atol=1e-9)
 
 
+@pytest.mark.parametrize("turns", [0.0, 1.0, -2.0])
+@pytest.mark.parametrize("planner", ["RRTConnect", "RRT", "TRRT"])
+def test_a_way_of_more_than_half_a_turn_is_not_replaced_by_the_shorter_one(
+    planner: str, turns: float, tmp_path: Path
+) -> None:
+    """The shorter way is blocked, and one line leads along the longer one."""
+    urdf = (
+        '<robot name="crank"><link name="post"/><link name="arm"><collision>'
+        f'<origin xyz="1 0 0"/><geometry><sphere radius="{RADIUS}"/></geometry></collision></link>'
+        '<joint name="turn" type="continuous"><parent link="post"/><child link="arm"/>'
+        '<axis xyz="0 0 1"/><limit velocity="1" effort="1"/></joint></robot>'
+    )
+    robot = sliding_robot(tmp_path, urdf, {"turn": 0.0}, ("post", "arm"))
+    robot = replace(robot, spheres={"arm": ((1.0, 0.0, 0.0, RADIUS),)})
+    world = World()
+    world.add(world_object("pillar", Box((0.2, 0.2, 1.0)), at(np.cos(1.0), np.sin(1.0), 0.0)))
+    checker = CollisionChecker(robot, scene=world.scene)
+    goal = JointGoal(np.array([2.0 + 2.0 * np.pi * turns]))
+    request = PlanRequest(checker, np.zeros(1), (goal,), timeout=20.0)
+    found = plan(request, PlanOptions(planner=planner))
+    assert found.trajectory is not None, found.reason
+    assert found.trajectory.positions[-1, 0] == pytest.approx(2.0 - 2.0 * np.pi)
+    assert checker.exact.are_free(found.trajectory.positions).all()
+
+
 def test_spheres_of_a_base_beside_a_wall_are_no_obstacle(tmp_path: Path) -> None:
     """No motion of the joints could end this contact; the moving links still avoid the wall."""
     urdf = (

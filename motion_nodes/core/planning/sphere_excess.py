@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.core.planning.joint_space import JointSpace, joint_range
+from motion_nodes.core.planning.joint_space import joint_range
 from motion_nodes.core.planning.path_verification import PathVerifier
 from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.core.planning.pose_solvers import link_joints
@@ -43,19 +43,29 @@ class ExcessEnds:
     """The original goals, by index, if the search uses others."""
 
     def joined(self, path: Array, goal_index: int | None) -> Array:
-        """Return a path with the lines at its ends, continuous joints unwrapped.
+        """Return a path with the lines at its ends.
+
+        Lines between waypoints are motions as they are: one of more than half a turn of a
+        continuous joint must not become the shorter one, which may be in collision.
 
         Args:
             path: of the search, shape (k, n) [rad or m].
             goal_index: index of the reached goal; None: the only one.
         """
-        goal = (self.goals or {}).get(-1 if goal_index is None else goal_index)
-        ends = ((self.start, 0), (goal, len(path)))
-        for q, index in reversed(ends):
-            path = path if q is None else np.insert(path, index, q, axis=0)
         checker = self.request.checker
-        space = JointSpace.of_robot(checker.robot, checker.joint_names)
-        return space.unwrapped(path) if space.turns.any else path
+        turns = checker.limits.turns
+        goal = (self.goals or {}).get(-1 if goal_index is None else goal_index)
+        if goal is not None:
+            path = np.concatenate((path, turns.nearest(goal, path[-1])[np.newaxis]))
+        if self.start is not None:
+            moved = path + turns.offset(path[0], self.start)
+            path = np.concatenate((self.start[np.newaxis], moved))
+        if turns.any and (goal is not None or self.start is not None):
+            # Spheres may have blocked a shorter way that is free by exact shapes, as its ends are.
+            shorter = turns.unwrapped(path)
+            if not np.array_equal(shorter, path) and PathVerifier(checker).verify(shorter).free:
+                return shorter
+        return path
 
     @property
     def note(self) -> str:
