@@ -159,10 +159,11 @@ class ImpedanceInputs:
         status = None if law is None else law.status
         if status is not None:
             external = status.external_wrench
+        if status is not None and self._pose.get_subscription_count():
             pose = PoseStamped(pose=pose_message(status.pose))
             self._stamp(pose, now_ns)
             self._pose.publish(pose)
-        if np.isfinite(external).all():
+        if np.isfinite(external).all() and self._wrench.get_subscription_count():
             wrench = WrenchStamped()
             self._stamp(wrench, now_ns)
             force, torque = wrench.wrench.force, wrench.wrench.torque

@@ -326,7 +326,7 @@ class JointOutputs:
     def report(
         self, state: JointStateReader, scaling: float, run: TrajectoryRun | None, now_ns: int
     ) -> None:
-        """Publish ``~/controller_state``: reference, feedback, error and output.
+        """Publish ``~/controller_state``: reference, feedback, error and output; for subscribers.
 
         Args:
             state: measured.
@@ -334,6 +334,9 @@ class JointOutputs:
             run: the newest trajectory, whose times are reported; None: 0.
             now_ns: stamp [ns].
         """
+        listened = [out for out in self._out if out.get_subscription_count()]
+        if not listened:
+            return
         arrays, writer = self._report.arrays, self._writer
         if run is not None or self._timed:
             now = (0.0, 0.0) if run is None else (run.follower.time, run.follower.elapsed)
@@ -348,7 +351,7 @@ class JointOutputs:
         for array, value in zip(arrays.values(), values, strict=True):
             array[:] = value
         data = self._report.bytes(now_ns)
-        for out in self._out:
+        for out in listened:
             out.publish(data)
 
     def _write(self, positions: Array, velocities: Array, efforts: Array, stamp_ns: int) -> None:
