@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from motion_nodes.core.bases.base import (
     NO_STEERING,
@@ -122,3 +123,33 @@ class DifferentialBase(Unsteered):
         left = sum(wheels[:k]) / k * self._left_radius
         right = sum(wheels[k:]) / (self._n - k) * self._right_radius
         return Twist2(float(0.5 * (left + right)), 0.0, float((right - left) / self._separation))
+
+
+def skidding_separation(x: ArrayLike, y: ArrayLike) -> float:
+    """Return the wheel separation with which wheels that skid sideways in turns match the yaw rate.
+
+    In a steady turn on the spot at a yaw rate of 1 the moments of friction cancel. A wheel at
+    (x, y) on the side of y > 0 slips along by ``separation / 2 - y`` and across by x; of equal
+    loads and isotropic Coulomb friction the sum of ``(y (separation / 2 - y) - x^2) / slip`` is 0.
+    Four wheels at (+-x, +-y): ``2 y (1 + (x / y)^2)``.
+
+    Args:
+        x: position of each wheel along the direction of travel, from their centre [m], shape (n,).
+        y: its position to the left, not 0 [m], shape (n,).
+
+    Returns:
+        The separation [m], at least the mean distance of both sides.
+    """
+    from scipy.optimize import brentq
+
+    x, y = np.abs(np.asarray(x, np.float64)), np.abs(np.asarray(y, np.float64))
+
+    def moment(separation: float) -> float:
+        along = 0.5 * separation - y
+        return float(((y * along - x**2) / np.hypot(along, x + 1e-9)).sum())
+
+    least = 2.0 * float(y.mean())
+    if moment(least) >= 0.0:
+        return least
+    most = 2.0 * float((y + x**2 / y).max())
+    return float(brentq(moment, least, most))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from motion_nodes.core.bases.differential import skidding_separation
 from motion_nodes.core.robot.tree import JointKind, KinematicTree
 from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.core.scene.robot_spheres import rigid_links
@@ -205,7 +206,11 @@ def _differential(guess: BaseGuess, rolling: Sequence[Wheel], findings: Notes) -
     if not left or len(left) != len(right):
         return
     radius = float(np.mean([wheel.radius for wheel in rolling]))
-    separation = _mean_y(left) - _mean_y(right)
+    separation = across = _mean_y(left) - _mean_y(right)
+    if len(rolling) > 2:
+        centres = np.array([wheel.centre for wheel in rolling])
+        x, y = (centres - centres.mean(axis=0))[:, :2].T
+        separation = skidding_separation(x, y)
     guess.kind = "differential"
     guess.driven = tuple(wheel.joint for wheel in (*left, *right))
     guess.turned = _turned(rolling)
@@ -220,8 +225,11 @@ def _differential(guess: BaseGuess, rolling: Sequence[Wheel], findings: Notes) -
     sides = (
         f"{listed(guess.block['left_wheel_names'])} | {listed(guess.block['right_wheel_names'])}"
     )
-    text = f"two sides {sides}, radius {radius:.4g} m, separation {separation:.4g} m"
+    text = f"two sides {sides}, radius {radius:.4g} m, separation {across:.4g} m"
     findings.add("measured", "base", text)
+    if separation > across:
+        text = f"{separation:.4g} m in turns, in which the wheels skid; from equal loads"
+        findings.add("guessed", "base.wheel_separation", text)
 
 
 def _ackermann(
