@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.extras.learning.ppo import gae
+from motion_nodes.extras.learning.ppo import PpoConfig, gae
 
 GOLDEN = [2.81091504875, 1.9307975, 0.995]
 """Rewards 1, values 0.5, gamma 0.99, lambda 0.95, bootstrap value 0.5."""
@@ -16,9 +16,8 @@ def estimate(rewards, values, last_value, terminated=None, ended=None, gamma=0.9
     following = np.append(values[1:], last_value)
     terminated = zero if terminated is None else np.asarray(terminated, float)
     ended = terminated if ended is None else np.asarray(ended, float)
-    return gae(
-        np.asarray(rewards, float), values, following, terminated, ended, gamma=gamma, lam=lam
-    )
+    config = PpoConfig(gamma=gamma, lam=lam)
+    return gae(np.asarray(rewards, float), values, following, terminated, ended, config)
 
 
 def test_with_bootstrap():
@@ -54,8 +53,7 @@ def test_rows_of_environments_are_independent():
     both, _ = gae(
         *(np.array([[1.0, 2.0]] * 3), np.full((3, 2), 0.5), np.full((3, 2), 0.5)),
         *(np.zeros((3, 2)), np.zeros((3, 2))),
-        gamma=0.99,
-        lam=0.95,
+        PpoConfig(),
     )
     np.testing.assert_allclose(both[:, 0], GOLDEN, rtol=1e-12)
     assert (both[:, 1] > both[:, 0]).all()
@@ -64,8 +62,7 @@ def test_rows_of_environments_are_independent():
 def test_invalid_input():
     good = np.zeros(3)
     with pytest.raises(InvalidConfig):
-        gae(good, np.zeros(2), good, good, good, gamma=0.9, lam=0.9)
-    with pytest.raises(InvalidConfig):
-        gae(good, good, good, good, good, gamma=1.1, lam=0.9)
-    with pytest.raises(InvalidConfig):
-        gae(good, good, good, good, good, gamma=float("nan"), lam=0.9)
+        gae(good, np.zeros(2), good, good, good, PpoConfig())
+    for gamma in (1.1, float("nan")):
+        with pytest.raises(InvalidConfig):
+            PpoConfig(gamma=gamma)

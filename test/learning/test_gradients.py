@@ -6,7 +6,7 @@ import pytest
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.learning.networks import ActorCritic, Mlp
-from motion_nodes.extras.learning.ppo import TrainingBatch, ppo_loss
+from motion_nodes.extras.learning.ppo import PpoConfig, TrainingBatch, ppo_loss
 
 
 def finite_differences(function, x, h=1e-6):
@@ -45,15 +45,10 @@ def test_ppo_gradient(value_clip):
         advantages=rng.normal(size=m),
         returns=rng.normal(size=m),
     )
-    options = {
-        "clip": 0.2,
-        "value_clip": value_clip,
-        "value_weight": 0.5,
-        "entropy_weight": 0.01,
-    }
-    loss, grad = ppo_loss(net, flat, batch, **options)
+    config = PpoConfig(value_clip=value_clip, entropy_weight=0.01)
+    loss, grad = ppo_loss(net, flat, batch, config)
     assert 0.0 < loss.clipped < 1.0
-    numeric = finite_differences(lambda p: ppo_loss(net, p, batch, **options)[0].total, flat)
+    numeric = finite_differences(lambda p: ppo_loss(net, p, batch, config)[0].total, flat)
     np.testing.assert_allclose(grad, numeric, rtol=1e-5, atol=1e-7)
 
 
@@ -72,9 +67,7 @@ def test_ratio_clip_stops_the_gradient():
             np.array([advantage]),
             np.zeros(1),
         )
-        _, grad = ppo_loss(
-            net, flat, batch, clip=0.2, value_clip=0.2, value_weight=0.5, entropy_weight=0.0
-        )
+        _, grad = ppo_loss(net, flat, batch, PpoConfig())
         assert bool(np.abs(grad[policy]).max() > 1e-6) is moved
 
 

@@ -65,14 +65,7 @@ class PpoLoss:
 
 
 def ppo_loss(
-    net: ActorCritic,
-    flat: Floats,
-    batch: TrainingBatch,
-    *,
-    clip: float,
-    value_clip: float,
-    value_weight: float,
-    entropy_weight: float,
+    net: ActorCritic, flat: Floats, batch: TrainingBatch, config: PpoConfig
 ) -> tuple[PpoLoss, Floats]:
     """Return the loss of a batch and its gradient.
 
@@ -83,15 +76,14 @@ def ppo_loss(
         net: structure of policy and value function.
         flat: parameters.
         batch: m steps.
-        clip: allowed deviation of the probability ratio from 1.
-        value_clip: allowed change of a value estimate; infinity: not clipped.
-        value_weight: weight of the value loss.
-        entropy_weight: weight of the entropy.
+        config: clips of ratio and value estimates, and weights of value loss and entropy.
 
     Returns:
         the loss, and the gradient in the layout of ``flat``.
     """
     m = len(batch.observations)
+    clip, value_clip = config.clip, config.value_clip
+    value_weight, entropy_weight = config.value_weight, config.entropy_weight
     grad = np.zeros_like(flat)
     actor, log_std, critic = net.parts(flat)
     d_actor, d_log_std, d_critic = net.parts(grad)
@@ -217,18 +209,9 @@ class PpoLearner:
 
     def _step(self, batch: TrainingBatch) -> PpoLoss:
         """Take one step of Adam with a gradient of limited norm."""
-        c = self.config
         A = batch.advantages
         normal = TrainingBatch(**{**vars(batch), "advantages": (A - A.mean()) / (A.std() + 1e-8)})
-        loss, grad = ppo_loss(
-            self.net,
-            self.flat,
-            normal,
-            clip=c.clip,
-            value_clip=c.value_clip,
-            value_weight=c.value_weight,
-            entropy_weight=c.entropy_weight,
-        )
+        loss, grad = ppo_loss(self.net, self.flat, normal, self.config)
         norm = float(np.linalg.norm(grad))
         if not np.isfinite(norm + loss.total):
             raise TrainingDiverged(
@@ -236,8 +219,8 @@ class PpoLearner:
                 f"{self.adam.updates} steps; reduce learning_rate, and check rewards and "
                 "observations of the task."
             )
-        if norm > c.max_grad_norm:
-            grad *= c.max_grad_norm / norm
+        if norm > self.config.max_grad_norm:
+            grad *= self.config.max_grad_norm / norm
         self.adam.step(self.flat, grad, self.learning_rate)
         log_std = self.net.parts(self.flat)[1]
         np.clip(log_std, *LOG_STD_RANGE, out=log_std)
@@ -257,9 +240,7 @@ def gae(
     next_values: Floats,
     terminated: Floats,
     ended: Floats,
-    *,
-    gamma: float,
-    lam: float,
+    config: PpoConfig,
 ) -> tuple[Floats, Floats]:
     """Return advantages and returns of consecutive steps.
 
@@ -273,20 +254,18 @@ def gae(
         next_values: estimates ``V'_t`` of the observations after it, before any reset, same shape.
         terminated: 1 where the episode reached a terminal state, same shape.
         ended: 1 where the next row belongs to another episode: terminated or truncated.
-        gamma: discount factor, 0 to 1.
-        lam: decay of the estimator, 0 to 1.
+        config: discount factor ``gamma`` and decay ``lam``.
 
     Returns:
         advantages and returns (advantages + values), same shape.
 
     Raises:
-        InvalidConfig: different shapes, or a factor out of range.
+        InvalidConfig: different shapes.
     """
     shapes = {np.shape(x) for x in (rewards, values, next_values, terminated, ended)}
     if len(shapes) != 1 or not np.ndim(rewards):
         raise InvalidConfig(f"arrays of steps must have one shape, got {sorted(shapes)}.")
-    if not (0.0 <= gamma <= 1.0 and 0.0 <= lam <= 1.0):
-        raise InvalidConfig(f"gamma and lam must be 0 to 1, got {gamma} and {lam}.")
+    gamma, lam = config.gamma, config.lam
     delta = rewards + gamma * (1.0 - terminated) * next_values - values
     advantages, following = np.empty_like(delta), np.zeros_like(delta[0])
     for t in reversed(range(len(delta))):

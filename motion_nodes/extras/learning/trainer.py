@@ -161,8 +161,7 @@ def roll_out(
     flat: Floats,
     norm: RunningNorm,
     steps: int,
-    gamma: float,
-    lam: float,
+    config: PpoConfig,
 ) -> tuple[Shard, ShardRollout]:
     """Run a policy for some steps in all environments of a shard.
 
@@ -172,8 +171,7 @@ def roll_out(
         flat: their parameters.
         norm: normalization of observations, constant during the rollout.
         steps: steps per environment.
-        gamma: discount factor.
-        lam: decay of advantage estimation.
+        config: settings of the advantage estimation.
 
     Returns:
         the shard, to continue with (a copy, if another process ran it), and its steps.
@@ -209,43 +207,13 @@ def roll_out(
     other = ended > 0
     other[-1] = True
     next_values[other] = net.value(flat, norm(following[other]))
-    advantages, targets = gae(rewards, values, next_values, terminated, ended, gamma=gamma, lam=lam)
+    advantages, targets = gae(rewards, values, next_values, terminated, ended, config)
     m = steps * n
     batch = TrainingBatch(
         *(x.reshape(m, -1) for x in (normal, actions)),
         *(x.reshape(m) for x in (log_p, values, advantages, targets)),
     )
     return shard, ShardRollout(raw, batch, np.concatenate(returns), np.concatenate(success))
-
-
-def collect(
-    executor: Executor,
-    shards: Sequence[Shard],
-    net: ActorCritic,
-    flat: Floats,
-    norm: RunningNorm,
-    *,
-    steps: int,
-    gamma: float,
-    lam: float,
-) -> tuple[list[Shard], list[ShardRollout]]:
-    """Run :func:`roll_out` for all shards on an executor.
-
-    Args:
-        executor: runs the shards; its ``submit`` returns futures.
-        shards: the environments.
-        net: structure of policy and value function.
-        flat: their parameters.
-        norm: normalization of observations.
-        steps: steps per environment.
-        gamma: discount factor.
-        lam: decay of advantage estimation.
-
-    Returns:
-        shards and rollouts, in the order of ``shards``.
-    """
-    jobs = (partial(roll_out, shard, net, flat, norm, steps, gamma, lam) for shard in shards)
-    return _run_all(executor, jobs)
 
 
 def _run_all(
@@ -524,16 +492,11 @@ class Trainer(TrainingLoop):
 
     def _improve(self, executor: Executor) -> tuple[list[Floats], Floats, Floats, dict[str, float]]:
         c, learner = self.config, self.learner
-        self.shards, rollouts = collect(
-            executor,
-            self.shards,
-            learner.net,
-            learner.flat,
-            self.norm,
-            steps=c.rollout_steps,
-            gamma=c.ppo.gamma,
-            lam=c.ppo.lam,
+        jobs = (
+            partial(roll_out, shard, learner.net, learner.flat, self.norm, c.rollout_steps, c.ppo)
+            for shard in self.shards
         )
+        self.shards, rollouts = _run_all(executor, jobs)
         loss = learner.update(joined(rollouts), self.rng, c.kl_share(self.steps))
         figures = {
             "policy_loss": loss.policy,
