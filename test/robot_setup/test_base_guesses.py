@@ -161,7 +161,7 @@ def wheels_in(text: str) -> tuple[Wheel, ...]:
 
 def guessed(text: str, ask: Ask = take_guess) -> BaseGuess:
     """Return the base that is guessed from a URDF without meshes."""
-    return guess_base(wheels_in(text), read_urdf(text), Notes(), "base_link", ask=ask)
+    return guess_base(wheels_in(text), read_urdf(text), Notes(ask), "base_link")
 
 
 @pytest.mark.parametrize("turns", [True, False])

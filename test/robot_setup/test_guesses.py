@@ -206,7 +206,7 @@ def test_a_tip_is_asked_for_where_names_leave_it_open(ends, tip, confidence, ask
         return question.choices[0]
 
     guess = guess_groups(three_links(*ends), (), Notes()).main
-    chosen = guess_groups(three_links(*ends), (), Notes(), ask=ask).main
+    chosen = guess_groups(three_links(*ends), (), Notes(ask)).main
     assert guess is not None
     assert chosen is not None
     assert (guess.tip, guess.confidence) == (tip, confidence)
@@ -221,7 +221,7 @@ def test_hands_that_are_named_so_are_not_asked_for() -> None:
     parts = [link(f"link_{k}") for k in range(4)] + [link("palm")]
     parts += [joint(f"joint_{k}", f"link_{k - 1}", f"link_{k}") for k in range(1, 4)]
     parts += [joint("hand_turn", "link_3", "palm")]
-    groups = guess_groups(read_urdf(robot(*parts)), (), Notes(), ask=lambda question: "arm")
+    groups = guess_groups(read_urdf(robot(*parts)), (), Notes(lambda question: "arm"))
     assert [g.joints for g in groups.grippers] == [("hand_turn",)]
 
 
@@ -233,7 +233,7 @@ def test_sliding_joints_that_are_no_hand_are_chains() -> None:
     ]  # fmt: skip
     tree = read_urdf(arm(3, *more))
     assert guess_groups(tree, (), Notes()).grippers[0].confidence == "medium"
-    groups = guess_groups(tree, (), Notes(), ask=lambda question: question.choices[-1])
+    groups = guess_groups(tree, (), Notes(lambda question: question.choices[-1]))
     assert not groups.grippers
     assert {joint for group in groups.groups for joint in group.joints} == set(tree.joint_names)
 
@@ -345,7 +345,7 @@ def test_a_body_without_collision_geometry_gets_its_visual_geometry() -> None:
 
 def test_other_answers_than_the_choices_are_refused() -> None:
     with pytest.raises(InvalidConfig):
-        guess_groups(three_links("a", "b"), (), Notes(), ask=lambda question: "c")
+        guess_groups(three_links("a", "b"), (), Notes(lambda question: "c"))
 
 
 def _palm_and_fingers(side: str, above: str) -> list[str]:

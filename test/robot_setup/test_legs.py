@@ -12,7 +12,7 @@ from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.extras.robot_setup.groups import guess_groups
 from motion_nodes.extras.robot_setup.legs import GivenBase, find_legs, guess_kind
 from motion_nodes.extras.robot_setup.new_robot import link_geometries, new_robot
-from motion_nodes.extras.robot_setup.notes import Notes, Question, take_guess
+from motion_nodes.extras.robot_setup.notes import Notes, Question
 from motion_nodes.extras.robot_setup.robot_source import search_from
 from motion_nodes.extras.sim.robot_trial import try_robot
 
@@ -129,11 +129,11 @@ def test_the_kind_is_a_guess_with_confidence(
         asked.append(question)
         return "arm"
 
-    found, legs = guess_kind(tree, geometries, groups, "body", given, findings, take_guess)
+    found, legs = guess_kind(tree, geometries, groups, "body", given, findings)
     assert (found, len(legs)) == (kind, count if kind == "floating" else 0)
     noted = [item for item in findings.of("guessed") if item.topic == "kind"]
     assert [item.confidence for item in noted] == [confidence]
-    chosen, none = guess_kind(tree, geometries, groups, "body", given, Notes(), answer)
+    chosen, none = guess_kind(tree, geometries, groups, "body", given, Notes(answer))
     assert (chosen, none) == ("arm", ())
     assert len(asked) == (kind == "floating")
 

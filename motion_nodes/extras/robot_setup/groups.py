@@ -17,13 +17,10 @@ from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.tree import Joint, JointKind, KinematicTree
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.extras.robot_setup.notes import (
-    Ask,
     Confidence,
     Notes,
     Question,
-    answered,
     listed,
-    take_guess,
 )
 
 _FINGER = re.compile(r"finger|grip|thumb|knuckle|jaw|claw|palm|pinch|hand_(?!e)", re.IGNORECASE)
@@ -223,7 +220,6 @@ def guess_groups(
     left_out: Collection[str],
     findings: Notes,
     base: str | None = None,
-    ask: Ask = take_guess,
 ) -> Groups:
     """Return groups of the joints of a robot.
 
@@ -233,9 +229,8 @@ def guess_groups(
     Args:
         tree: the robot.
         left_out: joints that belong to the mobile base.
-        findings: notes are added.
+        findings: notes are added; asked about uncertain tips and hands.
         base: the robot's base frame, at which chains begin if possible; default: the root.
-        ask: answers questions about uncertain tips and hands.
     """
     branches = Branches(tree, left_out)
     chains: list[list[Joint]] = []
@@ -246,7 +241,7 @@ def guess_groups(
         chains, hands = [], [moving]
     elif not chains and _is_serial(branches, moving):
         chains, hands = [moving], []
-    chains, hands = _confirmed(tree, chains, hands, ask)
+    chains, hands = _confirmed(tree, chains, hands, findings)
     result = Groups()
     # Mimic joints may be anywhere in a chain, also at its end.
     chains = [chain for chain in chains if any(joint.mimic is None for joint in chain)]
@@ -260,7 +255,7 @@ def guess_groups(
         name = name if is_arm and not many else _name(chain, name)
         palms = {_palm(tree, joint.parent) for hand in hands for joint in hand}
         unique = _unique(name, result.groups)
-        group = _chain(tree, unique, chains[k], base or tree.root, palms, ask)
+        group = _chain(tree, unique, chains[k], base or tree.root, palms, findings)
         result.groups.append(group)
         if chain is longest:
             result.main = group
@@ -333,7 +328,7 @@ def _is_serial(branches: Branches, moving: Sequence[Joint]) -> bool:
 
 
 def _confirmed(
-    tree: KinematicTree, chains: list[list[Joint]], hands: list[list[Joint]], ask: Ask
+    tree: KinematicTree, chains: list[list[Joint]], hands: list[list[Joint]], findings: Notes
 ) -> tuple[list[list[Joint]], list[list[Joint]]]:
     """Return chains and hands; hands that the user declares to be arms become chains."""
     kept = []
@@ -344,7 +339,7 @@ def _confirmed(
             "groups", f"Do the joints {joints} belong to a gripper or to an arm?",
             ("gripper", "arm"), "gripper", confidence, reason,
         )  # fmt: skip
-        if answered(question, ask) == "gripper":
+        if findings.answer(question) == "gripper":
             kept.append(hand)
             continue
         above = next((chain for chain in chains if _carries(tree, chain[-1], hand[0])), None)
@@ -376,11 +371,11 @@ def _chain(
     chain: Sequence[Joint],
     start: str,
     palms: Collection[str],
-    ask: Ask,
+    findings: Notes,
 ) -> GroupGuess:
     base = chain[0].parent
     question = _tip_question(tree, name, chain[-1].child, palms)
-    tip = answered(question, ask)
+    tip = findings.answer(question)
     if start in tree.frame_names and _moving(tree, start, tip) == _moving(tree, base, tip):
         base = start
     joints = tuple(joint.name for joint in chain if joint.mimic is None)

@@ -17,7 +17,7 @@ from motion_nodes.core.robot.tree import KinematicTree
 from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.core.scene.robot_spheres import rigid_links
 from motion_nodes.extras.robot_setup.groups import GroupGuess, Groups, is_finger, words_of
-from motion_nodes.extras.robot_setup.notes import Ask, Confidence, Notes, Question, answered, listed
+from motion_nodes.extras.robot_setup.notes import Confidence, Notes, Question, listed
 from motion_nodes.extras.robot_setup.wheels import in_base, link_poses
 from motion_nodes.typing import Array
 
@@ -193,7 +193,6 @@ def guess_kind(
     base: str,
     given: GivenBase,
     findings: Notes,
-    ask: Ask,
 ) -> tuple[str, tuple[Leg, ...]]:
     """Return the kind of robot and its legs; the kind is noted with its evidence.
 
@@ -203,8 +202,7 @@ def guess_kind(
         groups: its groups.
         base: frame in which z is up.
         given: what is known of its base.
-        findings: notes are added.
-        ask: answers whether a robot with chains like legs stands on them.
+        findings: notes are added; asked whether a robot with chains like legs stands on them.
     """
     kind = given.kind
     confidence: Confidence = "high"
@@ -222,7 +220,7 @@ def guess_kind(
             "kind", f"Does the robot stand on {names}, or is its base fixed?", ("floating", "arm"),
             "floating", found.confidence, found.reason,
         )  # fmt: skip
-        kind, confidence = answered(question, ask), found.confidence
+        kind, confidence = findings.answer(question), found.confidence
         legs = legs if kind == "floating" else ()
         reason = f"it stands on {names}" + (f"; {found.reason}" if found.reason else "")
         reason = reason if legs else "its base is fixed, as chosen"

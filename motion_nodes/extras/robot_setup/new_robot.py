@@ -51,7 +51,12 @@ from motion_nodes.extras.robot_setup.named_states import (
 )
 from motion_nodes.extras.robot_setup.notes import Ask, Notes, listed, take_guess
 from motion_nodes.extras.robot_setup.package_search import PackageSearch
-from motion_nodes.extras.robot_setup.readme import PICTURE_FILE, report, robot_picture
+from motion_nodes.extras.robot_setup.readme import (
+    PICTURE_FILE,
+    collision_sections,
+    report,
+    robot_picture,
+)
 from motion_nodes.extras.robot_setup.robot_source import RobotSource, read_source, search_from
 from motion_nodes.extras.robot_setup.robot_yaml_text import (
     base_frame,
@@ -341,13 +346,13 @@ def new_robot(
             f"the accuracy of spheres is {spheres_accuracy} m; it must be above 0.",
             field="spheres_accuracy",
         )
-    findings = Notes()
+    findings = Notes(ask)
     with tempfile.TemporaryDirectory() as meshes:
         source = read_source(urdf, package_paths, arguments, findings, Path(meshes))
         robot_name = checked_name(name, source.root.get("name") or source.file.stem)
         target = target_folder(output, robot_name, force, unique_name=unique_name)
         report = progress or (lambda text: None)
-        making = _Making(source, robot_name, target, findings, report, ask)
+        making = _Making(source, robot_name, target, findings, report)
         making.read(package_paths, allow_missing_meshes=allow_missing_meshes)
         making.find_groups(np.random.default_rng(seed))
         making.describe(spheres_accuracy)
@@ -367,7 +372,7 @@ def find_groups(urdf: str | Path, package_paths: Sequence[str | Path] = ()) -> t
     """
     with tempfile.TemporaryDirectory() as folder:
         source = read_source(urdf, package_paths, None, findings := Notes(), Path(folder))
-        making = _Making(source, "robot", Path(folder), findings, lambda text: None, take_guess)
+        making = _Making(source, "robot", Path(folder), findings, lambda text: None)
         making.read(package_paths, allow_missing_meshes=False)
         return making.find_groups(np.random.default_rng(0))
 
@@ -382,10 +387,9 @@ class _Making:
         target: Path,
         findings: Notes,
         report: Progress,
-        ask: Ask,
     ) -> None:
         self._source, self._name, self._target = source, name, target
-        self._findings, self._report, self._ask = findings, report, ask
+        self._findings, self._report = findings, report
 
     def read(self, package_paths: Sequence[str | Path], *, allow_missing_meshes: bool) -> None:
         """Repair the URDF, and read it with its meshes."""
@@ -429,7 +433,7 @@ class _Making:
         wheels = find_wheels(self._tree, self._geometries, frame)
         root, file = self._source.root, self._source.file
         signs = mecanum_evidence(root, self._tree, wheels, self._search.find, file.name)
-        base = guess_base(wheels, self._tree, findings, frame, self._unstated, self._ask, signs)
+        base = guess_base(wheels, self._tree, findings, frame, self._unstated, signs)
         if base.turned:
             invert_axes(root, base.turned, findings)
         if base.wheel_velocity is not None:
@@ -448,12 +452,12 @@ class _Making:
             base.passive += tuple(n for n in mjcf.passive if n not in base.passive)
         self._base, self._rng = base, rng
         self._left_out = {*base.driven, *base.steering, *base.passive}
-        self._groups = guess_groups(tree, self._left_out, findings, frame, self._ask)
+        self._groups = guess_groups(tree, self._left_out, findings, frame)
         # An MJCF, and a link "world", state whether the base is fixed.
         stated_base = self._floating or mjcf is not None or tree.root == "world"
         guess = GivenBase(base.kind, self._floating, stated_base, has_wheels=bool(wheels))
         base.kind, self._legs = guess_kind(
-            tree, self._geometries, self._groups, frame, guess, findings, self._ask
+            tree, self._geometries, self._groups, frame, guess, findings
         )
         legs = [leg.group.name for leg in self._legs]
         add_both_arms(tree, self._groups, legs, findings)
@@ -601,9 +605,8 @@ class _Making:
         def last(robot: Robot) -> dict[str, str | bytes]:
             changed = self._excess_pairs(robot)
             self._check_free_share(robot)
-            text = report(
-                name, file, self._robot, findings, self._coverage, self._found, self._free, texts
-            )
+            checks = collision_sections(self._coverage, self._found, self._free)
+            text = report(name, file, self._robot, findings, texts, checks)
             return {**changed, "README.md": text}
 
         kept = write_folder(self._target, texts, self._source.root, self._search, last)

@@ -38,39 +38,6 @@ class Finding:
         return self.text if self.confidence is None else f"{self.text} [{self.confidence}]"
 
 
-class Notes:
-    """Mutable list of notes."""
-
-    def __init__(self) -> None:
-        self._items: list[Finding] = []
-
-    def add(
-        self, kind: FindingKind, topic: str, text: str, confidence: Confidence | None = None
-    ) -> None:
-        """Add a note."""
-        self._items.append(Finding(kind, topic, text, confidence))
-
-    def __iter__(self) -> Iterator[Finding]:
-        """Yield all notes in order."""
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        """Return the number of notes."""
-        return len(self._items)
-
-    def of(self, kind: FindingKind) -> list[Finding]:
-        """Return the notes of one kind."""
-        return [item for item in self._items if item.kind == kind]
-
-
-def listed(names: Iterable[str], most: int = 6) -> str:
-    """Return names for a sentence; long lists are abbreviated with their length."""
-    words = list(names)
-    if len(words) <= most:
-        return ", ".join(words)
-    return f"{', '.join(words[:most])} and {len(words) - most} more"
-
-
 @dataclass(frozen=True)
 class Question:
     """A guessed choice that the user can correct."""
@@ -96,17 +63,53 @@ def take_guess(question: Question) -> str:
     return question.guess
 
 
-def answered(question: Question, ask: Ask) -> str:
-    """Return the user's answer, or the guess if it is certain or has no alternative.
+class Notes:
+    """Mutable list of notes; questions whose answer is uncertain are asked.
 
-    Raises:
-        InvalidConfig: the answer is not among the choices.
+    Args:
+        ask: answers questions; default: by the guess, for non-interactive use.
     """
-    if question.confidence == "high" or len(question.choices) < 2:
-        return question.guess
-    answer = ask(question)
-    if answer not in question.choices:
-        raise InvalidConfig(
-            f"{question.topic}: '{answer}' is not among the choices {', '.join(question.choices)}."
-        )
-    return answer
+
+    def __init__(self, ask: Ask = take_guess) -> None:
+        self._items: list[Finding] = []
+        self._ask = ask
+
+    def add(
+        self, kind: FindingKind, topic: str, text: str, confidence: Confidence | None = None
+    ) -> None:
+        """Add a note."""
+        self._items.append(Finding(kind, topic, text, confidence))
+
+    def __iter__(self) -> Iterator[Finding]:
+        """Yield all notes in order."""
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        """Return the number of notes."""
+        return len(self._items)
+
+    def of(self, kind: FindingKind) -> list[Finding]:
+        """Return the notes of one kind."""
+        return [item for item in self._items if item.kind == kind]
+
+    def answer(self, question: Question) -> str:
+        """Return the user's answer, or the guess if it is certain or has no alternative.
+
+        Raises:
+            InvalidConfig: the answer is not among the choices.
+        """
+        if question.confidence == "high" or len(question.choices) < 2:
+            return question.guess
+        answer = self._ask(question)
+        if answer not in question.choices:
+            choices = ", ".join(question.choices)
+            raise InvalidConfig(f"{question.topic}: '{answer}' is not among the choices {choices}.")
+        return answer
+
+
+def listed(names: Iterable[str], most: int = 6) -> str:
+    """Return names for a sentence; long lists are abbreviated with their length."""
+    words = list(names)
+    if len(words) <= most:
+        return ", ".join(words)
+    return f"{', '.join(words[:most])} and {len(words) - most} more"

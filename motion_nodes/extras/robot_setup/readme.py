@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -157,10 +157,8 @@ def report(
     file: Path,
     robot: Robot,
     findings: Notes,
-    coverage: Mapping[str, Coverage],
-    found: SelfCollisions,
-    free_share: float,
     files: Collection[str],
+    sections: Sequence[str] = (),
 ) -> str:
     """Return the text of README.md.
 
@@ -169,10 +167,8 @@ def report(
         file: the source file.
         robot: the robot.
         findings: all notes.
-        coverage: coverage of the spheres, by link.
-        found: result of the search for self-collisions.
-        free_share: fraction of random configurations that are collision-free.
         files: names of the folder's files besides the URDF.
+        sections: lines of further sections.
     """
     has = {URDF_FILE, *files}
     lines = [
@@ -194,10 +190,20 @@ def report(
         if items or kind == "guessed":
             lines += [f"## {heading}", "", *([words, ""] if words else [])]
             lines += [_line(item) for item in items] + [""]
-    if coverage:
-        lines += _spheres(coverage)
-        lines += _pairs(found, free_share)
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join([*lines, *sections]).rstrip() + "\n"
+
+
+def collision_sections(
+    coverage: Mapping[str, Coverage], found: SelfCollisions, free_share: float
+) -> list[str]:
+    """Return the lines about spheres and self-collisions; none without spheres.
+
+    Args:
+        coverage: coverage of the spheres, by link.
+        found: result of the search for self-collisions.
+        free_share: fraction of random configurations that are collision-free.
+    """
+    return [*_spheres(coverage), *_pairs(found, free_share)] if coverage else []
 
 
 def _line(item: Finding) -> str:

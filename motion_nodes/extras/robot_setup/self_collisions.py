@@ -116,12 +116,13 @@ def find_self_collisions(
         X_a, X_b = X[:, rows[a.link]], X[:, rows[b.link]]
         distance = sphere_distances(a, b, X_a, X_b)
         pair = (a.name, b.name)
+        shapes = geometries.get(a.link), geometries.get(b.link)
         # A distance that hardly varies, as of the links of a wrist, has no other minimum.
         if distance.min() > min(MARGIN, _STEADY * np.ptp(distance)) and distance.min() > 0.0:
             found.ignored[pair] = "never"
         elif distance.min() > 0.0:
             touching[pair] = distance
-        elif not _geometry_touches(a.link, b.link, X_a, X_b, distance, geometries, rng):
+        elif not _geometry_touches(*shapes, X_a, X_b, distance, rng):
             found.ignored[pair] = "spheres only"
         elif (share := (distance < 0.0).mean()) >= _ALWAYS:
             found.ignored[pair] = "always"
@@ -132,9 +133,7 @@ def find_self_collisions(
         elif (
             keep_home
             and distance[0] < 0.0
-            and not _geometry_touches(
-                a.link, b.link, X_a[:1], X_b[:1], distance[:1], geometries, rng
-            )
+            and not _geometry_touches(*shapes, X_a[:1], X_b[:1], distance[:1], rng)
         ):
             found.exact_only.append(pair)
         else:
@@ -161,7 +160,10 @@ def geometry_touches(
     kinematics = Kinematics(robot.tree, base=robot.base_frame, generic=True)
     X = dict(zip(kinematics.frame_names, kinematics.frames(q)[:, None], strict=True))
     overlaps, rng = np.full(1, -1.0), np.random.default_rng(0)
-    return any(_geometry_touches(a, b, X[a], X[b], overlaps, geometries, rng) for a, b in pairs)
+    return any(
+        _geometry_touches(geometries.get(a), geometries.get(b), X[a], X[b], overlaps, rng)
+        for a, b in pairs
+    )
 
 
 def _joints_above(tree: KinematicTree, link: str) -> set[str]:
@@ -231,32 +233,31 @@ def sphere_distances(a: CollisionBody, b: CollisionBody, X_a: Array, X_b: Array)
 
 
 def _geometry_touches(
-    a: str,
-    b: str,
+    a: LinkGeometry | None,
+    b: LinkGeometry | None,
     X_a: Array,
     X_b: Array,
     distance: Array,
-    geometries: Mapping[str, LinkGeometry],
     rng: np.random.Generator,
 ) -> bool:
     """Return whether the geometry of two links collides where their spheres overlap.
 
     Checks the deepest overlaps and a sample of the others.
     """
-    if a not in geometries or b not in geometries:
+    if a is None or b is None:
         return True
     overlaps = np.flatnonzero(distance < 0.0)
     deepest = overlaps[np.argsort(distance[overlaps])[: _LOOKED_AT // 2]]
     others = rng.permutation(overlaps)[: _LOOKED_AT // 2]
     rows = np.union1d(deepest, others)
-    near = 0.5 * (geometries[a].spacing + geometries[b].spacing)
+    near = 0.5 * (a.spacing + b.spacing)
     for one, other, X_1, X_2 in ((a, b, X_a, X_b), (b, a, X_b, X_a)):
-        points = geometries[one].surface
+        points = one.surface
         points = points[rng.permutation(len(points))[:_POINTS]]
         R = np.swapaxes(X_2[rows, :3, :3], 1, 2)
         in_world = np.einsum("mij,pj->mpi", X_1[rows, :3, :3], points) + X_1[rows, None, :3, 3]
         seen = np.einsum("mij,mpj->mpi", R, in_world - X_2[rows, None, :3, 3])
-        if geometries[other].touched_by(seen.reshape(-1, 3), near):
+        if other.touched_by(seen.reshape(-1, 3), near):
             return True
     return False
 

@@ -17,7 +17,7 @@ from motion_nodes.core.bases.differential import skidding_separation
 from motion_nodes.core.robot.tree import JointKind, KinematicTree
 from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.core.scene.robot_spheres import rigid_links
-from motion_nodes.extras.robot_setup.notes import Ask, Notes, Question, answered, listed, take_guess
+from motion_nodes.extras.robot_setup.notes import Notes, Question, listed
 from motion_nodes.extras.robot_setup.wheels import Wheel, in_base, link_poses
 
 _SPEED, _FASTEST, _TURN = 0.5, 1.0, 1.5
@@ -70,7 +70,6 @@ def guess_base(
     findings: Notes,
     base: str,
     unstated: Collection[str] = (),
-    ask: Ask = take_guess,
     mecanum: str = "",
 ) -> BaseGuess:
     """Return the kind of base for given wheels; an arm if the kind is unknown.
@@ -78,10 +77,10 @@ def guess_base(
     Args:
         wheels: from :func:`motion_nodes.extras.robot_setup.wheels.find_wheels`.
         tree: the robot.
-        findings: notes are added.
+        findings: notes are added; asked whether four wheels are mecanum wheels if the file has no
+            evidence.
         base: the robot's base frame.
         unstated: joints without a velocity limit in the robot's file.
-        ask: answers whether four wheels are mecanum wheels if the file has no evidence.
         mecanum: evidence for mecanum wheels, from
             :func:`motion_nodes.extras.robot_setup.wheels.mecanum_evidence`.
     """
@@ -113,7 +112,7 @@ def guess_base(
     elif rolling and len(across) == len(rolling):
         if len(steered) in (1, 2):
             _ackermann(guess, steered, rolling, findings)
-        elif not steered and not _mecanum(guess, rolling, tree, findings, ask, mecanum):
+        elif not steered and not _mecanum(guess, rolling, tree, findings, mecanum):
             _differential(guess, rolling, findings)
     elif len(rolling) >= 3 and not steered and _in_several_directions(rolling):
         _omni(guess, rolling, findings)
@@ -327,7 +326,6 @@ def _mecanum(
     rolling: Sequence[Wheel],
     tree: KinematicTree,
     findings: Notes,
-    ask: Ask,
     evidence: str,
 ) -> bool:
     """Return whether these are four mecanum wheels whose rollers are not in the URDF."""
@@ -345,7 +343,7 @@ def _mecanum(
         "high" if evidence else "medium",
         evidence or "no sign of rollers in names, meshes or friction",
     )
-    if answered(question, ask) == "plain":
+    if findings.answer(question) == "plain":
         findings.add("guessed", "base.wheels", f"plain; {question.reason}", question.confidence)
         return False
     middle = np.mean([wheel.centre for wheel in rolling], axis=0)
