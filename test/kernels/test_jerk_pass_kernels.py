@@ -15,6 +15,10 @@ N = 2 * LANES
 """Intervals of the problems of the interior-point method."""
 
 
+def workspaces():
+    return PASSES.Work(*(np.zeros(jerk_barriers.WORK_ROWS * LANES) for _ in range(2)))
+
+
 class Problem:
     """Random limits of N intervals, one of each kind at each place."""
 
@@ -39,7 +43,7 @@ class Problem:
         self.m, self.dm = (np.zeros((count, 2 * LANES)) for _ in range(2))
         self.mv, self.dmv = np.zeros_like(self.caps), np.zeros_like(self.caps)
         self.mb, self.dmb = np.zeros(self.length), np.zeros(self.length)
-        self.W, self.D = (np.zeros(jerk_barriers.WORK_ROWS * LANES) for _ in range(2))
+        self.work = workspaces()
         self.slope, self.pull, self.errors = (np.zeros(len(self.b)) for _ in range(3))
         self.band = np.zeros((3, len(self.b)))
 
@@ -79,10 +83,16 @@ class Problem:
         self.mv[:], self.m[:], self.mb[:] = 1.0 / velocities, 1.0 / slots, 1.0 / coefficients
 
     def system(self):
-        return PASSES.system(
-            self.order, self.rows, self.slots, self.E, self.shares, self.caps, self.b,
-            self.m, self.mv, self.mb, self.W, self.slope, self.pull, self.band,
-        )  # fmt: skip
+        newton = PASSES.NewtonSystem(self.slope, self.pull, self.band)
+        return PASSES.system(self.limits, self.iterate, self.work.W, newton)
+
+    @property
+    def limits(self):
+        return PASSES.PathLimits(self.order, self.rows, self.slots, self.E, self.caps, self.shares)
+
+    @property
+    def iterate(self):
+        return PASSES.Iterate(self.b, self.m, self.mv, self.mb)
 
 
 def gradient(function, b, step=1e-6):
@@ -129,13 +139,10 @@ def test_hessian_of_convex_limits():
 
 def test_use_and_start():
     case = Problem()
-    most = PASSES.limits_use(case.order, case.rows, case.slots, case.E, case.caps, case.b, case.W)
+    most = PASSES.limits_use(case.limits, case.b, case.work.W)
     assert case.terms(case.b / most)[-1] == pytest.approx(1.0)
     time, velocities, slots, coefficients, _ = case.terms(case.b)
-    PASSES.start(
-        case.order, case.rows, case.slots, case.E, case.shares, case.caps, case.b, 0.25,
-        case.m, case.mv, case.mb, case.W,
-    )  # fmt: skip
+    PASSES.start(case.limits, case.iterate, 0.25, case.work.W)
     for products in (case.mv * velocities, case.m * slots, case.mb * coefficients):
         assert products == pytest.approx(0.25 * time)
 
@@ -153,11 +160,8 @@ def test_steps_satisfy_the_linearized_conditions():
     ahead, behind = (case.terms(case.b + s * h * move)[1:4] for s in (1.0, -1.0))
     changes = [(a - b) / (2.0 * h) for a, b in zip(ahead, behind, strict=True)]
     gap, _ = case.system()
-    lines = (case.order, case.rows, case.slots, case.E, case.caps, case.b, move)
-    left, share = PASSES.predict(
-        *lines, gap, case.m, case.mv, case.mb, case.dm, case.dmv, case.dmb,
-        case.W, case.D, case.errors,
-    )  # fmt: skip
+    lines = (case.limits, case.iterate, PASSES.Iterate(move, case.dm, case.dmv, case.dmb))
+    left, share = PASSES.predict(*lines, gap, case.work, case.errors)
     multipliers = (case.mv, case.m, case.mb)
     products, room, less, total = [], [], [], 0.0
     for m, slack, change in zip(multipliers, slacks, changes, strict=True):
@@ -187,10 +191,7 @@ def test_steps_satisfy_the_linearized_conditions():
 
     target, part = 0.3, 0.6
     errors = [x.copy() for x in (case.dmv, case.dm, case.dmb)]
-    far, long = PASSES.step_lengths(
-        *lines, target, part, case.m, case.mv, case.mb, case.dm, case.dmv, case.dmb,
-        case.W, case.D,
-    )  # fmt: skip
+    far, long = PASSES.step_lengths(*lines, target, part, case.work)
     found = (case.dmv, case.dm, case.dmb)
     for m, dm, slack, change, error in zip(
         multipliers, found, slacks, changes, errors, strict=True
@@ -208,15 +209,16 @@ def test_steps_satisfy_the_linearized_conditions():
 
 def test_the_step_of_a_single_limit():
     """X = 0.5 with cap 1: the slack 0.5 decreases by 0.2 while the multiplier 3 changes."""
-    W, D = (np.zeros(jerk_barriers.WORK_ROWS * LANES) for _ in range(2))
+    work = workspaces()
+    W, D = work
     W[jerk_barriers.AT_X :][:LANES], D[jerk_barriers.AT_X :][:LANES] = 0.5, 0.2
     caps, m, dm = np.ones(LANES), np.full(LANES, 3.0), np.empty(LANES)
-    STEPS.velocity_predict(caps, m, dm, W, D)
+    STEPS.velocity_predict(caps, m, dm, work)
     # To a product of 0 without the second order: 0.5 * 3 + 0.5 dm - 0.2 * 3 = 0, dm = -1.8.
     assert dm == pytest.approx(-0.2 * -1.8)
     assert W[jerk_barriers.LESS_ROOM :][:LANES] == pytest.approx(0.2 / 0.5)
     assert W[jerk_barriers.LESS_MULTIPLIER :][:LANES] == pytest.approx(1.8 / 3.0)
-    STEPS.velocity_step(caps, m, dm, 0.1, 1.0, W, D)
+    STEPS.velocity_step(caps, m, dm, 0.1, 1.0, work)
     assert 1.5 + 0.5 * dm - 0.6 == pytest.approx(0.1 - 0.36)
 
 

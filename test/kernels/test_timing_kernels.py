@@ -78,7 +78,8 @@ def test_clock_is_the_integral_and_matches_the_motion_at_the_grid():
     X, U = np.empty(13), np.empty(13)
     TABLES.write_state(spans, b, X, U)
     times, clock = np.empty(13), np.empty((12, 6))
-    CLOCK.write_clock(grid, 0.3, 2.0, X, U, times, clock)
+    path = CLOCK.ParameterPath(None, None, None, grid, 0.3, 2.0)
+    CLOCK.write_clock(path, X, U, times, clock)
     way = Polynomial([0.3]) + 2.0 * Polynomial([0.0, 0.0, 0.0, 10.0, -15.0, 6.0])
     for i in range(12):
         exact, _ = quad(lambda z: spline_X(z) ** -0.5, grid[i], grid[i + 1])
@@ -102,7 +103,8 @@ def test_path_derivatives_by_the_parameter():
     way = 0.02 + 0.9 * Polynomial([0.0, 0.0, 0.0, 10.0, -15.0, 6.0])
     piece = np.zeros(5, np.int32)
     D = np.empty((5, PLACES, 3, 3))
-    MOTION.parameter_derivatives(breaks, coefficients, piece, grid, 0.02, 0.9, D)
+    path = MOTION.ParameterPath(breaks, coefficients, piece, grid, 0.02, 0.9)
+    MOTION.parameter_derivatives(path, D)
     for j in range(3):
         composed = Polynomial(coefficients[0, :, j])(way)
         for i in range(5):
@@ -122,19 +124,21 @@ def test_a_line_takes_hardly_longer_than_ruckig(monkeypatch, limits):
     grid = np.linspace(0.0, 1.0, count + 1)
     coefficients = np.zeros((1, 6, n))
     coefficients[0, 1] = 1.0
-    path = (np.array([0.0, 1.5]), coefficients, np.zeros(count, np.int32), grid, 0.0, 1.5)
+    path = MOTION.ParameterPath(
+        np.array([0.0, 1.5]), coefficients, np.zeros(count, np.int32), grid, 0.0, 1.5
+    )
     lay_out = MOTION.lay_out  # sums of int8, which overflow without Numba
     monkeypatch.setattr(MOTION, "lay_out", lambda marks, *a: lay_out(marks.astype(int), *a))
     D, times, clock = np.empty((count, PLACES, 3, n)), np.empty(count + 1), np.empty((count, 6))
-    MOTION.parameter_derivatives(*path, D)
+    MOTION.parameter_derivatives(path, D)
     rows = np.array(limits)[:, None]
     steps, stretch = MOTION.jerk_limited_motion(path, D, rows, rows, times, clock)
     assert 0 < steps < 100
     duration = times[-1] * stretch
     assert best.duration < duration < 1.04 * best.duration
     use = np.empty((count, 3))
-    PIECES.limit_use(path[0], coefficients, path[2], stretch * times,
-                          clock / stretch ** np.arange(6), rows, use)  # fmt: skip
+    motion = PIECES.TimedPieces(*path[:3], stretch * times, clock / stretch ** np.arange(6))
+    PIECES.limit_use(motion, rows, use)
     assert 0.9 < use.max() <= 1.0 + 1e-3
 
 
@@ -146,12 +150,11 @@ def test_states_and_use_of_a_timed_path(degree, orders):
     clock = np.array([[0.0, 0.6, 0.2, 0.1, 0.2, 0.1], [0.4, 0.7, -0.2, 0.1, 0.0, 0.0]])
     inside = np.array([1.2, 0.1, 0.49, 0.7])
     out = np.empty((4, 6, 3))
-    PIECES.path_states(
-        breaks, coefficients, piece, times, clock, np.array([*inside, -1.0, 2.0]), out
-    )
+    motion = PIECES.TimedPieces(breaks, coefficients, piece, times, clock)
+    PIECES.path_states(motion, np.array([*inside, -1.0, 2.0]), out)
     limits = (np.array([[3.0], [9.0], [40.0]]) * [1.0, 2.0, np.inf])[:orders]
     use, dense = np.empty((2, orders)), np.zeros((2, orders))
-    PIECES.limit_use(breaks, coefficients, piece, times, clock, limits, use)
+    PIECES.limit_use(motion, limits, use)
     for j in range(3):
         for i in range(2):
             q = Polynomial(coefficients[i, :, j])(Polynomial(clock[i]) - breaks[i])

@@ -49,6 +49,7 @@ from motion_nodes.core.trajectory.trajectory_checks import (
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.timing.jerk_barriers import PLACES
 from motion_nodes.kernels.timing.jerk_limited import (
+    ParameterPath,
     jerk_limited_motion,
     parameter_derivatives,
     parameters,
@@ -319,8 +320,8 @@ def _part(
 
     n = len(limits.names)
     D = np.empty((len(piece), PLACES, 3, n))
-    where = (path.breaks, path.coefficients, piece, grid, float(start), float(length))
-    parameter_derivatives(*where, D)
+    where = ParameterPath(path.breaks, path.coefficients, piece, grid, float(start), float(length))
+    parameter_derivatives(where, D)
     bounds = np.array([limits.velocity, limits.acceleration, _jerks(limits)])
     if more.bounds.size:
         D = np.concatenate([D, _further_rows(path, D, grid, piece, more)], axis=3)

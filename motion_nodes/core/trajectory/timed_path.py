@@ -19,7 +19,7 @@ from motion_nodes.core.trajectory.joint_trajectory import (
     check_samples,
     check_time_step,
 )
-from motion_nodes.kernels.timing.path_pieces import limit_use, path_states, spanned
+from motion_nodes.kernels.timing.path_pieces import TimedPieces, limit_use, path_states, spanned
 from motion_nodes.typing import Array, IndexArray
 
 MIN_SPACING = 1e-4
@@ -101,10 +101,7 @@ class TimedPath(Trajectory):
         """
         desired = np.ascontiguousarray(times, dtype=np.float64)
         out = np.empty((4, len(desired), self.path.coefficients.shape[2]))
-        path = self.path
-        path_states(
-            path.breaks, path.coefficients, self.piece, self.times, self.clock, desired, out
-        )
+        path_states(self._pieces, desired, out)
         return out[0], out[1], out[2], out[3]
 
     def points(self, time_step: float) -> JointTrajectory:
@@ -200,16 +197,13 @@ class TimedPath(Trajectory):
         """
         use = np.empty((len(self.piece), 3))
         bounds = np.array([limits.velocity, limits.acceleration, limits.jerk])
-        limit_use(
-            self.path.breaks,
-            self.path.coefficients,
-            self.piece,
-            self.times,
-            self.clock,
-            bounds,
-            use,
-        )
+        limit_use(self._pieces, bounds, use)
         return use
+
+    @property
+    def _pieces(self) -> TimedPieces:
+        path = self.path
+        return TimedPieces(path.breaks, path.coefficients, self.piece, self.times, self.clock)
 
     def stretched(self, factor: float) -> TimedPath:
         """Return the same motion with another duration.

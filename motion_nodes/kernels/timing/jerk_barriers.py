@@ -26,6 +26,7 @@ number of limits, so that the lanes of a block have about equally many.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,6 +70,23 @@ GAP, TIME, LESS_ROOM, LESS_MULTIPLIER = (row * LANES for row in range(18, 22))
 multipliers in a step."""
 DECREASE, ERROR = (row * LANES for row in range(22, 24))
 """Sums of multipliers times decreases of the slacks, and of the products of both changes."""
+
+
+class PathLimits(NamedTuple):
+    """Limits of all intervals of a path, in blocks of lanes."""
+
+    order: IndexArray
+    """Interval of each lane."""
+    rows: Array
+    """Weights of the coefficients at each place, shape (blocks, PLACES, SPLINE_ROWS * LANES)."""
+    slots: IndexArray
+    """First slot of each group of limits of each block, and the end."""
+    E: Array
+    """Factors of the limits of each slot."""
+    caps: Array
+    """Inverses of the max X, shape (blocks, PLACES, LANES)."""
+    shares: Array
+    """Weights of the duration, shape (blocks, PLACES, LANES)."""
 
 
 @fused_part
@@ -370,18 +388,27 @@ def _mark_jerks(f: Array, cap: float, most: float, marks: ByteArray) -> None:
             marks[j] = not rest <= (1.0 - abs(r)) * least
 
 
+class _Scratch(NamedTuple):
+    """Memory for one place."""
+
+    e: Array
+    """Factors of X and U in accelerations, shape (2, n)."""
+    f: Array
+    """Factors of X, U and K in jerks, shape (3, n)."""
+    border: Array
+    """Borders of the accelerations' strips, shape (2, n)."""
+
+
 @bare_part
 def _mark_place(
-    D: Array, inverse: Array, e: Array, f: Array, border: Array, first: ByteArray, second: ByteArray
+    D: Array, inverse: Array, scratch: _Scratch, first: ByteArray, second: ByteArray
 ) -> tuple[float, float, float, float]:
     """Mark accelerations and jerks at a place.
 
     Args:
         D: derivatives, shape (3, n).
         inverse: inverses of the limits, shape (3, n).
-        e: scratch, shape (2, n).
-        f: scratch, shape (3, n).
-        border: scratch, shape (2, n).
+        scratch: memory.
         first: result, accelerations.
         second: result, jerks.
 
@@ -389,6 +416,7 @@ def _mark_place(
         Max X of the velocities, and max factors of X in accelerations, of U in them and of X in
         jerks.
     """
+    e, f, border = scratch
     cap = _joint_factors(D, inverse, e, f)
     reach, most = _mark_accelerations(e, cap, border, first)
     _mark_jerks(f, reach, most, second)
@@ -410,14 +438,7 @@ def _equal(A: Array, B: Array) -> bool:
 
 @bare_part
 def _mark_all(
-    D: Array,
-    inverse: Array,
-    e: Array,
-    f: Array,
-    border: Array,
-    marks: ByteArray,
-    steady: Array,
-    steep: Array,
+    D: Array, inverse: Array, scratch: _Scratch, marks: ByteArray, steady: Array, steep: Array
 ) -> None:
     last = len(D) - 1
     begin = (0.0, 0.0, 0.0, 0.0)
@@ -428,9 +449,9 @@ def _mark_all(
             for j in range(D.shape[3]):
                 jerks[j] = marks[i + 1, END + BEGIN, j]
         else:
-            end = _mark_place(D[i, END], inverse, e, f, border, jerks, jerks)
-        middle = _mark_place(D[i, 1], inverse, e, f, border, marks[i, 1], marks[i, END + 1])
-        begin = _mark_place(D[i, BEGIN], inverse, e, f, border, marks[i, BEGIN], marks[i, END])
+            end = _mark_place(D[i, END], inverse, scratch, jerks, jerks)
+        middle = _mark_place(D[i, 1], inverse, scratch, marks[i, 1], marks[i, END + 1])
+        begin = _mark_place(D[i, BEGIN], inverse, scratch, marks[i, BEGIN], marks[i, END])
         cap = min(begin[0], middle[0], end[0])
         bend = max(begin[1], middle[1], end[1])
         steep[i] = max(begin[2], middle[2], end[2])
@@ -452,8 +473,8 @@ def mark_limits(D: Array, inverse: Array, marks: ByteArray, steady: Array, steep
         steep: result, max factor of U in each interval, shape (N,).
     """
     n = D.shape[3]
-    e, f, border = np.empty((2, n)), np.empty((3, n)), np.empty((2, n))
-    _mark_all(D, inverse, e, f, border, marks, steady, steep)
+    scratch = _Scratch(np.empty((2, n)), np.empty((3, n)), np.empty((2, n)))
+    _mark_all(D, inverse, scratch, marks, steady, steep)
 
 
 @bare_part
@@ -507,16 +528,9 @@ def lay_out(marks: ByteArray, order: IndexArray, slots: IndexArray) -> int:
 
 
 @part
-def fill_limits(
-    D: Array,
-    inverse: Array,
-    marks: ByteArray,
-    order: IndexArray,
-    slots: IndexArray,
-    E: Array,
-    caps: Array,
-) -> None:
+def fill_limits(D: Array, inverse: Array, marks: ByteArray, limits: PathLimits) -> None:
     """Write the factors of the marked limits, and the inverses of the max X."""
+    order, slots, E, caps = limits.order, limits.slots, limits.E, limits.caps
     N, n = marks.shape[0], marks.shape[2]
     e, f = np.empty((2, n)), np.empty((3, n))
     for block in range(len(slots)):
@@ -540,19 +554,15 @@ def fill_limits(
 
 
 @bare_part
-def tighten(
-    tight: Array, order: IndexArray, slots: IndexArray, E: Array, caps: Array, factors: Array
-) -> None:
+def tighten(tight: Array, limits: PathLimits, factors: Array) -> None:
     """Divide the limits of each interval.
 
     Args:
         tight: divisors of the limits of max X, acceleration and jerk, shape (N, 3).
-        order: intervals of the lanes.
-        slots: first slot of each group of each block, and the end.
-        E: factors of the limits.
-        caps: inverses of the max X.
+        limits: the limits, changed.
         factors: scratch, shape (GROUPS, LANES).
     """
+    order, slots, E, caps = limits.order, limits.slots, limits.E, limits.caps
     for block in range(len(slots)):
         for lane in range(LANES):
             i = order[block * LANES + lane]

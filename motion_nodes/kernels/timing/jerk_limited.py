@@ -25,6 +25,7 @@ initial coefficients of the jerk-limited motion.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,6 +38,7 @@ from motion_nodes.kernels.timing.jerk_barriers import (
     ROOMS,
     SPLINE_ROWS,
     WORK_ROWS,
+    PathLimits,
     fill_limits,
     lay_out,
     mark_limits,
@@ -44,6 +46,9 @@ from motion_nodes.kernels.timing.jerk_barriers import (
     tighten,
 )
 from motion_nodes.kernels.timing.jerk_passes import (
+    Iterate,
+    NewtonSystem,
+    Work,
     advance,
     factorize,
     limits_use,
@@ -53,7 +58,7 @@ from motion_nodes.kernels.timing.jerk_passes import (
     step_lengths,
     system,
 )
-from motion_nodes.kernels.timing.path_pieces import limit_use, slopes
+from motion_nodes.kernels.timing.path_pieces import TimedPieces, limit_use, slopes
 from motion_nodes.typing import Array, IndexArray
 
 _NODE1, _NODE2 = 0.5384693101056831, 0.9061798459386640
@@ -87,22 +92,35 @@ _END_TIGHT = (1.06, 1.25)
 they would be exceeded otherwise."""
 
 
+class ParameterPath(NamedTuple):
+    """A path over a parameter z, whose distance is ``start + length z^3 (10 - 15 z + 6 z^2)``."""
+
+    breaks: Array
+    """Of the path, shape (m + 1,)."""
+    coefficients: Array
+    """Of the path, shape (m, d + 1, n)."""
+    piece: IndexArray
+    """Piece of the path of each interval, shape (N,)."""
+    grid: Array
+    """Increasing values of z, shape (N + 1,)."""
+    start: float
+    """Distance at z = 0 [rad or m]."""
+    length: float
+    """Distance from z = 0 to z = 1 [rad or m]."""
+
+
 @bare_part
-def write_clock(
-    grid: Array, start: float, reach: float, X: Array, U: Array, times: Array, clock: Array
-) -> None:
+def write_clock(path: ParameterPath, X: Array, U: Array, times: Array, clock: Array) -> None:
     """Write the bounds of the intervals, and the distance in each as a quintic Hermite polynomial.
 
     Args:
-        grid: values of the parameter z, shape (N + 1,); the distance is
-            ``start + reach z^3 (10 - 15 z + 6 z^2)``.
-        start: distance at z = 0 [rad or m].
-        reach: distance from z = 0 to z = 1 [rad or m].
+        path: the path and its parameter.
         X: squared rate of the parameter at the grid [1/s^2], shape (N + 1,).
         U: half its slope [1/s^2], shape (N + 1,).
         times: result [s], shape (N + 1,).
         clock: result, lowest power of time first, shape (N, 6).
     """
+    grid, start, reach = path.grid, path.start, path.length
     times[0] = 0.0
     s0, v0, a0 = start, 0.0, 0.0
     for i in range(len(grid)):
@@ -214,30 +232,16 @@ def parameters(shares: Array, z: Array) -> None:
 
 
 @kernel
-def parameter_derivatives(
-    breaks: Array,
-    coefficients: Array,
-    piece: IndexArray,
-    grid: Array,
-    start: float,
-    length: float,
-    D: Array,
-) -> None:
-    """Write the derivatives of a path with respect to a parameter z instead of the arc length.
-
-    The distance is ``start + length z^3 (10 - 15 z + 6 z^2)``.
+def parameter_derivatives(path: ParameterPath, D: Array) -> None:
+    """Write the derivatives of a path with respect to the parameter z instead of the arc length.
 
     Args:
-        breaks: of the path, shape (m + 1,).
-        coefficients: of the path, shape (m, d + 1, n).
-        piece: piece of the path of each interval, shape (N,).
-        grid: increasing values of z, shape (N + 1,).
-        start: distance at z = 0 [rad or m].
-        length: distance from z = 0 to z = 1 [rad or m].
+        path: the path and its parameter.
         D: result, see :func:`jerk_limited_motion`.
 
     Source: chain rule (Faa di Bruno's formula).
     """
+    breaks, coefficients, piece, grid, start, length = path
     n = D.shape[3]
     q, q1, q2, q3 = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     for i in range(len(piece)):
@@ -251,7 +255,7 @@ def parameter_derivatives(
             s = start + length * z**3 * (10.0 - 15.0 * z + 6.0 * z * z)
             s1, s2 = length * 30.0 * (z * rest) ** 2, length * 60.0 * z * rest * (1.0 - 2.0 * z)
             s3 = length * 60.0 * (1.0 - 6.0 * z * rest)
-            slopes(coefficients, piece[i], s - breaks[piece[i]], q, q1, q2, q3)
+            slopes(coefficients[piece[i]], s - breaks[piece[i]], q, q1, q2, q3)
             for j in range(n):
                 D[i, place, 0, j] = q1[j] * s1
                 D[i, place, 1, j] = q2[j] * s1**2 + q1[j] * s2
@@ -260,7 +264,7 @@ def parameter_derivatives(
 
 @kernel
 def jerk_limited_motion(
-    path: tuple[Array, Array, IndexArray, Array, float, float],
+    path: ParameterPath,
     D: Array,
     joints: Array,
     limits: Array,
@@ -270,22 +274,21 @@ def jerk_limited_motion(
     """Write the time-optimal motion, at rest at both ends, where the derivatives of the path are 0.
 
     Args:
-        path: the first arguments of :func:`parameter_derivatives`, ``breaks`` to ``length``.
+        path: the path and its parameter.
         D: first three derivatives at begin, middle and end of each interval, of the joints and of
             further rows such as those of effort limits, shape (N, 3, 3, n).
         joints: limits of velocity, acceleration and jerk of the joints [rad or m, s], possibly
             infinite, to which excesses and the returned factor refer, shape (3, joints).
         limits: of velocity, acceleration and jerk of all rows, finite, shape (3, n).
         times: result, bounds of the intervals [s], shape (N + 1,).
-        clock: result, see :func:`motion_nodes.kernels.timing.path_pieces.limit_use`, shape (N, 6).
+        clock: result, of :class:`motion_nodes.kernels.timing.path_pieces.TimedPieces`.
 
     Returns:
         Number of steps, and the factor of the duration with which all ``joints`` limits are held.
     """
-    breaks, coefficients, piece, grid, begin, reach = path
     count, n = D.shape[0], D.shape[3]
     blocks = (count + LANES - 1) // LANES
-    spans = grid[1:] - grid[:-1]
+    spans = path.grid[1:] - path.grid[:-1]
     marks, inverse = np.empty((count, GROUPS, n), np.int8), 1.0 / limits
     steady, steep = np.empty(count), np.empty(count)
     mark_limits(D, inverse, marks, steady, steep)
@@ -305,29 +308,32 @@ def jerk_limited_motion(
                 shares[k // LANES, place, k % LANES] = weight * spans[order[k]]
     length = count + 2
     size = length + 3
-    W, C = np.zeros(WORK_ROWS * LANES), np.zeros(WORK_ROWS * LANES)
+    W = np.zeros(WORK_ROWS * LANES)
+    work = Work(W, np.zeros(WORK_ROWS * LANES))
     b, move, errors = np.ones(size), np.zeros(size), np.empty(size)
     slope, pull, band = np.empty(size), np.empty(size), np.empty((3, size))
     mb, dmb = np.empty(length), np.empty(length)
+    held = PathLimits(order, rows, slots, E, caps, shares)
+    now, change = Iterate(b, m, mv, mb), Iterate(move, dm, dmv, dmb)
+    newton = NewtonSystem(slope, pull, band)
+    motion = TimedPieces(path.breaks, path.coefficients, path.piece, times, clock)
     rooms = count * PLACES + ROOMS * LANES * limited + length
     X, U, use = np.empty(count + 1), np.empty(count + 1), np.empty((count, 3))
     guess(spans, steady, steep, b)
-    fill_limits(D, inverse, marks, order, slots, E, caps)
+    fill_limits(D, inverse, marks, held)
     tight, factors = np.ones((count, 3)), np.empty((GROUPS, LANES))
     for i in (0, count - 1):
         tight[i, 1], tight[i, 2] = _END_TIGHT
     steps, stretch = 0, 1.0
     for k in range(_ROUNDS):
-        tighten(tight, order, slots, E, caps, factors)
-        most = limits_use(order, rows, slots, E, caps, b, W)
+        tighten(tight, held, factors)
+        most = limits_use(held, b, W)
         b[:length] *= _COLD / most if k == 0 else min(1.0, _WARM / most)
         if k == 0:
-            start(order, rows, slots, E, shares, caps, b, _FIRST_GAP / rooms, m, mv, mb, W)
+            start(held, now, _FIRST_GAP / rooms, W)
         enough, end = _EARLY if k == 0 else _ENOUGH, steps + _STEPS
         while steps < end:
-            gap, time = system(
-                order, rows, slots, E, shares, caps, b, m, mv, mb, W, slope, pull, band
-            )
+            gap, time = system(held, now, W, newton)
             if not gap > enough * time:
                 break
             steps += 1
@@ -335,18 +341,13 @@ def jerk_limited_motion(
             for i in range(length):
                 move[i] = -slope[i]
             solve(band, move, length)
-            left, share = predict(
-                order, rows, slots, E, caps, b, move, gap, m, mv, mb, dm, dmv, dmb, W, C, errors
-            )
+            left, share = predict(held, now, change, gap, work, errors)
             share = min(1.0, _TRUST * share)
             target = left * left * gap / rooms
             for i in range(length):
                 move[i] = target * pull[i] - slope[i] - share * errors[i]
             solve(band, move, length)
-            far, long = step_lengths(
-                order, rows, slots, E, caps, b, move, target, share,
-                m, mv, mb, dm, dmv, dmb, W, C,
-            )  # fmt: skip
+            far, long = step_lengths(held, now, change, target, share, work)
             for i in range(length):
                 b[i] += far * move[i]
                 mb[i] += long * dmb[i]
@@ -354,8 +355,8 @@ def jerk_limited_motion(
             for block in range(blocks):
                 advance(mv[block], dmv[block], long)
         write_state(spans, b, X, U)
-        write_clock(grid, begin, reach, X, U, times, clock)
-        limit_use(breaks, coefficients, piece, times, clock, joints, use)
+        write_clock(path, X, U, times, clock)
+        limit_use(motion, joints, use)
         stretch = 1.0
         for i in range(count):
             stretch = max(stretch, use[i, 0], math.sqrt(use[i, 1]), use[i, 2] ** (1.0 / 3.0))

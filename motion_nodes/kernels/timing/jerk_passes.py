@@ -1,17 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops of :mod:`motion_nodes.kernels.timing.jerk_limited` over all intervals of a path.
 
-Common arguments:
-
-* order: interval of each lane;
-* rows: weights of the coefficients at each place, shape (blocks, PLACES, SPLINE_ROWS * LANES);
-* slots: first slot of each group of limits of each block, and the end;
-* E: factors of the limits of each slot;
-* caps, shares: inverses of the max X, and weights of the duration, shape (blocks, PLACES, LANES);
-* b, move: coefficients of X and their step;
-* m, mv, mb: multipliers of slots, velocity limits and coefficients; dm, dmv, dmb their changes;
-* W, D: workspaces.
-
 Steps of the interior-point method of :mod:`motion_nodes.kernels.timing.jerk_limited`. Predictor and
 corrector (S. Mehrotra, "On the implementation of a primal-dual interior point method", SIAM Journal
 on Optimization 2(4), 1992): the predictor, towards zero products of slacks and multipliers, shows
@@ -22,6 +11,7 @@ at equal products, with this error removed.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from motion_nodes.kernels.jit import fused_part
 from motion_nodes.kernels.timing.jerk_barriers import (
@@ -40,6 +30,7 @@ from motion_nodes.kernels.timing.jerk_barriers import (
     SLOPES,
     TIME,
     USE,
+    PathLimits,
     acceleration_at,
     acceleration_start,
     acceleration_terms,
@@ -62,17 +53,50 @@ _MARGIN = 0.95
 """Max fraction of the distance to the closest limit per step."""
 
 
+class Iterate(NamedTuple):
+    """Coefficients of X and multipliers, or their changes in a step."""
+
+    b: Array
+    """Coefficients."""
+    m: Array
+    """Multipliers of the slots."""
+    mv: Array
+    """Multipliers of the velocity limits."""
+    mb: Array
+    """Multipliers of the coefficients."""
+
+
+class Work(NamedTuple):
+    """Workspaces."""
+
+    W: Array
+    """X, U and K of a block, and sums."""
+    D: Array
+    """Changes of X, U and K."""
+
+
+class NewtonSystem(NamedTuple):
+    """Linear system of a step; each array has one column per coefficient."""
+
+    slope: Array
+    """Gradient of the duration."""
+    pull: Array
+    """Gradient of the limits."""
+    band: Array
+    """Hessian: diagonal and two subdiagonals."""
+
+
 @fused_part
-def velocity_predict(caps: Array, m: Array, q: Array, W: Array, D: Array) -> None:
+def velocity_predict(caps: Array, m: Array, q: Array, work: Work) -> None:
     """Begin a place of the predictor: write the error of the product, and its effect.
 
     Args:
         caps: inverses of the max X.
         m: multipliers.
         q: result, changes of the slacks times changes of the multipliers.
-        W: workspace with X, U and K.
-        D: workspace with their changes.
+        work: workspaces.
     """
+    W, D = work
     for i in range(LANES):
         cap, old = caps[i], m[i]
         W[AT_Y + i] = 1.0 / math.sqrt(W[AT_X + i])
@@ -90,10 +114,9 @@ def velocity_predict(caps: Array, m: Array, q: Array, W: Array, D: Array) -> Non
 
 
 @fused_part
-def acceleration_predict(
-    E: Array, m: Array, q: Array, first: int, last: int, W: Array, D: Array
-) -> None:
+def acceleration_predict(E: Array, m: Array, q: Array, first: int, last: int, work: Work) -> None:
     """The same for the slacks of acceleration limits."""
+    W, D = work
     for k in range(first, last):
         for i in range(LANES):
             m0, m1, e0, e1 = m[k, i], m[k, LANES + i], E[k, i], E[k, LANES + i]
@@ -113,8 +136,9 @@ def acceleration_predict(
 
 
 @fused_part
-def jerk_predict(E: Array, m: Array, q: Array, first: int, last: int, W: Array, D: Array) -> None:
+def jerk_predict(E: Array, m: Array, q: Array, first: int, last: int, work: Work) -> None:
     """The same for the slacks of jerk limits, with their tangents."""
+    W, D = work
     for k in range(first, last):
         for i in range(LANES):
             y = W[AT_Y + i]
@@ -162,7 +186,7 @@ def scatter_errors(at: IndexArray, W: Array, line: Array) -> None:
 
 @fused_part
 def velocity_step(
-    caps: Array, m: Array, dm: Array, target: float, share: float, W: Array, D: Array
+    caps: Array, m: Array, dm: Array, target: float, share: float, work: Work
 ) -> None:
     """Begin a place of the corrector: write the multiplier's change and the relative decreases.
 
@@ -172,9 +196,9 @@ def velocity_step(
         dm: errors of the predictor on input, changes of the multipliers as result.
         target: desired product of slack and multiplier.
         share: fraction of the errors that is removed.
-        W: workspace with X, U and K.
-        D: workspace with their changes.
+        work: workspaces.
     """
+    W, D = work
     for i in range(LANES):
         W[AT_Y + i] = 1.0 / math.sqrt(W[AT_X + i])
         room, less = 1.0 - W[AT_X + i] * caps[i], D[AT_X + i] * caps[i]
@@ -188,18 +212,11 @@ def velocity_step(
 
 @fused_part
 def acceleration_step(
-    E: Array,
-    m: Array,
-    dm: Array,
-    first: int,
-    last: int,
-    target: float,
-    share: float,
-    W: Array,
-    D: Array,
+    E: Array, m: Array, dm: Array, target: float, share: float, work: Work
 ) -> None:
-    """The same for the slacks of acceleration limits."""
-    for k in range(first, last):
+    """The same for the slacks of acceleration limits; E, m and dm are those of the slots."""
+    W, D = work
+    for k in range(len(E)):
         for i in range(LANES):
             m0, m1, e0, e1 = m[k, i], m[k, LANES + i], E[k, i], E[k, LANES + i]
             t0, t1 = target - share * dm[k, i], target - share * dm[k, LANES + i]
@@ -215,19 +232,10 @@ def acceleration_step(
 
 
 @fused_part
-def jerk_step(
-    E: Array,
-    m: Array,
-    dm: Array,
-    first: int,
-    last: int,
-    target: float,
-    share: float,
-    W: Array,
-    D: Array,
-) -> None:
+def jerk_step(E: Array, m: Array, dm: Array, target: float, share: float, work: Work) -> None:
     """The same for the slacks of jerk limits, with their tangents."""
-    for k in range(first, last):
+    W, D = work
+    for k in range(len(E)):
         for i in range(LANES):
             y, m2, m3 = W[AT_Y + i], m[k, i], m[k, LANES + i]
             f0, f1, f2 = E[k, i], E[k, LANES + i], E[k, 2 * LANES + i]
@@ -267,10 +275,9 @@ def _max(W: Array, row: int) -> float:
 
 
 @fused_part
-def limits_use(
-    order: IndexArray, rows: Array, slots: IndexArray, E: Array, caps: Array, b: Array, W: Array
-) -> float:
+def limits_use(limits: PathLimits, b: Array, W: Array) -> float:
     """Return the divisor of the coefficients with which all limits are satisfied."""
+    order, rows, slots, E, caps, _ = limits
     _fill(W, USE, 0.0, 2)
     for block in range(len(rows)):
         at, slot = order[block * LANES : (block + 1) * LANES], slots[block]
@@ -286,24 +293,13 @@ def limits_use(
 
 
 @fused_part
-def start(
-    order: IndexArray,
-    rows: Array,
-    slots: IndexArray,
-    E: Array,
-    shares: Array,
-    caps: Array,
-    b: Array,
-    gap: float,
-    m: Array,
-    mv: Array,
-    mb: Array,
-    W: Array,
-) -> None:
+def start(limits: PathLimits, now: Iterate, gap: float, W: Array) -> None:
     """Write multipliers such that all products with their slacks are equal.
 
     Each product is ``gap``, as a fraction of the duration.
     """
+    order, rows, slots, E, caps, shares = limits
+    b, m, mv, mb = now
     _fill(W, TIME, 0.0)
     for block in range(len(rows)):
         at, slot = order[block * LANES : (block + 1) * LANES], slots[block]
@@ -323,27 +319,15 @@ def start(
 
 
 @fused_part
-def system(
-    order: IndexArray,
-    rows: Array,
-    slots: IndexArray,
-    E: Array,
-    shares: Array,
-    caps: Array,
-    b: Array,
-    m: Array,
-    mv: Array,
-    mb: Array,
-    W: Array,
-    slope: Array,
-    pull: Array,
-    band: Array,
-) -> tuple[float, float]:
+def system(limits: PathLimits, now: Iterate, W: Array, newton: NewtonSystem) -> tuple[float, float]:
     """Write gradients of duration and limits, and the Hessian.
 
     Returns:
         The duality gap (upper bound of the excess duration), and the duration.
     """
+    order, rows, slots, E, caps, shares = limits
+    b, m, mv, mb = now
+    slope, pull, band = newton
     for i in range(len(slope)):
         slope[i] = pull[i] = band[0, i] = band[1, i] = band[2, i] = 0.0
     _fill(W, GAP, 0.0)
@@ -373,29 +357,17 @@ def system(
 
 @fused_part
 def predict(
-    order: IndexArray,
-    rows: Array,
-    slots: IndexArray,
-    E: Array,
-    caps: Array,
-    b: Array,
-    move: Array,
-    gap: float,
-    m: Array,
-    mv: Array,
-    mb: Array,
-    dm: Array,
-    dmv: Array,
-    dmb: Array,
-    W: Array,
-    D: Array,
-    errors: Array,
+    limits: PathLimits, now: Iterate, change: Iterate, gap: float, work: Work, errors: Array
 ) -> tuple[float, float]:
     """Write the errors of the products after a predicted step, and their effect on the gradient.
 
     Returns:
         The fraction of the gap that would remain after the step, and the feasible step length.
     """
+    order, rows, slots, E, caps, _ = limits
+    b, m, mv, mb = now
+    move, dm, dmv, dmb = change
+    W, D = work
     for i in range(len(errors)):
         errors[i] = 0.0
     for row in (LESS_ROOM, LESS_MULTIPLIER, DECREASE, ERROR):
@@ -409,11 +381,11 @@ def predict(
             row = rows[block, place]
             state(row, W)
             state(row, D)
-            velocity_predict(caps[block, place], mv[block, place], dmv[block, place], W, D)
+            velocity_predict(caps[block, place], mv[block, place], dmv[block, place], work)
             if place != END:
-                acceleration_predict(E, m, dm, slot[place], slot[place + 1], W, D)
+                acceleration_predict(E, m, dm, slot[place], slot[place + 1], work)
             k = END + place
-            jerk_predict(E, m, dm, slot[k], slot[k + 1], W, D)
+            jerk_predict(E, m, dm, slot[k], slot[k + 1], work)
             end_predict(row, W)
         scatter_errors(at, W, errors)
     decrease, error = _sum(W, DECREASE), _sum(W, ERROR)
@@ -432,25 +404,13 @@ def predict(
 
 @fused_part
 def step_lengths(
-    order: IndexArray,
-    rows: Array,
-    slots: IndexArray,
-    E: Array,
-    caps: Array,
-    b: Array,
-    move: Array,
-    target: float,
-    share: float,
-    m: Array,
-    mv: Array,
-    mb: Array,
-    dm: Array,
-    dmv: Array,
-    dmb: Array,
-    W: Array,
-    D: Array,
+    limits: PathLimits, now: Iterate, change: Iterate, target: float, share: float, work: Work
 ) -> tuple[float, float]:
     """Write the changes of the multipliers; return max lengths of the primal and dual step."""
+    order, rows, slots, E, caps, _ = limits
+    b, m, mv, mb = now
+    move, dm, dmv, dmb = change
+    W, D = work
     _fill(W, LESS_ROOM, 1e-9)
     _fill(W, LESS_MULTIPLIER, 1e-9)
     for block in range(len(rows)):
@@ -460,12 +420,13 @@ def step_lengths(
         for place in range(PLACES):
             state(rows[block, place], W)
             state(rows[block, place], D)
-            here, change = mv[block, place], dmv[block, place]
-            velocity_step(caps[block, place], here, change, target, share, W, D)
+            here, there = mv[block, place], dmv[block, place]
+            velocity_step(caps[block, place], here, there, target, share, work)
             if place != END:
-                acceleration_step(E, m, dm, slot[place], slot[place + 1], target, share, W, D)
-            k = END + place
-            jerk_step(E, m, dm, slot[k], slot[k + 1], target, share, W, D)
+                first, last = slot[place], slot[place + 1]
+                acceleration_step(E[first:last], m[first:last], dm[first:last], target, share, work)
+            first, last = slot[END + place], slot[END + place + 1]
+            jerk_step(E[first:last], m[first:last], dm[first:last], target, share, work)
     less, fewer = _max(W, LESS_ROOM), _max(W, LESS_MULTIPLIER)
     for i in range(len(mb)):
         dmb[i] = (target - share * dmb[i] - mb[i] * move[i]) / b[i] - mb[i]

@@ -8,6 +8,8 @@ the path: one polynomial per time interval, each within one piece of the path.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,23 +22,37 @@ LANES = 16
 """Intervals per block, which are processed by vector instructions."""
 
 
+class TimedPieces(NamedTuple):
+    """A timed path."""
+
+    breaks: Array
+    """Of the path, shape (m + 1,)."""
+    coefficients: Array
+    """Of the path, shape (m, d + 1, n)."""
+    piece: IndexArray
+    """Piece of the path of each interval, shape (N,)."""
+    times: Array
+    """Bounds of the intervals [s], shape (N + 1,)."""
+    clock: Array
+    """Distance along the path as a polynomial in the time since each interval's begin, (N, 6)."""
+
+
 @bare_part
-def slopes(
-    coefficients: Array, piece: int, at: float, d0: Array, d1: Array, d2: Array, d3: Array
-) -> None:
+def slopes(coefficients: Array, at: float, d0: Array, d1: Array, d2: Array, d3: Array) -> None:
     """Write the path and its first three derivatives, shape (n,) each, at a distance into a piece.
 
-    The loop over joints is the innermost one, so that it is vectorized. Source: Horner's scheme.
+    ``coefficients`` are those of the piece, shape (d + 1, n). The loop over joints is the innermost
+    one, so that it is vectorized. Source: Horner's scheme.
     """
-    n = coefficients.shape[2]
+    n = coefficients.shape[1]
     for j in range(n):
         d0[j] = d1[j] = d2[j] = d3[j] = 0.0
-    for k in range(coefficients.shape[1] - 1, -1, -1):
+    for k in range(coefficients.shape[0] - 1, -1, -1):
         for j in range(n):
             d3[j] = d3[j] * at + 3.0 * d2[j]
             d2[j] = d2[j] * at + 2.0 * d1[j]
             d1[j] = d1[j] * at + d0[j]
-            d0[j] = d0[j] * at + coefficients[piece, k, j]
+            d0[j] = d0[j] * at + coefficients[k, j]
 
 
 @bare_part
@@ -44,7 +60,7 @@ def ticks(clock: Array, i: int, at: float) -> tuple[float, float, float, float]:
     """Return the distance along the path and its three time derivatives.
 
     Args:
-        clock: see :func:`limit_use`, shape (N, 6).
+        clock: of :class:`TimedPieces`.
         i: interval.
         at: time since the begin of the interval [s].
     """
@@ -58,38 +74,26 @@ def ticks(clock: Array, i: int, at: float) -> tuple[float, float, float, float]:
 
 
 @kernel
-def limit_use(
-    breaks: Array,
-    coefficients: Array,
-    piece: IndexArray,
-    times: Array,
-    clock: Array,
-    limits: Array,
-    use: Array,
-) -> None:
+def limit_use(motion: TimedPieces, limits: Array, use: Array) -> None:
     """Write the max utilization of each limit in each interval, as a fraction of the limit.
 
     A parabola exceeds its samples by at most an eighth of its second difference; twice that is
     added, because the functions are not exactly parabolic.
 
     Args:
-        breaks: of the path, shape (m + 1,).
-        coefficients: of the path, shape (m, d + 1, n).
-        piece: piece of the path of each interval, shape (N,).
-        times: bounds of the intervals [s], shape (N + 1,).
-        clock: distance along the path as a polynomial in the time since each interval's begin,
-            shape (N, 6).
+        motion: the timed path.
         limits: of velocity and acceleration, and maybe of jerk, possibly infinite, shape (2, n) or
             (3, n).
         use: result, for each of them, shape (N, 2) or (N, 3).
     """
+    coefficients, piece = motion.coefficients, motion.piece
     n, orders = coefficients.shape[2], len(limits)
     curves = np.zeros((n, max(coefficients.shape[1], 6), LANES))
     ages, d = np.empty((7, LANES)), np.empty((4, LANES))
     clocks, values = np.empty((SAMPLES + 1, 4, LANES)), np.empty((3, SAMPLES + 1, LANES))
     peaks, share = np.empty((orders, LANES)), 1.0 / limits
     for first in range(0, len(piece), LANES):
-        _load(breaks, coefficients, piece, times, clock, first, ages, curves)
+        _load(motion, first, ages, curves)
         for m in range(SAMPLES + 1):
             _clock_rates(ages, m / SAMPLES, clocks[m])
         _block_use(curves, clocks, share, d, values, peaks)
@@ -99,28 +103,16 @@ def limit_use(
 
 
 @bare_part
-def _load(
-    breaks: Array,
-    coefficients: Array,
-    piece: IndexArray,
-    times: Array,
-    clock: Array,
-    first: int,
-    ages: Array,
-    curves: Array,
-) -> None:
+def _load(motion: TimedPieces, first: int, ages: Array, curves: Array) -> None:
     """Write clocks and coefficients of a block of intervals; the last interval is repeated.
 
     Args:
-        breaks: of the path, and further arguments as of :func:`limit_use`.
-        coefficients: of the path.
-        piece: of each interval.
-        times: bounds of the intervals [s].
-        clock: polynomial of each interval.
+        motion: the timed path.
         first: interval of the block.
         ages: result: coefficients of the distance into the piece, lengths of the intervals.
         curves: result, of the positions, shape (n, 6 or more, LANES).
     """
+    breaks, coefficients, piece, times, clock = motion
     last = min(first + LANES, len(piece)) - 1
     for lane in range(LANES):
         i = min(first + lane, last)
@@ -221,26 +213,15 @@ def _peaks(values: Array, share: float, peaks: Array) -> None:
 
 
 @kernel
-def path_states(
-    breaks: Array,
-    coefficients: Array,
-    piece: IndexArray,
-    times: Array,
-    clock: Array,
-    desired: Array,
-    out: Array,
-) -> None:
+def path_states(motion: TimedPieces, desired: Array, out: Array) -> None:
     """Write positions, velocities, accelerations and jerks of a timed path.
 
     Args:
-        breaks: of the path, shape (m + 1,).
-        coefficients: of the path, shape (m, d + 1, n).
-        piece: piece of the path of each interval, shape (N,).
-        times: bounds of the intervals [s], shape (N + 1,).
-        clock: as for :func:`limit_use`, shape (N, 6).
+        motion: the timed path.
         desired: times to evaluate, in any order [s], shape (k,); at rest outside the motion.
         out: result [rad or m, and their time derivatives], shape (4, k, n).
     """
+    breaks, coefficients, piece, times, clock = motion
     n, last = coefficients.shape[2], len(piece) - 1
     d0, d1, d2, d3 = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     i = 0
@@ -249,7 +230,7 @@ def path_states(
         if not (times[i] <= t and (i == last or t < times[i + 1])):
             i = min(max(np.searchsorted(times, t, side="right") - 1, 0), last)
         s, speed, rise, jolt = ticks(clock, i, t - times[i])
-        slopes(coefficients, piece[i], s - breaks[piece[i]], d0, d1, d2, d3)
+        slopes(coefficients[piece[i]], s - breaks[piece[i]], d0, d1, d2, d3)
         moving = 1.0 if times[0] <= desired[k] <= times[last + 1] else 0.0
         square, cube, mixed = speed * speed, speed**3, 3.0 * speed * rise
         for j in range(n):

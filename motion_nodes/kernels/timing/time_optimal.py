@@ -25,7 +25,7 @@ import math
 import numpy as np
 
 from motion_nodes.kernels.jit import bare_part, fused_part, kernel, part
-from motion_nodes.kernels.timing.path_pieces import LANES, limit_use
+from motion_nodes.kernels.timing.path_pieces import LANES, TimedPieces, limit_use
 from motion_nodes.typing import Array, IndexArray
 
 _E, _F, _C = (row * LANES for row in range(3))
@@ -70,7 +70,7 @@ def fastest_motion(
         free: upper bounds of x at the grid, shape (N + 1,); 0 where the motion stops, as at the
             ends.
         times: result, bounds of the intervals [s], shape (N + 1,).
-        clock: result, see :func:`motion_nodes.kernels.timing.path_pieces.limit_use`, shape (N, 6).
+        clock: result, of :class:`motion_nodes.kernels.timing.path_pieces.TimedPieces`.
 
     Returns:
         Factor of the duration with which all limits of the joints are held.
@@ -80,11 +80,11 @@ def fastest_motion(
     table, caps = strip_table(path, limits, strips)
     tight, use = np.ones((count, 2)), np.empty((count, 2))
     most, x = np.empty(count + 1), np.empty(count + 1)
-    stretch = 1.0
+    stretch, motion = 1.0, TimedPieces(breaks, coefficients, piece, times, clock)
     for _ in range(_ROUNDS):
         fastest_speeds(table, caps, tight, free, most, x)
         _write_clock(grid, x, times, clock)
-        limit_use(breaks, coefficients, piece, times, clock, limits, use)
+        limit_use(motion, limits, use)
         stretch = 1.0
         for i in range(count):
             stretch = max(stretch, use[i, 0], math.sqrt(use[i, 1]))
