@@ -142,8 +142,9 @@ def tree(room, q=START):
 
 def test_rrt_finds_a_free_path_of_short_edges():
     made, found = tree(400), np.zeros(2, np.int64)
-    arguments = (SPACE, ONE, GOAL[None], 0.3, 0.1, 0.1, 50)
-    assert RRT.grow(made, *arguments, 200, found) == CLASSIC.FOUND
+    options = RRT.RrtOptions(0.3, 0.1, 0.1, 50)
+    search = RRT.RrtSearch(made, SPACE, ONE, GOAL[None])
+    assert RRT.grow(search, options, 200, found) == CLASSIC.FOUND
     path, node = [GOAL], found[0]
     while node >= 0:
         path.append(made.nodes[node])
@@ -153,10 +154,9 @@ def test_rrt_finds_a_free_path_of_short_edges():
     assert free(path)
     assert np.linalg.norm(np.diff(path, axis=0), axis=1).max() <= 0.3 + 1e-9
     assert length(path) > SHORTEST
-    assert RRT.grow(tree(3), *arguments, 200, found) == CLASSIC.FULL
-    nowhere = Discs(((0.0, 0.0), 10.0))
-    full = (SPACE, nowhere, GOAL[None], 0.3, 0.0, 0.0, 5)
-    assert RRT.grow(tree(9), *full, 9, found) == CLASSIC.NO_SAMPLE
+    assert RRT.grow(search._replace(tree=tree(3)), options, 200, found) == CLASSIC.FULL
+    nowhere = search._replace(tree=tree(9), checker=Discs(((0.0, 0.0), 10.0)))
+    assert RRT.grow(nowhere, RRT.RrtOptions(0.3, 0.0, 0.0, 5), 9, found) == CLASSIC.NO_SAMPLE
 
 
 def test_low_discrepancy_samples_fill_the_space_and_the_box_between_ends():
@@ -227,7 +227,8 @@ def bounded(cost, seed, iterations):
     trees = TREES.make_trees(space, np.append(START, 0.0), np.append(GOAL, 0.0)[None], 4000)
     bound = BOUNDED.CostBound(cost, 0.6, iterations, LOW, HIGH)
     counts = np.zeros(CONNECT.COUNTS, np.int64)
-    result = BOUNDED.search(ONE, space, trees, bound, random(seed), counts, 20000)
+    search = BOUNDED.BoundedSearch(ONE, space, trees, bound, random(seed), counts)
+    result = BOUNDED.search(search, 20000)
     if result != BOUNDED.JOINED:
         return result, None
     rows = np.empty((int(trees.sizes.sum()), 3))

@@ -115,6 +115,10 @@ def on_sphere():
     )  # fmt: skip
 
 
+def sphere_space(checker, step=0.25):
+    return SPHERE.ConstrainedSpace(SPHERE.TreeSpace(*BOX), checker, on_sphere(), step)
+
+
 def roots(module, room, *places):
     trees = []
     for q in places:
@@ -146,10 +150,10 @@ def radii(path):
 
 
 def test_paths_on_a_sphere_stay_there_and_become_great_circles():
-    space, manifold, found = SPHERE.TreeSpace(*BOX), on_sphere(), np.zeros(2, np.int64)
-    hill = Cap((0.0, 0.6, 0.8), 0.9)
+    hill, found = Cap((0.0, 0.6, 0.8), 0.9), np.zeros(2, np.int64)
+    held = sphere_space(hill)
     first, second = roots(SPHERE, 400, RIGHT, LEFT)
-    outcome = SPHERE.grow_on_manifold(first, second, space, hill, manifold, 0.25, 60, found)
+    outcome = SPHERE.grow_on_manifold(first, second, held, 60, found)
     assert outcome == SPHERE.FOUND
     path = np.array(branch(first, found[0]) + branch(second, found[1])[::-1])
     assert path[[0, -1]] == pytest.approx(np.array([RIGHT, LEFT]))
@@ -159,21 +163,19 @@ def test_paths_on_a_sphere_stay_there_and_become_great_circles():
     assert all(hill.edge(a, b) for a, b in itertools.pairwise(path))
     rows = np.full((200, 3), np.nan)
     rows[: len(path)] = path
-    count = SPHERE.shorten_on_manifold(
-        rows, len(path), space, hill, manifold, 0.25, 40, np.array([2], np.uint64)
-    )
+    count = SPHERE.shorten_on_manifold(rows, len(path), held, 40, np.array([2], np.uint64))
     short = rows[:count].copy()
-    SPHERE.smooth_on_manifold(short, space, hill, manifold, 1)
+    SPHERE.smooth_on_manifold(short, held, 1)
     assert short[[0, -1]] == pytest.approx(np.array([RIGHT, LEFT]))
     assert low <= radii(short).min() < radii(short).max() <= high
     assert all(hill.edge(a, b) for a, b in itertools.pairwise(short))
     assert 0.96 * math.pi < length(short) <= length(path) * 1.001
     assert length(short) < 1.1 * math.pi
     first, second = roots(SPHERE, 2, RIGHT, LEFT)
-    outcome = SPHERE.grow_on_manifold(first, second, space, FREE, manifold, 0.25, 9, found)
+    outcome = SPHERE.grow_on_manifold(first, second, sphere_space(FREE), 9, found)
     assert outcome == SPHERE.FULL
     first, second = roots(SPHERE, 40, RIGHT, np.array([math.cos(0.2), math.sin(0.2), 0.0]))
-    outcome = SPHERE.grow_on_manifold(first, second, space, FREE, manifold, 0.25, 0, found)
+    outcome = SPHERE.grow_on_manifold(first, second, sphere_space(FREE), 0, found)
     assert outcome == SPHERE.FOUND  # roots that see each other
 
 
@@ -192,11 +194,11 @@ class Caps:
 @pytest.mark.parametrize("step", [0.25, 0.6])
 def test_all_nodes_and_edges_of_both_trees_are_valid(step):
     """Chords of 0.6 leave the tolerance of the sphere; obstacles stand on all sides of the path."""
-    space, manifold, found = SPHERE.TreeSpace(*BOX), on_sphere(), np.zeros(2, np.int64)
+    found = np.zeros(2, np.int64)
     sides = [(0.0, y, z) for y, z in ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))]
     caps = Caps(0.6, *sides)
     trees = roots(SPHERE, 400, RIGHT, LEFT)
-    outcome = SPHERE.grow_on_manifold(*trees, space, caps, manifold, step, 60, found)
+    outcome = SPHERE.grow_on_manifold(*trees, sphere_space(caps, step), 60, found)
     assert outcome == SPHERE.FOUND
     edges = [
         np.array([tree.nodes[tree.parent[k]], tree.nodes[k]])
@@ -215,21 +217,19 @@ def test_no_step_ends_where_the_projection_fails():
     """Halfway to the other side is the centre, where the distance from it has no gradient."""
     rows, work = np.zeros((9, 3)), PARTS.make_work(1, 3)
     rows[0] = RIGHT
-    arguments = (SPHERE.TreeSpace(*BOX), FREE, on_sphere(), LEFT, 1.0, 8, rows, work)
-    count, reached = SPHERE._walk(*arguments)
+    count, reached = SPHERE._walk(sphere_space(FREE, 1.0), LEFT, 8, rows, work)
     assert not reached
     assert np.linalg.norm(rows[: count + 1], axis=1) == pytest.approx(1.0, abs=0.021)
 
 
 def test_smoothing_moves_waypoints_only_where_their_edges_are_free():
-    space, manifold = SPHERE.TreeSpace(*BOX), on_sphere()
     azimuth, elevation = np.array([-0.2, 0.0, 0.2]), np.array([0.0, 0.12, 0.0])
     path = np.stack([np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth),
                      np.sin(elevation)], axis=1)  # fmt: skip
     before, below = path.copy(), Cap((1.0, 0.0, 0.0), 0.1)
-    SPHERE.smooth_on_manifold(path, space, below, manifold, 1)
+    SPHERE.smooth_on_manifold(path, sphere_space(below), 1)
     assert path == pytest.approx(before, abs=0.0)
-    SPHERE.smooth_on_manifold(path, space, FREE, manifold, 1)
+    SPHERE.smooth_on_manifold(path, sphere_space(FREE), 1)
     assert path[1, 2] == pytest.approx(0.06, abs=2e-3)
 
 
@@ -312,10 +312,10 @@ def test_descent_ends_at_the_limits_or_where_the_error_grows():
     goal, path, anywhere = np.eye(4), np.zeros((95, 3)), np.array([0.0, 0.0, 0.0, 9.0, 9.0, 9.0])
     goal[:2, 3] = 0.4, 1.6
     for substep in (0.1, 3.0):
-        steps = TASK._descend(
-            space, FREE, TASK.Tip(planar, np.eye(4)), start, goal, anywhere, np.zeros(2),
-            options(substep=substep), True, path,
-        )  # fmt: skip
+        search = TASK.TaskSearch(
+            None, None, space, FREE, TASK.Tip(planar, np.eye(4)), None, options(substep=substep)
+        )
+        steps = TASK._descend(search, start, TASK.Target(goal, anywhere, np.zeros(2)), True, path)
         assert steps > 0
         assert (np.abs(path[: steps + 1]) <= 0.4).all()
         away, X, J = [], np.empty((4, 4)), np.empty((6, 3))
@@ -348,9 +348,8 @@ def test_a_tree_reaches_a_pose_of_a_planar_arm():
     (tree,) = roots(TASK, 600, start)
     tasks = TASK.TaskNodes(np.empty((600, 3)), np.empty((600, 1)), np.zeros(600, np.uint8))
     found = np.zeros(2, np.int64)
-    outcome = TASK.grow_to_pose(
-        tree, tasks, space, ball, TASK.Tip(planar, offset), targets, options(), 300, found
-    )
+    search = TASK.TaskSearch(tree, tasks, space, ball, TASK.Tip(planar, offset), targets, options())
+    outcome = TASK.grow_to_pose(search, 300, found)
     assert outcome == TASK.FOUND
     path = np.array(branch(tree, found[0]))
     assert path[0] == pytest.approx(start)
@@ -363,6 +362,6 @@ def test_a_tree_reaches_a_pose_of_a_planar_arm():
     assert Rotation.from_matrix(X[:3, :3].T @ goal[:3, :3]).magnitude() <= 0.05
     assert tasks.tip[found[0]] == pytest.approx(X[:3, 3])
     (tree,) = roots(TASK, 1, start)
-    tip = TASK.Tip(planar, np.eye(4))
-    outcome = TASK.grow_to_pose(tree, tasks, space, ball, tip, targets, options(), 9, found)
+    search = search._replace(tree=tree, tip=TASK.Tip(planar, np.eye(4)))
+    outcome = TASK.grow_to_pose(search, 9, found)
     assert outcome == TASK.FULL

@@ -24,7 +24,7 @@ from motion_nodes.core.planning.tree_search import SearchTree, find_ends, space_
 from motion_nodes.kernels.bridges import Checker
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.search import rrt_bounded, rrt_trees
-from motion_nodes.kernels.search.rrt_bounded import CostBound
+from motion_nodes.kernels.search.rrt_bounded import BoundedSearch, CostBound
 from motion_nodes.kernels.search.rrt_connect import (
     COUNTS,
     EXHAUSTED,
@@ -259,15 +259,10 @@ class _BoundedTrees:
         """Return a shorter path; None on timeout, or if the search is exhausted."""
         while give_up() is None:
             began = compute_time()
-            code = rrt_bounded.search(
-                self._checker,
-                self._space,
-                self._trees,
-                self._bound,
-                self._random,
-                self._counts,
-                self._budget,
+            state = BoundedSearch(
+                self._checker, self._space, self._trees, self._bound, self._random, self._counts
             )
+            code = rrt_bounded.search(state, self._budget)
             if code == JOINED:
                 return self._path()
             if code == EXHAUSTED:

@@ -31,7 +31,14 @@ from motion_nodes.core.planning.tree_search import (
     check_weights,
 )
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.kernels.search.rrt import Costs, StarOptions, grow, grow_star
+from motion_nodes.kernels.search.rrt import (
+    Costs,
+    RrtOptions,
+    RrtSearch,
+    StarOptions,
+    grow,
+    grow_star,
+)
 from motion_nodes.typing import Array
 
 _BRANCH = 512
@@ -68,6 +75,10 @@ class RrtSettings:
         check_weights(self.distance_metric_weights)
 
 
+def _state(search: TreeSearch) -> RrtSearch:
+    return RrtSearch(search.tree, search.kernel_space, search.checker, search.goals)
+
+
 class Rrt(TreePlanner):
     """Returns the first path found; not optimal."""
 
@@ -87,20 +98,13 @@ class Rrt(TreePlanner):
     def search(self, search: TreeSearch) -> FoundPath:
         """Grow the tree until it reaches a goal."""
         settings, found = self.settings, np.zeros(2, np.int64)
+        state = _state(search)
+        options = RrtOptions(
+            settings.step_size, settings.goal_bias, settings.near_bias, settings.max_sampling
+        )
 
         def batch(iterations: int) -> int:
-            return grow(
-                search.tree,
-                search.kernel_space,
-                search.checker,
-                search.goals,
-                settings.step_size,
-                settings.goal_bias,
-                settings.near_bias,
-                settings.max_sampling,
-                iterations,
-                found,
-            )
+            return grow(state, options, iterations, found)
 
         outcome = search.growth.run(batch, search.tree)
         if not outcome.found:
@@ -173,19 +177,11 @@ class RrtStar(TreePlanner):
             outcome = self._begin(search, costs)
             if not outcome.found:
                 return FoundPath(outcome)
-        options, least = self._options(search), [math.inf]
+        state, options, least = _state(search), self._options(search), [math.inf]
         until = None if self.settings.search_time is None else self.settings.search_time
 
         def batch(iterations: int) -> int:
-            return grow_star(
-                search.tree,
-                costs,
-                search.kernel_space,
-                search.checker,
-                search.goals,
-                options,
-                iterations,
-            )
+            return grow_star(state, costs, options, iterations)
 
         def done() -> bool:
             cost = best_cost(costs)

@@ -56,6 +56,7 @@ from motion_nodes.kernels.search.task_space_rrt import (
     Targets,
     TaskNodes,
     TaskOptions,
+    TaskSearch,
     Tip,
     grow_to_pose,
 )
@@ -426,21 +427,15 @@ class _Targets:
 
     def search(self) -> FoundPath:
         """Grow the tree, and trees from both ends, until a pose is reached."""
-        found, options, search = np.zeros(2, np.int64), _options(self._config), self._search
+        found, search = np.zeros(2, np.int64), self._search
+        state = TaskSearch(
+            search.tree, self._nodes, search.kernel_space, search.checker, self._tip,
+            self._targets, _options(self._config),
+        )  # fmt: skip
 
         def batch(iterations: int) -> int:
             iterations = min(iterations, max(0, self._pause - int(search.tree.count[1])))
-            return grow_to_pose(
-                search.tree,
-                self._nodes,
-                search.kernel_space,
-                search.checker,
-                self._tip,
-                self._targets,
-                options,
-                iterations,
-                found,
-            )
+            return grow_to_pose(state, iterations, found)
 
         in_zone = 0
         while True:

@@ -11,7 +11,7 @@ pose-constrained manipulation planning", IJRR 30(12), 2011 (CBiRRT2).
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,63 +44,65 @@ _EXPLORE, _CONNECT = 12, 300
 """Max number of steps towards a sample, and towards the other tree."""
 
 
+class ConstrainedSpace(NamedTuple):
+    """Collision-free configurations on a constraint manifold."""
+
+    space: TreeSpace
+    """Sampling bounds and metric."""
+    checker: Checker
+    manifold: Manifold
+    step: float
+    """Max length of an edge before projection [weighted rad or m]."""
+
+
 @bare_part
-def _edge(
-    space: TreeSpace, checker: Checker, manifold: Manifold, rows: Array, a: int, b: int, work: Work
-) -> bool:
+def _edge(held: ConstrainedSpace, rows: Array, a: int, b: int, work: Work) -> bool:
     """Return whether the edge between two rows is collision-free and satisfies the constraints.
 
     Between its ends, the violation may be up to ``ALLOWED``, or that of the worse end if larger.
     """
     limit, q = ALLOWED, work.q
-    parts = max(2, math.ceil(distance(space, rows[a], rows[b]) / _BETWEEN))
+    parts = max(2, math.ceil(distance(held.space, rows[a], rows[b]) / _BETWEEN))
     for i in range(parts + 1):
         # The ends first; a single call site, because each is compiled in place.
         share = float(i) if i < 2 else (i - 1) / parts
         for d in range(q.shape[0]):
             q[d] = rows[a, d] + (rows[b, d] - rows[a, d]) * share
-        found = violation(manifold, q, work)[0]
+        found = violation(held.manifold, q, work)[0]
         if i < 2:
             limit = max(limit, found)
         elif found > limit:
             return False
-    return edge_free(checker, rows, a, rows, b)
+    return edge_free(held.checker, rows, a, rows, b)
 
 
 @bare_part
 def _walk(
-    space: TreeSpace,
-    checker: Checker,
-    manifold: Manifold,
-    target: Array,
-    step: float,
-    most: int,
-    rows: Array,
-    work: Work,
+    held: ConstrainedSpace, target: Array, most: int, rows: Array, work: Work
 ) -> tuple[int, bool]:
     """Walk along the manifold from ``rows[0]`` towards a target.
 
     Returns:
         Number of steps, whose ends are in the rows from 1 on, and whether the target was reached.
     """
-    n, count = target.shape[0], 0
+    space, n, count = held.space, target.shape[0], 0
     most = min(most, rows.shape[0] - 1)
     away = distance(space, rows[0], target)
     while away > 1e-9:
         if count == most:
             return count, False
         now, new, moving = rows[count], rows[count + 1], False
-        size = step
+        size = held.step
         for _ in range(_HALVINGS + 1):
             share = min(1.0, size / away)
             for d in range(n):
                 new[d] = now[d] + share * way(space, d, now[d], target[d])
-            if not project(manifold, new, work):
+            if not project(held.manifold, new, work):
                 size *= 0.5
                 continue
             moved, left = distance(space, now, new), distance(space, new, target)
             stuck = moved > 2.5 * size or left > away - 0.05 * min(size, away)
-            if not stuck and _edge(space, checker, manifold, rows, count, count + 1, work):
+            if not stuck and _edge(held, rows, count, count + 1, work):
                 moving = True
                 break
             size *= 0.5
@@ -113,22 +115,14 @@ def _walk(
 
 @bare_part
 def _extend(
-    space: TreeSpace,
-    checker: Checker,
-    manifold: Manifold,
-    tree: Tree,
-    target: Array,
-    step: float,
-    most: int,
-    rows: Array,
-    work: Work,
+    held: ConstrainedSpace, tree: Tree, target: Array, most: int, rows: Array, work: Work
 ) -> tuple[int, bool]:
     """Extend a tree towards a target; return the last node, and whether it is the target."""
-    node = nearest(space, tree.nodes, tree.count[0], target)
+    node = nearest(held.space, tree.nodes, tree.count[0], target)
     for d in range(target.shape[0]):
         rows[0, d] = tree.nodes[node, d]
     most = min(most, tree.nodes.shape[0] - tree.count[0])
-    count, reached = _walk(space, checker, manifold, target, step, most, rows, work)
+    count, reached = _walk(held, target, most, rows, work)
     for k in range(1, count + 1):
         node = add(tree, rows[k], node)
     return node, reached
@@ -152,10 +146,7 @@ def _sample(space: TreeSpace, first: Tree, second: Tree, out: Array) -> None:
 def grow_on_manifold(
     first: Tree,
     second: Tree,
-    space: TreeSpace,
-    checker: Checker,
-    manifold: Manifold,
-    step: float,
+    held: ConstrainedSpace,
     iterations: int,
     found: Any,
 ) -> int:
@@ -164,18 +155,16 @@ def grow_on_manifold(
     Args:
         first: tree from the start; its iteration count and random numbers are used.
         second: tree from the goals.
-        space: sampling bounds and metric.
-        checker: collision checker.
-        manifold: the constraints.
-        step: max length of an edge before projection [weighted rad or m].
+        held: the configurations.
         iterations: number of iterations; 0 only tries to connect the roots.
         found: the nodes at which the trees met, shape (2,), int64.
 
     Returns:
         ``CONTINUE``, ``FOUND`` or ``FULL``.
     """
+    space = held.space
     n = space.low.shape[0]
-    work, rows = make_work(manifold.both.shape[0], n), np.empty((_CONNECT + 1, n))
+    work, rows = make_work(held.manifold.both.shape[0], n), np.empty((_CONNECT + 1, n))
     sample, last, forward, roots = np.empty(n), 0, True, iterations == 0
     # Each turn extends one tree: towards a sample, then the other tree towards the new node. There
     # is a single call site, because each is compiled in place.
@@ -194,7 +183,7 @@ def grow_on_manifold(
             sample[:] = nodes[last]
         tree = first if forward == explore else second
         most = _EXPLORE if explore else _CONNECT
-        node, reached = _extend(space, checker, manifold, tree, sample, step, most, rows, work)
+        node, reached = _extend(held, tree, sample, most, rows, work)
         if explore:
             last = node
         elif reached:
@@ -213,29 +202,19 @@ def _length(space: TreeSpace, rows: Array, a: int, b: int) -> float:
 
 @kernel
 def shorten_on_manifold(
-    path: Array,
-    count: int,
-    space: TreeSpace,
-    checker: Checker,
-    manifold: Manifold,
-    step: float,
-    tries: int,
-    random: Any,
+    path: Array, count: int, held: ConstrainedSpace, tries: int, random: Any
 ) -> int:
     """Replace parts of a path by shorter ones along the manifold; return its number of waypoints.
 
     Args:
         path: waypoints, shape (room, n); rewritten.
         count: number of waypoints.
-        space: sampling bounds and metric.
-        checker: collision checker.
-        manifold: the constraints.
-        step: max length of an edge before projection [weighted rad or m].
+        held: the configurations.
         tries: number of pairs of waypoints to try; the first pair are the ends of the path.
         random: state of the random number generator, shape (1,), uint64.
     """
-    n, room = path.shape[1], path.shape[0]
-    work, rows = make_work(manifold.both.shape[0], n), np.empty((room, n))
+    space, n, room = held.space, path.shape[1], path.shape[0]
+    work, rows = make_work(held.manifold.both.shape[0], n), np.empty((room, n))
     target = np.empty(n)
     for attempt in range(tries):
         if count < 3:
@@ -248,8 +227,8 @@ def shorten_on_manifold(
         rows[0] = path[a]
         # Continuous joints keep the full turns of the waypoint to which the part leads.
         target[:] = path[b]
-        most = min(room - 1, int(2.0 * before / step) + 2)
-        steps, reached = _walk(space, checker, manifold, target, step, most, rows, work)
+        most = min(room - 1, int(2.0 * before / held.step) + 2)
+        steps, reached = _walk(held, target, most, rows, work)
         if not reached or count - (b - a) + steps > room:
             continue
         turned = False
@@ -267,19 +246,17 @@ def shorten_on_manifold(
 
 
 @kernel
-def smooth_on_manifold(
-    path: Array, space: TreeSpace, checker: Checker, manifold: Manifold, rounds: int
-) -> None:
+def smooth_on_manifold(path: Array, held: ConstrainedSpace, rounds: int) -> None:
     """Move waypoints, (k, n), towards the mean of their neighbours, along the manifold."""
     count, n = path.shape
-    work, rows = make_work(manifold.both.shape[0], n), np.empty((3, n))
+    work, rows = make_work(held.manifold.both.shape[0], n), np.empty((3, n))
     for _ in range(rounds):
         for k in range(1, count - 1):
             for d in range(n):
                 rows[0, d], rows[2, d] = path[k - 1, d], path[k + 1, d]
                 rows[1, d] = 0.5 * path[k, d] + 0.25 * (rows[0, d] + rows[2, d])
-            valid = project(manifold, rows[1], work)
+            valid = project(held.manifold, rows[1], work)
             for a in range(2):
-                valid = valid and _edge(space, checker, manifold, rows, a, a + 1, work)
+                valid = valid and _edge(held, rows, a, a + 1, work)
             if valid:
                 path[k] = rows[1]

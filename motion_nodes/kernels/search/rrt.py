@@ -41,33 +41,41 @@ _REJECTIONS = 200
 """Max number of attempts to sample a configuration that can shorten the path."""
 
 
+class RrtSearch(NamedTuple):
+    """State of a search."""
+
+    tree: Tree
+    """With the start as its root, grown by earlier calls."""
+    space: TreeSpace
+    """Sampling bounds and metric."""
+    checker: Checker
+    goals: Array
+    """Collision-free goal configurations, shape (g, n)."""
+
+
+class RrtOptions(NamedTuple):
+    """Growth of the tree."""
+
+    step: float
+    """Max length of an edge [weighted rad or m]."""
+    goal_bias: float
+    """Fraction of the samples that are a goal."""
+    near_bias: float
+    """Fraction of the samples that are near a goal."""
+    tries: int
+    """Max number of tries for a collision-free sample."""
+
+
 @kernel
-def grow(
-    tree: Tree,
-    space: TreeSpace,
-    checker: Checker,
-    goals: Array,
-    step: float,
-    goal_bias: float,
-    near_bias: float,
-    tries: int,
-    iterations: int,
-    found: Any,
-) -> int:
+def grow(search: RrtSearch, options: RrtOptions, iterations: int, found: Any) -> int:
     """Grow the tree by a number of iterations, or until it reaches a goal.
 
     Each iteration extends the node closest to a sample towards it, edge by edge until the sample or
     an obstacle is reached.
 
     Args:
-        tree: with the start as its root, grown by earlier calls.
-        space: sampling bounds and metric.
-        checker: collision checker.
-        goals: collision-free goal configurations, shape (g, n).
-        step: max length of an edge [weighted rad or m].
-        goal_bias: fraction of the samples that are a goal.
-        near_bias: fraction of the samples that are near a goal.
-        tries: max number of tries for a collision-free sample.
+        search: the search.
+        options: growth of the tree.
         iterations: number of iterations.
         found: indices of the node and the goal that can be connected, shape (2,), int64.
 
@@ -77,6 +85,8 @@ def grow(
     Source: S. LaValle, "Rapidly-exploring random trees: a new tool for path planning", 1998; J.
     Kuffner and S. LaValle, "RRT-Connect", ICRA 2000, section 2 (steps until an obstacle is met).
     """
+    tree, space, checker, goals = search
+    step, goal_bias, near_bias, tries = options
     n, g = tree.nodes.shape[1], goals.shape[0]
     sample, q, work = np.empty(n), np.empty(n), np.empty(n)
     for _ in range(iterations):
@@ -142,23 +152,12 @@ class StarOptions(NamedTuple):
 
 
 @kernel
-def grow_star(
-    tree: Tree,
-    costs: Costs,
-    space: TreeSpace,
-    checker: Checker,
-    goals: Array,
-    options: StarOptions,
-    iterations: int,
-) -> int:
+def grow_star(search: RrtSearch, costs: Costs, options: StarOptions, iterations: int) -> int:
     """Grow the tree by a number of iterations.
 
     Args:
-        tree: with the start as its root, grown by earlier calls.
+        search: the search.
         costs: costs of its nodes.
-        space: sampling bounds and metric.
-        checker: collision checker.
-        goals: collision-free goal configurations, shape (g, n).
         options: growth of the tree.
         iterations: number of iterations.
 
@@ -168,6 +167,7 @@ def grow_star(
     Source: S. Karaman and E. Frazzoli, "Sampling-based algorithms for optimal motion planning",
     IJRR 30(7), 2011, algorithm 6 and section 3.3.
     """
+    tree, space, checker, goals = search
     room, n = tree.nodes.shape
     g = goals.shape[0]
     sample, q, work = np.empty(n), np.empty(n), np.empty(n)
@@ -184,7 +184,7 @@ def grow_star(
         elif chance < options.goal_bias + options.near_bias:
             if not draw_near(space, tree.random, checker, goal, options.tries, sample):
                 return NO_SAMPLE
-        elif not _useful_sample(tree, space, checker, goals, limit, options.tries, sample):
+        elif not _useful_sample(search, limit, options.tries, sample):
             return NO_SAMPLE
         closest = nearest(space, tree.nodes, tree.count[0], sample)
         length = steer(space, tree.nodes[closest], sample, options.step, q)
@@ -239,15 +239,7 @@ def _find_best(costs: Costs) -> None:
 
 
 @part
-def _useful_sample(
-    tree: Tree,
-    space: TreeSpace,
-    checker: Checker,
-    goals: Array,
-    limit: float,
-    tries: int,
-    out: Array,
-) -> bool:
+def _useful_sample(search: RrtSearch, limit: float, tries: int, out: Array) -> bool:
     """Write a collision-free sample that may be on a shorter path; return False if none was found.
 
     Once there is a path, samples are drawn alternately from the ellipsoids of start and goals and
@@ -256,6 +248,7 @@ def _useful_sample(
 
     Source: J. Gammell, S. Srinivasa and T. Barfoot, "Informed RRT*", IROS 2014.
     """
+    tree, space, checker, goals = search
     if limit == math.inf:
         return draw(space, tree.random, checker, tries, out)
     direct, n = not space.wraps.any(), out.shape[0]

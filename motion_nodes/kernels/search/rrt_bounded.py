@@ -57,33 +57,35 @@ class CostBound(NamedTuple):
     """Upper joint limits [rad or m], shape (n,)."""
 
 
+class BoundedSearch(NamedTuple):
+    """Complete state of a search."""
+
+    checker: Checker
+    space: ConnectSpace
+    """The joints and, last, the cost: arrays of shape (n + 1,)."""
+    trees: Trees
+    """Before the first batch, only roots with cost 0."""
+    bound: CostBound
+    random: NDArray[np.uint64]
+    """State of the random number generator, shape (1,)."""
+    counts: NDArray[np.int64]
+    """Progress counters, as for RRT-Connect, shape (COUNTS,)."""
+
+
 @bare_kernel
-def search(
-    checker: Checker,
-    space: ConnectSpace,
-    trees: Trees,
-    bound: CostBound,
-    random: NDArray[np.uint64],
-    counts: NDArray[np.int64],
-    budget: int,
-) -> int:
+def search(state: BoundedSearch, budget: int) -> int:
     """Grow the trees until a path within the bound connects them, or for one batch.
 
     The result does not depend on the batch size.
 
     Args:
-        checker: collision checker.
-        space: the joints and, last, the cost: arrays of shape (n + 1,).
-        trees: before the first batch, only roots with cost 0.
-        bound: the cost bound.
-        random: state of the random number generator, shape (1,).
-        counts: progress counters, as for RRT-Connect, shape (COUNTS,).
+        state: the search.
         budget: number of edges to check; 16 samples count as one.
 
     Returns:
         One of RUNNING, JOINED, EXHAUSTED, FULL.
     """
-    work = trees.work
+    _, space, trees, bound, _, counts = state
     if counts[SAMPLES] == 0:
         rrt_trees.index_roots(space, trees)
     end = counts[EDGES] * 16 + counts[SAMPLES] + budget * 16
@@ -95,8 +97,8 @@ def search(
             return FULL
         counts[SIDE] = side
         counts[SAMPLES] += 1
-        node = _explore(checker, space, trees, bound, random, counts, side, work)
-        if node >= 0 and _connect(checker, space, trees, bound, counts, side, node, work):
+        node = _explore(state, side)
+        if node >= 0 and _connect(state, side, node):
             return JOINED
     return RUNNING
 
@@ -169,17 +171,10 @@ def _sample(
 
 
 @bare_part
-def _explore(
-    checker: Checker,
-    space: ConnectSpace,
-    trees: Trees,
-    bound: CostBound,
-    random: NDArray[np.uint64],
-    counts: NDArray[np.int64],
-    side: int,
-    work: Array,
-) -> int:
+def _explore(state: BoundedSearch, side: int) -> int:
     """Extend a tree towards a sample of joints and cost; return the new node, or -1."""
+    checker, space, trees, bound, random, counts = state
+    work = trees.work
     target, step, new = work[0], work[1], work[2]
     if not _sample(space, trees, bound, random, target, step):
         return -1
@@ -209,17 +204,10 @@ def _explore(
 
 
 @bare_part
-def _connect(
-    checker: Checker,
-    space: ConnectSpace,
-    trees: Trees,
-    bound: CostBound,
-    counts: NDArray[np.int64],
-    side: int,
-    node: int,
-    work: Array,
-) -> bool:
+def _connect(state: BoundedSearch, side: int, node: int) -> bool:
     """Connect straight to the other tree within the bound; return whether it was reached."""
+    checker, space, trees, bound, _, counts = state
+    work = trees.work
     other, n = 1 - side, space.weights.shape[0] - 1
     step, new, last = work[1], work[2], work[3]
     nodes = trees.nodes[side]

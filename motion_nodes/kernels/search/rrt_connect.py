@@ -261,11 +261,11 @@ def search(table: NDArray[np.int64], budget: int) -> int:
     Returns:
         One of RUNNING, JOINED, EXHAUSTED, FULL. If the trees met, the path is in ``found``.
     """
-    checker, space, _, trees, rules, samples, counts, found = _read(address(table))
-    work = trees.work
+    state = _read(address(table))
+    checker, space, _, trees, rules, _, counts, found = state
     if counts[EDGES] == 0:
         rrt_trees.index_roots(space, trees)
-        if _join_directly(checker, space, trees, counts, work):
+        if _join_directly(checker, space, trees, counts, trees.work):
             return _joined(space, trees, counts, found)
     most = MOST_PIECES + 1
     if rules.exploration < 0.5:
@@ -279,18 +279,18 @@ def search(table: NDArray[np.int64], budget: int) -> int:
             return FULL
         side = _side(trees, counts)
         counts[ITERATIONS] += 1
-        node = _explore(checker, space, trees, rules, samples, counts, side, work)
+        node = _explore(state, side)
         desired = counts[ITERATIONS] * (1.0 - rules.exploration)
         due = counts[CONNECTIONS] * rules.exploration < desired
         # If no connection is due, one is tried only within an edge length.
         gap = math.inf if due else rules.longest
-        if node >= 0 and _connect(checker, space, trees, rules, counts, side, node, gap, work):
+        if node >= 0 and _connect(state, side, node, gap):
             return _joined(space, trees, counts, found)
         for _ in range(MOST_CONNECTIONS):
             if rules.exploration >= 0.5 or counts[CONNECTIONS] * rules.exploration >= desired:
                 break
             node = counts[CONNECTIONS] * 40503 % trees.sizes[side]
-            if _connect(checker, space, trees, rules, counts, side, node, math.inf, work):
+            if _connect(state, side, node, math.inf):
                 return _joined(space, trees, counts, found)
     return RUNNING
 
@@ -348,17 +348,10 @@ def _side(trees: Trees, counts: NDArray[np.int64]) -> int:
 
 
 @inlined
-def _explore(
-    checker: Checker,
-    space: ConnectSpace,
-    trees: Trees,
-    rules: ConnectRules,
-    samples: Samples,
-    counts: NDArray[np.int64],
-    side: int,
-    work: Array,
-) -> int:
+def _explore(state: ConnectSearch, side: int) -> int:
     """Extend a tree towards a sample; return the new node, or -1."""
+    checker, space, _, trees, rules, samples, counts, _ = state
+    work = trees.work
     target, step, new = work[0], work[1], work[2]
     near = 0
     for _ in range(rules.max_sampling):
@@ -400,19 +393,10 @@ def _keep_some(number: int, nodes: Array, near: int, target: Array) -> None:
 
 
 @bare_part
-def _connect(
-    checker: Checker,
-    space: ConnectSpace,
-    trees: Trees,
-    rules: ConnectRules,
-    counts: NDArray[np.int64],
-    side: int,
-    node: int,
-    gap: float,
-    work: Array,
-) -> bool:
+def _connect(state: ConnectSearch, side: int, node: int, gap: float) -> bool:
     """Connect straight to the other tree if within the gap; return whether it was reached."""
-    other = 1 - side
+    checker, space, _, trees, rules, _, counts, _ = state
+    other, work = 1 - side, trees.work
     step, new, last = work[1], work[2], work[3]
     nodes = trees.nodes[side]
     for d in range(new.shape[0]):

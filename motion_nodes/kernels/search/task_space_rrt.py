@@ -86,22 +86,39 @@ class TaskOptions(NamedTuple):
     substep: float
 
 
+class TaskSearch(NamedTuple):
+    """State of a search."""
+
+    tree: Tree
+    """With the start as its root, grown by earlier calls."""
+    tasks: TaskNodes
+    """Data of its nodes."""
+    space: TreeSpace
+    """Sampling bounds and metric."""
+    checker: Checker
+    tip: Tip
+    targets: Targets
+    options: TaskOptions
+
+
+class Target(NamedTuple):
+    """One target of the tip; see :class:`Targets`."""
+
+    pose: Array
+    slack: Array
+    radius: Array
+
+
 @kernel
-def grow_to_pose(
-    tree: Tree,
-    tasks: TaskNodes,
-    space: TreeSpace,
-    checker: Checker,
-    tip: Tip,
-    targets: Targets,
-    options: TaskOptions,
-    iterations: int,
-    found: Any,
-) -> int:
+def grow_to_pose(search: TaskSearch, iterations: int, found: Any) -> int:
     """Grow the tree by a number of iterations, or until a new node is in the zone of a target.
 
-    The first call (before any iteration) also checks the root. ``found`` are the indices of node
-    and target, shape (2,), int64; for the other arguments see ``rrt.grow``.
+    The first call (before any iteration) also checks the root.
+
+    Args:
+        search: the search.
+        iterations: number of iterations.
+        found: indices of node and target, shape (2,), int64.
 
     Returns:
         ``CONTINUE``, ``FOUND``, ``FULL`` or ``NO_SAMPLE``.
@@ -110,12 +127,14 @@ def grow_to_pose(
     manipulators without inverse kinematics", Humanoids 2007, with task-space exploration as in
     NVIDIA's planner of the same kind.
     """
+    tree, tasks, space, checker, _, targets, options = search
     n, g = tree.nodes.shape[1], targets.poses.shape[0]
     work = np.empty((options.substeps_near + options.substeps_away + 2, n))
     sample, place = np.empty(n), np.eye(4)
     anywhere = np.zeros(6)
     anywhere[3:] = math.inf
-    if tree.count[1] == 0 and _note(tree, tasks, tip, targets, options, 0, found):
+    explored = Target(place, anywhere, np.zeros(2))
+    if tree.count[1] == 0 and _note(search, 0, found):
         return FOUND
     for _ in range(iterations):
         if tree.count[0] >= tree.nodes.shape[0]:
@@ -127,31 +146,16 @@ def grow_to_pose(
             target = int(uniform(tree.random) * g)
             node = _to_exploit(tree, tasks, space, target, options.culling * options.step_size)
             if node >= 0:
-                pose, slack, radius = (
-                    targets.poses[target],
-                    targets.slack[target],
-                    targets.radius[target],
+                chosen = Target(
+                    targets.poses[target], targets.slack[target], targets.radius[target]
                 )
-                steps = _descend(
-                    space, checker, tip, tree.nodes[node], pose, slack, radius, options, True, work
-                )
+                steps = _descend(search, tree.nodes[node], chosen, True, work)
         elif chance < options.exploitation + options.exploration:
             for k in range(3):
                 share = uniform(tree.random)
                 place[k, 3] = options.low[k] + share * (options.high[k] - options.low[k])
             node = _nearest_tip(tasks, tree.count[0], place)
-            steps = _descend(
-                space,
-                checker,
-                tip,
-                tree.nodes[node],
-                place,
-                anywhere,
-                np.zeros(2),
-                options,
-                False,
-                work,
-            )
+            steps = _descend(search, tree.nodes[node], explored, False, work)
         if chance >= options.exploitation + options.exploration or node < 0:
             if not draw(space, tree.random, checker, options.tries, sample):
                 return NO_SAMPLE
@@ -160,22 +164,15 @@ def grow_to_pose(
         if steps == 0:
             continue
         new = _join(tree, space, checker, node, steps, work)
-        if new >= 0 and _note(tree, tasks, tip, targets, options, new, found):
+        if new >= 0 and _note(search, new, found):
             return FOUND
     return CONTINUE
 
 
 @part
-def _note(
-    tree: Tree,
-    tasks: TaskNodes,
-    tip: Tip,
-    targets: Targets,
-    options: TaskOptions,
-    node: int,
-    found: Any,
-) -> bool:
+def _note(search: TaskSearch, node: int, found: Any) -> bool:
     """Store the data of a new node; return whether it is in the zone of a target."""
+    tree, tasks, _, _, tip, targets, options = search
     X, J, error = np.empty((4, 4)), np.empty((6, tree.nodes.shape[1])), np.empty(6)
     _tip(tip, tree.nodes[node], X, J)
     tasks.tip[node] = X[:3, 3]
@@ -243,30 +240,19 @@ def _error(X: Array, target: Array, slack: Array, radius: Array, out: Array) -> 
 
 
 @part
-def _descend(
-    space: TreeSpace,
-    checker: Checker,
-    tip: Tip,
-    start: Array,
-    target: Array,
-    slack: Array,
-    radius: Array,
-    options: TaskOptions,
-    exploit: bool,
-    path: Array,
-) -> int:
+def _descend(search: TaskSearch, start: Array, target: Target, exploit: bool, path: Array) -> int:
     """Follow the transposed Jacobian while collision-free and the error decreases.
 
     Returns:
         Number of substeps; their ends are in ``path`` from row 1 on.
     """
-    n = start.shape[0]
-    X, J, error, dq = np.empty((4, 4)), np.empty((6, n)), np.empty(6), np.empty(n)
+    _, _, space, checker, tip, _, options = search
+    X, J, error = np.empty((4, 4)), np.empty((6, start.shape[0])), np.empty(6)
     path[0] = start
     steps, before = 0, math.inf
     while True:
         _tip(tip, path[steps], X, J)
-        lengths = _error(X, target, slack, radius, error)
+        lengths = _error(X, target.pose, target.slack, target.radius, error)
         left = options.gradient[0] * lengths[0] ** 2 + options.gradient[1] * lengths[1] ** 2
         if left >= before:
             return max(0, steps - 1)
@@ -274,9 +260,8 @@ def _descend(
         near = exploit and lengths[0] < options.near_scale * options.zone[0]
         if steps >= (options.substeps_near if near else options.substeps_away) or left == 0.0:
             return steps
-        if not _gradient_step(
-            space, X, J, error, target, options, path[steps], path[steps + 1], dq
-        ):
+        e = _in_base(target.pose, error)
+        if not _gradient_step(space, options, J, e, path[steps], path[steps + 1]):
             return steps
         if not edge_free(checker, path, steps, path, steps + 1):
             return steps
@@ -284,27 +269,26 @@ def _descend(
 
 
 @part
-def _gradient_step(
-    space: TreeSpace,
-    X: Array,
-    J: Array,
-    error: Array,
-    target: Array,
-    options: TaskOptions,
-    q: Array,
-    out: Array,
-    dq: Array,
-) -> bool:
-    """Write the end of a gradient step on the squared error; False if the gradient vanishes.
-
-    The error is in the axes of the target.
-    """
-    n = q.shape[0]
-    e, moved = np.zeros(6), np.zeros(6)
+def _in_base(target: Array, error: Array) -> Array:
+    """Return an error, which is in the axes of the target, in those of the base."""
+    e = np.zeros(6)
     for i in range(3):
         for k in range(3):
             e[i] += target[i, k] * error[k]
             e[3 + i] += target[i, k] * error[3 + k]
+    return e
+
+
+@part
+def _gradient_step(
+    space: TreeSpace, options: TaskOptions, J: Array, e: Array, q: Array, out: Array
+) -> bool:
+    """Write the end of a gradient step on the squared error; False if the gradient vanishes.
+
+    The error is in the axes of the base, as the Jacobian.
+    """
+    n = q.shape[0]
+    dq, moved = np.empty(n), np.zeros(6)
     square = 0.0
     for k in range(n):
         dq[k] = 0.0

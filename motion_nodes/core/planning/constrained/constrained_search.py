@@ -42,6 +42,7 @@ from motion_nodes.kernels.bridges import Checker
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.search.classic_trees import TreeSpace
 from motion_nodes.kernels.search.constrained_rrt import (
+    ConstrainedSpace,
     grow_on_manifold,
     shorten_on_manifold,
     smooth_on_manifold,
@@ -267,7 +268,7 @@ class ConstrainedSearch:
             goals: collision-free.
         """
         began, settings = compute_time(), self._settings
-        space = self._bounded(kernel_space(self._space, start, goals.Q))
+        held = self._held(kernel_space(self._space, start, goals.Q))
         first = new_tree(start, settings.max_nodes, request.random_seed)
         second = new_tree(goals.Q[0], settings.max_nodes, request.random_seed)
         count = len(goals.Q)
@@ -275,17 +276,7 @@ class ConstrainedSearch:
         met = np.zeros(2, np.int64)
         growth = Growth(request, began, settings.max_iterations, 1)
         outcome = growth.run(
-            lambda iterations: grow_on_manifold(
-                first,
-                second,
-                space,
-                self._addresses,
-                self._manifold,
-                settings.step_size,
-                iterations,
-                met,
-            ),
-            first,
+            lambda iterations: grow_on_manifold(first, second, held, iterations, met), first
         )
         spent = compute_time() - began
         sizes, iterations = (int(first.count[0]), int(second.count[0])), int(first.count[1])
@@ -311,7 +302,7 @@ class ConstrainedSearch:
             goals.index[root],
         )
 
-    def _bounded(self, space: TreeSpace) -> TreeSpace:
+    def _held(self, space: TreeSpace) -> ConstrainedSpace:
         """Return a space within the bounds of the constraints; a bounded joint does not wrap."""
         low, high = self._bounds
         held = np.isfinite(low) & np.isfinite(high) & space.wraps
@@ -319,27 +310,19 @@ class ConstrainedSearch:
             np.where(held, low, np.maximum(space.low, low)),
             np.where(held, high, np.minimum(space.high, high)),
         )
-        return space._replace(low=low, high=high, wraps=space.wraps & ~held)
+        bounded = space._replace(low=low, high=high, wraps=space.wraps & ~held)
+        return ConstrainedSpace(bounded, self._addresses, self._manifold, self._settings.step_size)
 
     def shortened(self, path: Array, random_seed: int) -> Array:
         """Return a shorter and smoother path with the same ends, shape (k, n)."""
         settings = self._settings
-        space = self._bounded(kernel_space(self._space, path))
+        held = self._held(kernel_space(self._space, path))
         room = np.empty((2 * len(path) + 200, path.shape[1]))
         room[: len(path)] = path
         random = np.array([random_seed % 2**64], np.uint64)
-        count = shorten_on_manifold(
-            room,
-            len(path),
-            space,
-            self._addresses,
-            self._manifold,
-            settings.step_size,
-            settings.shortening_tries,
-            random,
-        )
+        count = shorten_on_manifold(room, len(path), held, settings.shortening_tries, random)
         found = room[:count].copy()
-        smooth_on_manifold(found, space, self._addresses, self._manifold, settings.smoothing_rounds)
+        smooth_on_manifold(found, held, settings.smoothing_rounds)
         return found
 
 
