@@ -34,7 +34,7 @@ def test_distances_are_those_of_coal_and_never_above() -> None:
     pieces = placed(pieces, X[owner])
     pairs = order.reshape(-1, 2).astype(np.int32)
     work, out = np.zeros((6, 3)), np.empty((COUNT, 2))
-    separations(*pieces[:2], pieces.first, pieces.points, pieces.X, pairs, work, out)
+    separations(pieces, pairs, work, out)
     expected = np.array([
         by_coal(solids[i], X[i], solids[i + 1], X[i + 1]) for i in range(0, 2 * COUNT, 2)
     ])  # fmt: skip
@@ -62,9 +62,9 @@ def test_touching_parallel_faces_and_thin_shapes_have_exact_distances() -> None:
         pieces = placed(pieces, X)
         work, out = np.zeros((6, 3)), np.empty((1, 2))
         pairs = np.array([[0, 1]], np.int32)
-        separations(*pieces[:2], pieces.first, pieces.points, pieces.X, pairs, work, out)
+        separations(pieces, pairs, work, out)
         np.testing.assert_allclose(out[0], expected, rtol=1e-9)
     pieces, _ = pieces_of([Box((0.2, 0.2, 0.2)), HalfSpace()])
     pieces.X[0, 2, 3] = 0.35
-    separations(*pieces[:2], pieces.first, pieces.points, pieces.X, pairs, work, out)
+    separations(pieces, pairs, work, out)
     np.testing.assert_allclose(out[0], 0.25, rtol=1e-12)

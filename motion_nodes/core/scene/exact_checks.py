@@ -414,9 +414,7 @@ def _apart(pieces: Pieces) -> Overlap | None:
 
     work, out = np.zeros((6, 3)), np.zeros((1, 2))
     pairs = np.array([[0, 1]], np.int32)
-    separations(
-        *(pieces.kind, pieces.size, pieces.first), pieces.points, pieces.X, pairs, work, out
-    )
+    separations(pieces, pairs, work, out)
     length = float(np.linalg.norm(work[4]))
     if not np.isfinite(out[0, 0]) or length == 0.0:
         return None

@@ -87,7 +87,7 @@ def main() -> None:
     sweep(table, still, np.zeros(1), still, 0, 0.0, np.zeros((1, 3), np.int32), np.zeros(4))
     pieces, none = nothing.bodies.pieces, np.empty((0, 2), np.int32)
     work, out = np.zeros((6, 3)), np.empty((0, 2))
-    separations(*pieces[:2], pieces.first, pieces.points, pieces.X, none, work, out)
+    separations(pieces, none, work, out)
     boxes_around(pieces)
     jit.mark_compiled(_MARK)
 

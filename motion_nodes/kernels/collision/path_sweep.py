@@ -20,6 +20,7 @@ lower bound v w / |v|, so the lower bound never exceeds the true distance.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +36,12 @@ from motion_nodes.kernels.collision.piece_arrays import (
     HALF_SPACE,
     POINTS,
     PieceBodies,
+    Pieces,
     PieceWorld,
     SweepWorkspace,
     example,
 )
-from motion_nodes.kernels.jit import bare_kernel, bare_part
+from motion_nodes.kernels.jit import bare_kernel, bare_part, inlined
 from motion_nodes.kernels.kinematic_arrays import REVOLUTE
 from motion_nodes.typing import Array, IndexArray
 
@@ -50,19 +52,34 @@ _OVERLAP = 1e-20
 """Squared distance of cores below which they overlap [m^2]."""
 
 
+class Piece(NamedTuple):
+    """One piece in the common frame."""
+
+    kind: int
+    """Kind of its core."""
+    size: Array
+    """Three sizes and the rounding radius [m], shape (4,)."""
+    points: Array
+    """Points [m], shape (p, 3); rows ``first`` to ``last`` belong to the piece."""
+    first: int
+    """First row."""
+    last: int
+    """Row after the last one."""
+    X: Array
+    """Pose, shape (3, 4)."""
+
+
+@inlined
+def _piece(pieces: Pieces, k: int, X: Array) -> Piece:
+    return Piece(
+        pieces.kind[k], pieces.size[k], pieces.points, pieces.first[k], pieces.first[k + 1], X
+    )
+
+
 @bare_part
-def _support(
-    kind: int,
-    size: Array,
-    points: Array,
-    first: int,
-    last: int,
-    X: Array,
-    dx: float,
-    dy: float,
-    dz: float,
-) -> tuple[float, float, float]:
+def _support(piece: Piece, dx: float, dy: float, dz: float) -> tuple[float, float, float]:
     """Return the support point of a core: the farthest point in a direction."""
+    kind, size, points, first, last, X = piece
     x = X[0, 0] * dx + X[1, 0] * dy + X[2, 0] * dz
     y = X[0, 1] * dx + X[1, 1] * dy + X[2, 1] * dz
     z = X[0, 2] * dx + X[1, 2] * dy + X[2, 2] * dz
@@ -170,23 +187,7 @@ def _on_simplex(S: Array, count: int, v: Array, best: Array) -> int:
 
 
 @bare_part
-def separation(
-    kind_a: int,
-    size_a: Array,
-    points_a: Array,
-    first_a: int,
-    last_a: int,
-    X_a: Array,
-    kind_b: int,
-    size_b: Array,
-    points_b: Array,
-    first_b: int,
-    last_b: int,
-    X_b: Array,
-    touch: float,
-    clear: float,
-    work: Array,
-) -> tuple[float, float]:
+def separation(a: Piece, b: Piece, touch: float, clear: float, work: Array) -> tuple[float, float]:
     """Return lower and upper bounds of the distance between two pieces [m].
 
     Terminates as soon as the distance is known to be above ``clear``, below ``touch``, or in
@@ -194,26 +195,17 @@ def separation(
     infinity if the cores overlap, except for a half space: there both are the signed distance.
 
     Args:
-        kind_a: kind of the core of the first piece.
-        size_a: its three sizes and its rounding radius [m], shape (4,).
-        points_a: points, shape (p, 3) [m]; rows ``first_a`` to ``last_a`` belong to the piece.
-        first_a: first row.
-        last_a: row after the last one.
-        X_a: its pose in the common frame, shape (3, 4).
-        kind_b: kind of the core of the second piece; only this one may be a half space.
-        size_b: see ``size_a``.
-        points_b: see ``points_a``.
-        first_b: see ``first_a``.
-        last_b: see ``last_a``.
-        X_b: see ``X_a``.
+        a: first piece.
+        b: second piece; only this one may be a half space.
         touch: distance below which the pieces are in collision [m].
         clear: distance above which the exact value does not matter [m].
         work: scratch, shape (6, 3).
     """
-    radii = size_a[3] + size_b[3]
-    if kind_b == HALF_SPACE:
+    X_a, X_b = a.X, b.X
+    radii = a.size[3] + b.size[3]
+    if b.kind == HALF_SPACE:
         nx, ny, nz = X_b[0, 2], X_b[1, 2], X_b[2, 2]
-        x, y, z = _support(kind_a, size_a, points_a, first_a, last_a, X_a, -nx, -ny, -nz)
+        x, y, z = _support(a, -nx, -ny, -nz)
         height = nx * (x - X_b[0, 3]) + ny * (y - X_b[1, 3]) + nz * (z - X_b[2, 3]) - radii
         return height, height
     S, v, best = work[:4], work[4], work[5]
@@ -223,8 +215,8 @@ def separation(
         v[0], square = 1.0, 1.0
     count, lower, upper = 0, -math.inf, math.inf
     for _ in range(_ITERATIONS):
-        ax, ay, az = _support(kind_a, size_a, points_a, first_a, last_a, X_a, -v[0], -v[1], -v[2])
-        bx, by, bz = _support(kind_b, size_b, points_b, first_b, last_b, X_b, v[0], v[1], v[2])
+        ax, ay, az = _support(a, -v[0], -v[1], -v[2])
+        bx, by, bz = _support(b, v[0], v[1], v[2])
         wx, wy, wz = ax - bx, ay - by, az - bz
         along = v[0] * wx + v[1] * wy + v[2] * wz
         lower = max(lower, along / math.sqrt(square) - radii)
@@ -256,35 +248,19 @@ def separation(
 
 
 @bare_kernel
-def separations(
-    kind: IndexArray,
-    size: Array,
-    first: IndexArray,
-    points: Array,
-    X: Array,
-    pairs: IndexArray,
-    work: Array,
-    out: Array,
-) -> None:
+def separations(pieces: Pieces, pairs: IndexArray, work: Array, out: Array) -> None:
     """Write the bounds of the distances of many pairs of pieces.
 
     Args:
-        kind: kind of each core, shape (k,).
-        size: three sizes and the rounding radius [m], shape (k, 4).
-        first: first point of each piece, and the total, shape (k + 1,).
-        points: in the frames of the pieces [m], shape (p, 3).
-        X: poses of the pieces in the common frame, shape (k, 3, 4).
+        pieces: with their poses in the common frame.
         pairs: indices of pieces, shape (m, 2).
         work: scratch, shape (6, 3).
         out: lower and upper bounds, negative infinity where cores overlap [m], shape (m, 2).
     """
     for m in range(pairs.shape[0]):
         a, b = pairs[m, 0], pairs[m, 1]
-        out[m, 0], out[m, 1] = separation(
-            kind[a], size[a], points, first[a], first[a + 1], X[a],
-            kind[b], size[b], points, first[b], first[b + 1], X[b],
-            -np.inf, np.inf, work,
-        )  # fmt: skip
+        one, other = _piece(pieces, a, pieces.X[a]), _piece(pieces, b, pieces.X[b])
+        out[m, 0], out[m, 1] = separation(one, other, -np.inf, np.inf, work)
 
 
 _read = reader(example())
@@ -455,13 +431,8 @@ def _bounds(
     reach = needed + pieces.reach[one] + other.reach[two]
     if dx * dx + dy * dy + dz * dz > reach * reach:
         return np.inf, np.inf, clear
-    lower, upper = separation(
-        pieces.kind[one], pieces.size[one], pieces.points, pieces.first[one],
-        pieces.first[one + 1], T,
-        other.kind[two], other.size[two], other.points, other.first[two],
-        other.first[two + 1], P,
-        apart, needed, work.gjk,
-    )  # fmt: skip
+    a, b = _piece(pieces, one, T), _piece(other, two, P)
+    lower, upper = separation(a, b, apart, needed, work.gjk)
     return lower - apart, upper - apart, clear
 
 
