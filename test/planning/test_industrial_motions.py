@@ -10,7 +10,6 @@ import motion_nodes as mn
 from motion_nodes.core.planning.industrial import SequenceItem, plan_sequence
 from motion_nodes.core.planning.planning_problem import PlanRequest, PlanStatus
 from motion_nodes.core.planning.tool_motions import ArcPoint, ToolMotion
-from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidCommand
 
 ARM = mn.load_robot("franka")["arm"]
@@ -123,21 +122,6 @@ def test_what_is_out_of_reach_or_not_defined_is_refused():
     ):
         with pytest.raises(InvalidCommand):
             plan_sequence(items)
-
-
-def test_point_to_point_turns_continuous_joints_in_the_shorter_direction(tmp_path):
-    urdf = """<robot name="turner"><link name="post"/><link name="arm"/><link name="hand"/>
-      <joint name="turn" type="continuous"><parent link="post"/><child link="arm"/>
-        <axis xyz="0 0 1"/><limit velocity="1" effort="1"/></joint>
-      <joint name="lift" type="prismatic"><parent link="arm"/><child link="hand"/>
-        <axis xyz="0 0 1"/><limit lower="0" upper="1" velocity="1" effort="1"/></joint></robot>"""
-    (tmp_path / "turner.urdf").write_text(urdf)
-    robot = mn.load_robot(tmp_path / "turner.urdf").description
-    checker = CollisionChecker(robot, ("turn", "lift"))
-    request = PlanRequest(checker, (3.0 + 4.0 * np.pi, 0.5), (mn.JointGoal((-3.0, 0.5)),))
-    plan = plan_sequence([SequenceItem(request, ToolMotion.PTP, "hand")], effort_share=0.0)
-    assert plan.success, plan.reason
-    assert plan.trajectory.positions[-1, 0] == pytest.approx(6.0 * np.pi - 3.0)
 
 
 @pytest.mark.parametrize("kind", [ToolMotion.LIN, ToolMotion.CIRC])
