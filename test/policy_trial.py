@@ -61,7 +61,7 @@ class PolicyTrial:
         self._trained = runner.gains()
         self._shares = (0.0, 0.0)
         self._begin, self._steps = world.time, 0
-        self.sequence = PolicySequence(runner, self._dt, robot.limits.lower, robot.limits.upper)
+        self.sequence = PolicySequence(runner, self._dt, (robot.limits.lower, robot.limits.upper))
         self.sequence.stand_up(self._inputs())
         while self.sequence.mode is PolicyMode.STANDING_UP:
             self.step()

@@ -177,8 +177,7 @@ def sequence_of(params: LearnedPolicyParams, robot: Robot, runner: PolicyRunner)
     return PolicySequence(
         runner,
         1.0 / params.update_rate,
-        robot.limits.lower,
-        robot.limits.upper,
+        (robot.limits.lower, robot.limits.upper),
         sitting=sitting,
         actuators=_actuators(params, robot, runner),
         settings=settings_from(params, SequenceSettings),

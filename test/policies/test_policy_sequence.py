@@ -56,7 +56,7 @@ def sequence(network, tmp_path):
     runner = PolicyRunner(read_descriptor(write_descriptor(tmp_path, data)), network, JOINTS)
     network.calls = 0
     sitting = np.array([0.9, -0.9])
-    return PolicySequence(runner, DT, np.full(2, -1.0), np.full(2, 1.0), sitting=sitting)
+    return PolicySequence(runner, DT, (np.full(2, -1.0), np.full(2, 1.0)), sitting=sitting)
 
 
 def inputs(position=(0.0, 0.0), tilt=0.0):
@@ -277,9 +277,9 @@ def test_efforts_of_pd_actuators_at_each_step(sequence, network):
 
 def test_periods_must_divide_that_of_the_policy(sequence):
     with pytest.raises(InvalidConfig):
-        PolicySequence(sequence._runner, 0.03, np.zeros(2), np.ones(2))
+        PolicySequence(sequence._runner, 0.03, (np.zeros(2), np.ones(2)))
     with pytest.raises(InvalidConfig):
-        PolicySequence(sequence._runner, 0.015, np.zeros(2), np.ones(2))
+        PolicySequence(sequence._runner, 0.015, (np.zeros(2), np.ones(2)))
     with pytest.raises(InvalidConfig):
         SequenceSettings(max_tilt=float("nan"))
 

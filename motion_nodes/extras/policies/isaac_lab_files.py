@@ -500,7 +500,7 @@ def read_env(
         for key, entry in block_in(data, "actions", where).items()
         if isinstance(entry, dict)
     )
-    n_actions = sum(term.width for term in actions)
+    sizes = {"command": command_width, "action": sum(term.width for term in actions)}
     default_history = terms.get("history_length")
     return PolicySpec(
         source=where,
@@ -508,7 +508,7 @@ def read_env(
         actions=actions,
         observations=tuple(
             _env_observation(
-                entry, joints, known, command_width, n_actions, default_history,
+                entry, joints, known, sizes, default_history,
                 f"{where}: observations.{group}.{key}",
             )
             for key, entry in terms.items()
@@ -583,8 +583,7 @@ def _env_observation(
     entry: Mapping[str, Any],
     joints: TrainedJoints,
     known: Mapping[str, int],
-    command_width: int,
-    n_actions: int,
+    sizes: Mapping[str, int],
     default_history: Any,
     where: str,
 ) -> ObservationTerm:
@@ -598,8 +597,7 @@ def _env_observation(
         listed = patterns if isinstance(patterns, list) else [patterns]
         found = sorted({i for p in listed for i in matching(p, joints.names, where)})
         own = tuple(joints.names[i] for i in found)
-    widths = {"joints": len(own), "command": command_width, "action": n_actions}
-    width = widths.get(source, known.get(name, 0))
+    width = {**sizes, "joints": len(own)}.get(source, known.get(name, 0))
     if width < 1:
         raise InvalidDescription(
             f"{where}: the width of '{name}' is not known; give it in widths, or use "

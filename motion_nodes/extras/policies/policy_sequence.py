@@ -133,8 +133,7 @@ class PolicySequence:
         self,
         runner: PolicyRunner,
         dt: float,
-        lower: Array,
-        upper: Array,
+        limits: tuple[Array, Array],
         *,
         sitting: Array | None = None,
         actuators: Actuators | None = None,
@@ -145,8 +144,7 @@ class PolicySequence:
         Args:
             runner: the policy.
             dt: period of the steps [s]; the policy's period is a multiple of it.
-            lower: lower position limits [rad or m], shape (n,).
-            upper: upper position limits [rad or m], shape (n,).
+            limits: lower and upper position limits [rad or m], both of shape (n,).
             sitting: positions of the sitting posture, shape (n,); None: none, the motors are damped
                 in the standing posture.
             actuators: compute efforts from position targets; None: position control of the drives.
@@ -162,7 +160,7 @@ class PolicySequence:
                 f"a step of {dt:g} s does not divide the policy's period of {runner.period:g} s"
             )
         self.settings = settings or SequenceSettings()
-        self._runner, self._dt, self._lower, self._upper = runner, dt, lower, upper
+        self._runner, self._dt, self._limits = runner, dt, limits
         self._sitting, self._actuators = sitting, actuators
         self._now = 0.0
         self._mode = PolicyMode.DAMPED
@@ -173,7 +171,7 @@ class PolicySequence:
         """Duration of the last evaluation of the policy [s]."""
         self.evaluations = 0
         """Number of evaluations of the policy."""
-        self._targets = PolicyTargets(*(np.full(lower.shape, np.nan) for _ in range(3)))
+        self._targets = PolicyTargets(*(np.full(limits[0].shape, np.nan) for _ in range(3)))
         self._motion: _Motion | None = None
         self._count = 0
         self._idle = self._faulty = 0.0
@@ -309,7 +307,7 @@ class PolicySequence:
         self._blend_gains()
         targets = self._targets
         if self.mode is PolicyMode.DAMPED:
-            nan = np.full(self._lower.shape, np.nan)
+            nan = np.full(self._limits[0].shape, np.nan)
             targets = PolicyTargets(nan, np.where(self._runner.commanded, 0.0, np.nan), nan)
         return SequenceOutput(targets, self._stiffness, self._damping)
 
@@ -398,7 +396,7 @@ class PolicySequence:
             self._entered.append((mode, self.reason))
 
     def _clipped(self, position: Array) -> Array:
-        return np.clip(position, self._lower, self._upper)
+        return np.clip(position, *self._limits)
 
     def _fallen(self, inputs: PolicyInputs) -> bool:
         if inputs.R_WB is None:

@@ -340,10 +340,7 @@ class LiveRobot:
                 )
         if viewed.tool and viewed.followers:
             with tabs.add_tab("Target"):
-                self.target = TargetGizmo(
-                    server, viewed, self._base_node(), events.target, events.redraw, unit,
-                    events.scaling,
-                )  # fmt: skip
+                self.target = TargetGizmo(server, viewed, self._base_node(), events, unit)
         if viewed.tool:
             self.planning = PlanningView(
                 server, viewed, self.view, events, tabs, self.goal_state, self.target

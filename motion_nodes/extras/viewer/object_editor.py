@@ -28,6 +28,7 @@ from motion_nodes.extras.viewer.joint_panel import show_value
 from motion_nodes.extras.viewer.panel_style import SECONDARY, plain
 from motion_nodes.extras.viewer.scene_view import SceneView
 from motion_nodes.extras.viewer.target_gizmo import DragHandles
+from motion_nodes.extras.viewer.ui_commands import PanelEvents
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 from motion_nodes.typing import Array
 
@@ -42,7 +43,8 @@ CONFIRMATION_TIMEOUT = 5.0
 """Time within which the owner of the scene must confirm a new object [s]."""
 NEW_POSITION = (0.5, 0.0, 0.3)
 """Position of a new object in the scene frame [m]."""
-Report = Callable[[str, WorldObject | None], None]
+HANDLE_SIZE = 0.15
+"""Size of the handles of an object [m]."""
 
 
 class AttachPanel:
@@ -123,11 +125,7 @@ class ObjectEditor:
         viewed: the robot of the scene.
         base: scene node of the scene frame.
         objects: scene nodes of the objects.
-        handle_size: size of the handles [m].
-        report: called on viser's event loop with name and object; None: remove it.
-        attach: called on viser's event loop with the name of an object, and the link to attach it
-            to; empty: detach it.
-        redraw: called when the scene must be redrawn.
+        events: receivers of the panel's commands.
     """
 
     def __init__(
@@ -136,13 +134,10 @@ class ObjectEditor:
         viewed: ViewedRobot,
         base: str,
         objects: SceneView,
-        handle_size: float,
-        report: Report,
-        attach: Callable[[str, str], None],
-        redraw: Callable[[], None],
+        events: PanelEvents,
     ) -> None:
         """Add the elements to the panel."""
-        self._objects, self._report, self._redraw = objects, report, redraw
+        self._objects, self._report, self._redraw = objects, events.scene_object, events.redraw
         self._lock = threading.Lock()
         self._scene = Scene()
         self._local: tuple[str, Array] | None = None
@@ -154,7 +149,7 @@ class ObjectEditor:
         [s]."""
         objects.on_pick.append(self._picked)
         self.handles = DragHandles(
-            server.scene, f"{base}/object_handles", handle_size, self._dragged
+            server.scene, f"{base}/object_handles", HANDLE_SIZE, self._dragged
         )
         gui = server.gui
         self.choice = gui.add_dropdown(
@@ -171,7 +166,7 @@ class ObjectEditor:
         self._sized = NONE
         """Object whose size is shown."""
         links = viewed.model.tree.frame_names
-        self.attachment = AttachPanel(gui, links, viewed.tool, self._selected, attach)
+        self.attachment = AttachPanel(gui, links, viewed.tool, self._selected, events.attach)
         self.shape = gui.add_dropdown("Shape", SHAPES)
         self.size = gui.add_vector3(
             "Size [m]", (0.1, 0.1, 0.1), min=(MIN_SIZE,) * 3, max=(MAX_SIZE,) * 3, step=0.01,

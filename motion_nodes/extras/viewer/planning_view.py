@@ -55,8 +55,6 @@ NO_GOAL = f"The sliders set the robot. Choose '{GOAL}' in 'Sliders set' on the t
 NO_RANDOM = "All random states that were tried are in collision."
 DURATION = 8.0
 """Time for which a notification is shown [s]."""
-HANDLE_SIZE = 0.15
-"""Size of the handles of an object [m]."""
 
 
 @dataclass(frozen=True)
@@ -444,10 +442,7 @@ class PlanningView:
             self._note = server.gui.add_markdown("", visible=False)
             self.editor: ObjectEditor | None = None
             if viewed.edits_scene:
-                self.editor = ObjectEditor(
-                    server, viewed, base, self.objects, HANDLE_SIZE, events.scene_object,
-                    events.attach, events.redraw,
-                )  # fmt: skip
+                self.editor = ObjectEditor(server, viewed, base, self.objects, events)
                 self.files = SceneFilesPanel(
                     server.gui, viewed.name, lambda: self.objects.shown, events.scene_load
                 )

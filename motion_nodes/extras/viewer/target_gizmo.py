@@ -18,8 +18,7 @@ from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy, inverse, to_quat_wxyz, to_rpy
 from motion_nodes.extras.viewer.joint_panel import show_value
 from motion_nodes.extras.viewer.panel_style import DEG, SECONDARY, AngleUnit, plain
-from motion_nodes.extras.viewer.scaling_panel import MotionScaling
-from motion_nodes.extras.viewer.ui_commands import PLAN_VERBS, TargetCommand
+from motion_nodes.extras.viewer.ui_commands import PLAN_VERBS, PanelEvents, TargetCommand
 from motion_nodes.extras.viewer.viewed_robot import PLANNER, RMPFLOW, ViewedRobot, checked_pose
 from motion_nodes.typing import Array
 
@@ -279,10 +278,8 @@ class TargetGizmo:
         server: the viser server; panel elements are added to the active container.
         viewed: a robot with a tool and followers.
         base: scene node of its scene frame.
-        commanded: called on viser's event loop with targets set by the user.
-        redraw: called when the scene must be redrawn.
+        events: receivers of the panel's commands.
         unit: of angles on the panel.
-        scaling: returns the scaling factors for plans.
     """
 
     def __init__(
@@ -290,14 +287,11 @@ class TargetGizmo:
         server: viser.ViserServer,
         viewed: ViewedRobot,
         base: str,
-        commanded: Callable[[TargetCommand], None],
-        redraw: Callable[[], None],
+        events: PanelEvents,
         unit: AngleUnit,
-        scaling: Callable[[], MotionScaling],
     ) -> None:
         """Add the elements to the panel; the target itself is hidden."""
-        self._scaling = scaling
-        self._viewed, self._commanded, self._redraw = viewed, commanded, redraw
+        self._viewed, self._events, self._redraw = viewed, events, events.redraw
         self._scene = server.scene
         self._poses = LinkPoses(viewed.model.tree)
         names = viewed.model.tree.frame_names
@@ -406,7 +400,7 @@ class TargetGizmo:
 
     def _dragged(self, X_BT: Array, ended: bool) -> None:
         if self.follower.value != PLANNER:
-            self._commanded(TargetCommand(X_BT, self.follower.value))
+            self._events.target(TargetCommand(X_BT, self.follower.value))
 
     def _pose_set(self, X_BT: Array) -> None:
         """Move the target to a pose from the panel, and command it as if it were dragged."""
@@ -434,14 +428,14 @@ class TargetGizmo:
     async def _plan_pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
         if event.client is not None:
             verb = PLAN_VERBS[str(event.target.value)]
-            scaling = self._scaling()
-            self._commanded(
+            scaling = self._events.scaling()
+            self._events.target(
                 TargetCommand(self.current(), PLANNER, verb, scaling.velocity, scaling.acceleration)
             )
 
     async def _stop_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
         if event.client is not None:
-            self._commanded(TargetCommand(self.handles.pose, str(self.follower.value), "stop"))
+            self._events.target(TargetCommand(self.handles.pose, str(self.follower.value), "stop"))
 
     async def _reset_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
         if event.client is not None:
