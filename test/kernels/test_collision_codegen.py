@@ -13,7 +13,7 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box, Sphere
 from motion_nodes.core.scene.checker import CollisionChecker
-from motion_nodes.core.scene.collision_arrays import leaves_of, pack_world
+from motion_nodes.core.scene.collision_arrays import CheckedRobot, leaves_of, pack_world
 from motion_nodes.core.scene.compiled_checks import CompiledChecks
 from motion_nodes.core.scene.robot_spheres import AllowedCollisions, checked_pairs, link_bodies
 from motion_nodes.core.scene.scene import Part, Scene, world_object
@@ -51,7 +51,8 @@ def test_eight_and_sixteen_lanes_agree() -> None:
     verdicts, edges = [], []
     for count in (4, 8, 16):
         checks = CompiledChecks(robot, joints, count)
-        table = checks.table(bodies, pairs, robot.home, 0.0, 0.0, steps, scene, np.eye(4))
+        checked = CheckedRobot(bodies, pairs, robot.home, steps, 0.0, 0.0)
+        table = checks.table(checked, scene, np.eye(4))
         assert checks.calls.lanes.count == count
         verdicts.append(checks.calls.are_free(Q, table))
         edges.append(

@@ -112,12 +112,9 @@ class Manipulability:
 
 
 def improved(
-    chain: IkChain,
+    keeper: TipKeeper,
     q: Array,
-    X_BT: Array,
-    tolerance: IkTolerance,
     objectives: Sequence[Objective],
-    limits: tuple[Array, Array],
     deadline: float = math.inf,
     steps: int = 100,
 ) -> Array:
@@ -129,16 +126,12 @@ def improved(
     gradient methods", IMA J. Numerical Analysis 8(1), 1988.
 
     Args:
-        chain: the joints.
+        keeper: keeps the tip at the target.
         q: a solution [rad or m], shape (n,).
-        X_BT: the target in the base, shape (4, 4).
-        tolerance: tolerance of a solution.
         objectives: objectives to minimise.
-        limits: lower and upper joint limits [rad or m], both of shape (n,).
         deadline: end time on the clock of :func:`compute_time` [s].
         steps: max number of steps.
     """
-    keeper = TipKeeper(chain, X_BT, tolerance, limits)
 
     def total(q: Array) -> float:
         return sum(objective.value(q) for objective in objectives)
@@ -174,7 +167,14 @@ class TipKeeper:
         tolerance: IkTolerance,
         limits: tuple[Array, Array] | None = None,
     ) -> None:
-        """Create the object; arguments as for :func:`improved`."""
+        """Create the object.
+
+        Args:
+            chain: the joints.
+            X_BT: the target in the base, shape (4, 4).
+            tolerance: tolerance of a solution.
+            limits: lower and upper joint limits [rad or m], both of shape (n,); None: the chain's.
+        """
         self._chain, self._target, self._tolerance = chain, X_BT, tolerance
         self._lower, self._upper = limits or (chain.lower, chain.upper)
         self._counts = ~tolerance.free

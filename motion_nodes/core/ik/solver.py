@@ -37,7 +37,7 @@ from motion_nodes.core.ik.problem import (
     rejection,
     rigid_pose,
 )
-from motion_nodes.core.ik.redundancy import improved
+from motion_nodes.core.ik.redundancy import TipKeeper, improved
 from motion_nodes.core.ik.request_validation import how_it_ended, too_far, what_is_nearest
 from motion_nodes.core.ik.workspace import MemoryPool, SolverMemory
 from motion_nodes.core.robot.poses import inverse
@@ -166,15 +166,10 @@ class SolutionSearch:
         if not self._request.objectives:
             return [q]
         work = self._work
-        better = improved(
-            self._chain,
-            q,
-            self._target,
-            self._memory.tolerance,
-            self._request.objectives,
-            (work.lower, work.upper),
-            deadline,
+        keeper = TipKeeper(
+            self._chain, self._target, self._memory.tolerance, (work.lower, work.upper)
         )
+        better = improved(keeper, q, self._request.objectives, deadline)
         return [better] if self._request.validity is None else [better, q]
 
     def _fail(self, ended: IkStatus) -> None:

@@ -339,18 +339,14 @@ def evaluate(
     """
     motion = PointMotion(model.arrays, model.active, q, qd)
     n = model.active
+    spheres = around.sphere_rows, around.centres, around.radii
+    guards = around.guard_rows, np.zeros((len(around.guard_rows), 3)), around.guard_radii
     reports = [
         *_joint_leaves(settings, bounds, goal, q[:n], qd[:n]),
         *_tool_leaves(model, settings, goal, motion),
+        _collision_leaf("collision_rmp", motion, settings, spheres, around.obstacles),
         _collision_leaf(
-            "collision_rmp",
-            *(motion, settings, around.sphere_rows, around.centres, around.radii),
-            around.obstacles,
-        ),
-        _collision_leaf(
-            "body_collision",
-            *(motion, settings, around.guard_rows, np.zeros((len(around.guard_rows), 3))),
-            *(around.guard_radii, ObstacleArrays({"box": around.capsules})),
+            "body_collision", motion, settings, guards, ObstacleArrays({"box": around.capsules})
         ),
     ]
     if around.apart is not None:
@@ -424,14 +420,13 @@ def _collision_leaf(
     name: str,
     motion: PointMotion,
     s: RmpflowSettings,
-    rows: tuple[int, ...],
-    centres: Array,
-    radii: Array,
+    spheres: tuple[tuple[int, ...], Array, Array],
     obstacles: ObstacleArrays,
 ) -> LeafReport:
+    """Return the leaf of spheres: their rows, centres in them (s, 3) and radii (s,)."""
     n = motion.jacobian(0, np.zeros(3))[0].shape[1]
     M, force = np.zeros((n, n)), np.zeros(n)
-    for row, centre, radius in zip(rows, centres, radii, strict=True):
+    for row, centre, radius in zip(*spheres, strict=True):
         p, v, bias = motion.point(row, centre)
         found = distances(obstacles, p, v)
         if not len(found.value):

@@ -20,6 +20,7 @@ from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.core.robot.tree import JointKind, frozen
 from motion_nodes.core.scene import configurations
+from motion_nodes.core.scene.collision_arrays import CheckedRobot
 from motion_nodes.core.scene.contacts import (
     Clearance,
     Contact,
@@ -108,11 +109,11 @@ def joint_steps(
     whole = (low > high) | (sliding & np.isfinite(upper - lower))
     low, high = np.where(whole, lower, low), np.where(whole, upper, high)
     Q = np.concatenate((rng.uniform(low, high, (_SAMPLES, len(low))), robot.home[None]))
-    X = kinematics.frames_batch(Q)
-    row = {name: i for i, name in enumerate(kinematics.frame_names)}
+    frames = np.moveaxis(kinematics.frames_batch(Q), 1, 0)
+    X = dict(zip(kinematics.frame_names, frames, strict=True))
     moved_by = _moving_joints(robot)
     return frozen(
-        [_step(robot, bodies, joint, X, row, moved_by, travel) for joint in joints], (len(joints),)
+        [_step(robot, bodies, joint, X, moved_by, travel) for joint in joints], (len(joints),)
     )
 
 
@@ -120,8 +121,7 @@ def _step(
     robot: Robot,
     bodies: tuple[CollisionBody, ...],
     name: str,
-    X: Array,
-    row: dict[str, int],
+    X: dict[str, Array],
     moved_by: dict[str, set[str]],
     travel: float,
 ) -> float:
@@ -133,13 +133,12 @@ def _step(
         if joint.kind is JointKind.PRISMATIC:
             farthest = max(farthest, factor if moved else 0.0)
             continue
-        X_J = X[:, row[joint.child]]
+        X_J = X[joint.child]
         axis = X_J[:, :3, :3] @ joint.axis
         for body in moved:
-            centres = X[:, row[body.link], :3, :3] @ body.spheres[:, :3].T
-            offsets = (
-                centres.transpose(0, 2, 1) + (X[:, row[body.link], :3, 3] - X_J[:, :3, 3])[:, None]
-            )
+            X_L = X[body.link]
+            centres = X_L[:, :3, :3] @ body.spheres[:, :3].T
+            offsets = centres.transpose(0, 2, 1) + (X_L[:, :3, 3] - X_J[:, :3, 3])[:, None]
             arms = np.linalg.norm(np.cross(axis[:, None], offsets), axis=2)
             farthest = max(farthest, factor * float(arms.max()))
     return min(math.pi, travel / farthest) if farthest > 0.0 else math.pi
@@ -503,16 +502,11 @@ class CollisionChecker:
 
     def _packed(self) -> CollisionTable:
         if self._table is None:
-            self._table = self._compiled.table(
-                self._bodies,
-                self._paired[0],
-                self._positions,
-                self.clearance,
+            checked = CheckedRobot(
+                self._bodies, self._paired[0], self._positions, self.resolution, self.clearance,
                 self.sphere_margin,
-                self.resolution,
-                self.scene,
-                self._X_WB,
-            )
+            )  # fmt: skip
+            self._table = self._compiled.table(checked, self.scene, self._X_WB)
         return self._table
 
     def _frames(self, q: Array) -> Array:

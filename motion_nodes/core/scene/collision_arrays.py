@@ -59,6 +59,23 @@ _NO_PLANES = np.empty((0, 4))
 Fields = dict[str, int | NDArray[Any]]
 
 
+class CheckedRobot(NamedTuple):
+    """A robot, and how it is checked."""
+
+    bodies: tuple[CollisionBody, ...]
+    """Links and attached bodies."""
+    pairs: tuple[tuple[int, int], ...]
+    """Checked pairs of bodies."""
+    positions: Array
+    """Positions of all joints [rad or m]; only those of joints outside configurations are used."""
+    steps: Array
+    """Max joint steps on an edge [rad or m], shape (n,)."""
+    clearance: float
+    """Min allowed distance from the world [m]."""
+    margin: float
+    """Min allowed distance of pairs of bodies, and added to the clearance [m]."""
+
+
 class RobotLayout:
     """The part of the memory that depends on the robot and the joints of a configuration.
 
@@ -90,26 +107,9 @@ class RobotLayout:
         """Return the index of a frame's group, and its pose in that group, shape (4, 4)."""
         return self._group[frame], self._X_GL[frame]
 
-    def fields(
-        self,
-        bodies: tuple[CollisionBody, ...],
-        pairs: tuple[tuple[int, int], ...],
-        positions: Array,
-        clearance: float,
-        margin: float,
-        steps: Array,
-    ) -> Fields:
-        """Return the robot's fields of ``collision_memory``.
-
-        Args:
-            bodies: bodies in memory order.
-            pairs: checked pairs of bodies.
-            positions: positions of all joints of the robot [rad or m]; only those of joints outside
-                configurations are used.
-            clearance: min allowed distance from the world [m].
-            margin: min allowed distance of pairs of bodies, and added to the clearance [m].
-            steps: max joint steps on an edge [rad or m], shape (n,).
-        """
+    def fields(self, robot: CheckedRobot) -> Fields:
+        """Return the robot's fields of ``collision_memory``; bodies are in memory order."""
+        bodies, pairs, positions, steps, clearance, margin = robot
         table, bounds, firsts = self._placed(bodies)
         single = np.float32
         return {

@@ -15,7 +15,12 @@ import numpy as np
 
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.scene.collision_arrays import PackedWorld, RobotLayout, pack_world
+from motion_nodes.core.scene.collision_arrays import (
+    CheckedRobot,
+    PackedWorld,
+    RobotLayout,
+    pack_world,
+)
 from motion_nodes.core.scene.contacts import SphereDistances
 from motion_nodes.core.scene.robot_spheres import CollisionBody
 from motion_nodes.core.scene.scene import Scene
@@ -160,61 +165,39 @@ class CompiledChecks:
         other.__dict__.update(self.__dict__)  # a tenth of the time of copy.copy
         return other
 
-    def table(
-        self,
-        bodies: tuple[CollisionBody, ...],
-        pairs: tuple[tuple[int, int], ...],
-        positions: Array,
-        clearance: float,
-        margin: float,
-        steps: Array,
-        scene: Scene,
-        X_WB: Array,
-    ) -> CollisionTable:
+    def table(self, robot: CheckedRobot, scene: Scene, X_WB: Array) -> CollisionTable:
         """Return the table for a robot in a scene, the same one for the same arguments.
 
         A scene, bodies and a pose identical to those of the previous call are not packed again.
 
         Args:
-            bodies: links and attached bodies.
-            pairs: checked pairs of bodies.
-            positions: positions of all joints of the robot [rad or m]; only those of joints outside
-                configurations are used.
-            clearance: min allowed distance from the world [m].
-            margin: min allowed distance of pairs of bodies, and added to the clearance [m].
-            steps: max joint steps on an edge [rad or m], shape (n,).
+            robot: the robot.
             scene: the world.
             X_WB: pose of the robot's base in the world, shape (4, 4).
         """
-        inputs = (bodies, pairs, positions, steps, scene, X_WB), (clearance, margin)
+        inputs = (*robot[:4], scene, X_WB), robot[4:]
         for known in self._tables:
             parts, numbers = known.inputs
             if numbers == inputs[1] and all(map(operator.is_, parts, inputs[0])):
                 self._world = known.world
                 return known.table
-        robot = self._robot((bodies, pairs, steps), positions, clearance, margin)
-        world = self._packed((scene, bodies, X_WB), robot.backwards, robot.reach)
-        table = CollisionTable(robot.part, world.part)
+        packed = self._robot(robot)
+        world = self._packed((scene, robot.bodies, X_WB), packed.backwards, packed.reach)
+        table = CollisionTable(packed.part, world.part)
         assert self._world is not None
         self._tables[:] = [_Table(inputs, table, self._world), *self._tables][:_TABLES]
         return table
 
-    def _robot(
-        self,
-        seen: tuple[tuple[CollisionBody, ...], tuple[tuple[int, int], ...], Array],
-        positions: Array,
-        clearance: float,
-        margin: float,
-    ) -> _Robot:
-        """Return the robot's part for bodies, pairs and steps; reuse one of the last ones."""
-        equal = clearance, margin, positions.tobytes()
+    def _robot(self, checked: CheckedRobot) -> _Robot:
+        """Return the robot's part; reuse one of the last ones."""
+        bodies, pairs, positions, steps, clearance, margin = checked
+        seen, equal = (bodies, pairs, steps), (clearance, margin, positions.tobytes())
         for known in self._robots:
             if known.seen[1] == equal and all(map(operator.is_, known.seen[0], seen)):
                 return known
-        bodies, pairs, steps = seen
         backwards, last = bodies[::-1], len(bodies) - 1
         turned = tuple((last - j, last - i) for i, j in reversed(pairs))
-        fields = self._layout.fields(backwards, turned, positions, clearance, margin, steps)
+        fields = self._layout.fields(checked._replace(bodies=backwards, pairs=turned))
         reach = self._layout.reach(backwards, positions) + clearance + margin
         robot = _Robot((seen, equal), backwards, TablePart(fields), reach)
         self._robots[:] = [robot, *self._robots][:_TABLES]

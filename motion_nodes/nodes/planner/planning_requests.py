@@ -184,7 +184,22 @@ class PlanningRequests:
         recovery = None if constraints else params.recovery_settings
         try:
             found = plan(problem, options, recovery)
-            return self._planned(job, group, q, problem, options, found, speed, context.notes)
+            if speed is not None:
+                found = _cruising(problem, options, found, speed)
+            if found.trajectory is None:
+                words = "; ".join([found.reason, *context.notes])
+                raise RequestRejected(PLAN_CODES[found.status], words)
+            return PlannedMotion(
+                job=job,
+                group=group,
+                q=q,
+                start=self.start_message(q),
+                trajectory=trajectory_message(found.trajectory, self.robot.base_frame),
+                time=found.time,
+                note="; ".join([*context.notes, *found.notes]),
+                recovery_points=0 if found.recovery is None else len(found.recovery.times),
+                tree=found.tree,
+            )
         except RequestRejected:
             raise
         except MotionError as error:
@@ -230,45 +245,6 @@ class PlanningRequests:
             acceleration_scaling=scaling(
                 request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"
             ),
-        )
-
-    def _planned(
-        self,
-        job: PlanJob,
-        group: Group,
-        q: Array,
-        problem: PlanRequest,
-        options: PlanOptions,
-        plan: MotionPlan,
-        speed: tuple[str, float] | None,
-        notes: list[str],
-    ) -> PlannedMotion:
-        recovery = plan.recovery
-        if plan.trajectory is None:
-            raise RequestRejected(PLAN_CODES[plan.status], "; ".join([plan.reason, *notes]))
-        trajectory = plan.trajectory
-        if speed is not None and plan.motion is not None:
-            slower = cruising(
-                plan.motion,
-                problem.checker,
-                dict([speed]),
-                scaling=(options.velocity_scaling, options.acceleration_scaling),
-                effort_share=options.effort_share,
-                payload=options.payload,
-            )
-            trajectory = slower.points(options.time_step)
-            if recovery is not None:
-                trajectory = joined(recovery, trajectory, options.time_step)
-        return PlannedMotion(
-            job=job,
-            group=group,
-            q=q,
-            start=self.start_message(q),
-            trajectory=trajectory_message(trajectory, self.robot.base_frame),
-            time=plan.time,
-            note="; ".join([*notes, *plan.notes]),
-            recovery_points=0 if recovery is None else len(recovery.times),
-            tree=plan.tree,
         )
 
 
@@ -323,3 +299,23 @@ def plan_batch(
             text = f"{len(plans)} of {len(found)} motions planned; item {number}: {each}"
             raise RequestRejected(each.code, text)
     return "; ".join(dict.fromkeys(plan.note for plan in plans if plan.note))
+
+
+def _cruising(
+    problem: PlanRequest, options: PlanOptions, found: MotionPlan, speed: tuple[str, float]
+) -> MotionPlan:
+    """Return a plan with points at which the tool moves at most at a speed [m/s]."""
+    if found.motion is None or found.trajectory is None:
+        return found
+    slower = cruising(
+        found.motion,
+        problem.checker,
+        dict([speed]),
+        scaling=(options.velocity_scaling, options.acceleration_scaling),
+        effort_share=options.effort_share,
+        payload=options.payload,
+    )
+    points = slower.points(options.time_step)
+    if found.recovery is not None:
+        points = joined(found.recovery, points, options.time_step)
+    return replace(found, trajectory=points)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +81,17 @@ _PER_RADIAN = 0.1
 """Weight of the remaining distance in joint space in the error of the tool [m/rad]."""
 
 
+class LastPlan(NamedTuple):
+    """The plan in use, shifted by the time since it was made."""
+
+    knots: Array
+    """Shape (k, n)."""
+    mean: Array
+    """Mean of its best variations, shape (k, n)."""
+    branch: int
+    """Index of its goal."""
+
+
 class AttractorSampler:
     """Draws the samples of each plan; repeatable for equal seeds."""
 
@@ -105,9 +116,8 @@ class AttractorSampler:
         self._rng = np.random.default_rng(self.settings.seed)
 
     def draw(
-        self, q: Array, goals: Array, posture: Array, plan: Array, mean: Array, branch: int,
-        brake: Array,
-    ) -> tuple[Array, Array]:  # fmt: skip
+        self, q: Array, goals: Array, posture: Array, last: LastPlan, brake: Array
+    ) -> tuple[Array, Array]:
         """Return attractors of all samples, shape (s, k, n), and the index of the goal of each.
 
         Positions are in [rad or m].
@@ -116,11 +126,10 @@ class AttractorSampler:
             q: current positions, shape (n,).
             goals: configurations at which motions may end, shape (b, n).
             posture: target posture, shape (n,).
-            plan: knots of the plan in use, shape (k, n).
-            mean: mean of its best variations, shape (k, n).
-            branch: index of its goal.
+            last: the plan in use.
             brake: positions at which the joints stop if they brake, shape (n,).
         """
+        plan, mean, branch = last
         k, n = plan.shape
         knots = np.empty((self.count, k, n))
         branches = np.full(self.count, branch)
@@ -397,9 +406,9 @@ class MpcPlanner:
             self._least, self._waited, self._searched = np.inf, 0.0, 0.0
         self._rollouts.set_goal(goal, self._scale, free=len(self._goals.free) > 0)
         goals, beyond = self._with_guide(ends)
-        plan, mean, branch = self._shifted(goals, elapsed)
+        last = self._shifted(goals, elapsed)
         brake = braking_attractor(q, qd, self._braking)
-        knots, branches = self._sampler.draw(q, goals, goal.posture, plan, mean, branch, brake)
+        knots, branches = self._sampler.draw(q, goals, goal.posture, last, brake)
         found = self._rollouts.run(q, qd, qdd, knots, goals[branches])
         cost = self._judged(found, clearance) + _PER_DISTANCE * beyond[branches]
         best = int(np.argmin(cost))
@@ -430,11 +439,11 @@ class MpcPlanner:
         beyond = np.cumsum(lengths[::-1])[::-1]
         return np.concatenate((ends, points[:-1])), np.concatenate((np.zeros(len(ends)), beyond))
 
-    def _shifted(self, goals: Array, elapsed: float) -> tuple[Array, Array, int]:
-        """Return plan and mean shifted by a time [s], and the index of their goal."""
+    def _shifted(self, goals: Array, elapsed: float) -> LastPlan:
+        """Return the last plan shifted by a time [s]."""
         if self.plan is None or self._mean is None:
             direct = np.tile(goals[0], (len(self._rollouts.knot_times), 1))
-            return direct, direct, 0
+            return LastPlan(direct, direct, 0)
         branch = int(np.argmin(np.abs(goals - self.plan.goal).max(axis=1)))
         later = self._rollouts.basis(self._rollouts.knot_times + elapsed)
         moved = goals[branch] - self.plan.goal
@@ -442,7 +451,7 @@ class MpcPlanner:
         for knots in (self.plan.knots, self._mean):
             at_goal = np.abs(knots - self.plan.goal).max(axis=1) < _AT_GOAL
             shifted.append(later @ (knots + at_goal[:, None] * moved))
-        return shifted[0], shifted[1], branch
+        return LastPlan(shifted[0], shifted[1], branch)
 
     def _judged(self, found: RolloutCosts, clearance: float) -> Array:
         """Return the costs of all samples, including preferences and lack of clearance."""

@@ -26,7 +26,7 @@ from motion_nodes.core.reactive.mpc.mpc_settings import MpcSettings
 from motion_nodes.core.reactive.numpy_policy import Goal
 from motion_nodes.core.robot.poses import rotation_about
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.scene.collision_arrays import RobotLayout
+from motion_nodes.core.scene.collision_arrays import CheckedRobot, RobotLayout
 from motion_nodes.core.scene.robot_spheres import (
     CollisionBody,
     carried_body,
@@ -214,7 +214,8 @@ class Rollouts:
         bodies = (*moved, *(body for body in bodies if body not in moved))
         pairs = checked_pairs(self._robot, bodies, scene.allowed)
         steps = np.ones(len(self._joints))
-        found = self._layout.fields(bodies, pairs, self._robot.home, 0.0, 0.0, steps)
+        checked = CheckedRobot(bodies, pairs, self._robot.home, steps, 0.0, 0.0)
+        found = self._layout.fields(checked)
         for name, value in found.items():
             if name in FIELDS:
                 self._put(name, value)
