@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from geometry_msgs.msg import Pose
-from joint_client import JointClient
+from joint_client import ARM, HOME, SUCCEEDED, JointClient
 from moveit_msgs.action import ExecuteTrajectory, MoveGroup
 from moveit_msgs.msg import (
     CollisionObject,
@@ -81,6 +81,12 @@ class Planner:
         # The first start on a machine compiles.
         self.client.wait(ready, "the planner", within=240.0)
 
+    def go_home(self) -> None:
+        """Move to the state home, and wait until the arm rests."""
+        status, result = self.move({name: HOME[name] for name in ARM}).result()
+        assert status == SUCCEEDED, result.error_code.message
+        self.arm.rest()
+
     def plan(self, goal: Any, **fields: Any) -> Any:
         """Call plan_kinematic_path; return its response."""
         request = GetMotionPlan.Request()
@@ -119,6 +125,20 @@ class Planner:
         goal = ExecuteTrajectory.Goal(**fields)
         goal.trajectory.joint_trajectory = message
         return self.arm.send(goal, ExecuteTrajectory, f"{self.namespace}/execute_trajectory")
+
+
+def planning_cell(suite: Any, client: Any) -> Iterator[Planner]:
+    """Yield the planner of a Franka without physics, with its controller, at home."""
+    suite.node("articulation_controller", robot="franka", use_sim_time=True, update_rate=100.0)
+    suite.node("mock_sim", robots=["franka"], update_rate=100.0)
+    suite.node("rrt_planner", robot="franka", use_sim_time=True)
+    arm = JointClient(client)
+    arm.wait_for()
+    made = Planner(arm)
+    made.wait()
+    made.go_home()
+    yield made
+    arm.close()
 
 
 def pose_constraints(

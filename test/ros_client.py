@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,9 +13,9 @@ import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
-from patience import LIMIT, Patience
+from patience import LIMIT, Patience, wait_until
 from rcl_interfaces.srv import GetParameters, SetParametersAtomically
-from rclpy.executors import SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -29,6 +30,27 @@ LATCHED = QoSProfile(
     reliability=ReliabilityPolicy.RELIABLE,
     durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
+
+
+def spun(node: Any, executor: SingleThreadedExecutor) -> Iterator[Any]:
+    """Yield a node of the suite that is active in an executor of a thread."""
+    executor.add_node(node)
+
+    def spin() -> None:
+        node.trigger_configure()
+        node.trigger_activate()
+        try:
+            executor.spin()
+        except ExternalShutdownException:
+            return
+
+    thread = threading.Thread(target=spin, daemon=True)
+    thread.start()
+    wait_until(lambda: node.active, "the node is active")
+    yield node
+    executor.shutdown()
+    thread.join(10.0)
+    node.destroy_node()
 
 
 class Heard:

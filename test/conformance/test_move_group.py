@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scene_requests as requests
 from action_msgs.msg import GoalStatus
-from joint_client import ARM, FRANKA, HOME, SUCCEEDED, JointClient, smooth
+from joint_client import ARM, FRANKA, HOME, SUCCEEDED, smooth
 from moveit_msgs.msg import (
     Constraints,
     MoveItErrorCodes,
@@ -18,7 +18,7 @@ from moveit_msgs.msg import (
     PlanningScene,
 )
 from moveit_msgs.srv import ApplyPlanningScene, GetCartesianPath, QueryPlannerInterfaces
-from planner_client import Planner, at, end_of, pose_constraints, state
+from planner_client import Planner, at, end_of, planning_cell, pose_constraints, state
 from std_msgs.msg import String
 
 from conformance.behaviours import BY_PARAMETER, OURS, behaviour
@@ -37,18 +37,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module")
 def planner(module_suite, module_client):
-    module_suite.node(
-        "articulation_controller", robot="franka", use_sim_time=True, update_rate=100.0
-    )
-    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
-    module_suite.node("rrt_planner", robot="franka", use_sim_time=True)
-    arm = JointClient(module_client)
-    arm.wait_for()
-    made = Planner(arm)
-    made.wait()
-    home(made)
-    yield made
-    arm.close()
+    yield from planning_cell(module_suite, module_client)
 
 
 def home(planner: Planner) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from geometry_msgs.msg import Pose
-from joint_client import ARM, FRANKA, HOME, SUCCEEDED, JointClient
+from joint_client import ARM, FRANKA, HOME, SUCCEEDED
 from moveit_msgs.action import MoveGroupSequence
 from moveit_msgs.msg import (
     Constraints,
@@ -19,7 +19,7 @@ from moveit_msgs.msg import (
     PositionConstraint,
 )
 from moveit_msgs.srv import GetMotionSequence, QueryPlannerInterfaces
-from planner_client import Planner, at, end_of, pose_constraints, state
+from planner_client import Planner, at, end_of, planning_cell, pose_constraints, state
 
 from conformance.behaviours import BY_PARAMETER, OURS, behaviour, not_offered
 from motion_nodes.core.robot.kinematics import Kinematics
@@ -38,19 +38,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module")
 def planner(module_suite, module_client):
-    module_suite.node(
-        "articulation_controller", robot="franka", use_sim_time=True, update_rate=100.0
-    )
-    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
-    module_suite.node("rrt_planner", robot="franka", use_sim_time=True)
-    arm = JointClient(module_client)
-    arm.wait_for()
-    made = Planner(arm)
-    made.wait()
-    assert made.move(AT_HOME).result()[0] == SUCCEEDED
-    arm.rest()
-    yield made
-    arm.close()
+    yield from planning_cell(module_suite, module_client)
 
 
 @pytest.fixture

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from joint_client import JointClient
+from navigation_client import NavigationClient
 from ros_client import RosClient
+from scripted_base import ScriptedBase
 
 
 @pytest.fixture(scope="module")
@@ -22,3 +24,23 @@ def controlled_arm(module_suite: Any, module_client: RosClient) -> Iterator[Join
     arm.wait_for()
     yield arm
     arm.close()
+
+
+@pytest.fixture(scope="module")
+def moved() -> Iterator[ScriptedBase]:
+    """A base whose odometry follows its commands."""
+    made = ScriptedBase()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def navigator(
+    module_suite: Any, module_client: RosClient, moved: ScriptedBase
+) -> Iterator[NavigationClient]:
+    """A JetBot's navigator."""
+    module_suite.node("base_navigator", robot="jetbot", odom_timeout=2.0)
+    made = NavigationClient(module_client)
+    made.wait_for()
+    yield made
+    made.close()

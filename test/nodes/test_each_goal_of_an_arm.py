@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from control_msgs.action import FollowJointTrajectory, GripperCommand, ParallelGripperCommand
-from joint_client import ABORTED, ARM, CANCELED, HOME, SUCCEEDED, JointClient, smooth
+from joint_client import ABORTED, ARM, CANCELED, HOME, SUCCEEDED, smooth
 from moveit_msgs.action import ExecuteTrajectory, MoveGroup, MoveGroupSequence, Pickup, Place
 from moveit_msgs.msg import (
     CollisionObject,
@@ -17,7 +17,7 @@ from moveit_msgs.msg import (
 )
 from nav2_msgs.action import DummyBehavior
 from one_result import Goals, count
-from planner_client import Planner, at
+from planner_client import at, planning_cell
 from task_client import TaskClient
 
 from motion_nodes.core.robot.poses import from_xyz_rpy
@@ -101,17 +101,8 @@ def arm_goals() -> dict[str, Goals]:
 
 @pytest.fixture(scope="module")
 def arm(module_suite, module_client):
-    module_suite.node(
-        "articulation_controller", robot="franka", use_sim_time=True, update_rate=100.0
-    )
-    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
-    module_suite.node("rrt_planner", robot="franka", use_sim_time=True)
-    made = JointClient(module_client)
-    made.wait_for()
-    Planner(made).wait()
-    made.go_home()
-    yield made
-    made.close()
+    for planner in planning_cell(module_suite, module_client):
+        yield planner.arm
 
 
 @pytest.mark.parametrize("name", list(arm_goals()))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from geometry_msgs.msg import Pose
-from joint_client import ARM, FRANKA, HOME, SUCCEEDED, JointClient
+from joint_client import ARM, FRANKA, HOME, SUCCEEDED
 from moveit_msgs.action import MoveGroupSequence
 from moveit_msgs.msg import (
     Constraints,
@@ -21,7 +21,7 @@ from moveit_msgs.msg import (
     PositionConstraint,
 )
 from moveit_msgs.srv import GetMotionSequence
-from planner_client import Planner, at, end_of, pose_constraints, state
+from planner_client import Planner, at, end_of, planning_cell, pose_constraints, state
 
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.poses import to_quat_xyzw
@@ -38,20 +38,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 @pytest.fixture(scope="module")
 def planner(module_suite, module_client):
     """A robot without physics, its controller and the planner, at home."""
-    module_suite.node(
-        "articulation_controller", robot="franka", use_sim_time=True, update_rate=100.0
-    )
-    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
-    module_suite.node("rrt_planner", robot="franka", use_sim_time=True)
-    arm = JointClient(module_client)
-    arm.wait_for()
-    made = Planner(arm)
-    made.wait()
-    status, result = made.move({name: HOME[name] for name in ARM}).result()
-    assert status == SUCCEEDED, result.error_code.message
-    arm.rest()
-    yield made
-    arm.close()
+    yield from planning_cell(module_suite, module_client)
 
 
 def beside(x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Constraints:

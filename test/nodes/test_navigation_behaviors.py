@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +13,6 @@ from geometry_msgs.msg import Point
 from joint_client import duration
 from nav2_msgs.action import BackUp, DriveOnHeading, NavigateToPose, Spin
 from navigation_client import ABORTED, CANCELED, SUCCEEDED, Codes, NavigationClient, stamped
-from ros_client import RosClient
 from scripted_base import ScriptedBase
 from scripted_scanner import Scanner
 
@@ -36,25 +34,6 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 NODE = "/base_navigator"
 NEAR = 0.06
 """[m] Of the goal: its tolerance of 0.025, and the way of a stop that comes late in wall time."""
-
-
-@pytest.fixture(scope="module")
-def moved() -> Iterator[ScriptedBase]:
-    made = ScriptedBase()
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def navigator(
-    module_suite: Any, module_client: RosClient, moved: ScriptedBase
-) -> Iterator[NavigationClient]:
-    """A JetBot's navigator."""
-    module_suite.node("base_navigator", robot="jetbot", odom_timeout=2.0)
-    made = NavigationClient(module_client)
-    made.wait_for()
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 import threading
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -152,47 +154,41 @@ NAMED = {
 """Faults of a policy, and the text in the error."""
 
 
-@pytest.mark.parametrize("kind", NAMED)
-def test_policies_that_cannot_be_used_do_not_configure(ros, tmp_path, kind):
-    path = spoil(write_standing_policy(tmp_path), kind)
+@contextmanager
+def configured(robot: str, policy: object) -> Iterator[PolicyControllerNode]:
     node = PolicyControllerNode(
-        ros_args=["--ros-args", "-p", "robot:=go2", "-p", f"policy:={path}", "-p",
+        ros_args=["--ros-args", "-p", f"robot:={robot}", "-p", f"policy:={policy}", "-p",
                   "autostart:=false"]
     )  # fmt: skip
     try:
         node.trigger_configure()
-        assert node.failure is not None
-        assert NAMED[kind].format(folder=tmp_path) in node.failure
+        yield node
     finally:
         node.destroy_node()
 
 
+@pytest.mark.parametrize("kind", NAMED)
+def test_policies_that_cannot_be_used_do_not_configure(ros, tmp_path, kind):
+    path = spoil(write_standing_policy(tmp_path), kind)
+    with configured("go2", path) as node:
+        assert node.failure is not None
+        assert NAMED[kind].format(folder=tmp_path) in node.failure
+
+
 def test_a_network_that_is_slower_than_its_period_is_reported(ros, tmp_path):
     folder = write_standing_policy(tmp_path)
-    node = PolicyControllerNode(
-        ros_args=["--ros-args", "-p", "robot:=go2", "-p", f"policy:={folder}", "-p",
-                  "autostart:=false"]
-    )  # fmt: skip
-    try:
-        node.trigger_configure()
+    with configured("go2", folder) as node:
         node.activate()
         for seconds, slow in ((0.01, False), (0.03, True)):
             node._inference.append(seconds)
             report = Report()
             node.diagnose(report)
             assert any("1 of 2 evaluations" in text for text in report.texts) == slow
-    finally:
-        node.destroy_node()
 
 
 def test_a_changed_parameter_does_not_interrupt_the_command(ros, tmp_path):
     folder = write_standing_policy(tmp_path)
-    node = PolicyControllerNode(
-        ros_args=["--ros-args", "-p", "robot:=go2", "-p", f"policy:={folder}", "-p",
-                  "autostart:=false"]
-    )  # fmt: skip
-    try:
-        node.trigger_configure()
+    with configured("go2", folder) as node:
         node.activate()
         assert node.notice().endswith("drive it by ~/cmd_vel")
         commands = node._commands
@@ -205,21 +201,12 @@ def test_a_changed_parameter_does_not_interrupt_the_command(ros, tmp_path):
         rate = node.params.max_command_rate[0]
         assert commands.step(0.01)[0] == pytest.approx(0.5 - 0.01 * rate)
         assert commands.step(1.0)[0] == 0.2
-    finally:
-        node.destroy_node()
 
 
 def test_a_policy_without_twists_is_started_by_its_service(ros):
-    node = PolicyControllerNode(
-        ros_args=["--ros-args", "-p", "robot:=franka", "-p", "policy:=franka_drawer", "-p",
-                  "autostart:=false"]
-    )  # fmt: skip
-    try:
-        node.trigger_configure()
+    with configured("franka", "franka_drawer") as node:
         assert node.failure is None
         assert node.notice().endswith("; start it by ~/run")
-    finally:
-        node.destroy_node()
 
 
 class Newest:

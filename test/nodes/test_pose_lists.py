@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
 from navigation_client import ABORTED, CANCELED, SUCCEEDED, Codes, NavigationClient, stamped
-from ros_client import RosClient
 from scripted_base import ScriptedBase
 
 from motion_nodes.core.navigation.planar_geometry import Pose2
@@ -19,25 +16,6 @@ from motion_nodes.core.navigation.planar_geometry import Pose2
 pytestmark = pytest.mark.timeout(900)
 NEAR = 0.06
 """[m] Of the goal: its tolerance of 0.025, and the way of a stop that comes late in wall time."""
-
-
-@pytest.fixture(scope="module")
-def moved() -> Iterator[ScriptedBase]:
-    made = ScriptedBase()
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def navigator(
-    module_suite: Any, module_client: RosClient, moved: ScriptedBase
-) -> Iterator[NavigationClient]:
-    """A JetBot's navigator."""
-    module_suite.node("base_navigator", robot="jetbot", odom_timeout=2.0)
-    made = NavigationClient(module_client)
-    made.wait_for()
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,8 +11,8 @@ import pytest
 from control_msgs.action import GripperCommand
 from patience import wait_until
 from rclpy.action import ActionClient
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from ros_client import RosClient
+from rclpy.executors import SingleThreadedExecutor
+from ros_client import RosClient, spun
 from rosgraph_msgs.msg import Clock
 
 from motion_nodes.ros import qos
@@ -73,24 +72,7 @@ def executor(ros: Any) -> Iterator[CountingExecutor]:
 
 @pytest.fixture
 def node(executor: CountingExecutor) -> Iterator[Gripping]:
-    made = Gripping()
-    executor.add_node(made)
-
-    def spin() -> None:
-        made.trigger_configure()
-        made.trigger_activate()
-        try:
-            executor.spin()
-        except ExternalShutdownException:
-            return
-
-    thread = threading.Thread(target=spin, daemon=True)
-    thread.start()
-    wait_until(lambda: made.active, "the node is active")
-    yield made
-    executor.shutdown()
-    thread.join(10.0)
-    made.destroy_node()
+    yield from spun(Gripping(), executor)
 
 
 def test_the_clock_wakes_nobody_and_goals_are_stamped_by_it(

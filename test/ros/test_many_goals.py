@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from action_msgs.msg import GoalStatus
 from nav2_msgs.action import ComputePathToPose
-from patience import wait_until
 from rclpy.action import ActionClient
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile
-from ros_client import RosClient
+from ros_client import RosClient, spun
 
 from motion_nodes.ros.concurrency import action_servers
 from motion_nodes.ros.concurrency.action_servers import ActionGoal, ActionOutcome, GoalServer
@@ -50,24 +48,7 @@ class Waiting(MotionNode[NodeParams]):
 
 @pytest.fixture
 def node(ros: Any) -> Iterator[Waiting]:
-    made, executor = Waiting(), SingleThreadedExecutor()
-    executor.add_node(made)
-
-    def spin() -> None:
-        made.trigger_configure()
-        made.trigger_activate()
-        try:
-            executor.spin()
-        except ExternalShutdownException:
-            return
-
-    thread = threading.Thread(target=spin, daemon=True)
-    thread.start()
-    wait_until(lambda: made.active, "the node is active")
-    yield made
-    executor.shutdown()
-    thread.join(10.0)
-    made.destroy_node()
+    yield from spun(Waiting(), SingleThreadedExecutor())
 
 
 def test_goals_beyond_the_bound_are_aborted_with_the_reason(
