@@ -21,7 +21,6 @@ from sensor_msgs.msg import JointState
 
 from motion_nodes.core.ik.problem import IkSettings, IkTolerance
 from motion_nodes.core.ik.solvers import DEFAULT, solver_names
-from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.errors import MotionError
 from motion_nodes.nodes.kinematics.ik_batches import IkBatches
 from motion_nodes.nodes.kinematics.ik_chains import IkChains, SeveralTips
@@ -45,7 +44,6 @@ from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.ros_time import command_time
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
-from motion_nodes.ros.transforms import TransformTree, frame_prefix
 
 Codes = MoveItErrorCodes
 TARGET_TIMEOUT = 1.0
@@ -115,28 +113,24 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         """Create the node, unconfigured."""
         super().__init__("ik_service", ros_args=ros_args)
         self._threads: ServiceThreads | None = None
-        self._frames: TransformTree | None = None
+        self._frames: RobotFrames | None = None
         self._scene: SceneFollower | None = None
 
     def configure(self) -> None:
         """Compile kinematics and solvers, create the endpoints."""
         params, robot = self.params, self.robot
-        prefix = frame_prefix(self, params.tf_frame_prefix)
-        kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
-        kinematics.warm_up()
+        frames = self._frames = RobotFrames.of(self)
         self._settings = settings_of(params)
         states = self.poll_bytes(JointState, "joint_states", qos.STATES)
         reader = JointStateReader(states, robot.joint_names, limits=robot.limits)
         self._state = CurrentStateMonitor(reader)
-        frames = self._frames = TransformTree(self)
-        robot_frames = RobotFrames(kinematics, frames, prefix)
-        scene = self._scene = SceneFollower(self, robot, kinematics, robot_frames)
+        scene = self._scene = SceneFollower(self, robot, frames.kinematics, frames)
         checks = StateChecks(robot)
         checks.warm_up()
         self._requests = KinematicsRequests(
             robot,
-            kinematics,
-            robot_frames,
+            frames.kinematics,
+            frames,
             self._chains(params),
             lambda: self._settings,
             self._state,

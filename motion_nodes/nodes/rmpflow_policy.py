@@ -29,7 +29,6 @@ from motion_nodes.core.reactive.policy_motion import prepare
 from motion_nodes.core.reactive.policy_view import PolicyView
 from motion_nodes.core.reactive.target_follower import Follower
 from motion_nodes.core.robot.files.rmpflow_file import read_rmpflow
-from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.exact_warm_up import after_compilation
 from motion_nodes.core.scene.scene import Scene
@@ -58,7 +57,6 @@ from motion_nodes.ros.node import MotionNode, RobotNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
-from motion_nodes.ros.transforms import TransformTree, frame_id, frame_prefix
 from motion_nodes.typing import Array
 
 ANSWER_TIMEOUT = 3.0
@@ -248,7 +246,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
         super().__init__("rmpflow_policy", ros_args=ros_args)
         self._slow: RateLoop | None = None
         self._scene_follower: SceneFollower | None = None
-        self._frames: TransformTree | None = None
+        self._frames: RobotFrames | None = None
         self._escape: Escape | None = None
         self._jobs_of_executor: ExecutorQueue | None = None
 
@@ -289,21 +287,15 @@ class RmpflowPolicyNode(RobotNode[Any]):
         follower = self._follower = Follower(policy, follower_settings(params))
         self._prepared = threading.Event()
         after_compilation(self._prepare)
-        prefix = frame_prefix(self, params.tf_frame_prefix)
-        self._base = frame_id(prefix, robot.base_frame)
-        kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
-        kinematics.warm_up()
-        frames = self._frames = TransformTree(self)
-        robot_frames = RobotFrames(kinematics, frames, prefix)
-        self._scene_follower = SceneFollower(self, robot, kinematics, robot_frames)
+        frames = self._frames = RobotFrames.of(self)
+        self._base = frames.full_name(robot.base_frame)
+        self._scene_follower = SceneFollower(self, robot, frames.kinematics, frames)
         self._scene_now = self._scene_applied = Scene()
         self._scene_fault = ""
         self._robot = PolicyRobot(self, policy, robot.joint_names)
         self._sender, self._motion, self._preemption_check_at = "", 0, 0.0
         self._transforms_requested, self._transforms_ready = -np.inf, False
-        self._inputs = RmpflowInputs(
-            self, follower, robot_frames, self._robot, self._request_transforms
-        )
+        self._inputs = RmpflowInputs(self, follower, frames, self._robot, self._request_transforms)
         PolicyServices(self, follower, self._inputs)
         self._out = self.advertise(JointState, f"{params.controller}/reference")
         self._writer = JointStateWriter(self._out, policy.active_joints)
@@ -505,7 +497,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
             return
         requested = time.monotonic() - self._transforms_requested < TRANSFORM_TIME
         if requested:
-            frames.update()
+            frames.tree.update()
         self._transforms_ready = requested
         scene_follower.update()
         scene = scene_follower.world.scene

@@ -87,7 +87,6 @@ from motion_nodes.ros.node import MotionNode, RobotNode
 from motion_nodes.ros.parameters import settings_from
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.transforms import TransformTree, frame_id, frame_prefix
 from motion_nodes.typing import Array
 
 MAX_NODES = 3000
@@ -342,28 +341,24 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         self._recoveries: ServiceThreads | None = None
         self._actions: MoveActions | None = None
         self._client: TrajectoryClient | None = None
-        self._frames: TransformTree | None = None
+        self._frames: RobotFrames | None = None
         self._releasing = False
         self._released = threading.Event()
 
     def configure(self) -> None:
         """Create the endpoints and start the warm-up."""
         params, robot = self.params, self.robot
-        prefix = frame_prefix(self, params.tf_frame_prefix)
-        kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
-        kinematics.warm_up()
+        frames = self._frames = RobotFrames.of(self)
         reader = JointStateReader(
             self.poll_bytes(JointState, "joint_states", qos.STATES),
             robot.joint_names,
             limits=robot.limits,
         )
         self._state = CurrentStateMonitor(reader, lambda: self.params.state_timeout)
-        self._frames = TransformTree(self)
-        frames = RobotFrames(kinematics, self._frames, prefix)
         scenery, notes = scenery_for(robot, self.get_namespace(), params)
         for note in notes:
             self.get_logger().warning(note)
-        self.scenes = PlanningSceneOwner(self, kinematics, frames, self._state, scenery)
+        self.scenes = PlanningSceneOwner(self, frames.kinematics, frames, self._state, scenery)
         self.scenes.messages.refuses_unknown = lambda: self.params.peer_defaults
         self.jobs = ExecutorQueue(self)
         self._client = TrajectoryClient(self, self.jobs, params.controller)
@@ -371,8 +366,8 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         self.requests = PlanningRequests(self, self.scenes, frames, self._state)
         self._start_warm_up()
         self._counts = {"planned": 0, "failed": 0}
-        base = frame_id(prefix, robot.base_frame)
-        self._markers = PlannerMarkers(self, kinematics, self._state, base)
+        base = frames.full_name(robot.base_frame)
+        self._markers = PlannerMarkers(self, frames.kinematics, self._state, base)
         self._marker_checker = CollisionChecker(robot, robot.joint_names)
         self._to_show: deque[tuple[RobotState, RobotTrajectory, PlannedMotion | None]] = deque()
         self._display = self.advertise(DisplayTrajectory, "display_planned_path", qos.LATCHED)

@@ -21,7 +21,6 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from motion_nodes.api.robot_model import RobotModel
-from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.extras.tasks.served_task import MAX_TEXT_SHOWN, RulePlanner, ServedTask
@@ -54,8 +53,6 @@ from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
-from motion_nodes.ros.transforms import TransformTree, frame_id, frame_prefix
-from motion_nodes.typing import Array
 
 CONSTRAINTS = (
     "joint_constraints", "position_constraints", "orientation_constraints",
@@ -159,7 +156,11 @@ class TaskGoals:
             )
         given = locations[0].place_pose
         pose, _ = pose_of(given.pose, "place_pose")
-        x, y, z = (self._in_base(given.header.frame_id) @ pose)[:3, 3]
+        q, measured = np.array(self._home), self._motions.positions()
+        if measured is not None:
+            q[self._group.indices] = measured
+        frames = self._frames.in_scene(self._follower.scene)
+        x, y, z = (frames.pose(given.header.frame_id, q) @ pose)[:3, 3]
         held = self._robot.observe().objects.get(name)
         if held is not None:
             z -= held.X_WO[2, 3] - held.bottom
@@ -172,17 +173,6 @@ class TaskGoals:
         if not name or name == own.name or name in own.aliases:
             return ""
         return f"group '{name}' executes no tasks; allowed is {own.name}"
-
-    def _in_base(self, frame: str) -> Array:
-        """Return the pose of a frame in the base frame, shape (4, 4).
-
-        Raises:
-            RequestRejected: it is unknown.
-        """
-        q, measured = np.array(self._home), self._motions.positions()
-        if measured is not None:
-            q[self._group.indices] = measured
-        return self._frames.in_scene(self._follower.scene).pose(frame, q)
 
 
 @dataclass
@@ -287,7 +277,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         """Create the node, unconfigured."""
         super().__init__("task_server", ros_args=ros_args)
         self._motions: ArmMotions | None = None
-        self._frames: TransformTree | None = None
+        self._frames: RobotFrames | None = None
         self._follower: SceneFollower | None = None
         self._base: NavigatedBase | None = None
         self._actions: TaskActionServer | None = None
@@ -300,18 +290,21 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         params, robot = self.params, self.robot
         if len(params.placement) != 3:
             raise InvalidConfig(f"placement has {len(params.placement)} numbers; x, y, yaw needed")
-        kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
-        frames = self._frames = TransformTree(self)
-        prefix = frame_prefix(self, params.tf_frame_prefix)
-        to_base = RobotFrames(kinematics, frames, prefix)
-        follower = SceneFollower(self, robot, kinematics, to_base)
+        frames = self._frames = RobotFrames.of(self)
+        follower = SceneFollower(self, robot, frames.kinematics, frames)
         self._follower = follower
         model = RobotModel(robot)
         gripper = model[params.gripper] if params.gripper in robot.groups else None
         self._motions = ArmMotions(self, self._remote, model[params.group], gripper)
         x, y, yaw = params.placement
         X_WB = from_xyz_rpy((x, y, 0.0), (0.0, 0.0, yaw))
-        base = self._base = self._mobile_base(frames, prefix, X_WB)
+        if robot.base is not None:
+            odom = frames.full_name(robot.description.frames.odom)
+            names = odom, frames.full_name(robot.base_frame)
+            self._base = NavigatedBase(
+                self, self._remote, frames.tree, names, X_WB, DriveOutlines.of(robot)
+            )
+        base = self._base
         base_pose = (lambda: X_WB) if base is None else base.pose
         self._objects = ObservedObjects(self, follower, robot, base_pose, params.detector)
         skills = RobotSkills(
@@ -336,7 +329,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         self._names: tuple[str, ...] | None = None
         self.serve(Trigger, "~/confirm", self._on_confirm)
         self.serve(Trigger, "~/cancel", self._on_cancel)
-        goals = TaskGoals(self, to_base, follower, self._motions, self._robot)
+        goals = TaskGoals(self, frames, follower, self._motions, self._robot)
         self._actions = TaskActionServer(self, goals)
 
     def tick(self, dt: float) -> None:
@@ -397,17 +390,6 @@ class TaskServerNode(RobotNode[TaskServerParams]):
             report.note("WARN", runner.reason.text)
 
     # ---- inside
-
-    def _mobile_base(self, tree: TransformTree, prefix: str, X_WO: Array) -> NavigatedBase | None:
-        """Return the client of the base's navigator; None for a robot without a base."""
-        robot = self.robot
-        if robot.base is None:
-            return None
-        frames = (
-            frame_id(prefix, robot.description.frames.odom), frame_id(prefix, robot.base_frame),
-        )  # fmt: skip
-        outlines = DriveOutlines.of(robot)
-        return NavigatedBase(self, self._remote, tree, frames, X_WO, outlines)
 
     def _take(self, text: str) -> None:
         """Begin the task of a message; one that is refused is reported in the status."""

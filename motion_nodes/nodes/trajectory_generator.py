@@ -24,7 +24,6 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
-from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.nodes.trajectory.generator_requests import (
     GeneratedMotion,
@@ -57,7 +56,6 @@ from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
-from motion_nodes.ros.transforms import TransformTree, frame_id, frame_prefix
 
 Codes = MoveItErrorCodes
 
@@ -85,7 +83,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         super().__init__("trajectory_generator", ros_args=ros_args)
         self._threads: ServiceThreads | None = None
         self._client: TrajectoryClient | None = None
-        self._frames: TransformTree | None = None
+        self._frames: RobotFrames | None = None
         self._scene: SceneFollower | None = None
         self._worker: threading.Thread | None = None
 
@@ -107,19 +105,15 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         params, robot = self.params, self.robot
         if not robot.arm_joints:
             raise InvalidConfig(f"robot '{robot.name}' has no joints for trajectories")
-        prefix = frame_prefix(self, params.tf_frame_prefix)
-        self._base = frame_id(prefix, robot.base_frame)
-        kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
-        kinematics.warm_up()
+        frames = self._frames = RobotFrames.of(self)
+        self._base = frames.full_name(robot.base_frame)
         reader = JointStateReader(
             self.poll_bytes(JointState, "joint_states", qos.STATES),
             robot.joint_names,
             limits=robot.limits,
         )
         self._state = CurrentStateMonitor(reader, lambda: self.params.state_timeout)
-        self._frames = TransformTree(self)
-        frames = RobotFrames(kinematics, self._frames, prefix)
-        scene = self._scene = SceneFollower(self, robot, kinematics, frames)
+        scene = self._scene = SceneFollower(self, robot, frames.kinematics, frames)
         self.requests = GeneratorRequests(self, self._state, scene)
         self._jobs_of_executor = ExecutorQueue(self)
         self._client = TrajectoryClient(self, self._jobs_of_executor, params.controller)

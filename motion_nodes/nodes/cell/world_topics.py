@@ -55,6 +55,9 @@ class _NoTransforms:
     def update(self) -> None:
         """Do nothing."""
 
+    def destroy(self) -> None:
+        """Do nothing."""
+
     def pose(self, parent: str, child: str) -> tuple[Array, int | None]:
         """Raise.
 

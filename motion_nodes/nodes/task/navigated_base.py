@@ -29,7 +29,7 @@ from motion_nodes.nodes.task.remote_work import RemoteAction, RemoteService, Wor
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.messages.planar_messages import pose2_of, stamped_pose
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.transforms import TransformTree
+from motion_nodes.ros.robot_frames import Transforms
 from motion_nodes.typing import Array
 
 FLAT = 0.01
@@ -82,7 +82,7 @@ class NavigatedBase:
         self,
         node: MotionNode[Any],
         jobs: ExecutorQueue,
-        tree: TransformTree,
+        tree: Transforms,
         frames: tuple[str, str],
         X_WO: Array,
         outlines: DriveOutlines,
