@@ -135,7 +135,22 @@ ToQuatOption = Annotated[
 WorldOption = Annotated[
     str | None, typer.Option(help="Scene file with obstacles around the robot.")
 ]
+
+
+def _checked_output(output: str | None) -> str | None:
+    """Check the file of a result before anything is computed."""
+    if output is not None:
+        from motion_nodes.cli.output import output_path
+        from motion_nodes.core.robot.result_files import SUFFIXES
+
+        output_path(output, SUFFIXES)
+    return output
+
+
 OutputOption = Annotated[
     str | None,
-    typer.Option("--output", "-o", help="Output file of the trajectory: .json or .csv."),
-]
+    typer.Option(
+        "--output", "-o", help="Output file of the trajectory: .json or .csv.",
+        callback=_checked_output,
+    ),
+]  # fmt: skip

@@ -72,17 +72,14 @@ def plan(
 
     Exit code 1: no motion found.
     """
-    from motion_nodes.cli.output import output_path, waiting
+    from motion_nodes.cli.output import waiting
     from motion_nodes.cli.values import NO_SOLUTION, PoseWords, Subject, checked_timeout, checker_of
     from motion_nodes.core.planning.pipeline import PlanOptions
     from motion_nodes.core.planning.pipeline import plan as plan_motion
     from motion_nodes.core.planning.planning_problem import PlanRequest
     from motion_nodes.core.planning.warm_up import warm_up
-    from motion_nodes.core.robot.result_files import SUFFIXES as SUFFIXES_OF_RESULTS
     from motion_nodes.core.trajectory.trajectory_files import write_trajectory
 
-    if output is not None:
-        output_path(output, SUFFIXES_OF_RESULTS)
     checked_timeout(timeout)
     subject = Subject.of(robot, group, degrees)
     start = subject.configuration(begin, "--from")
@@ -211,16 +208,13 @@ def cartesian(
 
     Exit code 1: the path is incomplete; its end and the reason are printed.
     """
-    from motion_nodes.cli.output import output_path, waiting
+    from motion_nodes.cli.output import waiting
     from motion_nodes.cli.values import NO_SOLUTION, Subject, checker_of
     from motion_nodes.core.planning.cartesian import CartesianOptions, cartesian_path
     from motion_nodes.core.robot.kinematics import Kinematics
-    from motion_nodes.core.robot.result_files import SUFFIXES as SUFFIXES_OF_RESULTS
     from motion_nodes.core.trajectory.trajectory_files import write_trajectory
     from motion_nodes.errors import InvalidCommand
 
-    if output is not None:
-        output_path(output, SUFFIXES_OF_RESULTS)
     subject = Subject.of(robot, group, degrees)
     model, tip = subject.robot, subject.group.tip
     if tip is None:

@@ -13,6 +13,7 @@ detected.
 
 from __future__ import annotations
 
+import functools
 import math
 import weakref
 from collections.abc import Iterable, Sequence
@@ -426,22 +427,36 @@ def pack_world(
 
     Args:
         scene: the world.
-        bodies: bodies of the robot, in memory order.
+        bodies: bodies of the robot, in memory order: from the last to the first.
         X_BW: pose of the world in the robot's base, shape (4, 4).
         reach: max distance of the robot from its base, including the clearance [m].
         lanes: number of leaves per SIMD register.
         known: cached leaves, by id of the parts.
     """
-    objects = tuple(item for item in scene.objects.values() if item.enabled)
+    objects, checked = checked_objects(scene, bodies[::-1])
     used: Known = {}
     for item in objects:
         key = id(item.parts)
         used[key] = known.get(key) or (item.parts, leaves_of(item.parts))
-    fields: Fields = {"checked": checked_matrix(scene.allowed, objects, bodies)}
+    fields: Fields = {"checked": np.ascontiguousarray(checked[:, ::-1])}
     fields.update(
         _pack_leaves([used[id(o.parts)][1] for o in objects], objects, X_BW, reach, lanes)
     )
     return PackedWorld(TablePart(fields), objects, used)
+
+
+@functools.lru_cache(maxsize=4)
+def checked_objects(
+    scene: Scene, bodies: tuple[CollisionBody, ...]
+) -> tuple[tuple[WorldObject, ...], NDArray[np.int8]]:
+    """Return the enabled objects, and which of them and bodies are checked; once per scene.
+
+    Args:
+        scene: the world.
+        bodies: of the robot, in the order of the checker.
+    """
+    objects = tuple(item for item in scene.objects.values() if item.enabled)
+    return objects, checked_matrix(scene.allowed, objects, bodies)
 
 
 def checked_matrix(

@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import frozen
-from motion_nodes.core.scene.collision_arrays import checked_matrix
+from motion_nodes.core.scene.collision_arrays import checked_objects
 from motion_nodes.core.scene.configurations import checked_configurations
 from motion_nodes.core.scene.contacts import (
     Contact,
@@ -347,7 +347,7 @@ def world_pieces(
     scene: Scene, bodies: tuple[CollisionBody, ...]
 ) -> tuple[PieceWorld, tuple[WorldObject, ...]]:
     """Return a world for the kernel, and its objects in index order."""
-    objects = tuple(item for item in scene.objects.values() if item.enabled)
+    objects, checked = checked_objects(scene, bodies)
     parts = [part for item in objects for part in item.parts]
     pieces, part_of = pieces_of([part.solid for part in parts])
     owner = np.repeat(np.arange(len(objects)), [len(item.parts) for item in objects])[part_of]
@@ -364,7 +364,7 @@ def world_pieces(
         boxes=boxes,
         blocks=blocks,
         branches=_around(blocks),
-        checked=checked_matrix(scene.allowed, objects, bodies),
+        checked=checked,
     )
     return world, objects
 
