@@ -16,7 +16,7 @@ N = 2 * LANES
 
 
 def workspaces():
-    return PASSES.Work(*(np.zeros(jerk_barriers.WORK_ROWS * LANES) for _ in range(2)))
+    return PASSES.StepWork(*(np.zeros(jerk_barriers.WORK_ROWS * LANES) for _ in range(2)))
 
 
 class Problem:

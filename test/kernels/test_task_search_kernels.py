@@ -315,7 +315,9 @@ def test_descent_ends_at_the_limits_or_where_the_error_grows():
         search = TASK.TaskSearch(
             None, None, space, FREE, TASK.Tip(planar, np.eye(4)), None, options(substep=substep)
         )
-        steps = TASK._descend(search, start, TASK.Target(goal, anywhere, np.zeros(2)), True, path)
+        steps = TASK._descend(
+            search, start, TASK.TargetPose(goal, anywhere, np.zeros(2)), True, path
+        )
         assert steps > 0
         assert (np.abs(path[: steps + 1]) <= 0.4).all()
         away, X, J = [], np.empty((4, 4)), np.empty((6, 3))

@@ -25,10 +25,10 @@ LONG_CALLS = {
     "api": 5,
     "bringup": 2,
     "cli": 16,
-    "core": 24,
-    "extras": 22,
-    "kernels": 56,
-    "nodes": 3,
+    "core": 16,
+    "extras": 9,
+    "kernels": 17,
+    "nodes": 2,
     "ros": 2,
 }
 """Functions with more parameters in each room (``cli``: one per option); only goes down."""

@@ -495,7 +495,15 @@ def polynomial_between(start: _Knot, end: _Knot, T: float | Array) -> Sequence[A
         return q0, (q1 - q0) / T
     if a0 is None or a1 is None:
         return _cubic(q0, v0, q1, v1, T)
-    return _quintic(q0, v0, a0, q1, v1, a1, T)
+    d = q1 - q0
+    return (
+        q0,
+        v0,
+        0.5 * a0,
+        (20.0 * d - (8.0 * v1 + 12.0 * v0) * T - (3.0 * a0 - a1) * T**2) / (2.0 * T**3),
+        (-30.0 * d + (14.0 * v1 + 16.0 * v0) * T + (3.0 * a0 - 2.0 * a1) * T**2) / (2.0 * T**4),
+        (12.0 * d - 6.0 * (v1 + v0) * T + (a1 - a0) * T**2) / (2.0 * T**5),
+    )
 
 
 def _cubic(q0: Array, v0: Array, q1: Array, v1: Array, T: float | Array) -> Sequence[Array]:
@@ -523,21 +531,6 @@ def rest_to_rest_duration(
         np.cbrt(60.0 * distance / jerk),
     )
     return max(float(t.max(initial=0.0)) for t in times)
-
-
-def _quintic(
-    q0: Array, v0: Array, a0: Array, q1: Array, v1: Array, a1: Array, T: float | Array
-) -> Sequence[Array]:
-    """Return coefficients, lowest first, of the quintic with these end states."""
-    d = q1 - q0
-    return (
-        q0,
-        v0,
-        0.5 * a0,
-        (20.0 * d - (8.0 * v1 + 12.0 * v0) * T - (3.0 * a0 - a1) * T**2) / (2.0 * T**3),
-        (-30.0 * d + (14.0 * v1 + 16.0 * v0) * T + (3.0 * a0 - 2.0 * a1) * T**2) / (2.0 * T**4),
-        (12.0 * d - 6.0 * (v1 + v0) * T + (a1 - a0) * T**2) / (2.0 * T**5),
-    )
 
 
 def evaluate(coefficients: Sequence[Array], t: float | Array) -> TrajectorySample:

@@ -28,6 +28,7 @@ from motion_nodes.extras.viewer.page_server import (
     RELEASE_PATH,
     RESUME_PATH,
     STOP_PATH,
+    PageAddress,
     address_of,
     set_theme,
     start_server,
@@ -273,7 +274,8 @@ class BrowserViewer:
         }  # fmt: skip
         if stops:
             actions |= {STOP_PATH: self._stop_all, RESUME_PATH: self._resume}
-        self._server = start_server(host, port, port_search, title, dark, self._token, actions)
+        address = PageAddress(host, port, port_search)
+        self._server = start_server(address, title, dark, self._token, actions)
         self._loop = self._server.get_event_loop()
         self._driving = BaseDriving(self._server, self.send_twist)
         self._drawing = DrawLoop(1.0 / rate, self._draw, self._page_open, self._animated)

@@ -33,7 +33,7 @@ import secrets
 import socket
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import rich
 import viser
@@ -386,10 +386,19 @@ def quiet_viser() -> Iterator[None]:
         console.quiet = before
 
 
+class PageAddress(NamedTuple):
+    """Where a page is served."""
+
+    host: str
+    """Address to listen on."""
+    port: int
+    """First port to try; 0: any free port."""
+    search: int = 10
+    """Number of further ports to try."""
+
+
 def start_server(
-    host: str,
-    port: int,
-    search: int,
+    address: PageAddress,
     title: str,
     dark: bool,
     token: str | None,
@@ -398,9 +407,7 @@ def start_server(
     """Start viser on a free port.
 
     Args:
-        host: address to listen on.
-        port: first port to try; 0: any free port.
-        search: number of further ports to try.
+        address: where it listens.
         title: title of the panel.
         dark: use the dark theme.
         token: required of every request (see :mod:`.page_access`); None: no access control.
@@ -410,6 +417,7 @@ def start_server(
         InvalidConfig: the host or port cannot be used.
         PortInUse: no port is free.
     """
+    host, port, search = address
     chosen = free_port(host, port, search)
     with quiet_viser(), guarded_servers(PageAccess(token, actions, title)):
         server = viser.ViserServer(host=host, port=chosen, label=title, verbose=False)

@@ -19,7 +19,12 @@ from viser import uplot
 
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.extras.viewer.joint_panel import short_labels
-from motion_nodes.extras.viewer.page_server import address_of, start_server, stop_server
+from motion_nodes.extras.viewer.page_server import (
+    PageAddress,
+    address_of,
+    start_server,
+    stop_server,
+)
 from motion_nodes.extras.viewer.page_token import page_token
 from motion_nodes.extras.viewer.panel_style import RAD, AngleUnit, plain
 from motion_nodes.typing import Array
@@ -285,7 +290,7 @@ class LearningPage:
     def __init__(self, title: str, port: int, *, host: str = "127.0.0.1") -> None:
         """Start the server."""
         self._token = page_token()
-        self._server = start_server(host, port, 10, title, False, self._token)
+        self._server = start_server(PageAddress(host, port), title, False, self._token)
         gui = self._server.gui
         self.status = gui.add_markdown("Waiting for the first update.")
         self.plots = [

@@ -23,7 +23,12 @@ from motion_nodes.core.scene.link_geometry import LinkGeometry
 from motion_nodes.core.scene.sphere_set import Coverage, SphereSet
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
 from motion_nodes.extras.viewer.joint_panel import show_value
-from motion_nodes.extras.viewer.page_server import address_of, start_server, stop_server
+from motion_nodes.extras.viewer.page_server import (
+    PageAddress,
+    address_of,
+    start_server,
+    stop_server,
+)
 from motion_nodes.extras.viewer.page_token import page_token
 from motion_nodes.extras.viewer.panel_style import SECONDARY, plain
 from motion_nodes.extras.viewer.robot_view import Appearance, RobotView, bounding_sphere
@@ -369,7 +374,9 @@ class SphereEditor:
         """Start the server."""
         self.session = session
         token = self._token = page_token()
-        self._server = start_server(host, port, 10, f"spheres of {session.robot.name}", dark, token)
+        self._server = start_server(
+            PageAddress(host, port), f"spheres of {session.robot.name}", dark, token
+        )
         self._work = CallbackQueue(lambda: False)
         self._numbers = itertools.count()
         self._resized: tuple[tuple[str, int], float] | None = None

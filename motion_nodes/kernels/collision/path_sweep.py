@@ -52,7 +52,7 @@ _OVERLAP = 1e-20
 """Squared distance of cores below which they overlap [m^2]."""
 
 
-class Piece(NamedTuple):
+class PlacedPiece(NamedTuple):
     """One piece in the common frame."""
 
     kind: int
@@ -70,14 +70,14 @@ class Piece(NamedTuple):
 
 
 @inlined
-def _piece(pieces: Pieces, k: int, X: Array) -> Piece:
-    return Piece(
+def _piece(pieces: Pieces, k: int, X: Array) -> PlacedPiece:
+    return PlacedPiece(
         pieces.kind[k], pieces.size[k], pieces.points, pieces.first[k], pieces.first[k + 1], X
     )
 
 
 @bare_part
-def _support(piece: Piece, dx: float, dy: float, dz: float) -> tuple[float, float, float]:
+def _support(piece: PlacedPiece, dx: float, dy: float, dz: float) -> tuple[float, float, float]:
     """Return the support point of a core: the farthest point in a direction."""
     kind, size, points, first, last, X = piece
     x = X[0, 0] * dx + X[1, 0] * dy + X[2, 0] * dz
@@ -187,7 +187,9 @@ def _on_simplex(S: Array, count: int, v: Array, best: Array) -> int:
 
 
 @bare_part
-def separation(a: Piece, b: Piece, touch: float, clear: float, work: Array) -> tuple[float, float]:
+def separation(
+    a: PlacedPiece, b: PlacedPiece, touch: float, clear: float, work: Array
+) -> tuple[float, float]:
     """Return lower and upper bounds of the distance between two pieces [m].
 
     Terminates as soon as the distance is known to be above ``clear``, below ``touch``, or in

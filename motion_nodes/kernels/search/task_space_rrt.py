@@ -101,7 +101,7 @@ class TaskSearch(NamedTuple):
     options: TaskOptions
 
 
-class Target(NamedTuple):
+class TargetPose(NamedTuple):
     """One target of the tip; see :class:`Targets`."""
 
     pose: Array
@@ -133,7 +133,7 @@ def grow_to_pose(search: TaskSearch, iterations: int, found: Any) -> int:
     sample, place = np.empty(n), np.eye(4)
     anywhere = np.zeros(6)
     anywhere[3:] = math.inf
-    explored = Target(place, anywhere, np.zeros(2))
+    explored = TargetPose(place, anywhere, np.zeros(2))
     if tree.count[1] == 0 and _note(search, 0, found):
         return FOUND
     for _ in range(iterations):
@@ -146,7 +146,7 @@ def grow_to_pose(search: TaskSearch, iterations: int, found: Any) -> int:
             target = int(uniform(tree.random) * g)
             node = _to_exploit(tree, tasks, space, target, options.culling * options.step_size)
             if node >= 0:
-                chosen = Target(
+                chosen = TargetPose(
                     targets.poses[target], targets.slack[target], targets.radius[target]
                 )
                 steps = _descend(search, tree.nodes[node], chosen, True, work)
@@ -240,7 +240,9 @@ def _error(X: Array, target: Array, slack: Array, radius: Array, out: Array) -> 
 
 
 @part
-def _descend(search: TaskSearch, start: Array, target: Target, exploit: bool, path: Array) -> int:
+def _descend(
+    search: TaskSearch, start: Array, target: TargetPose, exploit: bool, path: Array
+) -> int:
     """Follow the transposed Jacobian while collision-free and the error decreases.
 
     Returns:

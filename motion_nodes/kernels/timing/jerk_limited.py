@@ -48,7 +48,7 @@ from motion_nodes.kernels.timing.jerk_barriers import (
 from motion_nodes.kernels.timing.jerk_passes import (
     Iterate,
     NewtonSystem,
-    Work,
+    StepWork,
     advance,
     factorize,
     limits_use,
@@ -309,7 +309,7 @@ def jerk_limited_motion(
     length = count + 2
     size = length + 3
     W = np.zeros(WORK_ROWS * LANES)
-    work = Work(W, np.zeros(WORK_ROWS * LANES))
+    work = StepWork(W, np.zeros(WORK_ROWS * LANES))
     b, move, errors = np.ones(size), np.zeros(size), np.empty(size)
     slope, pull, band = np.empty(size), np.empty(size), np.empty((3, size))
     mb, dmb = np.empty(length), np.empty(length)

@@ -66,7 +66,7 @@ class Iterate(NamedTuple):
     """Multipliers of the coefficients."""
 
 
-class Work(NamedTuple):
+class StepWork(NamedTuple):
     """Workspaces."""
 
     W: Array
@@ -87,7 +87,7 @@ class NewtonSystem(NamedTuple):
 
 
 @fused_part
-def velocity_predict(caps: Array, m: Array, q: Array, work: Work) -> None:
+def velocity_predict(caps: Array, m: Array, q: Array, work: StepWork) -> None:
     """Begin a place of the predictor: write the error of the product, and its effect.
 
     Args:
@@ -114,7 +114,9 @@ def velocity_predict(caps: Array, m: Array, q: Array, work: Work) -> None:
 
 
 @fused_part
-def acceleration_predict(E: Array, m: Array, q: Array, first: int, last: int, work: Work) -> None:
+def acceleration_predict(
+    E: Array, m: Array, q: Array, first: int, last: int, work: StepWork
+) -> None:
     """The same for the slacks of acceleration limits."""
     W, D = work
     for k in range(first, last):
@@ -136,7 +138,7 @@ def acceleration_predict(E: Array, m: Array, q: Array, first: int, last: int, wo
 
 
 @fused_part
-def jerk_predict(E: Array, m: Array, q: Array, first: int, last: int, work: Work) -> None:
+def jerk_predict(E: Array, m: Array, q: Array, first: int, last: int, work: StepWork) -> None:
     """The same for the slacks of jerk limits, with their tangents."""
     W, D = work
     for k in range(first, last):
@@ -186,7 +188,7 @@ def scatter_errors(at: IndexArray, W: Array, line: Array) -> None:
 
 @fused_part
 def velocity_step(
-    caps: Array, m: Array, dm: Array, target: float, share: float, work: Work
+    caps: Array, m: Array, dm: Array, target: float, share: float, work: StepWork
 ) -> None:
     """Begin a place of the corrector: write the multiplier's change and the relative decreases.
 
@@ -212,7 +214,7 @@ def velocity_step(
 
 @fused_part
 def acceleration_step(
-    E: Array, m: Array, dm: Array, target: float, share: float, work: Work
+    E: Array, m: Array, dm: Array, target: float, share: float, work: StepWork
 ) -> None:
     """The same for the slacks of acceleration limits; E, m and dm are those of the slots."""
     W, D = work
@@ -232,7 +234,7 @@ def acceleration_step(
 
 
 @fused_part
-def jerk_step(E: Array, m: Array, dm: Array, target: float, share: float, work: Work) -> None:
+def jerk_step(E: Array, m: Array, dm: Array, target: float, share: float, work: StepWork) -> None:
     """The same for the slacks of jerk limits, with their tangents."""
     W, D = work
     for k in range(len(E)):
@@ -357,7 +359,7 @@ def system(limits: PathLimits, now: Iterate, W: Array, newton: NewtonSystem) -> 
 
 @fused_part
 def predict(
-    limits: PathLimits, now: Iterate, change: Iterate, gap: float, work: Work, errors: Array
+    limits: PathLimits, now: Iterate, change: Iterate, gap: float, work: StepWork, errors: Array
 ) -> tuple[float, float]:
     """Write the errors of the products after a predicted step, and their effect on the gradient.
 
@@ -404,7 +406,7 @@ def predict(
 
 @fused_part
 def step_lengths(
-    limits: PathLimits, now: Iterate, change: Iterate, target: float, share: float, work: Work
+    limits: PathLimits, now: Iterate, change: Iterate, target: float, share: float, work: StepWork
 ) -> tuple[float, float]:
     """Write the changes of the multipliers; return max lengths of the primal and dual step."""
     order, rows, slots, E, caps, _ = limits

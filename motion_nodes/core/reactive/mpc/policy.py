@@ -16,7 +16,7 @@ Sampled attractors: stop, direct motions, variations of the plan, and detours.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -380,20 +380,23 @@ class MpcPlanner:
         return np.asarray((self._rollouts.basis(np.array([elapsed])) @ self.plan.knots)[0])
 
     def update(
-        self, q: Array, qd: Array, qdd: Array, goal: Goal, obstacles: ObstacleArrays,
-        clearance: float, elapsed: float,
-    ) -> JointPlan:  # fmt: skip
+        self,
+        state: JointMotion,
+        goal: Goal,
+        obstacles: ObstacleArrays,
+        clearance: float,
+        elapsed: float,
+    ) -> JointPlan:
         """Return a new plan.
 
         Args:
-            q: positions [rad or m], shape (n,).
-            qd: velocities [rad/s or m/s], shape (n,).
-            qdd: accelerations of the last step [rad/s^2 or m/s^2], shape (n,).
+            state: positions and velocities, and accelerations of the last step.
             goal: goal in the base frame.
             obstacles: obstacles in the base frame.
             clearance: current distance of the robot from obstacles [m].
             elapsed: time since the last plan [s].
         """
+        q = state.q
         anew = self._guide is None and self._waited - self._searched > _AGAIN
         if anew:
             self._searched = self._waited
@@ -407,9 +410,9 @@ class MpcPlanner:
         self._rollouts.set_goal(goal, self._scale, free=len(self._goals.free) > 0)
         goals, beyond = self._with_guide(ends)
         last = self._shifted(goals, elapsed)
-        brake = braking_attractor(q, qd, self._braking)
+        brake = braking_attractor(q, state.qd, self._braking)
         knots, branches = self._sampler.draw(q, goals, goal.posture, last, brake)
-        found = self._rollouts.run(q, qd, qdd, knots, goals[branches])
+        found = self._rollouts.run(q, state.qd, state.qdd, knots, goals[branches])
         cost = self._judged(found, clearance) + _PER_DISTANCE * beyond[branches]
         best = int(np.argmin(cost))
         self._mean = self._weighted_mean(knots, cost, branches == branches[best])
@@ -583,8 +586,8 @@ class MpcPolicy(RmpflowPolicy):
         clearance = float(self._evaluator.clearances(whole).min(initial=np.inf))
         self._rollouts.set_watched(self._watched_q)
         self._planner.update(
-            seen, state.qd, state.qdd, self._evaluator.goal, self._evaluator.obstacles,
-            clearance, elapsed,
+            replace(state, q=seen), self._evaluator.goal, self._evaluator.obstacles, clearance,
+            elapsed,
         )  # fmt: skip
         self._since_plan = 0.0
 
