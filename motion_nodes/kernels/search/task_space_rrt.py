@@ -262,8 +262,8 @@ def _descend(
         near = exploit and lengths[0] < options.near_scale * options.zone[0]
         if steps >= (options.substeps_near if near else options.substeps_away) or left == 0.0:
             return steps
-        e = _in_base(target.pose, error)
-        if not _gradient_step(space, options, J, e, path[steps], path[steps + 1]):
+        _into_base(target.pose, error)
+        if not _gradient_step(space, options, J, error, path[steps], path[steps + 1]):
             return steps
         if not edge_free(checker, path, steps, path, steps + 1):
             return steps
@@ -271,14 +271,12 @@ def _descend(
 
 
 @part
-def _in_base(target: Array, error: Array) -> Array:
-    """Return an error, which is in the axes of the target, in those of the base."""
-    e = np.zeros(6)
-    for i in range(3):
-        for k in range(3):
-            e[i] += target[i, k] * error[k]
-            e[3 + i] += target[i, k] * error[3 + k]
-    return e
+def _into_base(target: Array, error: Array) -> None:
+    """Turn an error from the axes of the target into those of the base, in place."""
+    for at in range(0, 6, 3):
+        x, y, z = error[at], error[at + 1], error[at + 2]
+        for i in range(3):
+            error[at + i] = target[i, 0] * x + target[i, 1] * y + target[i, 2] * z
 
 
 @part
@@ -289,8 +287,8 @@ def _gradient_step(
 
     The error is in the axes of the base, as the Jacobian.
     """
-    n = q.shape[0]
-    dq, moved = np.empty(n), np.zeros(6)
+    n, dq = q.shape[0], out  # overwritten at last
+    moved = np.zeros(6)
     square = 0.0
     for k in range(n):
         dq[k] = 0.0
