@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from moveit_msgs.msg import MoveItErrorCodes
 
 from motion_nodes.core.robot.kinematics import Kinematics
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.scene import Scene, SceneFrame, find_frame
 from motion_nodes.errors import MotionError, UnknownFrame
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
@@ -56,11 +57,15 @@ class RobotFrames:
         Args:
             node: the node of the robot; the kinematics of all its joints are compiled.
         """
-        robot = node.robot
+        prefix = frame_prefix(node, node.params.tf_frame_prefix)
+        return cls.of_robot(node.robot, TransformTree(node), prefix)
+
+    @classmethod
+    def of_robot(cls, robot: Robot, tree: Transforms, prefix: str) -> RobotFrames:
+        """Return the lookup of a robot, whose kinematics are compiled; arguments as above."""
         kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
         kinematics.warm_up()
-        prefix = frame_prefix(node, node.params.tf_frame_prefix)
-        return cls(kinematics, TransformTree(node), prefix)
+        return cls(kinematics, tree, prefix)
 
     def destroy(self) -> None:
         """Destroy the subscriptions of /tf."""

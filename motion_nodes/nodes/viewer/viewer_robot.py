@@ -19,7 +19,6 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.placement import Placement
 from motion_nodes.core.robot.robot import Robot
@@ -286,11 +285,9 @@ class WatchedRobot:
         group = next((g for g in robot.groups.values() if g.tip == self.viewed.tool), None)
         if group is not None and not by_policy:
             # The code of the robot's other nodes. Nothing may be compiled in the loop.
-            kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
-            kinematics.warm_up()
-            own = RobotFrames(kinematics, frames, namespace)
+            own = RobotFrames.of_robot(robot, frames, namespace)
             frames.update()  # subscribes, for scenes and goals in other frames
-            self.planning = WatchedPlanning(node, robot, self.name, namespace, kinematics, own)
+            self.planning = WatchedPlanning(node, robot, self.name, namespace, own.kinematics, own)
             self.target = WatchedTarget(node, robot, group, self.name, namespace, own, jobs)
             validity = self.validity = WatchedValidity(node, robot, self.name, namespace, jobs)
             self.attachment = WatchedAttachment(robot, self.name, self.planning, validity)
