@@ -208,8 +208,9 @@ def host_of(**changes: Any) -> Any:
     params = NavigatorParams(robot="jetbot", **(navigator_defaults(robot) | changes))
     config = config_of(params, kind_of(robot))
     return SimpleNamespace(
-        config=lambda: config, frame_pose=lambda _: Pose2(), base_pose=Pose2, odom_frame="odom"
-    )
+        config=lambda: config, frame_pose=lambda _: Pose2(), base_pose=Pose2, odom_frame="odom",
+        around=lambda frame, direct: None,
+    )  # fmt: skip
 
 
 def planned(*goals: tuple[str, float, float, float], **changes: Any) -> int:
