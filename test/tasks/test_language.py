@@ -57,6 +57,7 @@ SENTENCES = {
     "give me the water cup": "pick(water_cup) handover(water_cup)",
     "pick up the bowl and hand it to me": "pick(bowl) handover(bowl)",
     "把水杯递给我": "pick(water_cup) handover(water_cup)",
+    "能不能拿起碗": "pick(bowl)",
     "拿起碗，给我": "pick(bowl) handover(bowl)",  # noqa: RUF001
     "把红色方块放到（0.4，0.2）": "pick(red_cube) place(red_cube, 0.4,0.2)",  # noqa: RUF001
 }
@@ -76,7 +77,9 @@ def test_sentences(sentence: str) -> None:
         "pick the green cube", "put the red cube", "put it on the table", "push the red cube",
         "place the banana on the shelf", "go to the moon", "put the cup on the spaceship",
         "把香蕉放到架子上", "你好", "\x00\x01", "pick " * 1000, "🤖",
-        "__import__('os').system('true')",
+        "__import__('os').system('true')", "do not pick the red cube", "don't go home",
+        "never push the red cube to the left", "put the bowl on the table without the red cube",
+        "pick everything except the red cube", "别拿红色方块", "不要回家",
     ],
 )  # fmt: skip
 def test_sentences_that_are_not_understood(sentence: str) -> None:

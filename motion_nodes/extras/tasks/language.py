@@ -14,6 +14,7 @@ from typing import Literal
 
 from motion_nodes.extras.tasks.object_descriptions import (
     BREAKS,
+    NEGATION,
     ONTO,
     POINT,
     POINT_MARK,
@@ -52,6 +53,11 @@ def parse_sentence(sentence: str, state: WorldState) -> Plan:
         raise NotUnderstood("the sentence is empty; try 'put the red cube on the shelf'")
     if len(sentence) > MAX_SENTENCE:
         raise NotUnderstood(f"the sentence has {len(sentence)} characters; at most {MAX_SENTENCE}")
+    negated = NEGATION.search(sentence)
+    if negated:
+        raise NotUnderstood(
+            f"'{negated[0]}' says what not to do, which is not understood; say only what to do"
+        )
     # Decimal points and commas of coordinates separate no clauses.
     points: list[str] = []
     text = POINT.sub(lambda found: _keep_point(found, points), _without_polite_words(sentence))

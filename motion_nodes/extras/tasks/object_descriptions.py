@@ -35,6 +35,12 @@ POINT = re.compile(rf"[(（]?\s*{_NUMBER}{_COMMA}{_NUMBER}(?:{_COMMA}{_NUMBER})?
 """Coordinates x, y or x, y, z [m]."""
 POINT_MARK = re.compile(r"@(p+)")
 """Placeholder for coordinates while a sentence is parsed."""
+NEGATION = re.compile(
+    r"\b(?:not|cannot|\w+n['’]t|dont|never|without|except|instead of|neither|nor|unless|avoid)\b"  # noqa: RUF001
+    r"|不要|不许|不准|(?<!能)不能|(?<![特分])别|禁止|除了",
+    re.IGNORECASE,
+)
+"""Words of a sentence that excludes something, which no plan does."""
 PRONOUN = re.compile(r"\b(?:it|that|this)\b|它|其", re.IGNORECASE)
 WITH = re.compile(r"\b(?:with|using)\b|用", re.IGNORECASE)
 """Words before the object with which a surface is wiped."""
