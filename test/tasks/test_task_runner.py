@@ -101,6 +101,15 @@ def test_dropped_object_is_picked_again() -> None:
     assert robot.started == ["pick", "place", "pick", "place"]
 
 
+def test_the_reason_is_the_failure_not_what_follows_from_it() -> None:
+    """A place that has dropped the object cannot begin again: the gripper is empty."""
+    runner = run(ScriptedRobot(*3 * ("", "lost")))
+    assert runner.state is TaskStatus.FAILED
+    assert runner.reason.code is TaskCode.MOTION_FAILED
+    assert "lost" in runner.reason.text
+    assert any("cannot begin again: the gripper does not hold" in e.text for e in runner.events)
+
+
 @pytest.mark.parametrize(("retries", "plans"), [(0, 1), (1, 3), (2, 2)])
 def test_failures_are_bounded(retries: int, plans: int) -> None:
     robot = ScriptedRobot(*["blocked"] * 100)

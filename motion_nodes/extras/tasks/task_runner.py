@@ -303,7 +303,7 @@ class SkillBehavior(py_trees.behaviour.Behaviour):
         self._execution = None
         if self.lost:
             return  # repeated, it would end as if nothing had happened
-        self.reason = NO_REASON
+        before, self.reason = self.reason, NO_REASON
         self.attempt += 1
         self._deadline = self._robot.now() + SKILLS[self.step.skill].timeout
         try:
@@ -312,6 +312,9 @@ class SkillBehavior(py_trees.behaviour.Behaviour):
             if not self.reason:
                 self._execution = self._robot.start(self.step, state)
                 self._log(f"{self.step} begins")
+            elif before:  # a consequence of the first failure
+                self._log(f"{self.step} cannot begin again: {self.reason}")
+                self.reason = before
         except SkillFailed as error:
             self.reason = error.reason
 
