@@ -16,7 +16,9 @@ from visualization_msgs.msg import Marker, MarkerArray
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.scene.world import World
 from motion_nodes.extras.tasks.grasps import grasps_of
+from motion_nodes.extras.tasks.task_codes import TaskCode
 from motion_nodes.nodes.task.observed_objects import SHOWN_WITHIN, ObservedObjects
+from motion_nodes.nodes.task.watched_motion import not_detected
 
 
 def marker(name: str, x: float, number: int = 0) -> Marker:
@@ -67,6 +69,28 @@ def test_two_detections_of_one_name_are_both_refused_and_named() -> None:
     # New ambiguous names are refused too; a name that is unique again is used.
     assert observer.see(marker("cube", 0.4), marker("cup", 0.3), marker("cup", 0.3, 1)) == {"cube"}
     assert observer.objects.ambiguous == ("cup",)
+
+
+def test_a_detection_without_a_name_is_no_object() -> None:
+    """In planning scenes an empty name stands for all objects."""
+    observer = Observer()
+    assert observer.see(marker("", 0.3), marker("bowl", 0.5)) == {"bowl"}
+    assert "namespace" in observer.warnings["marker "]
+    assert [item.id for item in observer.shown] == ["bowl"]
+
+
+def test_why_an_object_is_not_observed_is_said() -> None:
+    observer = Observer()
+    observer.see(marker("cube", 0.3))
+    observer.now += 7.0
+    silent = not_detected(observer.objects, "cube", since=101.0)
+    assert (silent.code, "nothing for 7 s" in str(silent)) == (TaskCode.NOT_DETECTED, True)
+    observer.see(marker("cube", 0.3), marker("cube", 0.4, 1))
+    twice = not_detected(observer.objects, "cube", since=101.0)
+    assert (twice.code, "several" in str(twice)) == (TaskCode.AMBIGUOUS_OBJECT, True)
+    observer.see(marker("bowl", 0.3))
+    gone = not_detected(observer.objects, "cube", since=101.0)
+    assert (gone.code, "no longer" in str(gone)) == (TaskCode.NOT_DETECTED, True)
 
 
 def test_a_mesh_keeps_its_shape_in_the_scene_and_is_grasped_by_its_surface(tmp_path: Path) -> None:

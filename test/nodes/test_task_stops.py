@@ -60,6 +60,7 @@ class Cell:
         self.jammed = False
         """Whether the fingers stall once when they are to open."""
         self.cube, self.X_TO = from_xyz_rpy((0.45, 0.15, 0.5 * SIDE)), None
+        self.shelf, self.can = from_xyz_rpy((0.5, -0.2, 0.5 * SHELF_TOP)), None
         self.scene = World()
         self.frames: Any = SimpleNamespace(
             base="base", link=lambda name: name, link_pose=lambda name: self.pose, own=str,
@@ -160,7 +161,7 @@ class Cell:
             self.fingers = self.width = min(self.fingers + step, self.max_width)
             if self.X_TO is not None:
                 self.X_TO = None
-                over_shelf = self.cube[0, 3] > 0.45 and self.cube[1, 3] < -0.05
+                over_shelf = np.abs((self.cube - self.shelf)[:2, 3]).max() < 0.1
                 self.cube[2, 3] = 0.5 * SIDE + (SHELF_TOP if over_shelf else 0.0)
 
     def close(self) -> Any:
@@ -208,12 +209,12 @@ class Cell:
             self.seen = self.clock, np.array(self.cube)
         elif self.objects.held:
             self.seen = self.seen[0], np.array(self.cube)  # as held by the hand
-        shelf = from_xyz_rpy((0.5, -0.2, 0.5 * SHELF_TOP))
         for name, X, size in (
             ("red_cube", self.seen[1], 3 * (SIDE,)),
-            ("shelf", shelf, (0.2, 0.2, 0.1)),
+            ("shelf", self.shelf, (0.2, 0.2, 0.1)),
+            ("can", self.can, (0.05, 0.05, 0.1)),
         ):
-            if self.gone and name == "red_cube":
+            if X is None or (self.gone and name == "red_cube"):
                 continue
             marker = Marker(ns=name, type=Marker.CUBE, pose=pose_message(X))
             marker.scale.x, marker.scale.y, marker.scale.z = size
@@ -497,3 +498,75 @@ def test_a_motion_that_a_contact_stops_fails_with_that_code(at_start, afterwards
         list(motions._to({"panda_joint1": 0.0}, "home"))
     assert caught.value.code == code
     assert afterwards.get(CONTACT, "the controller aborted") in str(caught.value)
+
+
+@pytest.mark.parametrize("change", ["shelf moved", "can on the place"])
+def test_a_place_that_changes_is_left_before_it_is_touched_and_chosen_again(change: str) -> None:
+    """In every cycle from its choice to the release."""
+    phases = set()
+    for ticks in range(1, 200):
+        cell = Cell()
+        runner = cell.begin()
+        for _ in range(ticks):
+            cell.tick(runner)
+        if runner.phase == "release":
+            break
+        if runner.phase not in ("move", "let down"):
+            continue
+        phases.add(runner.phase)
+        if change == "shelf moved":
+            cell.shelf = from_xyz_rpy((0.55, -0.35, 0.5 * SHELF_TOP))
+        else:
+            cell.can = cell.shelf @ from_xyz_rpy((0.03, 0.03, 0.5 * SHELF_TOP + 0.05))
+        begun = cell.pose[2, 3]
+        for _ in range(4):
+            cell.tick(runner)
+        assert cell.grips
+        assert cell.pose[2, 3] > min(begun, SHELF_TOP + SIDE) - 0.06, runner.phase
+        cell.finish(runner)
+        assert runner.state is TaskStatus.SUCCEEDED, (runner.phase, runner.reason)
+        assert np.abs((cell.cube - cell.shelf)[:2, 3]).max() < 0.1
+        assert cell.cube[2, 3] == pytest.approx(SHELF_TOP + 0.5 * SIDE)
+        if cell.can is not None:
+            assert np.abs((cell.cube - cell.can)[:2, 3]).max() > 0.045
+    assert phases == {"move", "let down"}
+
+
+@pytest.mark.parametrize("change", ["down", "over"])
+def test_what_falls_down_or_over_where_it_is_released_is_not_placed(change: str) -> None:
+    cell = Cell()
+    runner = cell.begin()
+    while runner.phase != "retreat":
+        cell.tick(runner)
+    fallen = from_xyz_rpy((0.0, 0.0, -0.03)) if change == "down" else from_xyz_rpy(
+        (0.0, 0.0, 0.009), (0.25 * np.pi, 0.0, 0.0)
+    )  # fmt: skip
+    cell.cube = cell.cube @ fallen
+    while runner.state is TaskStatus.RUNNING and not any("failed" in e.text for e in runner.events):
+        cell.tick(runner)
+    assert any("has fallen" in e.text for e in runner.events), runner.events
+
+
+def test_fingers_that_another_client_closes_do_not_descend_on_an_object() -> None:
+    phases = set()
+    for ticks in range(1, 60):
+        cell = Cell()
+        runner = TaskRunner(cell.robot, RulePlanner().plan("pick the cube", cell.robot.observe()))
+        for _ in range(ticks):
+            cell.tick(runner)
+        if runner.phase not in ("", "approach", "pre_grasp"):
+            break
+        if cell.width != cell.max_width:
+            continue  # they open
+        phases.add(runner.phase)
+        cell.fingers = cell.width = 0.0
+        for _ in range(3):
+            cell.tick(runner)
+        lowest = cell.pose[2, 3]
+        while cell.width == 0.0 and runner.state is TaskStatus.RUNNING:
+            cell.tick(runner)
+            assert cell.pose[2, 3] >= lowest - 1e-6
+        cell.finish(runner)
+        assert runner.state is TaskStatus.SUCCEEDED, (runner.phase, runner.reason)
+        assert cell.grips
+    assert phases >= {"approach", "pre_grasp"}

@@ -372,6 +372,16 @@ def places_at(
     return [pose] if _clear(pose, reach, around, height) else []
 
 
+def blocks(other: ObjectState, placed: ObjectState) -> bool:
+    """Return whether an object is where another one is to be put down.
+
+    Args:
+        other: the object.
+        placed: the other one at its place.
+    """
+    return not _clear(placed.X_WO, _footprint(placed) - EDGE, other.solids, placed.bottom)
+
+
 def _solids(others: Mapping[str, ObjectState], *without: str) -> list[ObjectState]:
     """Return the parts of all objects but those of some names."""
     named = [other for name, other in others.items() if name not in without]

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.tree import Cylinder, Sphere
-from motion_nodes.extras.tasks.grasps import GraspPose, places_at, places_on
+from motion_nodes.extras.tasks.grasps import GraspPose, blocks, places_at, places_on
 from motion_nodes.extras.tasks.task_codes import TaskCode
 from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState, half_extents, point_of
@@ -22,17 +23,23 @@ from motion_nodes.nodes.task.holding import (
     WIDEST,
     Holding,
 )
-from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.reachability import Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.nodes.task.skill_parts import SkillParts
+from motion_nodes.nodes.task.watched_motion import (
+    MOVED,
+    at_rest,
+    not_detected,
+    require_unmoved,
+    watched,
+)
 from motion_nodes.typing import Array
 
 GAP = 2e-3
 """Height above the surface at which an object is released [m]."""
 APPROACHES = 4
 """Number of approaches of a pick to an object that moves meanwhile."""
-MOVED = np.array((0.01, 0.01, 0.01))
+NEAR = np.full(3, MOVED)
 """Displacement of an object for which a straight correction above it is enough [m]."""
 PLAY = np.array((0.008, np.inf, 0.01))
 """Displacement for which open fingers around it need not be moved: across their motion, along it
@@ -43,12 +50,10 @@ TURNED = 0.15
 """Rotation of an object after which another grasp is chosen [rad]."""
 OFF_CENTRE = 0.003
 """Displacement of an object that is corrected above it [m]."""
-MOVED_DETECTIONS = 2
-"""Number of successive detections of a moved object."""
 ASKEW = 4e-3
 """Excess of the finger distance over an object's width from which it is gripped again [m]."""
-REST_CYCLES, REST_TIMEOUT = 4, 2.0
-"""Number of cycles at rest after a stop, and max time until then [s]."""
+FALLEN = 0.015
+"""Difference of the height of a placed object from which it has fallen down or over [m]."""
 POUR_ANGLE = 1.9
 """Angle by which a container is tilted [rad]."""
 PUSH = 0.10
@@ -143,12 +148,12 @@ class ArmSkills:
         motions = self._motions
         grasp, q = yield from self._reach.grasp(target, motions.max_width)
         yield from motions.open()
-        above = self._holding.free(motions.to_joints(q, "approach"))
-        yield from self._watched(above, grasp, target, MOVED)
+        near = partial(self._require_near, grasp, target, NEAR)
+        yield from watched(self._parts, self._holding.free(motions.to_joints(q, "approach")), near)
         seen = yield from self._holding.fresh(target.name)
         if seen is None:
             return grasp, target
-        self._require_near(grasp, target, seen, MOVED)
+        near()
         shift = seen.X_WO[:3, 3] - target.X_WO[:3, 3]
         if float(np.linalg.norm(shift)) > OFF_CENTRE:
             X_WG = np.array(grasp.X_WG)
@@ -161,13 +166,13 @@ class ArmSkills:
 
     def _descend(self, grasp: GraspPose, target: ObjectState) -> Work:
         """Move the open fingers down around an object; back up if it moves or is touched."""
-        begin = self._motions.tool_pose()
+        begin, near = self._motions.tool_pose(), partial(self._require_near, grasp, target, PLAY)
         down = self._holding.free(self._motions.straight(grasp.X_WG, what="pre_grasp", speed=SLOW))
         try:
-            yield from self._watched(down, grasp, target, PLAY)
+            near()
+            yield from watched(self._parts, down, near)
             seen = yield from self._holding.fresh(target.name)
-            if seen is not None:
-                self._require_near(grasp, target, seen, PLAY)
+            near()
         except SkillFailed:
             yield from self._back_up(raised(grasp.X_WG) if begin is None else begin)
             raise
@@ -175,7 +180,7 @@ class ArmSkills:
 
     def _back_up(self, begin: Array) -> Work:
         """Move straight up, to the height at which a descent began."""
-        yield from self._at_rest()
+        yield from at_rest(self._parts)
         tool = self._motions.tool_pose()
         if tool is None or tool[2, 3] > begin[2, 3] - OFF_CENTRE:
             return
@@ -185,54 +190,26 @@ class ArmSkills:
         up = self._motions.straight(above, what="retreat", checked=False)
         yield from self._holding.free(up, UNKNOWN_LOAD)
 
-    def _at_rest(self) -> Work:
-        """Wait until the tool does not move, at most REST_TIMEOUT."""
-        end, last, still = self._objects.now() + REST_TIMEOUT, self._motions.tool_pose(), 0
-        while still < REST_CYCLES and self._objects.now() < end:
-            yield
-            now = self._motions.tool_pose()
-            if last is None or now is None:
-                return
-            still = still + 1 if float(np.abs(now - last).max()) < 1e-4 else 0
-            last = now
-
-    def _watched(self, motion: Work, grasp: GraspPose, target: ObjectState, play: Array) -> Work:
-        """Execute a motion to an object; stop it if the object moves, turns or disappears.
+    def _require_near(self, grasp: GraspPose, target: ObjectState, play: Array) -> None:
+        """Fail if an object was moved or turned, or the open fingers closed meanwhile.
 
         Args:
-            motion: the motion.
-            grasp: that it leads to.
+            grasp: to which the hand is on its way.
             target: the object as it was when the grasp was chosen.
             play: tolerated displacement across, along the fingers' motion, and in height [m].
-        """
-        checked, moved = self._objects.reported_at, 0
-        for _ in motion:
-            if self._objects.reported_at != checked:
-                checked = self._objects.reported_at
-                try:
-                    self._require_near(grasp, target, self._objects.detected(target.name), play)
-                    moved = 0
-                except SkillFailed:
-                    moved += 1
-                    if moved >= MOVED_DETECTIONS:
-                        self._motions.cancel()
-                        motion.close()
-                        yield from self._at_rest()
-                        raise
-            yield
-
-    def _require_near(
-        self, grasp: GraspPose, target: ObjectState, seen: ObjectState | None, play: Array
-    ) -> None:
-        """Fail if an object was moved or turned from where a grasp expects it.
 
         Raises:
-            SkillFailed: it has disappeared.
+            SkillFailed: it has disappeared, or the fingers have closed.
             _TargetMoved: it has moved.
         """
+        width, seen = self._motions.width, self._objects.detected(target.name)
+        if width is not None and width < grasp.width and self._motions.max_width <= WIDEST:
+            raise SkillFailed(
+                f"the fingers closed to {1e3 * width:.0f} mm meanwhile", TaskCode.GRIPPER_FAILED
+            )
         if seen is None:
             if self._objects.detects(target.name):
-                raise SkillFailed(f"'{target.name}' is no longer detected", TaskCode.NOT_DETECTED)
+                raise not_detected(self._objects, target.name)
             return
         R = grasp.X_WG[:3, :3]
         away = R.T @ (seen.X_WO[:3, 3] - target.X_WO[:3, 3])
@@ -291,12 +268,20 @@ class ArmSkills:
             pose[2, 3] += GAP
         X_OT = inverse(self._holding.pose_in_tool(object))
         pose, q = yield from self._reach.place(poses, X_OT)
-        phase("move")
-        yield from self._holding.free(motions.to_joints(q, "move"))
-        phase("let down")
-        yield from self._holding.free(motions.straight(pose @ X_OT, what="let down", speed=SLOW))
-        phase("release")
         released = replace(item, X_WO=pose)
+        free = partial(self._require_free, released, surface, state)
+        phase("move")
+        yield from watched(self._parts, self._holding.free(motions.to_joints(q, "move")), free)
+        phase("let down")
+        down = self._holding.free(motions.straight(pose @ X_OT, what="let down", speed=SLOW))
+        try:
+            free()
+            yield from watched(self._parts, down, free)
+            free()
+        except SkillFailed:
+            yield from self._back_up(raised(pose @ X_OT))
+            raise
+        phase("release")
         yield from self._holding.release(released)
         phase("retreat")
         try:
@@ -319,13 +304,25 @@ class ArmSkills:
         start, tilted, q = yield from self._reach.pour(
             above, inverse(self._holding.pose_in_tool(source)), POUR_ANGLE
         )
-        yield from self._holding.free(self._motions.to_joints(q, "move"))
-        phase("tilt")
-        yield from self._holding.free(self._motions.straight(tilted, what="tilt", speed=SLOW))
-        phase("bring upright")
-        yield from self._holding.free(
-            self._motions.straight(start, what="bring upright", speed=SLOW)
+        above_it = partial(require_unmoved, self._objects, bowl, hidden=True)
+        move, tilt, upright = (
+            self._holding.free(motion)
+            for motion in (
+                self._motions.to_joints(q, "move"),
+                self._motions.straight(tilted, what="tilt", speed=SLOW),
+                self._motions.straight(start, what="bring upright", speed=SLOW),
+            )
         )
+        yield from watched(self._parts, move, above_it)
+        above_it()
+        phase("tilt")
+        try:
+            yield from watched(self._parts, tilt, above_it)
+        except SkillFailed:
+            yield from upright
+            raise
+        phase("bring upright")
+        yield from upright
 
     def push(
         self, object: str, direction: str, state: WorldState, phase: Callable[[str], None]
@@ -339,13 +336,21 @@ class ArmSkills:
         phase("approach")
         begin, end, q = yield from self._reach.push(at, at + along * (PUSH + 0.02), target)
         yield from motions.close()
-        yield from self._holding.free(motions.to_joints(q, "approach"))
-        require_unmoved(self._objects, target)
+        beside_it = partial(require_unmoved, self._objects, target)
+        approach = (
+            motions.to_joints(q, "approach"),
+            motions.straight(begin, what="approach", speed=SLOW),
+        )
+        for motion in approach:
+            yield from watched(self._parts, self._holding.free(motion), beside_it)
+            beside_it()
         phase("push")
         self._objects.hide(target)
         moved = np.array(target.X_WO)
         try:
-            yield from motions.straight(begin, end, raised(end), what="push", speed=SLOW)
+            yield from motions.straight(end, what="push", speed=SLOW)
+            retreat = motions.straight(raised(end), what="retreat")
+            yield from self._holding.free(retreat, UNKNOWN_LOAD)  # it touches the object
             moved[:3, 3] += along * PUSH
         finally:
             self._objects.show(replace(target, X_WO=moved))
@@ -364,20 +369,35 @@ class ArmSkills:
             raise SkillFailed(
                 f"'{item.name}' is {1e3 * away:.0f} mm from its place", TaskCode.NOT_PLACED
             )
+        fallen = max(abs(seen.bottom - item.bottom), abs(seen.top - item.top))
+        if fallen > FALLEN:
+            raise SkillFailed(
+                f"'{item.name}' has fallen over or down at its place: its height differs by "
+                f"{1e3 * fallen:.0f} mm",
+                TaskCode.NOT_PLACED,
+            )
 
+    def _require_free(
+        self, item: ObjectState, surface: ObjectState | None, before: WorldState
+    ) -> None:
+        """Fail if a place is no longer as it was chosen.
 
-def require_unmoved(objects: ObservedObjects, target: ObjectState) -> None:
-    """Fail if an object that stands still was moved since it was observed."""
-    seen = objects.detected(target.name)
-    if seen is None:
-        if objects.detects(target.name):
-            raise SkillFailed(f"'{target.name}' is no longer detected", TaskCode.NOT_DETECTED)
-        return
-    moved = float(np.linalg.norm(seen.X_WO[:3, 3] - target.X_WO[:3, 3]))
-    if moved > MOVED[0]:
-        raise SkillFailed(
-            f"'{target.name}' has moved by {1e3 * moved:.0f} mm", TaskCode.OBJECT_MOVED
-        )
+        Args:
+            item: the object at its place.
+            surface: what it is put on, which the hand may hide; None: a point.
+            before: the state in which the place was chosen.
+
+        Raises:
+            SkillFailed: the surface has moved, or another object is in the way.
+        """
+        if surface is not None:
+            require_unmoved(self._objects, surface, hidden=True)
+        for name, other in self._objects.states(self._objects.now()).items():
+            known = before.objects.get(name)
+            moved = known is None or np.linalg.norm((known.X_WO - other.X_WO)[:3, 3]) > MOVED
+            ignored = name == item.name or (surface is not None and name == surface.name)
+            if moved and not ignored and blocks(other, item):
+                raise SkillFailed(f"'{name}' is where '{item.name}' was to go", TaskCode.NO_ROOM)
 
 
 def _turn(before: ObjectState, after: ObjectState) -> float:

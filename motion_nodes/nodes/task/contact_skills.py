@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -14,11 +15,11 @@ from motion_nodes.extras.tasks.task_codes import TaskCode
 from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.extras.tasks.world_state import WorldState
 from motion_nodes.nodes.task.arm_motions import SLOW
-from motion_nodes.nodes.task.arm_skills import require_unmoved
 from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, Holding
 from motion_nodes.nodes.task.reachability import RETREAT, Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.nodes.task.skill_parts import SkillParts
+from motion_nodes.nodes.task.watched_motion import require_unmoved, watched
 from motion_nodes.typing import Array
 
 WIPE_FORCE, WIPE_SPEED = 5.0, 0.05
@@ -86,13 +87,18 @@ class ContactSkills:
                 f"only {100 * covered:.0f} % of '{surface}' is within reach and collision-free",
                 TaskCode.OUT_OF_REACH,
             )
+        above_it = partial(require_unmoved, self._objects, under, hidden=True)
         touched: list[bool] = []
         for k, (part, above) in enumerate(parts):
             phase(f"approach {k + 1} of {len(parts)}")
             start = np.array(part[0])
             start[2, 3] += WIPE_GAP
-            yield from self._holding.free(motions.to_joints(above, "approach"))
-            yield from self._holding.free(motions.straight(start, what="approach", speed=SLOW))
+            approach = (
+                motions.to_joints(above, "approach"),
+                motions.straight(start, what="approach", speed=SLOW),
+            )
+            for motion in approach:
+                yield from watched(self._parts, self._holding.free(motion), above_it)
             phase(f"wipe {k + 1} of {len(parts)}")
             self._objects.hide(under)
             try:
@@ -179,8 +185,9 @@ class ContactSkills:
         grasp, q = yield from self._reach.pull(grasps, PULL, handle)
         X, away = grasp.X_WG, -grasp.X_WG[:3, 2]
         yield from motions.open()
-        yield from self._holding.free(motions.to_joints(q, "approach"))
-        require_unmoved(self._objects, handle)
+        there = partial(require_unmoved, self._objects, handle)
+        yield from watched(self._parts, self._holding.free(motions.to_joints(q, "approach")), there)
+        there()
         phase("grasp")
         self._objects.hide(handle)
         way = np.zeros(3)

@@ -22,6 +22,7 @@ from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.nodes.task.skill_parts import SkillParts
+from motion_nodes.nodes.task.watched_motion import not_detected
 from motion_nodes.typing import Array
 
 CLEARANCE = 3e-3
@@ -366,7 +367,7 @@ class Holding:
         yield from self.measure()
         item, tool = state.objects.get(name), self._motions.tool_pose()
         if item is None:
-            raise SkillFailed(f"'{name}' is no longer detected", TaskCode.NOT_DETECTED)
+            raise not_detected(self._objects, name)
         return item if tool is None else replace(item, X_WO=tool @ self.pose_in_tool(name))
 
     def pose_in_tool(self, name: str) -> Array:
@@ -394,6 +395,6 @@ class Holding:
             if seen is not None and now > since + HIDDEN_TIMEOUT and objects.reported_at > since:
                 return None
             if now > since + FRESH_TIMEOUT:
-                raise SkillFailed(f"'{name}' is no longer detected", TaskCode.NOT_DETECTED)
+                raise not_detected(objects, name, since)
             yield
         return None

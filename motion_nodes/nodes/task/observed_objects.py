@@ -299,6 +299,8 @@ class ObservedObjects:
             if counts[marker.ns] > 1:
                 continue
             try:
+                if not marker.ns:
+                    raise InvalidCommand("its namespace, the name of the object, is empty")
                 self._detected[marker.ns] = self._state(marker, X_BW)
             except MotionError as error:
                 self._node.warn(f"marker {marker.ns}", f"detected object ignored: {error}")
