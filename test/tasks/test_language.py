@@ -58,6 +58,8 @@ SENTENCES = {
     "pick up the bowl and hand it to me": "pick(bowl) handover(bowl)",
     "把水杯递给我": "pick(water_cup) handover(water_cup)",
     "能不能拿起碗": "pick(bowl)",
+    "go home, carefully, please; thank you!": "home()",
+    "拿起碗，谢谢": "pick(bowl)",  # noqa: RUF001
     "拿起碗，给我": "pick(bowl) handover(bowl)",  # noqa: RUF001
     "把红色方块放到（0.4，0.2）": "pick(red_cube) place(red_cube, 0.4,0.2)",  # noqa: RUF001
 }
@@ -80,6 +82,7 @@ def test_sentences(sentence: str) -> None:
         "__import__('os').system('true')", "do not pick the red cube", "don't go home",
         "never push the red cube to the left", "put the bowl on the table without the red cube",
         "pick everything except the red cube", "别拿红色方块", "不要回家",
+        "go home and fly", "pick up the bowl, then dance", "拿起碗，然后跳舞",  # noqa: RUF001
     ],
 )  # fmt: skip
 def test_sentences_that_are_not_understood(sentence: str) -> None:

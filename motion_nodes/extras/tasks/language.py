@@ -14,6 +14,7 @@ from typing import Literal
 
 from motion_nodes.extras.tasks.object_descriptions import (
     BREAKS,
+    FILLER,
     NEGATION,
     ONTO,
     POINT,
@@ -106,8 +107,8 @@ class _SentenceReader:
         """Add the steps of a clause."""
         verb = self._verb(clause)
         if verb is None:
-            if self.steps and not self._names(clause, self._state.locations):
-                return  # Such as "please", "carefully", "as well".
+            if self.steps and not FILLER.sub("", clause).strip():
+                return
             raise NotUnderstood(f"no verb in '{clause}'; verbs: {_verb_words()}")
         getattr(self, f"_{verb.skill}")(clause)
 

@@ -41,6 +41,12 @@ NEGATION = re.compile(
     re.IGNORECASE,
 )
 """Words of a sentence that excludes something, which no plan does."""
+FILLER = re.compile(
+    r"\b(?:carefully|gently|slowly|quickly|now|as well|too|also|thanks|thank you|ok|okay|for me)\b"
+    r"|谢谢|小心|慢慢|轻轻|好吗|吧|一下",
+    re.IGNORECASE,
+)
+"""Words of a clause of their own that ask for nothing else."""
 PRONOUN = re.compile(r"\b(?:it|that|this)\b|它|其", re.IGNORECASE)
 WITH = re.compile(r"\b(?:with|using)\b|用", re.IGNORECASE)
 """Words before the object with which a surface is wiped."""
