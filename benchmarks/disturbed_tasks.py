@@ -87,9 +87,15 @@ class Disturber:
         return q, base
 
     def _in_the_robot(self, item: Item, at: np.ndarray, yaw: float, height: float) -> bool:
-        """Return whether an object at a place would penetrate the robot."""
+        """Return whether an object at a place would penetrate the robot, or what it holds."""
         q, base = self._state()
         z = height + half_extents(item.shape)[2]
+        held = next((o for o in self.cell.items if o is not item and self.in_hand(o.name)), None)
+        if held is not None:
+            away = np.abs(self.cell.seen.position(held.name) - (*at, z))
+            reach = half_extents(held.shape)[2] + half_extents(item.shape)[2]
+            if np.hypot(*away[:2]) < held.radius + item.radius and away[2] < reach:
+                return True
         world = mn.World()
         world.add(item.name, item.shape, inverse(base) @ from_xyz_rpy((*at, z), (0.0, 0.0, yaw)))
         limits = self._robot.limits
@@ -132,7 +138,7 @@ class Disturber:
             self._pushes.publish(message)
 
     def shift(self, kind: str, scene: Scene, late: Callable[[], bool]) -> bool:
-        """Disturb the object that is approached; return whether it was too late for that."""
+        """Disturb the object or its place; return whether it was too late for that."""
         item, rng = scene.item, self.rng
         x, y, yaw = scene.places[item.name]
         at, height = np.array((x, y)), scene.heights.get(item.name, 0.0)
@@ -156,6 +162,24 @@ class Disturber:
             move(item, at, yaw + rng.uniform(0.3, 2.8), height)
         elif kind == "removed":
             move(item, (-1.5, 1.5), yaw)
+        elif kind == "shifted":
+            x, y, yaw = scene.places[scene.target.name]
+            move(scene.target, (x, y) + rng.uniform(0.05, 0.12) * away, yaw)
+        elif kind == "occupied":
+            x, y, yaw = scene.places[scene.target.name]
+            top = 2.0 * half_extents(scene.target.shape)[2]
+            used = (item.name, scene.target.name)
+            other = next(o for o in reversed(self.cell.items) if o.name not in used)
+            move(other, (x, y), yaw, top)
+        elif kind == "exchanged":
+            others = (item.name, scene.target.name)
+            other = next(o for o in reversed(self.cell.items) if o.name not in others)
+            there = self.cell.seen.position(other.name)[:2]
+            if there[0] < 0.0:  # parked
+                there = at - REACH[0] * at / np.linalg.norm(at) / 3.0
+            move(other, (-1.5, 1.5), yaw)
+            move(item, there, yaw)
+            move(other, at, yaw, height)
         else:
             others = (item.name, *scene.places) if height else (item.name, scene.target.name)
             other = next(o for o in self.cell.items if o.name not in others)
@@ -169,7 +193,10 @@ ROOM_TIMEOUT = 20.0
 """Time until an object is moved although the robot is in its way [s]."""
 KNOWN_AFTER = 0.2
 """Time within which a loss is to be known [s]."""
-APPROACHED = ("moved", "turned", "removed", "beside")
+APPROACHED = ("moved", "turned", "removed", "beside", "exchanged")
+"""What happens to an object that is approached: the last one takes its place."""
+PLACED = ("shifted", "occupied")
+"""What happens to a place on the way to it: it moves, another object is put there."""
 CARRIED = {
     "idle": (), "home": (), "go": (), "place": ("move", "let down"),
     "pour": ("move", "tilt", "bring upright"), "drive": ("drive",),
@@ -184,13 +211,14 @@ def disturb(cell: Cell, hand: Disturber, scene: Scene, kind: str, how: str) -> D
         cell: the suite.
         hand: disturbs.
         scene: with its task.
-        kind: one of APPROACHED or CARRIED.
-        how: for the latter, "taken" or "pulled".
+        kind: one of APPROACHED, PLACED or CARRIED.
+        how: for the last, "taken" or "pulled".
     """
     rng, tasks, item = hand.rng, cell.tasks, scene.item
     name, to = (one.name.replace("_", " ") for one in (item, scene.target))
     sentence = {"place": scene.sentence, "pour": f"pour the {name} into the {to}",
-                "drive": f"bring the {name} to the {to}"}.get(kind, f"pick the {name}")  # fmt: skip
+                "drive": f"bring the {name} to the {to}", **dict.fromkeys(PLACED, scene.sentence),
+                }.get(kind, f"pick the {name}")  # fmt: skip
     phases = CARRIED.get(kind, ())
 
     def ended() -> bool:
@@ -206,11 +234,12 @@ def disturb(cell: Cell, hand: Disturber, scene: Scene, kind: str, how: str) -> D
 
     lost_after, over = float("nan"), False
     begin(sentence)
-    if kind in APPROACHED:
-        wanted = str(rng.choice(("approach", "pre_grasp")))
+    if kind in APPROACHED or kind in PLACED:
+        placed = kind in PLACED
+        wanted = str(rng.choice(CARRIED["place"] if placed else ("approach", "pre_grasp")))
         tasks.until(lambda s: ended() or s.get("phase") == wanted, LIMIT)
-        cell.client.spin(float(rng.uniform(0.0, 1.5)))
-        over = hand.shift(kind, scene, lambda: ended() or bool(tasks.status["held"]))
+        cell.client.spin(float(rng.uniform(0.0, 0.6 if placed else 1.5)))
+        over = hand.shift(kind, scene, lambda: ended() or bool(tasks.status["held"]) != placed)
     else:
         if phases:
             wanted = str(rng.choice(phases))
@@ -238,7 +267,7 @@ def disturb(cell: Cell, hand: Disturber, scene: Scene, kind: str, how: str) -> D
     tasks.until(lambda s: ended(), LIMIT)
     cell.client.spin(SETTLE)
     status, present = tasks.status, hand.in_hand(item.name)
-    if kind in ("place", "drive"):
+    if kind in ("place", "drive", *PLACED):
         done = not fault_of(scene, cell.objects, cell.objects)
     else:
         done = present or over  # it may have ended before the loss
@@ -254,6 +283,9 @@ def disturbances(report: Report, options: Options) -> None:
     carried = ("idle", "home", "place", "drive", "drive") if mobile else (
         "idle", "home", "go", "place", "pour"
     )  # fmt: skip
+    kinds = (*APPROACHED, *PLACED, *carried)
+    if mobile:  # there is one top at each of two places
+        kinds = tuple(kind for kind in kinds if kind not in ("exchanged", "shifted"))
     for begin in range(options.first, end, SCENES_PER_SUITE):
         words, items, scene_of, rng = suite_of((options.seed, begin), mobile=mobile)
         with motion_up(*words):
@@ -263,7 +295,7 @@ def disturbances(report: Report, options: Options) -> None:
                 scene = scene_of(number)
                 cell.run("go home")
                 cell.arrange(scene)
-                kind = (*APPROACHED, *carried)[number % 9]
+                kind = kinds[number % len(kinds)]
                 how = str(rng.choice(("taken", "pulled"))) if kind in CARRIED else ""
                 found.append(disturb(cell, hand, scene, kind, how))
                 progress(f"{number}: {scene.sentence}: {found[-1]}")
