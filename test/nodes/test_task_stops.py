@@ -78,7 +78,13 @@ class Cell:
         )  # fmt: skip
         motions: Any = self
         node.params = SimpleNamespace(check_grasp=True)
-        reach: Any = SimpleNamespace(grasp=self._grasp, place=self._place)
+        reach: Any = SimpleNamespace(
+            grasp=self._grasp, place=self._place, pour=self._pour, push=self._push
+        )
+        self.limit: float | None = None
+        """Limit of the force of the current motion [N]."""
+        self.unlimited = set[str]()
+        """Motions that moved without one."""
         touching = frozenset(("hand",))
         parts = SkillParts(node, motions, motions, self.objects, self.scene, touching)
         self.robot = TaskRobot(RobotSkills(parts, reach))
@@ -114,7 +120,8 @@ class Cell:
 
     force = None
 
-    def limit_force(self, force: float | None) -> None: ...
+    def limit_force(self, force: float | None) -> None:
+        self.limit = force
 
     def learn_force_limit(self) -> Iterator[None]:
         yield
@@ -145,6 +152,8 @@ class Cell:
             begin = self.pose[:3, 3].copy()
             for s in (0.5, 1.0):
                 yield
+                if self.limit is None:
+                    self.unlimited.add(what)
                 self.pose = np.array(pose)
                 self.pose[:3, 3] = begin + s * (pose[:3, 3] - begin)
                 if self.X_TO is not None:
@@ -194,6 +203,16 @@ class Cell:
     def _place(self, poses: Any, X_OT: np.ndarray) -> Any:
         yield
         return poses[0], raised(poses[0] @ X_OT)
+
+    def _pour(self, pose: np.ndarray, X_OT: np.ndarray, angle: float) -> Any:
+        yield
+        begin = pose @ X_OT
+        return begin, begin @ from_xyz_rpy((0.0, 0.0, 0.0), (0.0, angle, 0.0)), begin
+
+    def _push(self, begin: np.ndarray, end: np.ndarray, target: Any) -> Any:
+        yield
+        first, last = (from_xyz_rpy(at, (np.pi, 0.0, 0.0)) for at in (begin, end))
+        return first, last, raised(first)
 
     # planning scene and detector
     def _change(self, message: CollisionObject | AttachedCollisionObject) -> None:
@@ -570,3 +589,47 @@ def test_fingers_that_another_client_closes_do_not_descend_on_an_object() -> Non
         assert runner.state is TaskStatus.SUCCEEDED, (runner.phase, runner.reason)
         assert cell.grips
     assert phases >= {"approach", "pre_grasp"}
+
+
+def test_what_is_poured_into_is_followed_up_to_the_tilt() -> None:
+    seen = set()
+    for ticks in range(1, 200):
+        cell = Cell()
+        text = "pour the red cube into the shelf"
+        runner = TaskRunner(cell.robot, RulePlanner().plan(text, cell.robot.observe()))
+        for _ in range(ticks):
+            cell.tick(runner)
+        if runner.phase == "bring upright":
+            break
+        if runner.phase not in ("move", "tilt"):
+            continue
+        seen.add(begun := runner.phase)
+        cell.shelf = from_xyz_rpy((0.4, -0.35, 0.5 * SHELF_TOP))
+        tilted: list[np.ndarray] = []
+        while runner.state is TaskStatus.RUNNING:
+            cell.tick(runner)
+            if runner.phase == "tilt" and cell.pose[2, 2] > -0.9:
+                tilted.append(cell.pose[:2, 3] - cell.shelf[:2, 3])
+        assert runner.state is TaskStatus.SUCCEEDED, (begun, runner.reason)
+        if begun == "move":
+            assert np.abs(tilted).max() < 0.05
+    assert seen == {"move", "tilt"}
+
+
+def test_a_push_moves_down_beside_the_object_with_a_limited_force_only_if_it_is_there() -> None:
+    for ticks in range(1, 60):
+        cell = Cell()
+        text = "push the cube forward"
+        runner = TaskRunner(cell.robot, RulePlanner().plan(text, cell.robot.observe()))
+        for _ in range(ticks):
+            cell.tick(runner)
+        if runner.phase == "push":
+            break
+        if runner.phase != "approach":
+            continue
+        cell.cube = from_xyz_rpy((0.45, 0.1, 0.5 * SIDE))
+        while runner.phase == "approach" and runner.attempt == 1:
+            cell.tick(runner)
+        assert any("has moved" in e.text for e in runner.events), ticks
+    cell.finish(runner)
+    assert cell.unlimited == {"push"}
