@@ -83,8 +83,8 @@ class Cell:
         )
         self.limit: float | None = None
         """Limit of the force of the current motion [N]."""
-        self.unlimited = set[str]()
-        """Motions that moved without one."""
+        self.unlimited = set[tuple[str, bool]]()
+        """Motions that moved without one, and whether they moved up or down."""
         touching = frozenset(("hand",))
         parts = SkillParts(node, motions, motions, self.objects, self.scene, touching)
         self.robot = TaskRobot(RobotSkills(parts, reach))
@@ -153,7 +153,7 @@ class Cell:
             for s in (0.5, 1.0):
                 yield
                 if self.limit is None:
-                    self.unlimited.add(what)
+                    self.unlimited.add((what, abs(float(pose[2, 3] - begin[2])) > 1e-6))
                 self.pose = np.array(pose)
                 self.pose[:3, 3] = begin + s * (pose[:3, 3] - begin)
                 if self.X_TO is not None:
@@ -632,4 +632,4 @@ def test_a_push_moves_down_beside_the_object_with_a_limited_force_only_if_it_is_
             cell.tick(runner)
         assert any("has moved" in e.text for e in runner.events), ticks
     cell.finish(runner)
-    assert cell.unlimited == {"push"}
+    assert cell.unlimited == {("push", False)}
