@@ -633,3 +633,18 @@ def test_a_push_moves_down_beside_the_object_with_a_limited_force_only_if_it_is_
         assert any("has moved" in e.text for e in runner.events), ticks
     cell.finish(runner)
     assert cell.unlimited == {("push", False)}
+
+
+@pytest.mark.parametrize("way", [(0.0, 0.0), (0.0, 0.1), (1.5, 1.0), (-0.1, 0.0)])
+def test_a_push_whose_object_is_not_further_along_has_failed(way: tuple[float, float]) -> None:
+    """It stayed, slipped aside, was taken away in the direction of the push, or pushed back."""
+    cell = Cell()
+    text = "push the cube forward"
+    runner = TaskRunner(cell.robot, RulePlanner().plan(text, cell.robot.observe()))
+    while runner.phase != "push":
+        cell.tick(runner)
+    cell.cube[:2, 3] += way
+    while not any("failed" in e.text for e in runner.events):
+        cell.tick(runner)
+        assert runner.state is TaskStatus.RUNNING
+    assert any("instead of 100 mm forward" in e.text for e in runner.events)

@@ -355,8 +355,13 @@ class ArmSkills:
         finally:
             self._objects.show(replace(target, X_WO=moved))
         now = yield from self._holding.fresh(object)
-        if now is not None and (now.X_WO[:3, 3] - target.X_WO[:3, 3]) @ along < 0.5 * PUSH:
-            raise SkillFailed(f"'{object}' did not follow", TaskCode.NOT_PLACED)
+        way = np.zeros(3) if now is None else now.X_WO[:3, 3] - target.X_WO[:3, 3]
+        if now is not None and (way @ along < 0.5 * PUSH or np.linalg.norm(way) > 2.0 * PUSH):
+            raise SkillFailed(
+                f"'{object}' has moved by {1e3 * np.linalg.norm(way):.0f} mm instead of "
+                f"{1e3 * PUSH:.0f} mm {direction}",
+                TaskCode.NOT_PLACED,
+            )
 
     # ---- observations
 
