@@ -27,6 +27,7 @@ from motion_nodes.extras.tasks.served_task import CANCELED, RulePlanner
 from motion_nodes.extras.tasks.task_codes import TaskCode
 from motion_nodes.extras.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
 from motion_nodes.nodes.task.arm_motions import ArmMotions
+from motion_nodes.nodes.task.holding import FREE_FORCE, LOAD_SHARE
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.reachability import raised
 from motion_nodes.nodes.task.skill_parts import SkillParts
@@ -118,7 +119,8 @@ class Cell:
     def grasp_report(self) -> str:
         return ""
 
-    force = None
+    force: Any = None
+    """Measured force at the tool."""
 
     def limit_force(self, force: float | None) -> None:
         self.limit = force
@@ -648,3 +650,16 @@ def test_a_push_whose_object_is_not_further_along_has_failed(way: tuple[float, f
         cell.tick(runner)
         assert runner.state is TaskStatus.RUNNING
     assert any("instead of 100 mm forward" in e.text for e in runner.events)
+
+
+def test_a_load_that_touches_something_is_not_taken_for_a_heavier_one() -> None:
+    """Such as that of a place that was canceled at its end: the force limit would permit more."""
+    cell = Cell()
+    cell.force = np.array((0.0, 0.0, -1.0))
+    cell.finish(TaskRunner(cell.robot, RulePlanner().plan("pick the cube", cell.robot.observe())))
+    cell.force = np.array((0.0, 0.0, 10.0))
+    runner, limits = cell.begin(), list[float]()
+    while runner.phase != "release":
+        cell.tick(runner)
+        limits += [] if cell.limit is None else [cell.limit]
+    assert max(limits) == FREE_FORCE + LOAD_SHARE

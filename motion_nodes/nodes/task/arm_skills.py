@@ -225,6 +225,7 @@ class ArmSkills:
         lift = self._motions.straight(raised(X_WT), what="lift")
         yield from self._holding.free(lift, UNKNOWN_LOAD)  # it rests on something until then
         yield from self._holding.measure()
+        self._holding.weigh()
 
     def _grasp(self, grasp: GraspPose, target: ObjectState) -> Work:
         """Close the fingers, check that the object is between them, and attach it."""

@@ -72,6 +72,8 @@ class Grasped:
     """Pose of the object in the tool, shape (4, 4)."""
     width: float | None = None
     """Distance of the fingers on it [m]; None: not measured."""
+    load: float | None = None
+    """Force of it at rest [N], measured where it touched nothing else; None: not measured."""
 
 
 class Holding:
@@ -227,18 +229,25 @@ class Holding:
 
         Args:
             motion: the motion.
-            load: force of the held object at rest [N]; None: as it is measured now.
+            load: force of the held object at rest [N]; None: as it was weighed, else as it is
+                measured now.
         """
         limit = FREE_FORCE
         yield from self._motions.learn_force_limit()
+        if load is None and self.grasped is not None:
+            load = self.grasped.load
         if load is not None or self._objects.held is not None:
-            at_rest = min(self._load if load is None else load, LARGEST_LOAD)
-            limit += LOAD_SHARE * at_rest
+            limit += LOAD_SHARE * min(self._load if load is None else load, LARGEST_LOAD)
         self._motions.limit_force(limit)
         try:
             return (yield from motion)
         finally:
             self._motions.limit_force(None)
+
+    def weigh(self) -> None:
+        """Measure the load of the held object, which touches nothing else, with the arm at rest."""
+        if self.grasped is not None:
+            self.grasped = replace(self.grasped, load=self._load)
 
     @property
     def _load(self) -> float:
