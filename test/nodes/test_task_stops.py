@@ -634,7 +634,25 @@ def test_a_push_moves_down_beside_the_object_with_a_limited_force_only_if_it_is_
             cell.tick(runner)
         assert any("has moved" in e.text for e in runner.events), ticks
     cell.finish(runner)
-    assert cell.unlimited == {("push", False)}
+    assert not cell.unlimited
+
+
+def test_a_push_that_is_blocked_ends_with_the_hand_above_the_object() -> None:
+    cell = Cell()
+    text = "push the cube forward"
+    runner = TaskRunner(cell.robot, RulePlanner().plan(text, cell.robot.observe()))
+    motion = cell.straight
+
+    def blocked(*poses: np.ndarray, what: str, **options: Any) -> Iterator[None]:
+        if what == "push":
+            yield
+            raise SkillFailed("push: external force of 51 N at the tool", TaskCode.CONTACT)
+        yield from motion(*poses, what=what, **options)
+
+    cell.straight = blocked  # type: ignore[method-assign]
+    cell.finish(runner)
+    assert (runner.state, runner.reason.code) == (TaskStatus.FAILED, TaskCode.CONTACT)
+    assert cell.pose[2, 3] > SIDE + 0.03
 
 
 @pytest.mark.parametrize("way", [(0.0, 0.0), (0.0, 0.1), (1.5, 1.0), (-0.1, 0.0)])

@@ -58,6 +58,8 @@ POUR_ANGLE = 1.9
 """Angle by which a container is tilted [rad]."""
 PUSH = 0.10
 """Length of a push [m]."""
+PUSH_FORCE = 50.0
+"""Force at the tool at which a push ends [N]."""
 PUSH_HEIGHT = 0.015
 """Min height of the tool above the surface when it pushes [m]."""
 _DIRECTIONS = {
@@ -349,10 +351,13 @@ class ArmSkills:
         self._objects.hide(target)
         moved = np.array(target.X_WO)
         try:
-            yield from motions.straight(end, what="push", speed=SLOW)
-            retreat = motions.straight(raised(end), what="retreat")
-            yield from self._holding.free(retreat, UNKNOWN_LOAD)  # it touches the object
+            forward = motions.straight(end, what="push", speed=SLOW)
+            yield from self._holding.bounded(forward, PUSH_FORCE)
             moved[:3, 3] += along * PUSH
+            yield from self._back_up(raised(end))
+        except SkillFailed:
+            yield from self._back_up(raised(begin))
+            raise
         finally:
             self._objects.show(replace(target, X_WO=moved))
         now = yield from self._holding.fresh(object)

@@ -233,12 +233,16 @@ class Holding:
                 measured now.
         """
         limit = FREE_FORCE
-        yield from self._motions.learn_force_limit()
         if load is None and self.grasped is not None:
             load = self.grasped.load
         if load is not None or self._objects.held is not None:
             limit += LOAD_SHARE * min(self._load if load is None else load, LARGEST_LOAD)
-        self._motions.limit_force(limit)
+        return (yield from self.bounded(motion, limit))
+
+    def bounded(self, motion: Work, force: float) -> Work:
+        """Execute a motion; a larger force at the tool [N] stops the arm."""
+        yield from self._motions.learn_force_limit()
+        self._motions.limit_force(force)
         try:
             return (yield from motion)
         finally:
