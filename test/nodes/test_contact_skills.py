@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from motion_nodes.core.robot.poses import from_xyz_rpy, inverse
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.world import World
+from motion_nodes.extras.tasks.task_codes import TaskCode
 from motion_nodes.extras.tasks.task_plan import PlanStep
 from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
@@ -87,6 +89,10 @@ class ScriptedArm:
 
     def learn_force_limit(self) -> Iterator[None]:
         yield
+
+    @property
+    def reported_at(self) -> float:
+        return self.clock
 
     # compliance
     @property
@@ -209,6 +215,24 @@ def test_free_motions_are_bounded_in_force(skill, args, weight, expected) -> Non
     assert None not in others
     assert {limit for what, limit in limits.items() if what not in FREE} <= {None}
     assert script.limit is None, "as it was configured"
+
+
+@pytest.mark.parametrize(
+    ("skill", "args", "name"),
+    [
+        ("open_drawer", {"object": "handle"}, "handle"),
+        ("wipe", {"object": "sponge", "surface": "board"}, "board"),
+    ],
+)
+def test_what_moves_while_it_is_approached_is_not_touched(skill, args, name) -> None:
+    script = ScriptedArm()
+    moved = np.array(STATE.objects[name].X_WO)
+    moved[1, 3] += 0.05
+    script.seen[name] = replace(STATE.objects[name], X_WO=moved)
+    with pytest.raises(SkillFailed) as failed:
+        run(script, skill, **args)
+    assert failed.value.code is TaskCode.OBJECT_MOVED
+    assert "begin" not in script.calls
 
 
 @pytest.mark.parametrize("offset", [-2.0, 0.0, 0.7])

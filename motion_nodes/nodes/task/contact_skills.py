@@ -99,6 +99,7 @@ class ContactSkills:
             )
             for motion in approach:
                 yield from watched(self._parts, self._holding.free(motion), above_it)
+                above_it()
             phase(f"wipe {k + 1} of {len(parts)}")
             self._objects.hide(under)
             try:
