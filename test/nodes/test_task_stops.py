@@ -44,6 +44,30 @@ SIDE, SHELF_TOP = 0.04, 0.1
 PERIOD = 0.05
 
 
+class Compliance:
+    """Impedance control of the hand of a cell."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell, self.available = cell, True
+
+    @property
+    def force(self) -> Any:
+        return self.cell.force
+
+    def begin(self, settings: Any) -> Iterator[None]:
+        yield
+        if not self.available:
+            raise SkillFailed("the arm has no impedance control")
+
+    def follow(self, poses: Any, speed: float) -> Iterator[None]:
+        yield from self.cell.straight(poses[-1], what="compliant push")
+
+    def end(self) -> Iterator[None]:
+        yield
+
+    def abort(self) -> None: ...
+
+
 class Cell:
     """A hand, a cube and a shelf; each :meth:`tick` is a cycle of the task server."""
 
@@ -87,7 +111,8 @@ class Cell:
         self.unlimited = set[tuple[str, bool]]()
         """Motions that moved without one, and whether they moved up or down."""
         touching = frozenset(("hand",))
-        parts = SkillParts(node, motions, motions, self.objects, self.scene, touching)
+        self.compliance: Any = Compliance(self)
+        parts = SkillParts(node, motions, self.compliance, self.objects, self.scene, touching)
         self.robot = TaskRobot(RobotSkills(parts, reach))
         for _ in range(5):
             self.tick()
@@ -634,12 +659,13 @@ def test_a_push_moves_down_beside_the_object_with_a_limited_force_only_if_it_is_
             cell.tick(runner)
         assert any("has moved" in e.text for e in runner.events), ticks
     cell.finish(runner)
-    assert not cell.unlimited
+    assert cell.unlimited == {("compliant push", False)}
 
 
 def test_a_push_that_is_blocked_ends_with_the_hand_above_the_object() -> None:
     cell = Cell()
     text = "push the cube forward"
+    cell.compliance.available = False
     runner = TaskRunner(cell.robot, RulePlanner().plan(text, cell.robot.observe()))
     motion = cell.straight
 

@@ -58,8 +58,11 @@ POUR_ANGLE = 1.9
 """Angle by which a container is tilted [rad]."""
 PUSH = 0.10
 """Length of a push [m]."""
-PUSH_FORCE = 50.0
-"""Force at the tool at which a push ends [N]."""
+PUSH_SPEED = 0.1
+"""Speed of a push with impedance control [m/s]."""
+PUSH_SETTINGS = {"frame": "base", "stiffness": [1000.0, 60.0], "max_force": 20.0}
+STIFF_PUSH_FORCE = 50.0
+"""Force at the tool at which a push without impedance control ends [N]."""
 PUSH_HEIGHT = 0.015
 """Min height of the tool above the surface when it pushes [m]."""
 _DIRECTIONS = {
@@ -351,8 +354,7 @@ class ArmSkills:
         self._objects.hide(target)
         moved = np.array(target.X_WO)
         try:
-            forward = motions.straight(end, what="push", speed=SLOW)
-            yield from self._holding.bounded(forward, PUSH_FORCE)
+            yield from self._push_to(begin, end)
             moved[:3, 3] += along * PUSH
             yield from self._back_up(raised(end))
         except SkillFailed:
@@ -368,6 +370,29 @@ class ArmSkills:
                 f"{1e3 * PUSH:.0f} mm {direction}",
                 TaskCode.NOT_PLACED,
             )
+
+    def _push_to(self, begin: Array, end: Array) -> Work:
+        """Move the tool along a push, compliantly where the arm has impedance control.
+
+        A stiff arm that is pushed back also deflects down or up. Friction then jams the object
+        between the finger and the surface, with hundreds of newtons.
+
+        Args:
+            begin: pose of the tool now, shape (4, 4).
+            end: pose after the push.
+        """
+        compliance = self._parts.compliance
+        try:
+            yield from compliance.begin(PUSH_SETTINGS)
+        except SkillFailed:  # the arm has none
+            stiff = self._motions.straight(end, what="push", speed=SLOW)
+            yield from self._holding.bounded(stiff, STIFF_PUSH_FORCE)
+            return
+        try:
+            yield from compliance.follow([begin, end], PUSH_SPEED)
+            yield from compliance.end()
+        finally:
+            compliance.abort()
 
     # ---- observations
 
