@@ -56,8 +56,9 @@ class CycleFunction(Generic[State]):
         self.run: Callable[[int], int] | None = None
         """The machine code, called with the address of a table; None until it is loaded."""
         self._code: native.LoadedCode | None = None
+        self._wanted = _types(example)
         _DECLARED.append(self)
-        self._lock = threading.Lock()
+        self._lock, self._loading = threading.Lock(), threading.Lock()
         self._requested = False
 
     @property
@@ -66,7 +67,15 @@ class CycleFunction(Generic[State]):
         return f"{self.function.__module__}:{self.function.__name__}"
 
     def bind(self, state: State) -> BoundCycle[State]:
-        """Return a call on a state; the first one loads the code, or has it compiled."""
+        """Return a call on a state; the first one loads the code, or has it compiled.
+
+        Raises:
+            TypeError: fields of other types than those that the code is compiled for.
+        """
+        given = _types(state)
+        if given != self._wanted:
+            wrong = ", ".join(word for word in given if word not in self._wanted)
+            raise TypeError(f"{self.name} has a state of other types: {wrong}")
         self._request()
         return BoundCycle(self, state)
 
@@ -82,16 +91,19 @@ class CycleFunction(Generic[State]):
         return "cycle-" + hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
 
     def load(self) -> bool:
-        """Load the code from the cache; return whether it is there."""
-        code = cache.read_entry(self.key())
-        if code is None:
-            return False
-        try:
-            self._code = native.LoadedCode(code, native.host_cpu())
-            self.run = _Run(self._code.address(ENTRY))
-        except (LookupError, RuntimeError) as error:
-            _LOG.warning("compiled code of %s cannot be loaded: %s", self.name, error)
-        return self.run is not None
+        """Load the code from the cache, unless it is loaded; return whether it is there."""
+        with self._loading:
+            if self.run is not None:
+                return True  # another thread may run it: it is never replaced
+            code = cache.read_entry(self.key())
+            if code is None:
+                return False
+            try:
+                self._code = native.LoadedCode(code, native.host_cpu())
+                self.run = _Run(self._code.address(ENTRY))
+            except (LookupError, RuntimeError) as error:
+                _LOG.warning("compiled code of %s cannot be loaded: %s", self.name, error)
+            return self.run is not None
 
     def _request(self) -> None:
         with self._lock:

@@ -68,6 +68,27 @@ def test_machine_code_and_python_do_the_same(name):
             np.testing.assert_allclose(y, x, rtol=1e-12, atol=1e-15, err_msg=f"array {i}")
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_states_of_other_types_are_refused(name):
+    """The code would read and write beside their arrays."""
+    function = FUNCTIONS[name]
+    state = type(function.example).of(N)
+    for field, value in zip(state._fields, state, strict=True):
+        if isinstance(value, np.ndarray):
+            other = value.astype(np.float32 if value.dtype == np.float64 else np.float64)
+            with pytest.raises(TypeError, match=field):
+                function.bind(state._replace(**{field: other}))
+
+
+def test_loaded_code_is_never_replaced():
+    """Another thread may run it."""
+    for function in FUNCTIONS.values():
+        run, code = function.run, function._code
+        assert function.load()
+        assert function.run is run
+        assert function._code is code
+
+
 def test_without_a_cache_python_runs_the_function():
     script = (
         "from motion_nodes.kernels import cache; import sys;"
