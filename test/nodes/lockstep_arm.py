@@ -150,6 +150,9 @@ class LockstepArm:
     def held(self) -> str | None:
         return next(iter(self.scene.scene.attached), None)
 
+    def states(self, _now: float) -> dict[str, Any]:
+        return dict(self.observe().objects)
+
     def observe(self) -> WorldState:
         return WorldState({name: self._truth(name) for name in self.world.objects}, held=self.held)
 
