@@ -75,7 +75,7 @@ def transform(parent: str, child: str, x: float) -> TransformStamped:
 def test_what_is_selected_is_subscribed_and_shown(cell: SimpleNamespace) -> None:
     client, page = cell.client, cell.page
     panel = page.displays._panel
-    static = client.node.create_publisher(TFMessage, "/tf_static", LATCHED)
+    static = client.publisher(TFMessage, "/tf_static", LATCHED)
     transforms = [
         transform("left/odom", "left/base_link", 0.5), transform("left/base_link", "left/eye", 0.1),
         transform("lost", "lost_camera", 0.0),
@@ -195,7 +195,7 @@ def test_meshes_come_from_packages_or_the_message_and_from_nowhere_else() -> Non
 def test_an_image_stands_before_its_camera(cell: SimpleNamespace) -> None:
     client, page = cell.client, cell.page
     panel, view = page.displays._panel, page.displays._camera
-    client.node.create_publisher(TFMessage, "/tf_static", LATCHED).publish(
+    client.publisher(TFMessage, "/tf_static", LATCHED).publish(
         TFMessage(transforms=[transform("left/odom", "left/eye", 0.5)])
     )
     images = client.node.create_publisher(Image, "/eye/image", RELIABLE)
@@ -244,7 +244,7 @@ def test_markers_are_replaced_deleted_and_live_as_long_as_they_say() -> None:
 def test_markers_paths_and_scans_are_placed_by_their_frames(cell: SimpleNamespace) -> None:
     client, page = cell.client, cell.page
     panel, displays = page.displays._panel, page.displays
-    client.node.create_publisher(TFMessage, "/tf_static", LATCHED).publish(
+    client.publisher(TFMessage, "/tf_static", LATCHED).publish(
         TFMessage(transforms=[transform("left/odom", "left/eye", 0.5)])
     )
     single = client.node.create_publisher(Marker, "/marks", RELIABLE)
