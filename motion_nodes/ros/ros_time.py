@@ -12,6 +12,7 @@ Timeout of stamped commands.
 from __future__ import annotations
 
 import math
+import os
 import struct
 import threading
 import time
@@ -19,13 +20,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
 from rosgraph_msgs.msg import Clock
 
-from motion_nodes.ros.concurrency.polled_subscription import take_all
-from motion_nodes.ros.concurrency.rclpy_internals import PolledGroup
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.cdr import LITTLE_ENDIAN, InvalidMessage, message_in, read_stamp
-from motion_nodes.ros.process_node import Shared
 
 MAX_CATCH_UP = 0.1
 """[s] Deadlines missed by a longer stall are skipped; receivers of the stream have stopped."""
@@ -119,19 +119,11 @@ class Deadlines:
 
 
 class ClockReader:
-    """Newest time on /clock, for all nodes of a process; thread-safe."""
+    """Newest time on /clock; thread-safe."""
 
-    def __init__(self, node: Node, topic: str, profile: QoSProfile) -> None:
-        """Subscribe.
-
-        Args:
-            node: owner of the subscription.
-            topic: name of the topic.
-            profile: quality of service.
-        """
-        self._subscription = node.create_subscription(
-            Clock, topic, _never_called, profile, callback_group=PolledGroup()
-        )
+    def __init__(self, subscription: Any) -> None:
+        """Read a polled subscription to serialized messages."""
+        self._subscription = subscription
         self._lock = threading.Lock()
         self._newest, self._arrived = -1, -math.inf
 
@@ -141,7 +133,7 @@ class ClockReader:
         They are -1 and -infinity before the first message.
         """
         with self._lock:
-            stamps = [_clock_ns(message) for message in take_all(self._subscription, raw=True)]
+            stamps = [_clock_ns(message) for message in self._subscription.all()]
             if stamps:
                 self._arrived = time.monotonic()
                 # rclpy raises on negative times.
@@ -149,12 +141,56 @@ class ClockReader:
             return self._newest, self._arrived
 
 
-def _never_called(_message: object) -> None:
-    raise AssertionError("/clock was dispatched by an executor")
+class ProcessClocks:
+    """Readers of /clock that the nodes of a process share; each exists while a node uses it.
+
+    A message from another process costs its receiver time for each of its subscriptions, so hidden
+    nodes own one subscription for all.
+    """
+
+    def __init__(self) -> None:
+        """Begin without readers."""
+        self._used: dict[tuple[Any, ...], tuple[ClockReader, Node, list[Node]]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, node: Node, topic: str, profile: QoSProfile) -> ClockReader:
+        """Return the reader of a topic for a node, which must :meth:`release` it.
+
+        Args:
+            node: its context and its remappings apply.
+            topic: name of the topic.
+            profile: quality of service.
+        """
+        topic = node.resolve_topic_name(topic)
+        key = (node.context, topic, profile.depth, profile.reliability, profile.durability)
+        with self._lock:
+            if key not in self._used:
+                owner = Node(
+                    f"_clock_{os.getpid()}",
+                    context=node.context,
+                    use_global_arguments=False,
+                    enable_rosout=False,
+                    start_parameter_services=False,
+                    parameter_overrides=[Parameter("start_type_description_service", value=False)],
+                )
+                subscription = PolledSubscription[bytes](owner, Clock, topic, profile, raw=True)
+                self._used[key] = ClockReader(subscription), owner, []
+            found, _, users = self._used[key]
+            users.append(node)
+            return found
+
+    def release(self, node: Node) -> None:
+        """End the use of all readers by a node."""
+        with self._lock:
+            for key, (_, owner, users) in list(self._used.items()):
+                users[:] = [user for user in users if user is not node]
+                if not users:
+                    del self._used[key]
+                    owner.destroy_node()
 
 
-CLOCKS = Shared(ClockReader)
-"""Readers of /clock of this process."""
+CLOCKS = ProcessClocks()
+"""Readers of this process."""
 
 
 class RosTime:

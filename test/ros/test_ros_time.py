@@ -9,7 +9,7 @@ import pytest
 from rclpy.serialization import serialize_message
 from rosgraph_msgs.msg import Clock
 
-from motion_nodes.ros import qos, ros_time
+from motion_nodes.ros import ros_time
 from motion_nodes.ros.ros_time import (
     MAX_SIMULATED_STEP,
     MAX_STEP,
@@ -30,15 +30,14 @@ class World:
         self.wall = 5000.0
         told = {"monotonic": lambda: self.wall, "time_ns": lambda: round(self.ros * 1e9)}
         monkeypatch.setattr(ros_time, "time", SimpleNamespace(**told))
-        monkeypatch.setattr(ros_time, "take_all", lambda subscription, *, raw: [self.clock()])
         clock = SimpleNamespace(
             now=lambda: SimpleNamespace(nanoseconds=round(self.ros * 1e9)),
             ros_time_is_active=simulated,
         )
         self.time = RosTime(SimpleNamespace(get_clock=lambda: clock))
         if simulated:
-            owner = SimpleNamespace(create_subscription=lambda *_, **__: object())
-            self.time.follow(ClockReader(owner, "/clock", qos.CLOCK), lambda message: None)
+            clock_topic = SimpleNamespace(all=lambda: [self.clock()])
+            self.time.follow(ClockReader(clock_topic), lambda message: None)
         self.late = 0.0
         self.steps = StepClock(self.time, PERIOD, lambda: self.wall - self.late)
 
