@@ -42,7 +42,7 @@ LATE_ODOMETRY = 0.04
 """Max time by which odometry may be older than a message [s]."""
 TRANSFORM_AGE = 0.3
 """Max difference between the stamps of a message and of a moving transform [s]."""
-PUBLISHER_CHECK = 1.0
+PUBLISHER_CHECK = 0.2
 """Period at which the publishers of a sensor without messages are checked [s]."""
 OVER_BODY = 0.02
 """Height above the base below which points are obstacles [m]."""
