@@ -25,10 +25,10 @@ from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.nodes.navigation.navigation_actions import NavigationServer
 from motion_nodes.nodes.navigation.navigation_requests import (
-    FrameWaits,
     NavigationPlan,
     NavigationProgress,
     NavigationRejected,
+    PendingGoals,
     check_age,
     plan_to_pose,
 )
@@ -115,9 +115,9 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self.listen(
             PoseStamped, "goal_pose", qos.REQUESTS, self._on_goal_pose, lengths=EARTH_LENGTH
         )
-        self._waits = FrameWaits(self, self._plans_on_map)
+        self._pending = PendingGoals(self, lambda: self._paths.has_map)
         self._server: NavigationServer | None = NavigationServer(
-            self, self._waits, params.feedback_rate
+            self, self._pending, params.feedback_rate
         )
         self._paths = PathPlanning(self, planned_base(self._config, avoidance.footprint))
         self._command = TwistStamped()
@@ -129,7 +129,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         """Destroy the actions and the transform buffer."""
         if getattr(self, "_server", None) is not None:
             assert self._server is not None
-            self._waits.destroy()
+            self._pending.destroy()
             self._paths.destroy()
             self._server.destroy()
             self._server = None
@@ -237,9 +237,6 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
                 f"allowed is transform_timeout, {self.params.transform_timeout:g} s"
             )
         return pose2_of(X_FO)
-
-    def _plans_on_map(self) -> bool:
-        return self._paths.has_map
 
     def around(self, frame: str, direct: PlanarPath) -> tuple[str, PlanarPath] | None:
         """Return the way around the obstacles of the map; see :meth:`PathPlanning.around`."""
@@ -358,7 +355,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
 
     def _on_goal_pose(self, message: PoseStamped) -> None:
         """Start a motion to a pose of RViz's 2D Goal Pose tool."""
-        self._waits.begin(_GoalPose(self, message))
+        self._pending.begin(_GoalPose(self, message))
 
     def _abort(self, text: str) -> None:
         driving = self.navigator.task is not None

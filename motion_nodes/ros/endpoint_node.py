@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from lifecycle_msgs.msg import Transition
@@ -96,6 +96,11 @@ class ChangeStateService:
         )
         await elapsed
         self._node.destroy_timer(timer)
+
+
+def subscribed(publishers: Iterable[Any]) -> list[Any]:
+    """Return the publishers that somebody subscribes to; for others no message need be made."""
+    return [publisher for publisher in publishers if publisher.get_subscription_count()]
 
 
 class EndpointNode(LifecycleNode):

@@ -41,7 +41,8 @@ from motion_nodes.ros.node import MotionNode
 from motion_nodes.typing import Array
 
 DISCOVERY_TIME = 0.4
-"""[s] Max time from a subscription to the first transforms of running publishers."""
+"""[s] Max time from a subscription to the first transforms of running publishers; requests wait
+longer for a frame (``TRANSFORM_WAIT`` of the navigator)."""
 _VALUES = 7
 """Numbers of a transform: translation (3), quaternion (4)."""
 

@@ -13,7 +13,11 @@ from raised_errors import about
 from scipy.integrate import solve_ivp
 
 from motion_nodes.core.bases.base import Twist2
-from motion_nodes.core.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.core.bases.differential import (
+    DifferentialBase,
+    DifferentialConfig,
+    skidding_separation,
+)
 from motion_nodes.core.bases.odometry import Odometry, arc_displacement, wrap_angle
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
@@ -185,3 +189,19 @@ def test_odometry_passes_over_bad_paths_and_times():
     assert (odometry.x, odometry.twist.vx) == (1.0, 2.0)
     odometry.advance(Twist2(1.0, 0.0, 0.0), 0.0)
     assert (odometry.x, odometry.twist.vx) == (2.0, 2.0)
+
+
+@pytest.mark.parametrize(("x", "y"), [(0.2, 0.18), (0.12, 0.2), (0.0, 0.3)])
+def test_the_separation_of_four_skidding_wheels(x: float, y: float) -> None:
+    found = skidding_separation([x, x, -x, -x], [y, -y, y, -y])
+    assert found == pytest.approx(2.0 * y * (1.0 + (x / y) ** 2))
+
+
+def test_wheels_in_the_middle_skid_less() -> None:
+    """The moments cancel, and the separation is between those of no and of equal skids."""
+    x, y = np.array([0.35, 0.0, -0.35] * 2), np.repeat((0.27, -0.27), 3)
+    found = skidding_separation(x, y)
+    along = 0.5 * found - np.abs(y)
+    forces = np.column_stack((along, x)) / np.hypot(along, x)[:, np.newaxis]
+    assert (np.abs(y) * forces[:, 0] - x * forces[:, 1]).sum() == pytest.approx(0.0, abs=1e-6)
+    assert 0.54 < found < skidding_separation(x[[0, 2, 3, 5]], y[[0, 2, 3, 5]])

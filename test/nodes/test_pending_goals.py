@@ -58,7 +58,7 @@ def waits(monkeypatch):
         destroy_guard_condition=lambda _: None,
     )
     found = SimpleNamespace(clock=clock, timer=timer, triggered=triggered, map=False)
-    found.queue = navigation_requests.FrameWaits(node, lambda: found.map)
+    found.queue = navigation_requests.PendingGoals(node, lambda: found.map)
     yield found
     found.queue.destroy()
 

@@ -19,6 +19,7 @@ from motion_nodes.core.planning.planning_problem import JointGoal, PlanRequest, 
 from motion_nodes.core.planning.sphere_excess import searchable
 from motion_nodes.core.planning.start_state import check_start
 from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.scene import world_object
@@ -168,18 +169,23 @@ def test_random_free_goals_in_the_spheres_excess_are_planned_to(name: str) -> No
         assert PathVerifier(checker).verify(path).free
 
 
-@pytest.mark.parametrize("turns", [-2.0, -1.0, 0.0, 1.0])
-def test_continuous_joints_reach_such_ends_without_an_extra_turn(
-    turns: float, tmp_path: Path
-) -> None:
+def crank(folder: Path, radius: float) -> Robot:
+    """Return a ball at a distance of 1 m from a continuous joint, in a sphere of a radius [m]."""
     urdf = (
         '<robot name="crank"><link name="post"/><link name="arm"><collision>'
         f'<origin xyz="1 0 0"/><geometry><sphere radius="{RADIUS}"/></geometry></collision></link>'
         '<joint name="turn" type="continuous"><parent link="post"/><child link="arm"/>'
         '<axis xyz="0 0 1"/><limit velocity="1" effort="1"/></joint></robot>'
     )
-    robot = sliding_robot(tmp_path, urdf, {"turn": 0.0}, ("post", "arm"))
-    robot = replace(robot, spheres={"arm": ((1.0, 0.0, 0.0, RADIUS + 0.01),)})
+    robot = sliding_robot(folder, urdf, {"turn": 0.0}, ("post", "arm"))
+    return replace(robot, spheres={"arm": ((1.0, 0.0, 0.0, radius),)})
+
+
+@pytest.mark.parametrize("turns", [-2.0, -1.0, 0.0, 1.0])
+def test_continuous_joints_reach_such_ends_without_an_extra_turn(
+    turns: float, tmp_path: Path
+) -> None:
+    robot = crank(tmp_path, RADIUS + 0.01)
     world = World()
     world.add(world_object("beside", Box((0.2, 0.2, 1.0)), at(1.205, 0.0, 0.0)))
     checker = CollisionChecker(robot, scene=world.scene)
@@ -201,14 +207,7 @@ def test_a_way_of_more_than_half_a_turn_is_not_replaced_by_the_shorter_one(
     planner: str, turns: float, tmp_path: Path
 ) -> None:
     """The shorter way is blocked, and one line leads along the longer one."""
-    urdf = (
-        '<robot name="crank"><link name="post"/><link name="arm"><collision>'
-        f'<origin xyz="1 0 0"/><geometry><sphere radius="{RADIUS}"/></geometry></collision></link>'
-        '<joint name="turn" type="continuous"><parent link="post"/><child link="arm"/>'
-        '<axis xyz="0 0 1"/><limit velocity="1" effort="1"/></joint></robot>'
-    )
-    robot = sliding_robot(tmp_path, urdf, {"turn": 0.0}, ("post", "arm"))
-    robot = replace(robot, spheres={"arm": ((1.0, 0.0, 0.0, RADIUS),)})
+    robot = crank(tmp_path, RADIUS)
     world = World()
     world.add(world_object("pillar", Box((0.2, 0.2, 1.0)), at(np.cos(1.0), np.sin(1.0), 0.0)))
     checker = CollisionChecker(robot, scene=world.scene)

@@ -10,7 +10,6 @@ import yaml
 from robot_setup.urdf_samples import INERTIAL, joint, link, robot
 from scipy.spatial.transform import Rotation
 
-from motion_nodes.core.bases.differential import skidding_separation
 from motion_nodes.core.bases.from_robot import base_of as ackermann_from_robot
 from motion_nodes.core.robot.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.core.robot.loader import load_robot
@@ -303,22 +302,6 @@ def test_skidding_wheels_are_measured(tmp_path: Path, x: float, y: float) -> Non
     """
     measured = effective_separation(four_wheels(tmp_path / "rover", x, y))
     assert measured == pytest.approx(2.0 * y * (1.0 + (x / y) ** 2), rel=0.05)
-
-
-@pytest.mark.parametrize(("x", "y"), [(0.2, 0.18), (0.12, 0.2), (0.0, 0.3)])
-def test_the_separation_of_four_skidding_wheels(x: float, y: float) -> None:
-    found = skidding_separation([x, x, -x, -x], [y, -y, y, -y])
-    assert found == pytest.approx(2.0 * y * (1.0 + (x / y) ** 2))
-
-
-def test_wheels_in_the_middle_skid_less() -> None:
-    """The moments cancel, and the separation is between those of no and of equal skids."""
-    x, y = np.array([0.35, 0.0, -0.35] * 2), np.repeat((0.27, -0.27), 3)
-    found = skidding_separation(x, y)
-    along = 0.5 * found - np.abs(y)
-    forces = np.column_stack((along, x)) / np.hypot(along, x)[:, np.newaxis]
-    assert (np.abs(y) * forces[:, 0] - x * forces[:, 1]).sum() == pytest.approx(0.0, abs=1e-6)
-    assert 0.54 < found < skidding_separation(x[[0, 2, 3, 5]], y[[0, 2, 3, 5]])
 
 
 def test_wheels_that_do_not_skid_are_not_measured() -> None:

@@ -6,7 +6,6 @@ Trajectories as joint commands of a robot: single actions or sequences.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -462,5 +461,5 @@ class PathPlannerVisualizer:
         step = max_cspace_dist if max_c_space_dist is None else max_c_space_dist
         space = JointSpace.of_robot(self._planner.robot, joints)
         # Lines of a path stay as they are, also those of more than half a turn.
-        straight = dataclasses.replace(space, wraps=np.zeros_like(space.wraps))
+        straight = replace(space, wraps=np.zeros_like(space.wraps))
         return interpolate(straight, path, step)

@@ -41,6 +41,7 @@ from motion_nodes.nodes.articulation.articulation_config import (
 )
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.ros import qos
+from motion_nodes.ros.endpoint_node import subscribed
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter
 from motion_nodes.ros.messages.cdr import MessageTemplate
 from motion_nodes.ros.node import MotionNode
@@ -334,7 +335,7 @@ class JointOutputs:
             run: the newest trajectory, whose times are reported; None: 0.
             now_ns: stamp [ns].
         """
-        listened = [out for out in self._out if out.get_subscription_count()]
+        listened = subscribed(self._out)
         if not listened:
             return
         arrays, writer = self._report.arrays, self._writer

@@ -28,9 +28,9 @@ from motion_nodes.nodes.navigation.navigation_requests import (
     CODES,
     MISSED,
     FrameNotKnown,
-    FrameWaits,
     NavigationPlan,
     NavigationRejected,
+    PendingGoals,
     goal_of,
     plan_along,
     plan_behavior,
@@ -138,15 +138,17 @@ class _Navigation:
 class NavigationServer(LoopActionServer[_Navigation]):
     """Serves ``navigate_to_pose``, ``follow_path``, both kinds of pose lists, and behaviors."""
 
-    def __init__(self, host: BaseNavigatorNode, waits: FrameWaits, feedback_rate: float) -> None:
+    def __init__(
+        self, host: BaseNavigatorNode, pending: PendingGoals, feedback_rate: float
+    ) -> None:
         """Create the servers.
 
         Args:
             host: the navigator.
-            waits: of the navigator's goals.
+            pending: of the navigator's goals.
             feedback_rate: publish rate of the feedback [Hz].
         """
-        self._host, self._waits = host, waits
+        self._host, self._pending = host, pending
         actions = (
             (NavigateToPose, "navigate_to_pose"),
             (NavigateThroughPoses, "navigate_through_poses"),
@@ -169,7 +171,7 @@ class NavigationServer(LoopActionServer[_Navigation]):
     def start(self, goal: ActionGoal) -> _Navigation | None:
         """Start the task, now or when its frame is known; abort the goal if it is refused."""
         navigation = _Navigation(self, goal)
-        self._waits.begin(navigation)
+        self._pending.begin(navigation)
         return None if goal.ended else navigation
 
     def begin(self, navigation: _Navigation, plan: NavigationPlan | None) -> None:
@@ -295,7 +297,7 @@ class NavigationServer(LoopActionServer[_Navigation]):
             navigation.time += task.time
             navigation.detours += task.detours
             navigation.task = None
-            self._waits.proceed(navigation)
+            self._pending.proceed(navigation)
         super().finish()
 
     def is_over(self, navigation: _Navigation) -> bool:

@@ -438,7 +438,7 @@ class _Waiting:
     deadline: float
 
 
-class FrameWaits:
+class PendingGoals:
     """Plans requests, again until their frame is known, and starts them; in the executor.
 
     On a map of millions of cells a plan takes seconds, in which the executor of the process must

@@ -32,6 +32,7 @@ from motion_nodes.nodes.task.watched_motion import (
     not_detected,
     require_unmoved,
     watched,
+    watched_to_end,
 )
 from motion_nodes.typing import Array
 
@@ -282,8 +283,7 @@ class ArmSkills:
         down = self._holding.free(motions.straight(pose @ X_OT, what="let down", speed=SLOW))
         try:
             free()
-            yield from watched(self._parts, down, free)
-            free()
+            yield from watched_to_end(self._parts, down, free)
         except SkillFailed:
             yield from self._back_up(raised(pose @ X_OT))
             raise
@@ -319,8 +319,7 @@ class ArmSkills:
                 self._motions.straight(start, what="bring upright", speed=SLOW),
             )
         )
-        yield from watched(self._parts, move, above_it)
-        above_it()
+        yield from watched_to_end(self._parts, move, above_it)
         phase("tilt")
         try:
             yield from watched(self._parts, tilt, above_it)
@@ -343,13 +342,10 @@ class ArmSkills:
         begin, end, q = yield from self._reach.push(at, at + along * (PUSH + 0.02), target)
         yield from motions.close()
         beside_it = partial(require_unmoved, self._objects, target)
-        approach = (
-            motions.to_joints(q, "approach"),
-            motions.straight(begin, what="approach", speed=SLOW),
-        )
-        for motion in approach:
-            yield from watched(self._parts, self._holding.free(motion), beside_it)
-            beside_it()
+        to_start = self._holding.free(motions.to_joints(q, "approach"))
+        yield from watched_to_end(self._parts, to_start, beside_it)
+        down = self._holding.free(motions.straight(begin, what="approach", speed=SLOW))
+        yield from watched_to_end(self._parts, down, beside_it)
         phase("push")
         self._objects.hide(target)
         moved = np.array(target.X_WO)
@@ -424,7 +420,7 @@ class ArmSkills:
             before: the state in which the place was chosen.
 
         Raises:
-            SkillFailed: the surface has moved, or another object is in the way.
+            SkillFailed: the surface has moved, or another object is at the place.
         """
         if surface is not None:
             require_unmoved(self._objects, surface, hidden=True)

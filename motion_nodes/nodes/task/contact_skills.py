@@ -19,7 +19,7 @@ from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, Holding
 from motion_nodes.nodes.task.reachability import RETREAT, Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.nodes.task.skill_parts import SkillParts
-from motion_nodes.nodes.task.watched_motion import require_unmoved, watched
+from motion_nodes.nodes.task.watched_motion import require_unmoved, watched_to_end
 from motion_nodes.typing import Array
 
 WIPE_FORCE, WIPE_SPEED = 5.0, 0.05
@@ -93,13 +93,10 @@ class ContactSkills:
             phase(f"approach {k + 1} of {len(parts)}")
             start = np.array(part[0])
             start[2, 3] += WIPE_GAP
-            approach = (
-                motions.to_joints(above, "approach"),
-                motions.straight(start, what="approach", speed=SLOW),
-            )
-            for motion in approach:
-                yield from watched(self._parts, self._holding.free(motion), above_it)
-                above_it()
+            to_start = self._holding.free(motions.to_joints(above, "approach"))
+            yield from watched_to_end(self._parts, to_start, above_it)
+            down = self._holding.free(motions.straight(start, what="approach", speed=SLOW))
+            yield from watched_to_end(self._parts, down, above_it)
             phase(f"wipe {k + 1} of {len(parts)}")
             self._objects.hide(under)
             try:
@@ -187,8 +184,8 @@ class ContactSkills:
         X, away = grasp.X_WG, -grasp.X_WG[:3, 2]
         yield from motions.open()
         there = partial(require_unmoved, self._objects, handle)
-        yield from watched(self._parts, self._holding.free(motions.to_joints(q, "approach")), there)
-        there()
+        approach = self._holding.free(motions.to_joints(q, "approach"))
+        yield from watched_to_end(self._parts, approach, there)
         phase("grasp")
         self._objects.hide(handle)
         way = np.zeros(3)

@@ -163,8 +163,10 @@ class RateLoop:
         """Sleep until a deadline, or an earlier one of the grid after a wake; return it."""
         left = deadline - time.monotonic()
         if left > 2.0 * WAKE_EARLY and self._called.wait(left - WAKE_EARLY):
-            now = time.monotonic()
-            deadline -= max(int((deadline - now) / self.period), 0) * self.period
+            cut = max(int((deadline - time.monotonic()) / self.period), 0)
+            deadline -= cut * self.period
+            with self._lock:
+                self._periods -= cut
         self._called.clear()
         left = deadline - time.monotonic()
         if left > 0.0 and not self._stop.is_set():

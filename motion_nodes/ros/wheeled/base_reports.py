@@ -22,6 +22,7 @@ from motion_nodes.core.bases.ackermann import AckermannBase
 from motion_nodes.core.bases.base import BaseCommand
 from motion_nodes.core.bases.odometry import Odometry
 from motion_nodes.ros import qos
+from motion_nodes.ros.endpoint_node import subscribed
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.cdr import MessageTemplate
 from motion_nodes.ros.node import MotionNode
@@ -32,17 +33,17 @@ from motion_nodes.typing import Array
 _DIAGONAL = np.arange(0, 36, 7)
 """Indices of the diagonal of a 6 x 6 row-major matrix."""
 TOPIC = "~/controller_state"
-_WRITTEN = (
-    "pose.pose.position.x",
-    "pose.pose.position.y",
-    "pose.pose.orientation.z",
-    "pose.pose.orientation.w",
-    "twist.twist.linear.x",
-    "twist.twist.linear.y",
-    "twist.twist.angular.z",
-)
-"""Numbers of an odometry message that change."""
-_COVARIANCE = "pose.covariance"
+_WRITTEN = {
+    "pose.pose.position.x": 0,
+    "pose.pose.position.y": 0,
+    "pose.pose.orientation.z": 0,
+    "pose.pose.orientation.w": 0,
+    "twist.twist.linear.x": 0,
+    "twist.twist.linear.y": 0,
+    "twist.twist.angular.z": 0,
+    "pose.covariance": 36,
+}
+"""Fields of an odometry message that change, and their lengths; 0: a number."""
 _PLANAR = np.array([(6 * row + column) for row in (0, 1, 5) for column in (0, 1, 5)])
 """Indices of x, y and yaw in it."""
 
@@ -111,8 +112,7 @@ class OdometryPublisher:
             usual = getattr(params, f"{kind}_covariance_diagonal")
             covariance[_DIAGONAL] = getattr(params, f"diagonal_covariance_{kind}", ()) or usual
         message.twist.covariance = twist
-        self._odom = MessageTemplate(message, dict.fromkeys(_WRITTEN, 0) | {_COVARIANCE: 36})
-        self._odom.arrays[_COVARIANCE][:] = self._pose_covariance
+        self._odom = MessageTemplate(message, _WRITTEN)
         self._tf = TransformBuffer([(message.header.frame_id, message.child_frame_id)])
 
     def publish(self, odometry: Odometry, stamp: int) -> bool:
@@ -120,21 +120,20 @@ class OdometryPublisher:
         if not self._moments.is_due(stamp):
             return False
         z, w = math.sin(0.5 * odometry.yaw), math.cos(0.5 * odometry.yaw)
-        listened = [each for each in self._odom_out if each.get_subscription_count()]
-        if listened:
-            arrays = self._odom.arrays
-            values = (odometry.x, odometry.y, z, w, *odometry.twist)
-            for path, value in zip(_WRITTEN, values, strict=True):
-                arrays[path][0] = value
+        if listened := subscribed(self._odom_out):
+            covariance = self._pose_covariance
             if odometry.config.errors_grow:
-                covariance = arrays[_COVARIANCE]
-                covariance[:] = self._pose_covariance
+                covariance = covariance.copy()
                 covariance[_PLANAR] += odometry.covariance.ravel()
+            values: tuple[Array | float, ...] = (
+                odometry.x, odometry.y, z, w, *odometry.twist, covariance,
+            )  # fmt: skip
+            for array, value in zip(self._odom.arrays.values(), values, strict=True):
+                array[:] = value
             data = self._odom.bytes(stamp)
             for publisher in listened:
                 publisher.publish(data)
-        listened = [each for each in self._tf_out if each.get_subscription_count()]
-        if self._with_tf and listened:
+        if self._with_tf and (listened := subscribed(self._tf_out)):
             data = self._tf.bytes(
                 np.array([[odometry.x, odometry.y, 0.0]]), np.array([[0.0, 0.0, z, w]]), stamp
             )

@@ -29,7 +29,8 @@ from motion_nodes.typing import Array
 BASE_REST_SPEED = 0.01
 """[m/s and rad/s] Velocity of base and wheel commands below which the base is at rest."""
 
-_TWIST = ("twist.linear.x", "twist.linear.y", "twist.angular.z")
+_TWIST = {"twist.linear.x": 0, "twist.linear.y": 0, "twist.angular.z": 0}
+"""Numbers of a twist message that change."""
 
 B = TypeVar("B", bound=WheeledBaseParams)
 
@@ -208,14 +209,14 @@ class WheeledBaseNode(RobotNode[B]):
         if self.params.open_loop:
             self._odometry_out.publish(self.controller.odometry, stamp)
         if self.params.publish_limited_velocity and self._twist_out.get_subscription_count():
-            for value, path in zip(command.twist, _TWIST, strict=True):
-                self._limited.arrays[path][0] = value
+            for array, value in zip(self._limited.arrays.values(), command.twist, strict=True):
+                array[:] = value
             self._twist_out.publish(self._limited.bytes(stamp))
 
     def _twist_message(self) -> MessageTemplate:
         message = TwistStamped()
         message.header.frame_id = self._odometry_out.base_frame
-        return MessageTemplate(message, dict.fromkeys(_TWIST, 0))
+        return MessageTemplate(message, _TWIST)
 
     @property
     def command_timeout(self) -> float:
