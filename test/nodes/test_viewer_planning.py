@@ -34,7 +34,7 @@ from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy
 from motion_nodes.core.robot.tree import Sphere
 from motion_nodes.core.scene.scene import world_object
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.extras.viewer.ui_commands import TargetCommand
+from motion_nodes.extras.viewer.ui_commands import PlanCommand, TargetCommand
 from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, RMPFLOW
 from motion_nodes.nodes.viewer.viewer_planning import displayed_path
 
@@ -246,6 +246,30 @@ def test_the_planner_is_asked_and_its_words_are_shown(cell):
         point = place.constraint_region.primitive_poses[0].position
         assert (point.x, point.y, point.z) == pytest.approx(X_TARGET[:3, 3])
         cell.server.destroy()
+
+
+@pytest.mark.parametrize("follower", [RMPFLOW, PLANNER, None])
+def test_a_stop_ends_what_moves_whichever_controller_is_selected(cell, follower):
+    watched, calls = cell.node._watched["left"].target, []
+
+    def clear(_: Any, response: Any) -> Any:
+        calls.append("clear")
+        return response
+
+    service = cell.client.node.create_service(Trigger, "/left/rmpflow_policy/clear_target", clear)
+    goals = follower_answers(cell, True)
+    cell.client.wait(watched._planner._client.server_is_ready, "the planner")
+    cell.client.wait(watched._clear.service_is_ready, "the policy")
+    before = watched._planner._canceled
+    cell.page.on_target("left", TargetCommand(X_TARGET, PLANNER, "go"))
+    cell.client.wait(lambda: goals, "the goal")
+    if follower is None:
+        cell.page.on_plan("left", PlanCommand("stop"))
+    else:
+        cell.page.on_target("left", TargetCommand(X_TARGET, follower, "stop"))
+    cell.client.wait(lambda: calls and watched._planner._canceled > before, "both are stopped")
+    cell.client.node.destroy_service(service)
+    cell.server.destroy()
 
 
 def test_objects_of_the_page_become_changes_of_the_scene(cell):

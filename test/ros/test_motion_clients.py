@@ -197,6 +197,52 @@ def test_a_stop_cancels_an_accepted_goal(server):
     assert client.words == "stopped"
 
 
+def outcome(status: int, code: int = MoveItErrorCodes.SUCCESS) -> SimpleNamespace:
+    result = MoveGroup.Result()
+    result.error_code.val = code
+    return SimpleNamespace(status=status, result=result)
+
+
+@pytest.mark.parametrize("planned_meanwhile", [False, True])
+def test_a_stop_cancels_the_motion_during_which_another_was_planned(server, planned_meanwhile):
+    jobs = Jobs()
+    client = planned(jobs)
+    motion = server.respond()
+    client.move("arm", joint_constraints({"a": 1.0}), plan_only=True)
+    jobs.run()
+    plan = server.respond()
+    assert client.words == "moving; planning"
+    if planned_meanwhile:
+        plan.result.set_result(outcome(4))
+        assert client.words.startswith("moving; planned")
+    client.stop()
+    jobs.run()
+    assert (motion.cancellations, plan.cancellations) == (1, 0 if planned_meanwhile else 1)
+    motion.result.set_result(outcome(5))
+    assert client.words == "stopped"
+
+
+def test_a_motion_that_fails_after_another_was_planned_is_reported(server):
+    jobs = Jobs()
+    client = planned(jobs)
+    motion = server.respond()
+    client.move("arm", joint_constraints({"a": 1.0}), plan_only=True)
+    jobs.run()
+    server.respond().result.set_result(outcome(4))
+    motion.result.set_result(outcome(6, MoveItErrorCodes.CONTROL_FAILED))
+    assert client.failure == client.words == f"failed with code {MoveItErrorCodes.CONTROL_FAILED}"
+
+
+def test_a_motion_that_another_replaced_reports_nothing(server):
+    jobs = Jobs()
+    client = planned(jobs)
+    motion = server.respond()
+    client.move("arm", joint_constraints({"a": 1.0}), plan_only=False)
+    jobs.run()
+    motion.result.set_result(outcome(6, MoveItErrorCodes.PREEMPTED))
+    assert (client.words, client.failure) == ("planning", "")
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", "null", "{", '"running"', '{"state": "running"}', "9" * 5000]
 )

@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import viser
@@ -88,6 +89,22 @@ def open_icons() -> Iterator[None]:
             _icons.zipfile = zipfile
 
 
+class _PlacedCamera(NamedTuple):
+    """Where the camera of a page was placed."""
+
+    direction: Array
+    """From the robots to the camera, shape (3,)."""
+    position: Array
+    """In the world [m], shape (3,)."""
+    size: tuple[float, float]
+    """Width and height of the page [pixels]."""
+
+
+def _size_of(camera: viser.CameraHandle) -> tuple[float, float]:
+    """Return width and height of a page [pixels]; a new one does not have them yet."""
+    return float(camera.image_width or PAGE[0]), float(camera.image_height or PAGE[1])
+
+
 class ViewPanel:
     """Camera presets, dark theme and shadows.
 
@@ -116,6 +133,8 @@ class ViewPanel:
             self.shadows = server.gui.add_checkbox(
                 "Shadows", shadows, hint="Shadows and reflections. Turn off on slow devices."
             )
+        self._placed: dict[int, _PlacedCamera] = {}
+        """The last placement on each page."""
         self.camera.on_click(self._camera_pressed)
         self.dark.on_update(self._dark_changed)
         self.shadows.on_update(self._shadows_changed)
@@ -124,7 +143,8 @@ class ViewPanel:
         """Place the camera of a new page by its size.
 
         A new page reports its size and camera several times, the first time possibly before it has
-        its size, and may replace a camera that it was sent meanwhile.
+        its size, and may replace a camera that it was sent meanwhile. Later, when a phone is turned
+        or a window resized, the camera is placed again unless the user has moved it.
         """
         end, settled = time.monotonic() + SETTLING, 0
 
@@ -137,17 +157,28 @@ class ViewPanel:
                     settled += 1
                 else:
                     self._place_camera(client, VIEW_DIRECTION)
+                return
+            placed = self._placed[client.client_id]
+            resized = placed.size != _size_of(camera)
+            if resized and np.allclose(camera.position, placed.position, atol=1e-3):
+                self._place_camera(client, placed.direction)
 
         client.camera.on_update(updated)
         self._place_camera(client, VIEW_DIRECTION)
 
     def _view_from(self, direction: Array, camera: viser.CameraHandle) -> tuple[Array, Array]:
         """Return position and target of a camera that shows all robots [m], shape (3,) each."""
-        size = float(camera.image_width or PAGE[0]), float(camera.image_height or PAGE[1])
-        return camera_for(self._bounding_spheres(), direction, self._setup.min_radius, size)
+        return camera_for(
+            self._bounding_spheres(), direction, self._setup.min_radius, _size_of(camera)
+        )
+
+    def client_left(self, client: int) -> None:
+        """Forget a closed page."""
+        self._placed.pop(client, None)
 
     def _place_camera(self, client: viser.ClientHandle, direction: Array) -> None:
         position, look_at = self._view_from(direction, client.camera)
+        self._placed[client.client_id] = _PlacedCamera(direction, position, _size_of(client.camera))
         with client.atomic():
             client.camera.up_direction = (0.0, 0.0, 1.0)
             client.camera.position = position
@@ -719,6 +750,7 @@ class BrowserViewer:
     def _client_left(self, client: viser.ClientHandle) -> None:
         """Stop the drives of a disconnected page; all drives if it was the last page."""
         self._driving.client_left(client.client_id)
+        self._view.client_left(client.client_id)
         for live in self._robots.values():
             if live.floor_goal is not None:
                 live.floor_goal.client_left(client.client_id)

@@ -319,7 +319,7 @@ class TargetGizmo:
         self.plan = server.gui.add_button_group("Motion", tuple(PLAN_VERBS), visible=False)
         self.stop = server.gui.add_button(
             "Stop", color=SECONDARY, icon=viser.Icon.HAND_STOP,
-            hint="Ends this motion; commands are accepted further.",
+            hint="Ends the motion to a target or goal; commands are accepted further.",
         )  # fmt: skip
         reset = server.gui.add_button(
             "Reset target to tool", color=SECONDARY, icon=viser.Icon.TARGET

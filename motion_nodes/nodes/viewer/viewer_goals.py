@@ -110,6 +110,9 @@ class WatchedTarget:
 
     def send(self, command: TargetCommand, options: PlannerOptions | None = None) -> None:
         """Send a target to the follower that it selects; ``options``: of the planner."""
+        if command.verb == "stop":
+            self.stop()
+            return
         if command.follower == PLANNER:
             self.plan(
                 PlanCommand(
@@ -120,9 +123,6 @@ class WatchedTarget:
                 ),
                 options,
             )
-            return
-        if command.verb == "stop":
-            self._clear.call_async(Trigger.Request())
             return
         publisher = self._topics[command.follower]
         if not publisher.get_subscription_count():
@@ -136,6 +136,12 @@ class WatchedTarget:
         set_stamp(message, self._node.now_ns())
         publisher.publish(message)
 
+    def stop(self) -> None:
+        """Stop the motion to a goal or target, whichever controller is selected by now."""
+        self._planner.stop()
+        if self._clear.service_is_ready():
+            self._clear.call_async(Trigger.Request())
+
     def destroy(self) -> None:
         """Destroy the clients."""
         self._node.destroy_client(self._clear)
@@ -144,7 +150,7 @@ class WatchedTarget:
     def plan(self, command: PlanCommand, options: PlannerOptions | None = None) -> None:
         """Plan, execute or stop; ``options``: None for the planner's defaults."""
         if command.verb == "stop":
-            self._planner.stop()
+            self.stop()
             return
         self._planner.move(
             self._group.name,

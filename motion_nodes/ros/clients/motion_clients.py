@@ -206,7 +206,7 @@ def _on_result(sent: SentTrajectory, wrapped: Any) -> None:
 
 
 class MoveClient:
-    """Client of one planner; a new goal replaces the previous one."""
+    """Client of one planner; a new motion replaces the previous one, a plan alone does not."""
 
     def __init__(self, node: MotionNode[Any], jobs: ExecutorQueue, action: str) -> None:
         """Create the client.
@@ -217,16 +217,24 @@ class MoveClient:
             action: action name.
         """
         self.action = action
-        self.words = ""
-        """Status of the newest goal, as text."""
         self.failure = ""
-        """Why the newest goal failed; empty while it did not."""
+        """Why the newest goal, or a motion during it, failed; empty while they did not."""
+        self._text = ""
         self._jobs = jobs
         self._client = action_client(node, MoveGroup, action)
         self._count = 0
+        self._motion = 0
+        """Number of the newest goal that is executed, too."""
         self._canceled = 0
         """Number of the newest canceled goal."""
-        self._handle: Any = None
+        self._handles: dict[int, Any] = {}
+        """Of accepted goals without a result, by their numbers."""
+
+    @property
+    def words(self) -> str:
+        """Status of the newest goal, as text; of a plan also whether a motion goes on meanwhile."""
+        moving = self._motion in self._handles and self._motion < self._count
+        return f"moving; {self._text}" if moving else self._text
 
     def move(
         self,
@@ -254,7 +262,7 @@ class MoveClient:
         self._jobs.submit(lambda: self._send(goal))
 
     def stop(self) -> None:
-        """Cancel the current goal, even before it is accepted."""
+        """Cancel all goals, even before they are accepted."""
         self._jobs.submit(self._cancel)
 
     def destroy(self) -> None:
@@ -269,14 +277,16 @@ class MoveClient:
             return
         self._count += 1
         self.failure = ""
-        number, self._handle = self._count, None
-        self.words = "planning"
+        number = self._count
+        if not goal.planning_options.plan_only:
+            self._motion = number
+        self._text = "planning"
         future = self._client.send_goal_async(goal, lambda m: self._on_feedback(number, m.feedback))
         future.add_done_callback(lambda done: self._on_response(number, goal, done.result()))
 
     def _on_feedback(self, number: int, feedback: Any) -> None:
         if number == self._count and feedback.state not in ("", "IDLE"):
-            self.words = feedback.state.lower().replace("monitor", "moving")
+            self._text = feedback.state.lower().replace("monitor", "moving")
 
     def _on_response(self, number: int, goal: Any, handle: Any) -> None:
         if not handle.accepted:
@@ -286,30 +296,30 @@ class MoveClient:
         if number <= self._canceled:
             # Stopped before this response; the planner may have begun to move.
             handle.cancel_goal_async()
-        elif number == self._count:
-            self._handle = handle
+        self._handles[number] = handle
         result = handle.get_result_async()
         result.add_done_callback(lambda done: self._on_result(number, goal, done.result()))
 
     def _on_result(self, number: int, goal: Any, wrapped: Any) -> None:
-        if number != self._count or wrapped is None:
+        self._handles.pop(number, None)
+        # Other motions than the newest were replaced by it.
+        if number not in (self._count, self._motion) or wrapped is None:
             return
-        self._handle = None
         code = wrapped.result.error_code
         if wrapped.status == GoalStatus.STATUS_CANCELED:
-            self.words = "stopped"
+            self._text = "stopped"
         elif code.val == MoveItErrorCodes.SUCCESS:
-            self.words = code.message or _outcome(goal, wrapped.result)
+            self._text = code.message or _outcome(goal, wrapped.result)
         else:
             self._fail(code.message or f"failed with code {code.val}")
 
     def _fail(self, text: str) -> None:
-        self.words = self.failure = text
+        self._text = self.failure = text
 
     def _cancel(self) -> None:
         self._canceled = self._count
-        if self._handle is not None:
-            self._handle.cancel_goal_async()
+        for handle in self._handles.values():
+            handle.cancel_goal_async()
 
 
 def _outcome(goal: MoveGroup.Goal, result: MoveGroup.Result) -> str:
