@@ -25,6 +25,8 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     if not words:
         return " None are available."
     near = difflib.get_close_matches(given, words, n=1, cutoff=0.6)
+    # A part of a name, such as "hand" of "panda_hand".
+    near = near or sorted((w for w in words if given.lower() in w.lower()), key=len)[:1]
     hint = f" Did you mean '{near[0]}'?" if near else ""
     shown = ", ".join(words[:30]) + (f", ... ({len(words)} in all)" if len(words) > 30 else "")
     return f"{hint} Available: {shown}."

@@ -232,7 +232,15 @@ class GroupInputs:
         return shown_on_page(self.robot, what, world, port)
 
     def checker(self, world: World | None) -> CollisionChecker:
-        """Return a collision checker in a world; None: without obstacles."""
+        """Return a collision checker in a world; None: without obstacles.
+
+        Raises:
+            InvalidCommand: not a world.
+        """
+        if world is not None and not isinstance(world, World):
+            raise InvalidCommand(
+                f"world must be a World or None, got {world!r:.60}.", field="world"
+            )
         scene = _EMPTY if world is None else world.scene
         # One read of the attribute: threads with other worlds replace it meanwhile.
         found = self._checker

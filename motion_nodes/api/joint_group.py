@@ -102,7 +102,8 @@ class JointGroup:
         """Return name, joints, base and tip."""
         tips = " and ".join(self.tips)
         ends = f": {self._group.base or self._robot.base_frame} to {tips}" if tips else ""
-        return f"JointGroup({self.name}, {len(self.joint_names)} joints{ends})"
+        count = len(self.joint_names)
+        return f"JointGroup({self.name}, {count} joint{'s' * (count != 1)}{ends})"
 
     @property
     def name(self) -> str:
@@ -177,12 +178,12 @@ class JointGroup:
     # ---- forward kinematics
 
     def fk(
-        self, q: ArrayLike, frame: str | None = None, *, state: RobotState | None = None
+        self, q: ArrayLike | str, frame: str | None = None, *, state: RobotState | None = None
     ) -> Array:
         """Compute forward kinematics: the pose of the tip in the group's base.
 
         Args:
-            q: one configuration [rad or m], shape (n,), or m, shape (m, n).
+            q: one configuration [rad or m], shape (n,), or m, shape (m, n), or a named state.
             frame: frame instead of the tip.
             state: positions of the joints outside of the group; see :meth:`at`.
 
@@ -190,8 +191,8 @@ class JointGroup:
             ``X_BT``, shape (4, 4), or (m, 4, 4).
 
         Raises:
-            InvalidCommand: wrong shape, or no numbers.
-            UnknownFrame: lists the frames.
+            InvalidCommand: wrong shape, or no numbers; NaN gives NaN.
+            UnknownState, UnknownFrame: lists the states of this group, or the frames.
             InvalidConfig: the group has no tip and ``frame`` is not given.
         """
         kinematics, name = self.at(state)._kinematics, self._inputs.frame(frame)
@@ -199,9 +200,8 @@ class JointGroup:
             return kinematics.pose(q, name)
         except InvalidCommand:
             # Looked at here, so that one is as fast as ever.
-            if not self._are_many(q):
-                raise
-        return kinematics.pose_batch(q, name)
+            given, several = self._read(q)
+        return kinematics.pose_batch(given, name) if several else kinematics.pose(given, name)
 
     def fk_batch(
         self, Q: ArrayLike, frame: str | None = None, *, state: RobotState | None = None
@@ -217,19 +217,19 @@ class JointGroup:
             ``X_BT`` of each configuration, shape (m, 4, 4).
 
         Raises:
-            InvalidCommand: wrong shape, or numbers that are not finite.
+            InvalidCommand: wrong shape, or no numbers; NaN gives NaN.
             UnknownFrame: lists the frames.
             InvalidConfig: the group has no tip and ``frame`` is not given.
         """
         return self.at(state)._kinematics.pose_batch(Q, self._inputs.frame(frame))
 
     def jacobian(
-        self, q: ArrayLike, frame: str | None = None, *, state: RobotState | None = None
+        self, q: ArrayLike | str, frame: str | None = None, *, state: RobotState | None = None
     ) -> Array:
         """Compute the geometric Jacobian of the tip, expressed in the group's base.
 
         Args:
-            q: one configuration [rad or m], shape (n,), or m, shape (m, n).
+            q: one configuration [rad or m], shape (n,), or m, shape (m, n), or a named state.
             frame: frame instead of the tip.
             state: positions of the joints outside of the group; see :meth:`at`.
 
@@ -238,17 +238,17 @@ class JointGroup:
             the angular velocity [1 or rad/m].
 
         Raises:
-            InvalidCommand: wrong shape, or no numbers.
-            UnknownFrame: lists the frames.
+            InvalidCommand: wrong shape, or no numbers; NaN gives NaN.
+            UnknownState, UnknownFrame: lists the states of this group, or the frames.
             InvalidConfig: the group has no tip and ``frame`` is not given.
         """
         kinematics, name = self.at(state)._kinematics, self._inputs.frame(frame)
         try:
             return kinematics.jacobian(q, name)
         except InvalidCommand:
-            if not self._are_many(q):
-                raise
-        return kinematics.jacobian_batch(q, name)
+            given, several = self._read(q)
+        compute = kinematics.jacobian_batch if several else kinematics.jacobian
+        return compute(given, name)
 
     # ---- inverse kinematics
 
@@ -379,13 +379,13 @@ class JointGroup:
     # ---- collision checks
 
     def collision_free(
-        self, q: ArrayLike, world: World | None = None, *, state: RobotState | None = None
+        self, q: ArrayLike | str, world: World | None = None, *, state: RobotState | None = None
     ) -> bool:
         """Return whether a configuration is collision-free; limits are not checked.
 
         Args:
-            q: one configuration [rad or m], shape (n,), or m, shape (m, n); with NaN it is not
-                collision-free.
+            q: one configuration [rad or m], shape (n,), or m, shape (m, n), or a named state; with
+                NaN it is not collision-free.
             world: obstacles; None: self-collisions only.
             state: positions of the joints outside of the group; see :meth:`at`.
 
@@ -394,11 +394,13 @@ class JointGroup:
 
         Raises:
             InvalidCommand: wrong shape.
+            UnknownState: lists the states of this group.
         """
         exact = self.checker(world, state=state).exact
-        if self._are_many(q):
-            return exact.are_free(q)  # type: ignore[return-value]
-        return exact.is_free(q)
+        given, several = self._read(q)
+        if several:
+            return exact.are_free(given)  # type: ignore[return-value]
+        return exact.is_free(given)
 
     def collision_free_batch(
         self, Q: ArrayLike, world: World | None = None, *, state: RobotState | None = None
@@ -419,12 +421,12 @@ class JointGroup:
         return self.checker(world, state=state).exact.are_free(Q)
 
     def problems(
-        self, q: ArrayLike, world: World | None = None, *, state: RobotState | None = None
+        self, q: ArrayLike | str, world: World | None = None, *, state: RobotState | None = None
     ) -> tuple[str, ...]:
         """Return limit violations and collisions of a configuration.
 
         Args:
-            q: configuration [rad or m], shape (n,).
+            q: configuration [rad or m], shape (n,), or a named state.
             world: obstacles; None: self-collisions only.
             state: positions of the joints outside of the group; see :meth:`at`.
 
@@ -434,8 +436,9 @@ class JointGroup:
 
         Raises:
             InvalidCommand: not n numbers.
+            UnknownState: lists the states of this group.
         """
-        return self.at(state)._inputs.problems(q, world)
+        return self.at(state)._inputs.problems(self._read(q, one=True)[0], world)
 
     def checker(
         self, world: World | None = None, *, state: RobotState | None = None
@@ -646,21 +649,24 @@ class JointGroup:
 
     # ---- inside
 
-    def _are_many(self, q: object) -> bool:
-        """Whether an argument is several configurations and not one.
+    def _read(self, q: ArrayLike | str, *, one: bool = False) -> tuple[ArrayLike, bool]:
+        """Return configurations, a named state as its positions, and whether they are several.
 
         Raises:
-            InvalidCommand: its shape is that of neither; names both.
+            InvalidCommand: neither a state nor of a shape that is allowed; names both.
+            UnknownState: lists the states of this group.
         """
+        if isinstance(q, str):
+            return self.state(q), False
         shape, n = shape_of(q), len(self.joint_names)
-        if shape == (n,):
-            return False
-        if len(shape) == 2 and shape[1] == n:
-            return True
+        several = len(shape) == 2 and shape[1] == n and not one
+        if shape == (n,) or several:
+            return q, several
         given = f"shape {shape}" if shape else f"{q!r:.60}"
+        many = "" if one else f", or (m, {n}) for m of them"
         raise InvalidCommand(
-            f"configurations of group '{self.name}' have shape ({n},), or (m, {n}) for m of them "
-            f"({', '.join(self.joint_names)}); got {given}.",
+            f"configurations of group '{self.name}' have shape ({n},){many} "
+            f"({', '.join(self.joint_names)}), or are the name of a state; got {given}.",
             field="q",
         ) from None
 

@@ -193,6 +193,17 @@ class RobotModel:
             self._groups[name] = JointGroup(self.description, name)
         return self._groups[name]
 
+    def __getattr__(self, name: str) -> Any:
+        """Raise the error for an unknown name; it says of which group it is an attribute."""
+        text = f"'RobotModel' object has no attribute '{name}'"
+        if not name.startswith("_"):
+            if hasattr(JointGroup, name):
+                group = next(iter(self.group_names), "arm")
+                text += f"; groups have it: robot[{group!r}].{name}"
+            elif name in self.group_names:
+                text += f"; groups are items: robot[{name!r}]"
+        raise AttributeError(text, name=name, obj=self)
+
     def __iter__(self) -> Iterator[str]:
         """Return an iterator over the names of the groups."""
         return iter(self.group_names)

@@ -31,6 +31,7 @@ from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.displays import Displays, FrameTree, Selection, thinned_cloud
 from motion_nodes.extras.viewer.suite_panels import Health
+from motion_nodes.nodes.viewer.viewer_goals import on_page
 from motion_nodes.nodes.viewer.viewer_markers import (
     MarkerStore,
     camera_image,
@@ -48,7 +49,6 @@ from motion_nodes.ros.messages.camera_messages import cloud_colours, pixels_of, 
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.stop_latch import HOW_TO_RESUME
 from motion_nodes.ros.transforms import TransformLink, TransformTree
 from motion_nodes.typing import Array
 
@@ -481,8 +481,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         """Send commands and update the page."""
         assert self._viewer is not None
         self._send_commands(self._viewer)
-        # The button Resume is below this text.
-        self._viewer.set_stopped(self.stop_reason.removesuffix(f"; {HOW_TO_RESUME}"))
+        self._viewer.set_stopped(on_page(self.stop_reason))
         now = time.monotonic()
         if self._viewer.client_count:
             self._used_at = now

@@ -18,6 +18,7 @@ BASE = mn.load_robot("jetbot").base
 READY = ARM.state("ready")
 X_BT = ARM.fk(READY)
 RAGGED = [1.0, [2.0]]
+MOTION = ARM.time_parameterize([READY, READY + 0.1])
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,22 @@ RAGGED = [1.0, [2.0]]
         lambda: BASE.twist_from_wheels(RAGGED),
         lambda: mn.reachability_map(ARM, orientation=np.eye(2)),
         lambda: mn.reachability_map(ARM, orientation=RAGGED),
+        lambda: ARM.plan("ready", "home", world={"box": mn.Box(1.0, 1.0, 1.0)}),
+        lambda: ARM.collision_free(READY, "world"),
+        lambda: ARM.problems([READY, READY]),
+        lambda: mn.World().add("a", "box"),
+        lambda: mn.World().add("a", mn.Sphere),
+        lambda: mn.World().add("a", mn.Box(1.0, 1.0)),
+        lambda: mn.World().add("a", mn.Box((1.0, 1.0))),
+        lambda: mn.World().add("a", mn.Sphere("1")),
+        lambda: mn.World().add(3, mn.Sphere(0.1)),
+        lambda: mn.World()["a"],
+        lambda: MOTION.sample(math.nan),
+        lambda: MOTION.sample([0.0, math.nan]),
+        lambda: MOTION.sample("now"),
+        lambda: MOTION.sample([[0.0]]),
+        lambda: mn.solve_step(ARM, [mn.DampingTask()], dt=0.02),
+        lambda: mn.solve_step(ARM.configuration("ready"), [mn.DampingTask()], dt="0.02"),
     ],
 )
 def test_what_is_no_configuration_pose_or_orientation_is_an_invalid_command(call):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 from xml.etree import ElementTree
 
@@ -10,7 +11,16 @@ import numpy as np
 import pytest
 
 import motion_nodes as mn
-from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownJoint
+from motion_nodes.core.trajectory.splice import point_to_point
+from motion_nodes.errors import (
+    InvalidCommand,
+    InvalidConfig,
+    InvalidDescription,
+    UnknownFrame,
+    UnknownGroup,
+    UnknownJoint,
+    UnknownState,
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +59,58 @@ def test_the_shape_says_whether_it_is_one_or_many(arm):
     assert isinstance(arm.plan("home", (mn.JointGoal(Q[0]), mn.JointGoal(Q[1]))), mn.MotionPlan)
 
 
+def test_a_named_state_stands_for_its_positions(arm):
+    q = arm.state("ready")
+    np.testing.assert_array_equal(arm.fk("ready"), arm.fk(q))
+    np.testing.assert_array_equal(arm.fk("ready", "panda_hand"), arm.fk(q, "panda_hand"))
+    np.testing.assert_array_equal(arm.jacobian("ready"), arm.jacobian(q))
+    assert arm.collision_free("ready")
+    assert arm.problems("ready") == ()
+    for call in (arm.fk, arm.jacobian, arm.collision_free, arm.problems):
+        with pytest.raises(UnknownState, match="Did you mean 'ready'"):
+            call("redy")
+
+
+@pytest.mark.parametrize("kind", ["points", "path", "between states"])
+def test_a_motion_is_sampled_at_one_time_or_many(arm, kind):
+    path = arm.time_parameterize([arm.state("ready"), arm.state("ready") + 0.3])
+    later = point_to_point(arm.state("ready"), arm.state("ready") + 0.1, arm.limits)
+    motion = {"points": path.as_points(0.01), "path": path, "between states": later}[kind]
+    times = np.linspace(-0.1, motion.end_time + 0.1, 7)
+    many = motion.sample(times)
+    for k, time in enumerate(times):
+        for whole, one in zip(many, motion.sample(time), strict=True):
+            np.testing.assert_array_equal(whole[k], one)
+    assert motion.sample([]).position.shape == (0, 7)
+    np.testing.assert_array_equal(motion.sample(0).position, motion.sample(0.0).position)
+
+
+def test_what_one_looks_for_at_a_robot_is_said_to_be_at_its_groups():
+    robot = mn.load_robot("franka")
+    with pytest.raises(AttributeError, match=r"robot\['arm'\]\.fk"):
+        robot.fk("ready")
+    with pytest.raises(AttributeError, match=r"robot\['gripper'\]"):
+        _ = robot.gripper
+    with pytest.raises(AttributeError, match="no attribute 'nothing'$"):
+        _ = robot.nothing
+    assert copy.copy(robot).name == "franka"
+    with pytest.raises(UnknownGroup):
+        robot[0]
+    with pytest.raises(UnknownFrame, match="Did you mean 'panda_hand'"):
+        robot["arm"].fk("ready", "hand")
+
+
+def test_a_world_names_its_objects():
+    world = mn.World()
+    world.add("ball", mn.Sphere(0.1), mn.pose(xyz=(1.0, 0.0, 0.0)))
+    assert list(world) == ["ball"]
+    assert "ball" in world
+    assert world["ball"].X_WO[0, 3] == 1.0
+    assert mn.World(), "an empty one counts as given"
+
+
 @pytest.mark.parametrize(
-    "q", [np.zeros((2, 3, 7)), np.zeros((5, 6)), [0.0] * 6, [[0.0], [1.0, 2.0]], "ready", None]
+    "q", [np.zeros((2, 3, 7)), np.zeros((5, 6)), [0.0] * 6, [[0.0], [1.0, 2.0]], 3, None]
 )
 def test_errors_name_the_shapes(arm, q):
     for function in (arm.fk, arm.jacobian, arm.collision_free):

@@ -136,9 +136,7 @@ class IkChain:
             InvalidConfig: the group is not a chain.
         """
         found = robot.group(group)
-        base, tip = found.requires_chain(
-            robot.groups.values(), f"inverse kinematics of {robot.name} for one pose"
-        )
+        base, tip = found.requires_chain(robot.groups.values(), "inverse kinematics for one pose")
         whole = robot.home if positions is None else positions
         others = zip(robot.joint_names, whole, strict=True)
         fixed = {name: float(q) for name, q in others if name not in found.joints}

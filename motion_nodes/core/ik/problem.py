@@ -388,7 +388,9 @@ def as_pose(value: ArrayLike, what: str) -> Array:
     if X.shape != (4, 4):
         shape = np.shape(value) if isinstance(value, np.ndarray) else type(value).__name__
         raise InvalidCommand(
-            f"{what} must be a homogeneous matrix of shape (4, 4), got {shape}.", field=what
+            f"{what} must be a homogeneous matrix of shape (4, 4), as of motion_nodes.pose(), got "
+            f"{shape}.",
+            field=what,
         )
     return X
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Literal, NamedTuple, Self, get_args
 
 import numpy as np
@@ -752,10 +753,16 @@ def solve_step(
         Velocities of base and joints [m/s, rad/s], shape (m + n,); see :class:`Configuration`.
 
     Raises:
-        InvalidCommand: no task, a step that is not above 0, weights of another length.
+        InvalidCommand: no configuration or task, a step that is not above 0, weights of another
+            length.
         InvalidConfig: a damping that is not above 0 and finite.
         MotionError: the extra is missing; limits of your own contradict each other.
     """
+    if not isinstance(now, Configuration):
+        raise InvalidCommand(
+            f"a step begins at a configuration, of group.configuration(q), not {now!r:.60}.",
+            field="now",
+        )
     tasks = [tasks] if isinstance(tasks, Task) else list(tasks)
     limits = [limits] if isinstance(limits, Limit) else list(limits)
     for things, kind in ((tasks, Task), (limits, Limit)):
@@ -764,8 +771,8 @@ def solve_step(
                 raise InvalidCommand(f"{thing!r:.80} is not a {kind.__name__}.", field="tasks")
     if not tasks:
         raise InvalidCommand("no task is given; at least one is needed.", field="tasks")
-    if not 0.0 < dt < np.inf:
-        raise InvalidCommand(f"dt is {dt} s; it must be above 0 and finite.", field="dt")
+    if not (isinstance(dt, Real) and 0.0 < dt < np.inf):
+        raise InvalidCommand(f"dt is {dt!r} s; it must be above 0 and finite.", field="dt")
     if not 0.0 < damping < np.inf:
         raise InvalidConfig(f"damping is {damping}; it must be above 0.", field="damping")
     J, e = [], []

@@ -168,9 +168,10 @@ class JointLimits:
         )
 
     def __repr__(self) -> str:
-        """Return the names of the joints."""
-        shown = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
-        return f"JointLimits({shown})"
+        """Return the joints with their ranges."""
+        ranges = zip(self.names[:8], self.lower.tolist(), self.upper.tolist(), strict=False)
+        shown = ", ".join(f"{name} [{low:.3g}, {high:.3g}]" for name, low, high in ranges)
+        return f"JointLimits({shown}{', ...' if len(self.names) > 8 else ''})"
 
     def _checked(self, q: ArrayLike) -> Array:
         """Return ``q`` as floats, or raise an error for a wrong length."""

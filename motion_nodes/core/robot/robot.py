@@ -190,6 +190,8 @@ class Robot:
         if isinstance(name, str):
             found = self._declared(name)
             return found if found is not None else _composed(self, self._words(name))
+        if not isinstance(name, Iterable):
+            raise UnknownGroup(str(name), self.groups, self.name)
         return _composed(self, tuple(name))
 
     def _declared(self, name: str) -> Group | None:

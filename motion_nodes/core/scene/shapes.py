@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -158,26 +159,28 @@ def as_primitives(solid: Solid) -> tuple[tuple[Solid, Array], ...]:
 
 
 def check_solid(solid: Solid, where: str = "a shape") -> None:
-    """Raise an error for a shape whose sizes are not positive, or implausibly large.
+    """Raise an error for no shape, or one whose sizes are not positive, or implausibly large.
 
     Raises:
         InvalidCommand: names the shape, the size and its value.
     """
+    if isinstance(solid, TriangleMesh | Voxels):
+        return
+    type_of(solid)
     for name, value in _sizes(solid):
-        if not 0.0 < value <= EARTH_LENGTH.max:
+        if not (isinstance(value, Real) and 0.0 < float(value) <= EARTH_LENGTH.max):
             kind = type(solid).__name__.lower()
             raise InvalidCommand(
-                f"{where}: {name} of a {kind} is {value} m; it must be above 0, at most "
+                f"{where}: {name} of a {kind} is {value!r} m; it must be above 0, at most "
                 f"{EARTH_LENGTH.max:g}."
             )
 
 
-def _sizes(solid: Solid) -> list[tuple[str, float]]:
+def _sizes(solid: Any) -> list[tuple[str, Any]]:
     if isinstance(solid, Box):
-        return [(f"size {axis}", float(x)) for axis, x in zip("xyz", solid.size, strict=True)]
-    if isinstance(solid, TriangleMesh | Voxels):
-        return []
-    return [(item.name, float(getattr(solid, item.name))) for item in fields(solid)]
+        edges = [*np.atleast_1d(np.array(solid.size, object)), None, None][:3]
+        return [(f"size {axis}", x) for axis, x in zip("xyz", edges, strict=True)]
+    return [(item.name, getattr(solid, item.name)) for item in fields(solid)]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ Scenes from YAML files; for the format see
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -80,13 +80,19 @@ class World:
                 identity; or objects.
 
         Raises:
-            InvalidCommand: invalid dimensions or pose, or an attached body has that name.
+            InvalidCommand: not a shape or object, invalid dimensions or pose, or an attached body
+                has that name.
         """
         if given and isinstance(given[0], str):
             name, shape, X_WO = (*given, None)[:3]
             objects = [world_object(name, shape, None if X_WO is None else np.asarray(X_WO))]
         else:
             objects = list(given)
+            for item in objects:
+                if not isinstance(item, WorldObject):
+                    raise InvalidCommand(
+                        f"add(name, shape, X_WO) or add(object) is called with {item!r:.60}."
+                    )
         with self._lock:
             for item in objects:
                 if item.name in self._scene.attached:
@@ -99,6 +105,21 @@ class World:
         names = ", ".join(self._scene.objects) or "empty"
         held = ", ".join(self._scene.attached)
         return f"World({names}{f'; attached: {held}' if held else ''})"
+
+    def __iter__(self) -> Iterator[str]:
+        """Return an iterator over the names of the objects."""
+        return iter(self._scene.objects)
+
+    def __getitem__(self, name: str) -> WorldObject:
+        """Return an object; see ``X_WO`` and ``parts``.
+
+        Args:
+            name: its name.
+
+        Raises:
+            InvalidCommand: unknown name; lists the objects.
+        """
+        return self._object(name)
 
     def move(self, poses: Mapping[str, Array]) -> None:
         """Set the poses of objects.

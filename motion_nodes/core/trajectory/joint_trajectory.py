@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.robot.tree import frozen
@@ -38,7 +38,7 @@ class Infeasible(InvalidCommand):
 
 
 class TrajectorySample(NamedTuple):
-    """Joint states of a trajectory at one time; arrays of shape (n,)."""
+    """Joint states of a trajectory at one time, shape (n,), or at k times, shape (k, n)."""
 
     position: Array
     """Positions [rad or m]."""
@@ -102,11 +102,36 @@ class Trajectory(ABC):
         """Time at which it ends [s]."""
 
     @abstractmethod
-    def sample(self, time: float) -> TrajectorySample:
-        """Return position, velocity and acceleration at a time [s].
+    def _sample(self, time: float) -> TrajectorySample:
+        """Return position, velocity and acceleration at a time [s]; see :meth:`sample`."""
 
-        Before its begin and after its end the joints are at rest there.
+    def sample(self, time: ArrayLike) -> TrajectorySample:
+        """Return position, velocity and acceleration at a time, or at k times.
+
+        Args:
+            time: from the start [s], a number or shape (k,). Before the begin and after the end the
+                joints are at rest there.
+
+        Returns:
+            Shapes (n,), or (k, n).
+
+        Raises:
+            InvalidCommand: neither a number nor a row of numbers, or NaN.
         """
+        if isinstance(time, float) and time == time:
+            return self._sample(time)
+        try:
+            times = np.asarray(time, np.float64)
+        except (TypeError, ValueError):
+            times = np.array(np.nan)
+        if times.ndim > 1 or np.isnan(times).any():
+            raise InvalidCommand(
+                f"time must be a number or a row of numbers [s], got {time!r:.60}.", field="time"
+            )
+        if times.ndim == 0:
+            return self._sample(float(times))
+        states = np.array([self._sample(each) for each in times.tolist()])
+        return TrajectorySample(*np.moveaxis(states.reshape(-1, 3, len(self.joint_names)), 1, 0))
 
     @property
     def duration(self) -> float:
@@ -374,13 +399,8 @@ class JointTrajectory(Trajectory):
         share = 0.0 if times[i] <= at else min(max((time - at) / (times[i] - at), 0.0), 1.0)
         return np.asarray(before + share * (efforts[i] - before))
 
-    def sample(self, time: float) -> TrajectorySample:
-        """Return position, velocity and acceleration at a time, shape (n,) each.
-
-        Args:
-            time: from the start [s]; before it the joints rest at the start, after the last point
-                at the end.
-        """
+    def _sample(self, time: float) -> TrajectorySample:
+        """Return position, velocity and acceleration at a time [s], shape (n,) each."""
         if self.stepped:
             return self._target(time)
         if self.begin is not None and time < self.times[0]:

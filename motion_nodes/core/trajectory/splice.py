@@ -79,11 +79,8 @@ class PointToPoint(Trajectory):
         inside = times[(times > 0.0) & (times < self.end_time)]
         return np.unique(np.concatenate([[0.0], inside, [self.end_time]]))
 
-    def sample(self, time: float) -> TrajectorySample:
-        """Return position, velocity and acceleration at a time [s].
-
-        Before its start and after its end the joints are at rest.
-        """
+    def _sample(self, time: float) -> TrajectorySample:
+        """Return position, velocity and acceleration at a time [s], shape (n,) each."""
         q, v, a = (np.asarray(x) for x in self._motion.at_time(min(max(time, 0.0), self.end_time)))
         if not 0.0 <= time <= self.end_time:
             return TrajectorySample(q, np.zeros_like(v), np.zeros_like(a))
@@ -227,7 +224,7 @@ class SplicedMotion(Trajectory):
         """Time at which it ends [s]."""
         return self.bridge.end_time + self.following.end_time - self.join
 
-    def sample(self, time: float) -> TrajectorySample:
+    def _sample(self, time: float) -> TrajectorySample:
         """Return position, velocity and acceleration at a time [s], shape (n,) each."""
         if time < self.bridge.end_time:
             return self.bridge.sample(time)

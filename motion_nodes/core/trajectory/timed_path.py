@@ -80,12 +80,8 @@ class TimedPath(Trajectory):
         """Time at which it ends [s]."""
         return float(self.times[-1])
 
-    def sample(self, time: float) -> TrajectorySample:
-        """Return position, velocity and acceleration at a time, shape (n,) each.
-
-        Args:
-            time: from the start [s]; outside the motion the joints are at rest.
-        """
+    def _sample(self, time: float) -> TrajectorySample:
+        """Return position, velocity and acceleration at a time [s], shape (n,) each."""
         q, v, a, _ = self.states([time])
         return TrajectorySample(q[0], v[0], a[0])
 

@@ -37,6 +37,7 @@ from motion_nodes.ros.messages.planar_messages import pose2_of, stamped_pose
 from motion_nodes.ros.names import under
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.stop_latch import HOW_TO_RESUME
 from motion_nodes.typing import Array
 
 FOLLOWERS = (RMPFLOW, IK, PLANNER)
@@ -46,6 +47,11 @@ STATUS = {RMPFLOW: "rmpflow_policy/status", IK: "ik_service/status"}
 KEPT_WITHIN = 0.1
 """Tolerance of an orientation that is kept on the way [rad]."""
 CLEAR = "rmpflow_policy/clear_target"
+
+
+def on_page(text: str) -> str:
+    """Return a status without the commands that end a stop: the page has a button for it."""
+    return text.replace(f"; {HOW_TO_RESUME}", "")
 
 
 class WatchedTarget:
@@ -98,13 +104,13 @@ class WatchedTarget:
         for follower, subscription in self._status.items():
             status = subscription.newest()
             if status is not None:
-                self._texts[follower] = status.message
-        self._texts[PLANNER] = self._planner.words
-        viewer.set_plan_message(self._name, self._planner.words)
+                self._texts[follower] = on_page(status.message)
+        self._texts[PLANNER] = on_page(self._planner.words)
+        viewer.set_plan_message(self._name, self._texts[PLANNER])
         if self._planner.failure != self._notified:
             self._notified = self._planner.failure
             if self._notified:
-                viewer.notify(f"{self._name}: planner", self._notified)
+                viewer.notify(f"{self._name}: planner", on_page(self._notified))
         for follower, text in self._texts.items():
             viewer.set_target_message(self._name, text, follower)
 
@@ -244,7 +250,7 @@ class WatchedNavigation:
         except StopIteration:
             text = "arrived"
         except SkillFailed as failure:
-            text = str(failure)
+            text = on_page(str(failure))
         self._work = None
         viewer.set_drive_message(self._name, text)
 

@@ -31,7 +31,12 @@ from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.scaling_panel import MotionScaling
 from motion_nodes.extras.viewer.ui_commands import PlanCommand, TargetCommand, TaskCommand
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
-from motion_nodes.nodes.viewer.viewer_goals import FOLLOWERS, WatchedNavigation, WatchedTarget
+from motion_nodes.nodes.viewer.viewer_goals import (
+    FOLLOWERS,
+    WatchedNavigation,
+    WatchedTarget,
+    on_page,
+)
 from motion_nodes.nodes.viewer.viewer_planning import (
     WatchedAttachment,
     WatchedPlanning,
@@ -200,7 +205,7 @@ class WatchedTask:
         if message is None:
             return
         try:
-            viewer.update_task(self._name, TaskProgress.of(message.data))
+            viewer.update_task(self._name, TaskProgress.of(on_page(message.data)))
         except MotionError as error:
             self._node.warn("task status", f"{self._name}: status of {self._server}: {error}")
 
