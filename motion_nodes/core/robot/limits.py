@@ -170,7 +170,7 @@ class JointLimits:
     def __repr__(self) -> str:
         """Return the joints with their ranges."""
         ranges = zip(self.names[:8], self.lower.tolist(), self.upper.tolist(), strict=False)
-        shown = ", ".join(f"{name} [{low:.3g}, {high:.3g}]" for name, low, high in ranges)
+        shown = ", ".join(f"{name} {low:.3g}..{high:.3g}" for name, low, high in ranges)
         return f"JointLimits({shown}{', ...' if len(self.names) > 8 else ''})"
 
     def _checked(self, q: ArrayLike) -> Array:
