@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from motion_nodes.bringup.node_specs import Value
 from motion_nodes.core.robot.placement import Placement, parse_placements
 from motion_nodes.errors import InvalidConfig, did_you_mean
+from motion_nodes.ros.parameter_words import Value
 
 BACKENDS = ("mujoco", "mock", "isaac", "hardware")
 """Sources of joint_states and receivers of joint_command. ``hardware``: the driver of the

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from motion_nodes.bringup.bringup_config import BringupConfig, prefixed
-from motion_nodes.bringup.node_specs import NodeSpec, Value
+from motion_nodes.bringup.node_specs import NodeSpec
 from motion_nodes.bringup.parameter_files import (
     UserParameters,
     own_joints,
@@ -38,6 +38,7 @@ from motion_nodes.ros.names import (
     base_controller,
     under,
 )
+from motion_nodes.ros.parameter_words import Value
 
 REACH_SHARE = 0.33
 """Distance of the objects from the base of the arm, as a share of its stretched length."""

@@ -23,18 +23,24 @@ from motion_nodes.bringup.node_specs import (
     CONTAINER,
     DRIVERS,
     NodeSpec,
-    of_one_type,
     processes_for,
 )
 from motion_nodes.bringup.rviz_view import Tool
 from motion_nodes.bringup.suite import composition, options_from
 from motion_nodes.extras import suite_environment
+from motion_nodes.kernels import parent_death
+from motion_nodes.ros import watchdog
 from motion_nodes.ros.names import under
+from motion_nodes.ros.parameter_words import Value, of_one_type
 
 STOP_TIMEOUT = "10"
 """Time from SIGINT to SIGTERM [s]; the supervisor itself ends processes that do not stop."""
 RESPAWN_DELAY = 1.0
 """Time from the end of a process to its replacement [s]."""
+TIED = {parent_death.VARIABLE: "1"}
+"""Environment of processes that end with launch_ros, however that ends."""
+LIMITED = {watchdog.VARIABLE: f"{watchdog.SECONDS:g}"}
+"""Environment of processes that end when they hang."""
 
 
 def describe(
@@ -87,7 +93,11 @@ def suite_actions(context: LaunchContext, values: Mapping[str, str]) -> list[Any
         command += ["--ros-args", *shared] if shared else []
         return [
             ExecuteProcess(
-                cmd=command, name="motion_nodes", output="screen", sigterm_timeout=STOP_TIMEOUT
+                cmd=command,
+                name="motion_nodes",
+                output="screen",
+                sigterm_timeout=STOP_TIMEOUT,
+                additional_env=TIED,
             )
         ]
     how: dict[str, Any] = {
@@ -96,7 +106,7 @@ def suite_actions(context: LaunchContext, values: Mapping[str, str]) -> list[Any
         "respawn_delay": RESPAWN_DELAY,
         "sigterm_timeout": STOP_TIMEOUT,
         "output": "screen",
-        "additional_env": suite_environment(),
+        "additional_env": suite_environment() | TIED | (LIMITED if made.respawn else {}),
     }
     told = [
         LogInfo(msg=text) for text in (*made.notes, *(f"not started: {o}" for o in made.omitted))
@@ -146,14 +156,15 @@ def process_action(
     )
 
 
-def _typed(value: Any) -> Any:
+def _typed(value: Value) -> Any:
     """Return a parameter's value with its type: launch_ros would read a text as YAML."""
-    value = of_one_type(value)
     if isinstance(value, str):
         return ParameterValue(value, value_type=str)
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return ParameterValue(value, value_type=list[str])
-    return value
+    if not isinstance(value, list | tuple):
+        return value
+    if all(isinstance(each, str) for each in value):
+        return ParameterValue(list(value), value_type=list[str])
+    return of_one_type(value)
 
 
 def tool_node(tool: Tool) -> Node:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from motion_nodes.ros.names import under
+from motion_nodes.ros.parameter_words import Value, parameter_word
 
 ALONE = (
     "rrt_planner",
@@ -51,8 +52,6 @@ CONTAINER = "container"
 ROBOTS_PER_CONTAINER = 10
 """Max robots whose nodes share a container. A message from another process costs time in proportion
 to the endpoints of its receiver, and the loops of its nodes share one interpreter."""
-
-Value = bool | int | float | str | Sequence[str] | Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ class NodeSpec:
         args = ["--ros-args", *self.inherited, "-r", f"__node:={self.name}"]
         args += ["-r", f"__ns:=/{self.namespace}"]
         for key, value in self.parameters.items():
-            args += ["-p", f"{key}:={_word(value)}"]
+            args += ["-p", f"{key}:={parameter_word(value)}"]
         for file in self.params_files:
             args += ["--params-file", file]
         return [*args, "--log-level", self.log_argument]
@@ -133,26 +132,6 @@ def with_arguments(specs: Sequence[NodeSpec], args: Sequence[str]) -> list[NodeS
         ]
         found.append(replace(spec, inherited=(*args, *added)))
     return found
-
-
-def of_one_type(value: Value) -> Value:
-    """Return a value of a parameter; numbers of a list are of one type."""
-    if isinstance(value, list | tuple):
-        return (
-            [float(x) for x in value] if any(isinstance(x, float) for x in value) else list(value)
-        )
-    return value
-
-
-def _word(value: Value) -> str:
-    """Return a value as YAML of ROS arguments; words for NaN and infinity begin with a dot."""
-    value = of_one_type(value)
-    text = json.dumps(value)
-    if isinstance(value, str):
-        return text
-    for word, yaml in (("NaN", ".nan"), ("Infinity", ".inf")):
-        text = text.replace(word, yaml)
-    return text
 
 
 def commands_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list[str]]:

@@ -25,7 +25,7 @@ from motion_nodes.bringup.foreign_settings import (
     servo_notes,
     servo_settings,
 )
-from motion_nodes.bringup.node_specs import NodeSpec, Value
+from motion_nodes.bringup.node_specs import NodeSpec
 from motion_nodes.core.robot.base_description import CONTROLLERS
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.yaml_schema import read_yaml
@@ -38,6 +38,7 @@ from motion_nodes.ros.names import (
     STATE_BROADCASTER,
     under,
 )
+from motion_nodes.ros.parameter_words import Value
 
 PARAMETERS = "ros__parameters"
 

@@ -21,6 +21,7 @@ from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.supervisor import Supervisor
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
 from motion_nodes.kernels.cache import MESHES, in_progress
+from motion_nodes.kernels.parent_death import die_with_parent_if_set
 from motion_nodes.ros import signals
 from motion_nodes.ros.instance_lock import SecondInstance, owner_of
 from motion_nodes.ros.mapped_code import unmap_code
@@ -401,6 +402,7 @@ def main(arguments: Sequence[str]) -> int:
     given = [*arguments, "--ros-args"]
     at = given.index("--ros-args")
     words, ros_args = given[:at], arguments[at + 1 :]
+    die_with_parent_if_set()
     try:
         values = dict(pair(argument) for argument in words)
         with ProcessTemplate() as template:

@@ -11,6 +11,9 @@ import ctypes
 import os
 import signal
 
+VARIABLE = "MOTION_NODES_ENDS_WITH_PARENT"
+"""Environment variable, with any text, of processes that end with their parent: launch_ros leaves
+its processes running when it is killed, or stopped by SIGTERM."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -22,6 +25,12 @@ def die_with_parent() -> None:
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def die_with_parent_if_set() -> None:
+    """As :func:`die_with_parent`, where :data:`VARIABLE` is set."""
+    if os.environ.get(VARIABLE):
+        die_with_parent()
 
 
 def die_with(parent: int) -> None:

@@ -6,12 +6,14 @@ from __future__ import annotations
 import sys
 
 from motion_nodes import kernels
+from motion_nodes.kernels.parent_death import die_with_parent_if_set
 from motion_nodes.ros import signals
 
 
 def run(executable: str) -> None:
     """Run an executable; signals are handled from the start, before slow imports."""
     signals.stop_quietly()
+    die_with_parent_if_set()
     kernels.uses_blas = False
     if executable == "container":
         from motion_nodes.nodes.container import main

@@ -2,7 +2,8 @@
 """Container: several nodes in one process with a common executor, to save memory.
 
 Its option ``--nodes`` is a JSON list of ``{"executable": ..., "ros_args": [...]}``, written by the
-bring-up (motion_nodes/bringup/compose.py).
+bring-up (motion_nodes/bringup/compose.py). Without it nodes are loaded at run time, as into the
+containers of rclcpp (motion_nodes/nodes/component_manager.py).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def read_nodes(arguments: list[str]) -> list[tuple[str, list[str]]]:
     """Return executable and ROS arguments of each node on the command line.
 
     Raises:
-        InvalidConfig: ``--nodes`` is missing or invalid.
+        InvalidConfig: ``--nodes`` is invalid.
     """
     usage = "container needs --nodes with a JSON list of {executable, ros_args}"
     if "--nodes" not in arguments[:-1]:
@@ -49,15 +50,22 @@ def log_levels(nodes: list[tuple[str, list[str]]]) -> list[str]:
 
 
 def main() -> None:
-    """Run the nodes of the command line until a stop signal."""
+    """Run the nodes of the command line, or those that are loaded, until a stop signal."""
     try:
-        nodes = read_nodes(sys.argv[1:])
-        make = [functools.partial(node_class(name), ros_args=args) for name, args in nodes]
+        if "--nodes" in sys.argv:
+            nodes = read_nodes(sys.argv[1:])
+            make = [functools.partial(node_class(name), ros_args=args) for name, args in nodes]
+            run = functools.partial(run_nodes, make, args=log_levels(nodes))
+        else:
+            from motion_nodes.nodes.component_manager import ComponentManager, interfaces
+
+            interfaces()
+            run = functools.partial(run_nodes, (), manager=ComponentManager)
     except Exception as error:
         print(f"container: {error}", file=sys.stderr)
         report_state(FAILED, text=f"{type(error).__name__}: {error}")
         sys.exit(2)
-    code = run_nodes(make, args=log_levels(nodes))
+    code = run()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

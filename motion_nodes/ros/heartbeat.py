@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Supervision of a process, on its own side: heartbeats, holds and echoes over DDS.
+"""Supervision of a process, on its own side: heartbeats, holds and echoes over DDS; its watchdog.
 
 One thread for each process. A heartbeat reports the delays of the nodes' loops and of the executor,
 so a process whose threads run without progress is detected, too. An echo answers a ping of the
@@ -11,6 +11,7 @@ by a receiver thread, so a deadlock of these is detected.
 from __future__ import annotations
 
 import json
+import math
 import os
 import select
 import threading
@@ -34,6 +35,7 @@ from motion_nodes.ros.records import (
     Beat,
     report,
 )
+from motion_nodes.ros.watchdog import feed, watchdog_time
 
 if TYPE_CHECKING:
     from motion_nodes.ros.node import MotionNode
@@ -68,7 +70,12 @@ class HeartbeatThread:
     """Sends heartbeats and echoes until :meth:`end`."""
 
     def __init__(self, nodes: Sequence[MotionNode[Any]], executor: Executor) -> None:
-        """Start for ``nodes``, which ``executor`` spins."""
+        """Start for ``nodes``, which ``executor`` spins.
+
+        Raises:
+            InvalidConfig: an invalid time of the watchdog.
+        """
+        self._watchdog = watchdog_time()
         self._nodes = nodes
         self._node = quiet_node("supervised")
         executor.add_node(self._node)
@@ -103,7 +110,9 @@ class HeartbeatThread:
                 continue
             due = time.monotonic() + HEARTBEAT_PERIOD
             # First by the pipe: a publisher may block where the middleware is deadlocked.
-            report(self._beat())
+            beat = self._beat()
+            report(beat)
+            feed(self._watchdog, beat)
             self._echo()
 
     def _beat(self) -> Beat:
@@ -166,5 +175,6 @@ class HeartbeatThread:
 
 
 def supervised() -> bool:
-    """Return whether a supervisor has started this process."""
-    return VARIABLE in os.environ and CONTROL_VARIABLE in os.environ
+    """Return whether a supervisor has started this process, or a watchdog is set."""
+    by_parent = VARIABLE in os.environ and CONTROL_VARIABLE in os.environ
+    return by_parent or watchdog_time() < math.inf

@@ -25,6 +25,7 @@ import rclpy
 from rclpy.exceptions import InvalidNamespaceException, InvalidNodeNameException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.logging import get_logger
+from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from motion_nodes.errors import MotionError
@@ -36,6 +37,7 @@ from motion_nodes.ros.mapped_code import unmap_code
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.readiness import FAILED, report_state
 from motion_nodes.ros.transports import check_security, choose_transports, explained
+from motion_nodes.ros.watchdog import watchdog_time
 
 SWITCH_INTERVAL = 0.0005
 """[s] Interval at which threads release the GIL to waiting ones. The default of 5 ms would delay
@@ -51,7 +53,16 @@ USER_ERRORS = (MotionError, RCLError, InvalidNamespaceException, InvalidNodeName
 """Errors caused by wrong arguments: printed as one line, without a traceback."""
 
 
-def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | None = None) -> int:
+Manager = Callable[[SingleThreadedExecutor, list[MotionNode[Any]], Callable[[], None]], Node]
+"""Creates a node that adds and removes nodes of the process: for the executor that spins them, the
+list of them, and what ends the process."""
+
+
+def run_nodes(
+    make: Sequence[Callable[[], MotionNode[Any]]],
+    args: list[str] | None = None,
+    manager: Manager | None = None,
+) -> int:
     """Create and start nodes, spin until a signal arrives, brake the robots, and stop the nodes.
 
     A node whose cycle raises is restarted (``fault_recovery.py``); the others continue.
@@ -59,6 +70,7 @@ def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | N
     Args:
         make: factories of the nodes, called after ``rclpy.init``.
         args: ROS arguments of the process; None for ``sys.argv``.
+        manager: creates a node that adds and removes others at run time; None: none does.
 
     Returns:
         Exit code: 0 after a signal, 1 if a node could not start or memory ran out.
@@ -72,6 +84,7 @@ def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | N
     nodes: list[MotionNode[Any]] = []
     try:
         check_security()
+        watchdog_time()
         types = [getattr(create, "func", create) for create in make]
         choose_transports(images=any(getattr(kind, "handles_images", bool)() for kind in types))
         rclpy.init(args=init_arguments(args), signal_handler_options=SignalHandlerOptions.NO)
@@ -92,7 +105,10 @@ def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | N
         _fail(failed)
     executor = GuardedExecutor() if rclpy.ok() else None
     if executor is not None:
-        _serve_until_stopped(executor, nodes, failed)
+        managers = []
+        if manager is not None and not failed.is_set():
+            managers.append(manager(executor, nodes, functools.partial(_fail, failed)))
+        _serve_until_stopped(executor, nodes, managers, failed)
     return 1 if failed.is_set() else 0
 
 
@@ -111,10 +127,13 @@ def _full_name(make: Sequence[Callable[[], Any]], number: int) -> str:
 
 
 def _serve_until_stopped(
-    executor: SingleThreadedExecutor, nodes: list[MotionNode[Any]], failed: threading.Event
+    executor: SingleThreadedExecutor,
+    nodes: list[MotionNode[Any]],
+    managers: Sequence[Node],
+    failed: threading.Event,
 ) -> None:
-    for node in nodes:
-        executor.add_node(node)
+    for served in (*nodes, *managers):
+        executor.add_node(served)
     spinner = threading.Thread(
         target=_serve, args=(executor, nodes, failed), name="executor", daemon=True
     )
@@ -133,8 +152,8 @@ def _serve_until_stopped(
     if spinner.is_alive():
         # Kernels compile, or a service is blocked. All robots are halted: the process may exit.
         return
-    for node in nodes:
-        node.destroy_node()
+    for served in (*nodes, *managers):
+        served.destroy_node()
     rclpy.try_shutdown()
 
 

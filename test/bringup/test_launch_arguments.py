@@ -150,6 +150,17 @@ def test_containers_get_what_the_including_file_sets():
     assert all(node["ros_args"][:5] == shared for node in nodes)
 
 
+@pytest.mark.parametrize("respawn", ["true", "false"])
+def test_replaced_processes_end_when_they_hang(respawn):
+    actions, context = actions_of({"robot": "a:=jetbot", "respawn": respawn})
+    for action in (each for each in actions if hasattr(each, "node_executable")):
+        set_here = {
+            "".join(part.perform(context) for part in name): "".join(p.text for p in value)
+            for name, value in action.additional_env
+        }
+        assert set_here.get("MOTION_NODES_WATCHDOG") == ("10" if respawn == "true" else None)
+
+
 @pytest.mark.parametrize(
     "values", [{"supervised": "true"}, {"robot": "so101", "backend": "hardware"}]
 )

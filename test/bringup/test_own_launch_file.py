@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launch file of docs/launch.md includes ours, remaps a topic and adds a node, over DDS."""
+"""The launch files of docs/launch.md, over DDS.
+
+One includes ours, remaps a topic and adds a node; one loads nodes into a container.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from nav_msgs.msg import Odometry
 from own_domain import ENVIRONMENT
 from ros_client import RosClient
 from sensor_msgs.msg import JointState
@@ -55,8 +59,8 @@ def package(prefix: Path, name: str, programs: Path | None = None) -> None:
 
 
 @pytest.fixture
-def launched(ros, tmp_path):
-    """Run the launch file of the page; yield its process and a client."""
+def launched(request, ros, tmp_path):
+    """Run a launch file of the page, by its number; yield its process and a client."""
     pytest.importorskip("launch_ros", reason="launch_ros not installed")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/monitor").write_text(MONITOR)
@@ -64,9 +68,9 @@ def launched(ros, tmp_path):
     package(tmp_path, "motion_nodes", ROOT / "scripts")
     package(tmp_path, "my_package", tmp_path / "bin")
     (tmp_path / "share/motion_nodes/launch").symlink_to(ROOT / "launch")
-    (page,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/launch.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/launch.md").read_text(), re.DOTALL)
     own = tmp_path / "own.launch.py"
-    own.write_text(page)
+    own.write_text(blocks[request.param])
     environment = ENVIRONMENT | {
         "AMENT_PREFIX_PATH": str(tmp_path),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -87,6 +91,7 @@ def launched(ros, tmp_path):
             process.kill()
 
 
+@pytest.mark.parametrize("launched", [0], indirect=True)
 def test_an_own_launch_file_remaps_a_topic_adds_a_node_and_replaces_a_process(launched):
     process, client, log = launched
     told = client.listen(String, "told")
@@ -112,6 +117,22 @@ def test_an_own_launch_file_remaps_a_topic_adds_a_node_and_replaces_a_process(la
         raise
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0
+
+
+@pytest.mark.parametrize("launched", [1], indirect=True)
+def test_a_container_of_launch_ros_loads_our_nodes(launched):
+    process, client, log = launched
+    odometry = client.listen(Odometry, "/lab/wheel_odom")
+    try:
+        client.wait(lambda: odometry.messages, "odometry under the new name")
+        assert client.state("/lab/diff_drive_controller") == "active"
+        assert client.node.count_publishers("/lab/diff_drive_controller/odom") == 0
+    except BaseException:
+        print(log.read_text())
+        raise
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+    assert "Loaded node '/lab/diff_drive_controller'" in log.read_text()
 
 
 def is_simulation(pid: int, parent: int) -> bool:
