@@ -41,10 +41,12 @@ TOLERANCE = 1e-6
 
 def learn(
     task: Annotated[
-        str, typer.Argument(help="reach, grasp or drawer.", metavar="TASK", show_default=False)
+        str,
+        typer.Argument(help="reach, grasp, drawer or walk.", metavar="TASK", show_default=False),
     ],
     robot: Annotated[
-        str | None, typer.Option(help="Robot of reach: name, folder or file; default: franka.")
+        str | None,
+        typer.Option(help="Robot of reach: name, folder or file; default: that of the task."),
     ] = None,
     minutes: Annotated[
         float | None,
@@ -86,16 +88,16 @@ def learn(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Learn a task of an arm in MuJoCo by PPO or SAC, and export the policy as ONNX.
+    """Learn a task of an arm or a quadruped in MuJoCo by PPO or SAC, and export it as ONNX.
 
     The directory receives checkpoint.npz, the learning curve (curve.csv, curve.svg), and the best
     policy of the run (best.npz), which is exported with its description (policy.onnx,
     IO_descriptors.yaml). Ctrl-C ends the training; --resume continues it.
     """
     from motion_nodes.errors import InvalidConfig
-    from motion_nodes.extras.learning.tasks.registry import make_task, task_config
+    from motion_nodes.extras.learning.tasks.registry import make_task, task_config, task_entry
 
-    if robot not in (None, "franka"):
+    if robot not in (None, task_entry(task).robot):
         task = f"{task}/{robot}"
     config = task_config(task, seed=seed, num_envs=envs, algorithm=algorithm)
     if importlib.util.find_spec("threadpoolctl") is None:

@@ -287,7 +287,7 @@ def test_gymnasium_interface():
 def test_unknown_task():
     with pytest.raises(InvalidConfig, check=about("reech")):
         task_entry("reech")
-    assert set(TASKS) == {"reach", "grasp", "drawer"}
+    assert set(TASKS) == {"reach", "grasp", "drawer", "walk"}
     for values in ({"num_envs": 0}, {"num_envs": 1, "assisted": float("nan")}):
         with pytest.raises(InvalidConfig):
             MujocoEnv(make_task("reach"), seed=0, **values)

@@ -12,12 +12,12 @@ import numpy as np
 from motion_nodes.core.robot.yaml_schema import yaml_text
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.learning.networks import CLIP, Floats, Policy
-from motion_nodes.extras.learning.tasks.arm_cell import (
+from motion_nodes.extras.learning.tasks.arm_cell import OPEN
+from motion_nodes.extras.learning.tasks.robot_cell import (
     ACTION_CLIP,
-    OPEN,
     TIME_STEP,
-    ArmCell,
     MujocoTask,
+    RobotCell,
 )
 from motion_nodes.extras.policies.network import PolicyNetwork, check_widths, load_network
 from motion_nodes.extras.policies.onnx_writer import write_mlp
@@ -29,7 +29,7 @@ _TASK = "task"
 _ACTIONS = "isaaclab.envs.mdp.actions"
 
 
-def export_policy(policy: Policy, task: ArmCell, file: Path) -> Path:
+def export_policy(policy: Policy, task: RobotCell, file: Path) -> Path:
     """Write the deterministic policy as ONNX, and its description next to it.
 
     Args:
@@ -73,15 +73,15 @@ def export_policy(policy: Policy, task: ArmCell, file: Path) -> Path:
     return description
 
 
-def describe(task: ArmCell) -> dict[str, Any]:
+def describe(task: RobotCell) -> dict[str, Any]:
     """Return the inputs and outputs of a task's policy, in the fields of IO_descriptors.yaml."""
-    n = task.arm_size
-    names, arm = list(task.joint_names), list(task.joint_names[:n])
+    n = task.moved
+    names, moved = list(task.joint_names), list(task.joint_names[:n])
     kind = "RelativeJointPositionAction" if task.relative else "JointPositionAction"
     actions: list[dict[str, Any]] = [
         {
             "full_path": f"{_ACTIONS}.joint_actions.{kind}",
-            "joint_names": arm,
+            "joint_names": moved,
             "scale": task.scale.tolist(),
             "offset": [0.0] * n if task.relative else task.default[:n].tolist(),
             "clip": np.stack((task.lower, task.upper), axis=1)[:n].tolist(),
@@ -109,10 +109,11 @@ def describe(task: ArmCell) -> dict[str, Any]:
         },
         "observations": {"policy": [_term(task, term) for term in task.observation_terms]},
         "scene": {"physics_dt": TIME_STEP, "decimation": task.substeps},
+        **task.about_policy,
     }
 
 
-def _term(task: ArmCell, term: Any) -> dict[str, Any]:
+def _term(task: RobotCell, term: Any) -> dict[str, Any]:
     """Return a part of the observation in the fields of IO_descriptors.yaml."""
     entry: dict[str, Any] = {"name": term.name, "shape": [term.size]}
     if term.name.startswith("joint_"):

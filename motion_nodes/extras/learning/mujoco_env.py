@@ -14,7 +14,7 @@ from mujoco import rollout
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.learning.networks import Floats
-from motion_nodes.extras.learning.tasks.arm_cell import MujocoTask, TaskState
+from motion_nodes.extras.learning.tasks.robot_cell import MujocoTask, TaskState
 from motion_nodes.extras.learning.trainer import EnvStep, checked_actions
 from motion_nodes.settings import check_settings, setting
 

@@ -25,14 +25,8 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.extras.learning.networks import Floats
-from motion_nodes.extras.learning.tasks.arm_cell import (
-    FINGERS,
-    HARD,
-    ROBOT,
-    ArmCell,
-    ObservedQuantity,
-    TaskState,
-)
+from motion_nodes.extras.learning.tasks.arm_cell import FINGERS, HARD, JITTER, ROBOT, ArmCell
+from motion_nodes.extras.learning.tasks.robot_cell import ObservedQuantity, TaskState
 from motion_nodes.extras.sim.free_bodies import (
     PREFIX,
     RANGE,
@@ -97,11 +91,11 @@ class Reach(ArmCell):
         arm = robot.group("arm").joints
         franka = robot_name == ROBOT
         default = _DEFAULT if franka else robot.named_state("ready", "arm").tolist()
-        super().__init__(default, (0.5,) * len(arm), robot_name=robot_name)
+        super().__init__(default, (0.5,) * len(arm), robot_name)
         self.name = "reach" if franka else f"reach/{robot_name}"
         self.arguments = (robot_name,)
         self._kinematics = None if franka else GroupKinematics(robot, arm, robot.home)
-        n, self._tool_frame = self.arm_size, robot.tool_frame or ""
+        n, self._tool_frame = self.moved, robot.tool_frame or ""
         self.observation_terms = (
             ObservedQuantity("joint_pos", n, "positions of the arm's joints [rad]"),
             ObservedQuantity("joint_vel", n, "velocities of the arm's joints [rad/s]"),
@@ -118,13 +112,13 @@ class Reach(ArmCell):
         self, rng: np.random.Generator, n: int, assisted: float
     ) -> tuple[Floats, dict[str, Floats]]:
         """Return n initial positions and random targets; this task needs no assistance."""
-        return self.start_positions(rng, n), {"target": self._targets(rng, n)}
+        return self.start_positions(rng, n, JITTER), {"target": self._targets(rng, n)}
 
     def _targets(self, rng: np.random.Generator, n: int) -> Floats:
         """Return n random targets [m], shape (n, 3)."""
         if self._kinematics is None:
             return rng.uniform(_LOWER, _UPPER, (n, 3))
-        arm = self.arm_size
+        arm = self.moved
         low = np.maximum(self.default[:arm] - _AROUND, self.lower[:arm])
         high = np.minimum(self.default[:arm] + _AROUND, self.upper[:arm])
         found = np.empty((n, 3))
@@ -140,8 +134,8 @@ class Reach(ArmCell):
         """Return observations, shape (n, observation_size)."""
         return np.hstack(
             (
-                self.positions(state)[:, : self.arm_size],
-                self.velocities(state)[:, : self.arm_size],
+                self.positions(state)[:, : self.moved],
+                self.velocities(state)[:, : self.moved],
                 state.memory["target"],
                 self.tool(state),
                 state.sensors[:, self.sensor("tool.FRAMELINVEL")],
@@ -162,6 +156,7 @@ class Drawer(ArmCell):
     """Open a drawer."""
 
     name = "drawer"
+    relative, gripper = True, True
     episode_steps = 100
     observation_terms = (
         ObservedQuantity("joint_pos_rel", 9, "positions of the joints minus default [rad, m]"),
@@ -173,12 +168,13 @@ class Drawer(ArmCell):
     )
 
     def __init__(self) -> None:
-        super().__init__(_DRAWER_DEFAULT, (0.1,) * 7, relative=True, gripper=True)
+        super().__init__(_DRAWER_DEFAULT, (0.1,) * 7)
         joint = self.model.joint("drawer")
         self._drawer_q, self._drawer_v = int(joint.qposadr[0]), int(joint.dofadr[0])
 
     def add_scenery(self, spec: mujoco.MjSpec) -> None:
         """Add a cabinet with a drawer that slides towards the robot."""
+        super().add_scenery(spec)
         body = add_drawer(spec, "drawer", from_xyz_rpy(_HANDLE), _DRAWER_SIZE, _MASS, HARD)
         at = handle_in_drawer(_DRAWER_SIZE[0])[:3, 3]
         body.add_site(name="handle", pos=at)
@@ -195,7 +191,7 @@ class Drawer(ArmCell):
 
         Assisted episodes begin with the open gripper around the handle or before it.
         """
-        q = self.start_positions(rng, n)
+        q = self.start_positions(rng, n, JITTER)
         rows = np.flatnonzero(rng.random(n) < assisted)
         places = np.tile(self.default_pose, (len(rows), 1, 1))
         places[:, :3, 3] = _HANDLE
@@ -354,6 +350,8 @@ class Grasp(ArmCell):
     """Pick a cube and carry it."""
 
     name = "grasp"
+    relative, gripper = True, True
+    objects = (FreeBody("cube", Box((_SIZE,) * 3), 0.1, friction=1.0),)
     episode_steps = 75
     observation_terms = (
         ObservedQuantity("joint_pos_rel", 9, "positions of the joints minus default [rad, m]"),
@@ -365,8 +363,7 @@ class Grasp(ArmCell):
     )
 
     def __init__(self) -> None:
-        cube = FreeBody("cube", Box((_SIZE,) * 3), 0.1, friction=1.0)
-        super().__init__(_GRASP_DEFAULT, (0.1,) * 7, relative=True, gripper=True, objects=(cube,))
+        super().__init__(_GRASP_DEFAULT, (0.1,) * 7)
         self._cube_q = int(self.model.joint(f"{PREFIX}cube").qposadr[0])
         self._contacts = [self.sensor(f"contact{i}").start for i in range(2)]
         self._reward = PickReward(
@@ -375,6 +372,7 @@ class Grasp(ArmCell):
 
     def add_scenery(self, spec: mujoco.MjSpec) -> None:
         """Add contact sensors between the fingers and the cube, and harden its contacts."""
+        super().add_scenery(spec)
         for geom in spec.body(f"{PREFIX}cube").geoms:
             # Above the priority of the fingers, whose own parameters would soften the pair.
             geom.solref, geom.priority = HARD, 2
@@ -406,7 +404,7 @@ class Grasp(ArmCell):
         Half of the assisted episodes begin with the cube between the fingers, on the way to the
         target, the others with the open gripper around the cube or above it.
         """
-        q, at = self.start_positions(rng, n), self._cube_q
+        q, at = self.start_positions(rng, n, JITTER), self._cube_q
         q[:, at : at + 2] = _CENTRE + rng.uniform(-_SPREAD, _SPREAD, (n, 2))
         q[:, at + 2] = 0.5 * _SIZE
         half = 0.5 * rng.uniform(-_YAW, _YAW, n)

@@ -13,13 +13,14 @@ from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.extras.learning.mujoco_env import MujocoEnv, Randomization
 from motion_nodes.extras.learning.ppo import PpoConfig
 from motion_nodes.extras.learning.sac import SacConfig
-from motion_nodes.extras.learning.tasks.arm_cell import ArmCell
+from motion_nodes.extras.learning.tasks.robot_cell import RobotCell
 from motion_nodes.extras.learning.trainer import TrainingConfig
 
 _REACH = PpoConfig(
     learning_rate=1e-3, target_kl=0.02, value_clip=math.inf, gamma=0.95, epochs=8, minibatches=8
 )
 _SHAPED = replace(_REACH, gamma=0.98, epochs=5)
+_WALK = replace(_REACH, gamma=0.98, epochs=5, minibatches=4, entropy_weight=0.005)
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class TaskEntry:
     config: TrainingConfig
     minutes: float
     """Default duration of training [min]."""
+    robot: str = "franka"
+    """The robot; of ``reach``, if no other one is given."""
     sac: SacConfig = field(default_factory=SacConfig)
     """Settings of soft actor-critic."""
 
@@ -42,7 +45,7 @@ TASKS = {
         "move the tool to a random point",
         TrainingConfig(num_envs=64, log_std=-1.5, ppo=_REACH),
         4.0,
-        SacConfig(gamma=0.9, tau=0.02, target_entropy=-2.0, action_limit=2.0),
+        sac=SacConfig(action_limit=2.0, updates_per_step=1.0),
     ),
     "grasp": TaskEntry(
         "arm_tasks:Grasp",
@@ -61,6 +64,13 @@ TASKS = {
         TrainingConfig(num_envs=128, log_std=-0.7, ppo=_SHAPED),
         6.0,
     ),
+    "walk": TaskEntry(
+        "walk:Walk",
+        "walk at a commanded velocity",
+        TrainingConfig(num_envs=256, rollout_steps=24, log_std=-0.2, ppo=_WALK),
+        60.0,
+        "go2",
+    ),
 }
 
 
@@ -78,13 +88,14 @@ def task_entry(name: str) -> TaskEntry:
         raise InvalidConfig(f"task '{task}' is not known.{did_you_mean(task, TASKS)}", field=task)
     if robot and task != "reach":
         raise InvalidConfig(
-            f"task '{task}' is one of the Franka; of other robots there is reach.", field=task
+            f"task '{task}' is one of the {TASKS[task].robot}; of other robots there is reach.",
+            field=task,
         )
     return TASKS[task]
 
 
 @lru_cache(maxsize=8)
-def make_task(name: str) -> ArmCell:
+def make_task(name: str) -> RobotCell:
     """Return a shipped task; its world is built once per process.
 
     Args:
@@ -93,7 +104,7 @@ def make_task(name: str) -> ArmCell:
     module, _, kind = task_entry(name).kind.partition(":")
     made = getattr(importlib.import_module(f"motion_nodes.extras.learning.tasks.{module}"), kind)
     robot = name.partition("/")[2]
-    return cast(ArmCell, made(robot) if robot else made())
+    return cast(RobotCell, made(robot) if robot else made())
 
 
 @dataclass(frozen=True)
