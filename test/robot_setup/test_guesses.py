@@ -14,7 +14,7 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.robot_setup.drives import motion_limits
 from motion_nodes.extras.robot_setup.groups import guess_groups, open_and_close
 from motion_nodes.extras.robot_setup.legs import add_both_arms, are_sides
-from motion_nodes.extras.robot_setup.new_robot import add_missing_collisions, link_geometries
+from motion_nodes.extras.robot_setup.link_shapes import add_missing_collisions, link_geometries
 from motion_nodes.extras.robot_setup.notes import Notes, Question
 from motion_nodes.extras.robot_setup.robot_source import search_from
 

@@ -11,7 +11,8 @@ from robot_setup.urdf_samples import BAR, INERTIAL, joint, link, robot
 from motion_nodes.core.robot.urdf import read_urdf
 from motion_nodes.extras.robot_setup.groups import guess_groups
 from motion_nodes.extras.robot_setup.legs import GivenBase, find_legs, guess_kind
-from motion_nodes.extras.robot_setup.new_robot import link_geometries, new_robot
+from motion_nodes.extras.robot_setup.link_shapes import link_geometries
+from motion_nodes.extras.robot_setup.new_robot import new_robot
 from motion_nodes.extras.robot_setup.notes import Notes, Question
 from motion_nodes.extras.robot_setup.robot_source import search_from
 from motion_nodes.extras.sim.robot_trial import try_robot

@@ -19,7 +19,7 @@ from motion_nodes.core.scene.sphere_set import (
     outside,
 )
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownFrame
-from motion_nodes.extras.robot_setup.new_robot import fit_spheres as spheres_of_links
+from motion_nodes.extras.robot_setup.link_shapes import fit_spheres as spheres_of_links
 
 
 def no_mesh(filename: str) -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,26 +19,26 @@ from lxml import etree  # type: ignore[import-untyped]
 
 from motion_nodes.core.robot.loader import ROBOT_FILE, load_description, load_robot
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.robot.robot_builder import assemble
-from motion_nodes.core.robot.robot_yaml import RobotDescription
-from motion_nodes.core.robot.tree import KinematicTree
 from motion_nodes.core.robot.urdf import read_urdf
-from motion_nodes.core.robot.yaml_schema import decode, read_yaml, yaml_text
+from motion_nodes.core.robot.yaml_schema import read_yaml, yaml_text
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.sphere_set import SPHERES_FILE
 from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.extras.robot_setup.folder_files import target_folder, write_folder
-from motion_nodes.extras.robot_setup.new_robot import Progress, link_geometries
-from motion_nodes.extras.robot_setup.notes import Notes
+from motion_nodes.extras.robot_setup.link_shapes import link_geometries
+from motion_nodes.extras.robot_setup.notes import Notes, Progress
 from motion_nodes.extras.robot_setup.package_search import PackageSearch
-from motion_nodes.extras.robot_setup.robot_yaml_text import URDF_FILE, checked_name
+from motion_nodes.extras.robot_setup.robot_yaml_text import (
+    URDF_FILE,
+    checked_name,
+    preliminary_robot,
+)
 from motion_nodes.extras.robot_setup.self_collisions import find_self_collisions
 
 MAX_OFFSET = 10.0
 """Max distance of the arm from the link that carries it, along each axis [m]."""
 SAMPLES = 1500
 """Number of configurations sampled for self-collisions."""
-Spheres = Mapping[str, Sequence[Sequence[float]]]
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def mount_arm(
         for link, spheres in robot.spheres.items()
     }
     report("trying configurations for self-collisions")
-    robot = _assembled(data, tree, spheres, target)
+    robot = preliminary_robot(data, tree, spheres, target)
     fingers = [group.joints for group in robot.groups.values() if group.tip is None]
     found = find_self_collisions(
         robot, geometries, still=(*robot.base_joints, *robot.passive_joints),
@@ -124,7 +124,7 @@ def mount_arm(
         data["collision"][field] += [
             list(pair) for pair in pairs if len({link in carried.tree.links for link in pair}) == 2
         ]
-    robot = _assembled(data, tree, spheres, target)
+    robot = preliminary_robot(data, tree, spheres, target)
     if not CollisionChecker(robot).is_free(robot.home):
         raise InvalidConfig(
             f"at home '{carried.name}' touches '{carrier.name}'; mount it elsewhere (--at).",
@@ -233,16 +233,6 @@ def _both(base: Mapping[str, Any], arm: Mapping[str, Any], field: str) -> dict[s
     ours, theirs = base.get(field, {}), arm.get(field, {})
     keys = dict.fromkeys((*theirs, *ours))
     return {key: {**theirs.get(key, {}), **ours.get(key, {})} for key in keys}
-
-
-def _assembled(
-    data: Mapping[str, Any], tree: KinematicTree, spheres: Spheres, target: Path
-) -> Robot:
-    """Return the robot before its folder is written."""
-    file = str(target / ROBOT_FILE)
-    description = decode(copy.deepcopy(dict(data)), RobotDescription, file)
-    kind = dict[str, tuple[tuple[float, float, float, float], ...]]
-    return assemble(Path(file), description, tree, "", decode(dict(spheres), kind, file))
 
 
 def _readme(name: str, carrier: Robot, carried: Robot, mount: ArmMount) -> str:

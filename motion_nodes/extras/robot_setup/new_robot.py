@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a URDF to a complete robot folder.
-
-RMPflow settings of a new robot: the Panda's in proportion, and balls kept off the base;
-geometry of a robot's links, and spheres that cover it.
-"""
+"""From a URDF to a complete robot folder."""
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,21 +12,14 @@ from typing import Any
 import numpy as np
 from lxml import etree  # type: ignore[import-untyped]
 
-from motion_nodes.core.reactive.tuning import settings_scale, starting_settings
 from motion_nodes.core.robot.files.rmpflow_file import RMPFLOW_FILE, rmpflow_text
-from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import ROBOT_FILE, load_robot
-from motion_nodes.core.robot.rmpflow_settings import BodyCapsule, BodyController, RmpflowSettings
 from motion_nodes.core.robot.robot import Robot
-from motion_nodes.core.robot.robot_builder import assemble
-from motion_nodes.core.robot.robot_yaml import RobotDescription
 from motion_nodes.core.robot.tree import KinematicTree
 from motion_nodes.core.robot.urdf import read_urdf
-from motion_nodes.core.robot.yaml_schema import decode, yaml_text
+from motion_nodes.core.robot.yaml_schema import yaml_text
 from motion_nodes.core.scene.checker import CollisionChecker
-from motion_nodes.core.scene.link_geometry import LinkGeometry
-from motion_nodes.core.scene.robot_spheres import rigid_links
-from motion_nodes.core.scene.sphere_set import SPHERES_FILE, Coverage, SphereSet
+from motion_nodes.core.scene.sphere_set import SPHERES_FILE, Coverage
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.extras.robot_setup.drives import (
     drive_block,
@@ -41,16 +28,21 @@ from motion_nodes.extras.robot_setup.drives import (
     sufficient_efforts,
 )
 from motion_nodes.extras.robot_setup.folder_files import sort_out, target_folder, write_folder
-from motion_nodes.extras.robot_setup.groups import GroupGuess, Groups, guess_groups
+from motion_nodes.extras.robot_setup.groups import Groups, guess_groups
 from motion_nodes.extras.robot_setup.legs import GivenBase, add_both_arms, guess_kind, standing
+from motion_nodes.extras.robot_setup.link_shapes import (
+    add_missing_collisions,
+    collide_as_seen,
+    fit_spheres,
+    link_geometries,
+)
 from motion_nodes.extras.robot_setup.named_states import (
     first_home,
     held_home,
     nearer_home,
     ready_state,
 )
-from motion_nodes.extras.robot_setup.notes import Ask, Notes, listed, take_guess
-from motion_nodes.extras.robot_setup.package_search import PackageSearch
+from motion_nodes.extras.robot_setup.notes import Ask, Notes, Progress, listed, take_guess
 from motion_nodes.extras.robot_setup.readme import (
     PICTURE_FILE,
     collision_sections,
@@ -62,6 +54,8 @@ from motion_nodes.extras.robot_setup.robot_yaml_text import (
     base_frame,
     checked_name,
     named_states,
+    preliminary_robot,
+    rmpflow_settings,
     robot_data,
 )
 from motion_nodes.extras.robot_setup.self_collisions import (
@@ -86,205 +80,11 @@ from motion_nodes.extras.robot_setup.wheels import (
 )
 from motion_nodes.typing import Array
 
-Progress = Callable[[str], None]
-_MOST_STATED, _STATED_MARGIN = 100, 0.002
-"""Max number of spheres of a link's own geometry that are used, and what is added to their radii,
-because edges are checked in steps [m]."""
 _LICENCE = "SPDX-License-Identifier: Apache-2.0\n"
 _FREE_TRIES = 10_000
 _FEW_FREE, _FREE_EXACT = 0.2, 200
 """Share of collision-free configurations below which users are warned, and number of
 configurations that are then checked by the exact shapes."""
-
-
-def rmpflow_settings(
-    robot: Robot, group: GroupGuess, spheres: Mapping[str, Array], findings: Notes
-) -> RmpflowSettings:
-    """Return the settings of a robot with a state ``ready``, rounded.
-
-    Args:
-        robot: the robot; the group's tip is its tool.
-        group: the active chain, with base and tip.
-        spheres: spheres by link [m], shape (s, 4).
-        findings: notes are added.
-    """
-    settings = starting_settings(robot, group.joints)
-    findings.add(
-        "guessed",
-        "rmpflow.yaml",
-        f"the Panda's settings for {settings_scale(robot, group.joints):.2g} times its size; the "
-        "last links are kept off a pillar that stands for the base",
-    )
-    numbers = {name: _round(value) for name, value in settings.parameters().items()}
-    return dataclasses.replace(
-        settings.with_parameters(numbers),
-        default_posture="ready",
-        joint_limit_buffers=tuple(map(_round, settings.joint_limit_buffers)),
-        body_cylinders=(_pillar(robot, group, spheres),),
-        body_collision_controllers=_controllers(robot.tree, group, spheres),
-    )
-
-
-def _pillar(robot: Robot, group: GroupGuess, spheres: Mapping[str, Array]) -> BodyCapsule:
-    """Return a capsule from the base of the chain to its first joint, in the base frame."""
-    tree = robot.tree
-    kinematics = Kinematics(tree, base=robot.base_frame, generic=True)
-    poses = kinematics.frames(robot.home)
-    place = {name: X[:3, 3] for name, X in zip(kinematics.frame_names, poses, strict=True)}
-    foot = place[group.base or tree.root]
-    head = place[tree.joints[group.joints[0]].child]
-    radii = spheres.get(group.base or tree.root)
-    width = float(np.median(radii[:, 3])) if radii is not None and len(radii) else 0.05
-    ends = [(_round(x), _round(y), _round(z)) for x, y, z in (foot, head)]
-    return BodyCapsule("base_stem", ends[0], ends[1], _round(width))
-
-
-def _controllers(
-    tree: KinematicTree, group: GroupGuess, spheres: Mapping[str, Array]
-) -> tuple[BodyController, ...]:
-    """Return balls about the frames of the last two links and of the tip."""
-    frames = [tree.joints[name].child for name in group.joints[-2:]]
-    if len(group.joints) < 4:
-        frames = []  # a short chain cannot reach its own base
-    if group.tip not in frames and frames:
-        frames.append(group.tip or frames[-1])
-    rigid = rigid_links(tree)
-    found = []
-    for frame in frames:
-        near = [s for link, s in spheres.items() if rigid[link] == rigid[frame]]
-        radius = float(np.median(np.concatenate(near)[:, 3])) if near else 0.03
-        found.append(BodyController(frame, _round(radius)))
-    return tuple(found)
-
-
-def _round(value: float) -> float:
-    return float(f"{value:.3g}") + 0.0
-
-
-def link_geometries(
-    tree: KinematicTree, search: PackageSearch, findings: Notes
-) -> dict[str, LinkGeometry]:
-    """Return the geometry of each link with shapes.
-
-    A body without any collision geometry is represented by its visual geometry.
-    """
-    chosen = {link.name: link.collisions for link in tree.links.values() if link.collisions}
-    chosen |= {name: tree.links[name].visuals for name in without_collisions(tree)}
-    if not chosen:
-        findings.add("missing", "spheres.yaml", "no link has geometry; nothing can be checked")
-    geometries = {}
-    for name, shapes in chosen.items():
-        try:
-            geometry = LinkGeometry.of_shapes(shapes, search.find)
-        except InvalidDescription as error:
-            findings.add("missing", "spheres.yaml", f"{name} is not checked: {error}")
-            continue
-        if geometry is not None:
-            geometries[name] = geometry
-    return geometries
-
-
-def without_collisions(tree: KinematicTree) -> list[str]:
-    """Return the links with visual geometry in bodies that have no collision geometry."""
-    links, rigid = tree.links.values(), rigid_links(tree)
-    solid = {rigid[link.name] for link in links if link.collisions}
-    return [link.name for link in links if link.visuals and rigid[link.name] not in solid]
-
-
-def add_missing_collisions(
-    root: Any, tree: KinematicTree, geometries: Mapping[str, LinkGeometry], findings: Notes
-) -> bool:
-    """Use the visual geometry of bodies without collision geometry as collision geometry.
-
-    Otherwise they would pass through the floor in simulation.
-
-    Args:
-        root: the element ``<robot>``, which is changed.
-        tree: the tree read from it.
-        geometries: geometries of the links whose geometry can be read.
-        findings: notes are added.
-
-    Returns:
-        Whether there were such bodies.
-    """
-    names = [name for name in without_collisions(tree) if name in geometries]
-    if names:
-        collide_as_seen(root, names)
-        all_links = not any(link.collisions for link in tree.links.values())
-        which = "all links" if all_links else listed(names)
-        findings.add("guessed", "collision geometry", f"{which}: the visual geometry")
-    return bool(names)
-
-
-def collide_as_seen(root: Any, names: Collection[str]) -> None:
-    """Replace the collision geometry of links by their visual geometry.
-
-    Args:
-        root: the element ``<robot>``, which is changed.
-        names: names of the links.
-    """
-    for link in root.findall("link"):
-        if link.get("name") not in names:
-            continue
-        for old in link.findall("collision"):
-            link.remove(old)
-        for visual in link.findall("visual"):
-            collision = copy.deepcopy(visual)
-            collision.tag = "collision"
-            for material in collision.findall("material"):
-                collision.remove(material)
-            link.append(collision)
-
-
-def _accuracies(geometries: Mapping[str, LinkGeometry], given: float | None) -> dict[str, float]:
-    """Return the accuracy of each link's spheres [m].
-
-    1/6 of its width, 6 to 40 mm, but at least 1/20 of it, as on cranes; limited for small parts if
-    one value is given for all links.
-    """
-    chosen = {}
-    for link, geometry in geometries.items():
-        extents = np.sort(np.ptp(geometry.bounds, axis=0))
-        if given is None:
-            width = float(extents[1])
-            chosen[link] = float(np.clip(width / 6.0, 0.006, max(0.04, width / 20.0)))
-        else:
-            chosen[link] = min(given, max(0.2 * float(extents[2]), 0.5 * given))
-        # Bounded by the size of tiny parts, whose grids would otherwise be huge.
-        chosen[link] = max(min(chosen[link], float(extents[2])), 1e-4)
-    return chosen
-
-
-def fit_spheres(
-    geometries: Mapping[str, LinkGeometry], given: float | None, progress: Progress
-) -> tuple[SphereSet, dict[str, Coverage]]:
-    """Return spheres of all links, and their coverage.
-
-    Geometry that consists of spheres is used as it is, with a small margin.
-
-    Args:
-        geometries: geometries of the links.
-        given: max excess of spheres beyond the geometry [m]; None: depends on each link's width.
-        progress: callback, called with the name of each step.
-    """
-    spheres = SphereSet()
-    coverage: dict[str, Coverage] = {}
-    accuracies = _accuracies(geometries, given)
-    first: dict[bytes, str] = {}  # first of identical links, such as wheels and fingers
-    for k, (link, geometry) in enumerate(geometries.items()):
-        progress(f"fitting spheres to {link} ({k + 1} of {len(geometries)})")
-        like = first.setdefault(geometry.corners.tobytes(), link)
-        if like != link:
-            spheres = spheres.with_link(link, spheres.of(like))
-            coverage[link] = coverage[like]
-            continue
-        if geometry.balls is not None and len(geometry.balls) <= _MOST_STATED:
-            larger = np.add(geometry.balls, (0.0, 0.0, 0.0, _STATED_MARGIN))
-            spheres = spheres.with_link(link, larger)
-        else:
-            spheres = spheres.generate(link, geometry, accuracy=accuracies[link])
-        coverage[link] = spheres.coverage(link, geometry)
-    return spheres, coverage
 
 
 @dataclass(frozen=True)
@@ -495,7 +295,7 @@ class _Making:
         """Find self-collisions and the states ``home`` and ``ready``."""
         self._report("trying configurations for self-collisions")
         data, mjcf = self._data, self._source.mjcf
-        robot = _assembled(data, self._tree, self._spheres, self._target)
+        robot = preliminary_robot(data, self._tree, self._spheres.links, self._target)
         desired = first_home(robot)
         if mjcf is not None:
             given = [
@@ -556,7 +356,7 @@ class _Making:
             robot: loaded from its folder, with its meshes.
         """
         Q = random_configurations(robot, _FREE_TRIES, self._rng, self._left_out)
-        current = _assembled(self._data, self._tree, self._spheres, self._target)
+        current = preliminary_robot(self._data, self._tree, self._spheres.links, self._target)
         self._free = float(CollisionChecker(current).are_free(Q).mean())
         if self._free >= _FEW_FREE or not self._spheres.links:
             return
@@ -577,7 +377,7 @@ class _Making:
     def _with_home(self, robot: Robot, home: Array) -> Robot:
         """Return the preliminary robot with a new home configuration, shape (n,)."""
         self._data["named_states"]["home"] = named_states(robot, Groups(), home, {})["home"]
-        return _assembled(self._data, self._tree, self._spheres, self._target)
+        return preliminary_robot(self._data, self._tree, self._spheres.links, self._target)
 
     def write(self, *, picture: bool) -> NewRobot:
         """Write the folder, with a picture if there is something to show."""
@@ -616,16 +416,3 @@ class _Making:
 
 def _tree(root: Any, file: Path) -> KinematicTree:
     return read_urdf(etree.tostring(root, encoding="unicode"), str(file))
-
-
-def _assembled(
-    data: Mapping[str, Any], tree: KinematicTree, spheres: SphereSet, target: Path
-) -> Robot:
-    """Return the preliminary robot, without writing files."""
-    file = target / ROBOT_FILE
-    description = decode(dict(data), RobotDescription, str(file))
-    by_link = {
-        link: tuple((float(x), float(y), float(z), float(r)) for x, y, z, r in items)
-        for link, items in spheres.links.items()
-    }
-    return assemble(file, description, tree, "", by_link)

@@ -56,6 +56,8 @@ class Question:
 
 Ask = Callable[[Question], str]
 """Returns one of the choices of a question."""
+Progress = Callable[[str], None]
+"""Is called with the name of each step."""
 
 
 def take_guess(question: Question) -> str:

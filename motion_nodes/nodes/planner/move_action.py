@@ -230,7 +230,7 @@ class MoveActions:
         _send_feedback(goal, MONITOR)
         goal.result.planned_trajectory = planned.trajectory
         goal.result.planning_time += planned.time
-        self._host.show(planned)
+        self._host.display.show(planned)
 
     def _plan(self, goal: ActionGoal, motion: ExecutedMotion, job: PlanJob) -> PlannedMotion:
         planned = self._host.requests.plan(job, lambda: motion.stopped is not None)
@@ -238,7 +238,7 @@ class MoveActions:
         goal.result.trajectory_start = planned.start
         goal.result.planned_trajectory = planned.trajectory
         goal.result.planning_time += planned.time
-        self._host.show(planned)
+        self._host.display.show(planned)
         return planned
 
     def _replan(
@@ -289,7 +289,7 @@ class MoveActions:
         )
         motion.raise_if_stopped()
         fill_sequence(goal.result.response, planned)
-        self._host.show(planned)
+        self._host.display.show(planned)
         if not executed:
             return ExecutionResult(Codes.SUCCESS, planned.note)
         _send_feedback(goal, MONITOR)

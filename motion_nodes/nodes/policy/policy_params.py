@@ -7,6 +7,7 @@ Configuration of the policy's core objects, from the parameters.
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 from motion_nodes.core.reactive.follower_settings import FollowerSettings
@@ -15,6 +16,7 @@ from motion_nodes.core.reactive.mpc.mpc_settings import MpcSettings
 from motion_nodes.core.reactive.mpc.policy import MpcPolicy
 from motion_nodes.core.reactive.policy import RmpflowPolicy
 from motion_nodes.core.reactive.status import StuckSettings
+from motion_nodes.core.robot.files.rmpflow_file import read_rmpflow
 from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.ros.names import JOINT_CONTROLLER
@@ -207,10 +209,19 @@ PolicyParams: Any = dataclasses.make_dataclass(
 """All parameters: those of the node, of the MPC and of the RMPs."""
 
 
-def robot_defaults(settings: RmpflowSettings) -> dict[str, Any]:
-    """Return the defaults given by an RMPflow configuration file."""
+def read_defaults(file: str | Path) -> tuple[RmpflowSettings, dict[str, Any]]:
+    """Return the settings of an RMPflow configuration file, and the defaults that it gives.
+
+    Args:
+        file: the file, or a robot's directory.
+
+    Raises:
+        InvalidConfig: the file is invalid.
+        InvalidDescription: it cannot be read.
+    """
+    settings = read_rmpflow(file)
     values: dict[str, Any] = {rmp_field(k): float(v) for k, v in settings.parameters().items()}
-    return values | {"joint_limit_buffers": settings.joint_limit_buffers}
+    return settings, values | {"joint_limit_buffers": settings.joint_limit_buffers}
 
 
 def settings_of(params: Any, base: RmpflowSettings) -> RmpflowSettings:

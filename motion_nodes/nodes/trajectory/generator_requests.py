@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of the trajectory generator: conversion from messages, and trajectory generation.
-
-Parameters of the trajectory generator, and conversion to settings of the core.
-"""
+"""Requests of the trajectory generator: conversion from messages, and trajectory generation."""
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 from collections.abc import Callable
@@ -20,39 +16,32 @@ from numpy.typing import NDArray
 from motion_nodes.core.planning.cartesian import with_tool_speed
 from motion_nodes.core.planning.composite_path import CSpacePathSpec
 from motion_nodes.core.planning.path_verification import sweep_path
-from motion_nodes.core.planning.pipeline import PlanOptions
 from motion_nodes.core.planning.start_state import in_words
-from motion_nodes.core.planning.task_space_conversion import PathConversionConfig
 from motion_nodes.core.planning.task_space_generator import (
     TaskSpaceTrajectoryGenerator,
     path_spec_of,
 )
 from motion_nodes.core.robot.files.path_spec_yaml import parse_path_spec
 from motion_nodes.core.robot.kinematics import Kinematics
-from motion_nodes.core.robot.mimic_joints import NamedJoints
 from motion_nodes.core.scene.checker import CollisionChecker
-from motion_nodes.core.trajectory.joint_path import CornerBlending, FreeCheck, checked_waypoints
+from motion_nodes.core.trajectory.joint_path import checked_waypoints
 from motion_nodes.core.trajectory.joint_trajectory import Infeasible, JointTrajectory
 from motion_nodes.core.trajectory.path_efforts import PathEfforts, effort_limits
 from motion_nodes.core.trajectory.spline import timestamped_trajectory
-from motion_nodes.core.trajectory.through_waypoints import (
-    METHODS,
-    SaturationSettings,
-    WaypointOptions,
-    through_waypoints,
-)
+from motion_nodes.core.trajectory.through_waypoints import through_waypoints
 from motion_nodes.core.trajectory.timed_path import TimedPath
-from motion_nodes.core.trajectory.trajectory_checks import check_point_count, joint_order
-from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.ros.clients.trajectory_execution import ExecutionParams
+from motion_nodes.errors import MotionError
+from motion_nodes.nodes.trajectory.generator_params import (
+    TrajectoryGeneratorParams,
+    conversion_of,
+    options_of,
+)
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
-from motion_nodes.ros.messages.mimic_messages import leader_trajectory
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values, requested_group
 from motion_nodes.ros.messages.path_constraints import is_constrained
 from motion_nodes.ros.messages.plan_messages import scaling
-from motion_nodes.ros.messages.trajectory_messages import seconds
+from motion_nodes.ros.messages.trajectory_messages import points_of, waypoints_of
 from motion_nodes.ros.node import RobotNode
-from motion_nodes.ros.parameters import core_param, core_params, param, settings_from
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.typing import Array
 
@@ -63,115 +52,6 @@ MAX_CHECKERS = 16
 """Max number of cached collision checkers, one for each order of joints."""
 TOOL_STEP = 0.02
 """Time step of displayed tool paths [s]."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-@core_params(
-    PathConversionConfig,
-    "conversion",
-    only=(
-        "min_position_deviation",
-        "max_position_deviation",
-        "max_orientation_deviation",
-        "max_joint_step",
-    ),
-)
-@core_params(SaturationSettings, "saturation")
-class TrajectoryGeneratorParams(ExecutionParams):
-    """Parameters of the trajectory generator."""
-
-    update_rate: float = param(
-        20.0, doc="Update rate of the planning scene.", unit="Hz", gt=0.0, le=200.0,
-        read_only=True,
-    )  # fmt: skip
-    method: str = param(
-        "time_optimal",
-        doc="Time parameterization of ~/waypoints without times: time_optimal (spline through "
-        "all waypoints), lines (straight lines with blended corners), or saturation "
-        "(Isaac Sim's saturated spline).",
-        one_of=METHODS,
-    )
-    interpolation: str = param(
-        "cubic_spline",
-        doc="Interpolation between ~/waypoints with times.",
-        one_of=("cubic_spline", "linear"),
-    )
-    jerk_limited: bool = param(True, doc="Respect the robot's jerk limits, if it has any.")
-    velocity_scaling: float = param(
-        1.0, doc="Default velocity scaling factor, for requests that give none.", gt=0.0, le=1.0
-    )
-    acceleration_scaling: float = param(
-        1.0,
-        doc="Default scaling factor of acceleration and jerk limits, for requests that give none.",
-        gt=0.0,
-        le=1.0,
-    )
-    blend_deviation: float = param(
-        0.01,
-        doc="Max deviation of blended corners from the waypoint (Euclidean norm in joint "
-            "space); 0: stop at each waypoint.",
-        unit="rad or m", ge=0.0, le=10.0,
-    )  # fmt: skip
-    effort_share: float = core_param(PlanOptions, "effort_share")
-    time_step: float = param(
-        0.01, doc="Time between two points of a trajectory.", unit="s", ge=0.001, le=1.0
-    )
-    group: str = param(
-        "", doc="Planning group of task-space paths; empty: the only group with a tip."
-    )
-    tool: str = param("", doc="End effector frame of task-space paths; empty: the group's tip.")
-    avoid_collisions: bool = param(
-        True,
-        doc="Reject motions in collision with the robot itself or the planning scene.",
-    )
-    execute: bool = param(
-        False,
-        doc="Execute motions requested on ~/waypoints and ~/path_spec with the controller; "
-        "false: only publish them.",
-    )
-
-
-def conversion_of(params: TrajectoryGeneratorParams) -> PathConversionConfig:
-    """Return the settings of the conversion of task-space paths."""
-    return settings_from(params, PathConversionConfig, "conversion_")
-
-
-def saturation_of(params: TrajectoryGeneratorParams) -> SaturationSettings:
-    """Return the settings of the saturation method."""
-    return settings_from(params, SaturationSettings, "saturation_")
-
-
-def options_of(
-    params: TrajectoryGeneratorParams,
-    is_free: FreeCheck | None,
-    *,
-    method: str = "",
-    velocity_scaling: float = 0.0,
-    acceleration_scaling: float = 0.0,
-    efforts: PathEfforts | None = None,
-) -> WaypointOptions:
-    """Return the options of trajectory generation from waypoints.
-
-    Args:
-        params: of the node.
-        is_free: collision check of blended corners; None: all are collision-free.
-        method: of time parameterization; empty for that of the parameters.
-        velocity_scaling: scaling factor; 0 for that of the parameters.
-        acceleration_scaling: scaling factor; 0 for that of the parameters.
-        efforts: effort limits, if any.
-
-    Raises:
-        InvalidConfig: an unknown method.
-    """
-    return WaypointOptions(
-        method=method or params.method,
-        jerk_limited=params.jerk_limited,
-        velocity_scaling=velocity_scaling or params.velocity_scaling,
-        acceleration_scaling=acceleration_scaling or params.acceleration_scaling,
-        blending=CornerBlending(params.blend_deviation, is_free),
-        saturation=saturation_of(params),
-        efforts=efforts,
-    )
 
 
 @dataclass(frozen=True)
@@ -223,7 +103,7 @@ class GeneratorRequests:
         """
         begin = time.monotonic()
         params = self._node.params
-        names, points, times = self._points_of(message)
+        names, points, times = points_of(message, self.robot)
         check = _CollisionCheck(self, names)
         limits = self.robot.limits.select(names)
         if times.any():
@@ -310,7 +190,7 @@ class GeneratorRequests:
 
     def _retimed(self, request: Any, begin: float) -> GeneratedMotion:
         _refuse_goals(request)
-        names, points = self._waypoints_of(request)
+        names, points = waypoints_of(request, self.robot)
         if request.group_name:
             group = requested_group(self.robot, request.group_name)
             others = [name for name in names if name not in group.joints]
@@ -359,51 +239,6 @@ class GeneratorRequests:
     def _efforts(self, joints: tuple[str, ...]) -> PathEfforts | None:
         """Return the effort limits of joints; the others are assumed in their home positions."""
         return effort_limits(self.robot, joints, self.robot.home, self._node.params.effort_share)
-
-    def _waypoints_of(self, request: Any) -> tuple[tuple[str, ...], Array]:
-        """Return joints and waypoints [rad or m], shape (m, n), of a MotionPlanRequest."""
-        given = [t for r in request.reference_trajectories for t in r.joint_trajectory]
-        rows = request.trajectory_constraints.constraints
-        if len(given) + bool(rows) != 1:
-            raise InvalidCommand(
-                "give the waypoints once: as the points of reference_trajectories[0]."
-                "joint_trajectory[0], or as joint constraints in trajectory_constraints; "
-                f"{len(given)} trajectories and {len(rows)} constraints were given"
-            )
-        if given:
-            names, points, _ = self._points_of(given[0])
-            return names, points
-        check_point_count(len(rows))
-        named = NamedJoints(
-            self.robot.tree, names := tuple(c.joint_name for c in rows[0].joint_constraints)
-        )
-        joint_order(named.names if not named.twice else names, self.robot.arm_joints)
-        values = []
-        for i, row in enumerate(rows):
-            found = {c.joint_name: c.position for c in row.joint_constraints}
-            if set(found) != set(names) or len(row.joint_constraints) != len(names):
-                raise InvalidCommand(
-                    f"constraint {i} names {', '.join(found) or 'no joints'}; each must name "
-                    f"{', '.join(names)} once"
-                )
-            values.append([found[name] for name in names])
-        points = named.positions(values)
-        return named.names, checked_waypoints(points, named.names, least=2)
-
-    def _points_of(self, message: Any) -> tuple[tuple[str, ...], Array, Array]:
-        """Return joints, positions (m, n) and times (m,) of a JointTrajectory."""
-        message = leader_trajectory(message, self.robot.tree)
-        joint_order(message.joint_names, self.robot.arm_joints)
-        check_point_count(len(message.points))
-        names = tuple(message.joint_names)
-        for i, point in enumerate(message.points):
-            if len(point.positions) != len(names):
-                raise InvalidCommand(
-                    f"point {i} has {len(point.positions)} positions for {len(names)} joints"
-                )
-        rows = [point.positions for point in message.points]
-        times = np.array([seconds(point.time_from_start) for point in message.points])
-        return names, checked_waypoints(rows, names, least=2), times
 
     def _sampled(self, motion: TimedPath, begin: float, check: _CollisionCheck) -> GeneratedMotion:
         """Sample a motion, and check it for collisions."""

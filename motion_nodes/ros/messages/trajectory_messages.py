@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories and tolerances of the core from messages."""
+"""Trajectories, waypoints and tolerances of the core from messages."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from motion_nodes.core.robot.bounds import (
     VELOCITY,
     check_numbers,
 )
+from motion_nodes.core.robot.mimic_joints import NamedJoints
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.trajectory.joint_path import checked_waypoints
 from motion_nodes.core.trajectory.joint_trajectory import (
     JointTrajectory,
     TrajectorySample,
@@ -30,6 +33,7 @@ from motion_nodes.core.trajectory.joint_trajectory import (
 from motion_nodes.core.trajectory.trajectory_checks import check_point_count, joint_order
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.ros.messages.cdr import LITTLE_ENDIAN, CdrReader, InvalidMessage
+from motion_nodes.ros.messages.mimic_messages import leader_trajectory
 from motion_nodes.typing import Array
 
 BOUNDS = {
@@ -203,3 +207,64 @@ def drop_points(message: Any) -> None:
 def tolerance_requests(messages: Sequence[Any]) -> list[ToleranceRequest]:
     """Return the tolerance requests in a list of control_msgs/JointTolerance."""
     return [ToleranceRequest(m.name, float(m.position), float(m.velocity)) for m in messages]
+
+
+def waypoints_of(request: Any, robot: Robot) -> tuple[tuple[str, ...], Array]:
+    """Return joints and waypoints [rad or m], shape (m, n), of a MotionPlanRequest.
+
+    Args:
+        request: with points of a reference trajectory, or rows of joint constraints.
+        robot: with the joints; mimic joints are replaced by their leaders.
+
+    Raises:
+        InvalidCommand: none or both are given, or the waypoints are invalid.
+    """
+    given = [t for r in request.reference_trajectories for t in r.joint_trajectory]
+    rows = request.trajectory_constraints.constraints
+    if len(given) + bool(rows) != 1:
+        raise InvalidCommand(
+            "give the waypoints once: as the points of reference_trajectories[0]."
+            "joint_trajectory[0], or as joint constraints in trajectory_constraints; "
+            f"{len(given)} trajectories and {len(rows)} constraints were given"
+        )
+    if given:
+        names, points, _ = points_of(given[0], robot)
+        return names, points
+    check_point_count(len(rows))
+    named = NamedJoints(robot.tree, names := tuple(c.joint_name for c in rows[0].joint_constraints))
+    joint_order(named.names if not named.twice else names, robot.arm_joints)
+    values = []
+    for i, row in enumerate(rows):
+        found = {c.joint_name: c.position for c in row.joint_constraints}
+        if set(found) != set(names) or len(row.joint_constraints) != len(names):
+            raise InvalidCommand(
+                f"constraint {i} names {', '.join(found) or 'no joints'}; each must name "
+                f"{', '.join(names)} once"
+            )
+        values.append([found[name] for name in names])
+    points = named.positions(values)
+    return named.names, checked_waypoints(points, named.names, least=2)
+
+
+def points_of(message: Any, robot: Robot) -> tuple[tuple[str, ...], Array, Array]:
+    """Return joints, positions (m, n) [rad or m] and times (m,) [s] of a JointTrajectory.
+
+    Args:
+        message: trajectory_msgs/JointTrajectory.
+        robot: with the joints; mimic joints are replaced by their leaders.
+
+    Raises:
+        InvalidCommand: unknown joints, or an invalid point.
+    """
+    message = leader_trajectory(message, robot.tree)
+    joint_order(message.joint_names, robot.arm_joints)
+    check_point_count(len(message.points))
+    names = tuple(message.joint_names)
+    for i, point in enumerate(message.points):
+        if len(point.positions) != len(names):
+            raise InvalidCommand(
+                f"point {i} has {len(point.positions)} positions for {len(names)} joints"
+            )
+    rows = [point.positions for point in message.points]
+    times = np.array([seconds(point.time_from_start) for point in message.points])
+    return names, checked_waypoints(rows, names, least=2), times
