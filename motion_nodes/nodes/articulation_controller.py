@@ -369,14 +369,15 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         """Advance the reference by one period for each deadline [ns], and send it."""
         if not deadlines:
             return
-        state, period, scaling = self._state, self.period, self._streams.scaling
+        state, period = self._state, self.period
+        self.runner.scaling = self._streams.scaling
         usable = self._fresh and not self._monitor.frozen
         fresh = usable and not lost
         residual = self._guard.measure(state) if usable else None
         self._fresh = False
         for stamp in deadlines:
             reference = self.runner.step(
-                period, state.position, state.velocity, scaling, fresh=fresh, residual=residual,
+                period, state.position, state.velocity, fresh=fresh, residual=residual,
                 effort=state.effort,
             )  # fmt: skip
             # A state is used once, for however many references.

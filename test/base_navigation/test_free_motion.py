@@ -95,13 +95,13 @@ def test_far_centres_of_rotation_are_straight():
 
 
 def test_keeping_clear_of_points():
-    points, start = np.array([(1.0, 0.0)]), Pose2(0.0, 0.0, 0.0)
-    assert keeps_clear(SQUARE, points, start, Twist2(1.0), 0.69, 0.1)
-    assert not keeps_clear(SQUARE, points, start, Twist2(1.0), 0.71, 0.1)
+    points = np.array([(1.0, 0.0)])
+    assert keeps_clear(SQUARE, points, Twist2(1.0), 0.69, 0.1)
+    assert not keeps_clear(SQUARE, points, Twist2(1.0), 0.71, 0.1)
     close = np.array([(0.25, 0.0)])
-    assert not keeps_clear(SQUARE, close, start, Twist2(-1.0), 1.0, 0.1)
-    assert keeps_clear(SQUARE, close, start, Twist2(-1.0), 1.0, 0.1, lenient=True)
-    assert not keeps_clear(SQUARE, close, start, Twist2(1.0), 1.0, 0.1, lenient=True)
+    assert not keeps_clear(SQUARE, close, Twist2(-1.0), 1.0, 0.1)
+    assert keeps_clear(SQUARE, close, Twist2(-1.0), 1.0, 0.1, lenient=True)
+    assert not keeps_clear(SQUARE, close, Twist2(1.0), 1.0, 0.1, lenient=True)
 
 
 def test_frames():

@@ -59,8 +59,9 @@ def run(runner, seconds, scaling=1.0):
     """Step with a robot that follows exactly; return the references, shape (k, n)."""
     position, velocity = runner.controller.reference(np.arange(3))[:2]
     path = []
+    runner.scaling = scaling
     for _ in range(round(seconds / DT)):
-        runner.step(DT, position, velocity, scaling)
+        runner.step(DT, position, velocity)
         position, velocity = runner.controller.reference(np.arange(3))[:2]
         path.append(position)
     return np.array(path)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 
 import numpy as np
@@ -35,7 +36,7 @@ def test_solutions_are_near_enough_and_within_the_limits():
     found = 0
     for q in draw(chain, 30, 1):
         X = chain.kinematics.pose(q, chain.tip)
-        for solution in ik.solutions(X, chain.centre, max_attempts=30, max_solutions=1):
+        for solution in itertools.islice(ik.solutions(X, chain.centre, max_attempts=30), 1):
             position, orientation = off(chain, solution, X)
             assert position <= 1e-3
             assert orientation <= 1e-3 * math.pi
@@ -75,7 +76,6 @@ def test_the_first_start_is_the_current_state_or_not():
     again = list(ik.solutions(X, current, max_attempts=20, first_close=False))
     np.testing.assert_array_equal(again, others)
     assert not list(ik.solutions(X, current, max_attempts=0))
-    assert len(list(ik.solutions(X, current, max_attempts=20, max_solutions=2))) == 2
 
 
 def test_solutions_that_are_not_valid_are_left_out():

@@ -133,7 +133,7 @@ def test_moving_ball_is_avoided_and_disabled_one_is_not():
         least = np.inf
         for k in range(200):
             x = from_xyz_rpy((0.45, 0.75 - 0.006 * k, 0.45))
-            ball = world_object("ball", Sphere(0.06), x, enabled=enabled)
+            ball = dataclasses.replace(world_object("ball", Sphere(0.06), x), enabled=enabled)
             policy.set_scene(around(ball))
             run(policy, 0.02)
             spheres = policy.sphere_positions()
@@ -227,7 +227,8 @@ def test_unknown_controller_frame_is_told():
 def test_halving_the_substep_hardly_changes_the_path():
     ends = []
     for size in (0.002, 0.001, 0.0005):
-        policy = policy_of(maximum_substep_size=size)
+        policy = policy_of()
+        policy.maximum_substep_size = size
         policy.set_end_effector_target(POSE, DOWN)
         ends.append(run(policy, 0.8)[0])
     assert np.abs(ends[0] - ends[1]).max() < 5e-3
@@ -287,7 +288,8 @@ def test_limits_hold_with_absurd_parameters(scale):
 
 
 def test_jerk_is_bounded_also_when_targets_jump():
-    policy = policy_of(maximum_substep_size=0.002)
+    policy = policy_of()
+    policy.maximum_substep_size = 0.002
     limits = policy.robot.limits.select(policy.active_joints)
     speeds = []
     rng = np.random.default_rng(0)
@@ -303,7 +305,8 @@ def test_jerk_is_bounded_also_when_targets_jump():
 def test_smoothing_halves_jumps_of_acceleration_and_still_arrives():
     most = []
     for smoothing in (None, SmoothingSettings(big_jump=3.0, medium_jump=1.0)):
-        policy = policy_of(smoothing=smoothing, bounded_jerk=False)
+        policy = policy_of(bounded_jerk=False)
+        policy.set_smoothing(smoothing)
         policy.set_end_effector_target(POSE, DOWN)
         speeds = []
         run(policy, 0.6, dt=0.002, watch=lambda q, qd, s=speeds: s.append(qd))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -70,8 +71,9 @@ def filled(messages):
     }
     for name, solid in solids.items():
         X = from_xyz_rpy(rng.uniform(-1, 1, 3), rng.uniform(-2, 2, 3))
-        world.add(world_object(name, solid, X, rgba=(0.5, 0.25, 0.0, 1.0), kind="thing\n{}"))
-    world.add(world_object("hidden", Sphere(1.0), enabled=False))
+        item = world_object(name, solid, X, rgba=(0.5, 0.25, 0.0, 1.0))
+        world.add(dataclasses.replace(item, kind="thing\n{}"))
+    world.add(dataclasses.replace(world_object("hidden", Sphere(1.0)), enabled=False))
     scene = done(messages, world.scene, requests.attached("can", HAND, ["panda_leftfinger"]))
     world.replace(scene)
     world.allow([("box", "panda_hand"), ("ball", "floor")])

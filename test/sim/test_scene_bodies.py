@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import mujoco
 import numpy as np
 import pytest
@@ -300,7 +302,7 @@ def test_scenery_and_what_the_whole_robot_may_touch_are_no_bodies(franka: Robot)
     world = World(floor_of(franka).scene())
     world.add(
         world_object("ghost", Box((0.1, 0.1, 0.1))),
-        world_object("off", Box((0.1, 0.1, 0.1)), enabled=False),
+        replace(world_object("off", Box((0.1, 0.1, 0.1))), enabled=False),
         world_object("box", Box((0.1, 0.1, 0.1)), from_xyz_rpy(AWAY)),
     )
     links = [link for link in franka.tree.frame_names]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits for tests of timing, and a dense check of limits."""
 
+import dataclasses
+
 import numpy as np
 
 from motion_nodes.core.robot.limits import JointLimits
@@ -30,6 +32,11 @@ def limits_of(velocity, acceleration, jerk=np.inf, span=10.0):
 def arm_limits(jerk=np.inf):
     """Return limits like those of an arm with seven joints."""
     return limits_of(VELOCITY, ACCELERATION, jerk)
+
+
+def without_jerk(limits):
+    """Return limits without those of jerk."""
+    return dataclasses.replace(limits, jerk=np.full(len(limits.names), np.inf))
 
 
 def random_path(seed, with_jerk, most=25):

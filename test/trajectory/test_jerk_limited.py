@@ -9,7 +9,7 @@ import pytest
 import ruckig
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trajectory.retime_limits import JERK, arm_limits, excess, limits_of
+from trajectory.retime_limits import JERK, arm_limits, excess, limits_of, without_jerk
 
 from motion_nodes.core.trajectory.joint_path import CornerBlending
 from motion_nodes.core.trajectory.time_parameterization import retime
@@ -53,7 +53,7 @@ def test_no_limit_is_exceeded(seed, scale, deviation):
     assert excess(trajectory, limits) <= 1e-6
     use = trajectory.limit_use(limits)
     assert max(use) > 0.98
-    free = retime(waypoints, limits, blending=blending, jerk_limited=False)
+    free = retime(waypoints, without_jerk(limits), blending=blending)
     assert trajectory.duration > 0.99 * free.duration
     q, v, a, _ = trajectory.states([0.0, trajectory.end_time])
     np.testing.assert_allclose(q, waypoints[[0, -1]], atol=1e-9)
@@ -115,7 +115,7 @@ def test_many_waypoints_on_a_smooth_curve_cost_little_time():
     limits = arm_limits(JERK)
     trajectory = retime(waypoints, limits)
     assert excess(trajectory, limits) <= 1e-6
-    free = retime(waypoints, limits, jerk_limited=False)
+    free = retime(waypoints, without_jerk(limits))
     assert trajectory.duration < 1.05 * free.duration
 
 

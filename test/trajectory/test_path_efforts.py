@@ -99,12 +99,10 @@ def test_motions_respect_effort_limits(oracle, seed, jerk):
     motion would take longer."""
     rng = np.random.default_rng(seed)
     path = rng.uniform(oracle.limits.lower, oracle.limits.upper, (2 + seed % 3, 7))
-    limits = oracle.limits
-    if jerk:
-        limits = dataclasses.replace(limits, jerk=np.full(7, 7500.0))
+    limits = dataclasses.replace(oracle.limits, jerk=np.full(7, 7500.0 if jerk else np.inf))
     efforts, blending = oracle.path_efforts(), CornerBlending(0.05)
-    free = retime(path, limits, jerk_limited=jerk, blending=blending)
-    motion = retime(path, limits, jerk_limited=jerk, blending=blending, efforts=efforts)
+    free = retime(path, limits, blending=blending)
+    motion = retime(path, limits, blending=blending, efforts=efforts)
     excess = efforts.stretch(free)
     assert (oracle.use(free) > SHARE + 1e-3) == (excess > 1.0 + 1e-3)
     assert oracle.use(motion) <= SHARE + 0.01

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raised_errors import about
-from trajectory.retime_limits import JERK, arm_limits, excess, limits_of
+from trajectory.retime_limits import JERK, arm_limits, excess, limits_of, without_jerk
 
 from motion_nodes.core.trajectory.joint_path import CornerBlending
 from motion_nodes.core.trajectory.online_trajectory import OnlineLimiter
@@ -232,7 +232,7 @@ def test_blending_of_no_use_is_refused(arguments):
 def test_a_jerk_limit_never_makes_a_motion_faster(count, seed):
     points = np.cumsum(np.random.default_rng(seed).normal(size=(count, 5)), axis=0)
     limits = limits_of([2.0] * 5, [8.0, 5.0, 10.0, 6.0, 9.0], [4000.0] * 5)
-    jerky, smooth = (retime(points, limits, jerk_limited=jerk) for jerk in (False, True))
+    jerky, smooth = (retime(points, each) for each in (without_jerk(limits), limits))
     assert jerky.duration <= smooth.duration
 
 

@@ -128,6 +128,8 @@ class JointArbiter:
         self.effort_bounds: Array = np.full(n, np.inf)
         """Effort limits, valid until the joint is preempted [N m or N], shape (n,)."""
         self._owners = JointOwners(n)
+        self.scaling = 1.0
+        """Speed scaling factor of trajectories, 0 or above; applies from the next step."""
         self.guard: JointGuard | None = None
         """Detects blocked joints, if enabled."""
         self.describe: Callable[[Blocked], str] = self._plain_words
@@ -333,7 +335,6 @@ class JointArbiter:
         dt: float,
         position: Array,
         velocity: Array,
-        scaling: float = 1.0,
         *,
         fresh: bool = True,
         residual: Array | None = None,
@@ -345,7 +346,6 @@ class JointArbiter:
             dt: time since the last step [s].
             position: measured positions of all joints [rad or m], shape (n,).
             velocity: measured velocities [rad/s or m/s], shape (n,).
-            scaling: speed scaling factor of trajectories, 0 or above.
             fresh: whether position and velocity were measured since the last step.
             residual: effort residual [N m or N], shape (n,); None: not measured.
             effort: measured efforts [N m or N], shape (n,); None or NaN: not measured.
@@ -371,7 +371,7 @@ class JointArbiter:
             self._unmeasured = 0.0
         self._measured = position, velocity
         self.compliance.step(dt, position, velocity, effort if fresh else None)
-        self.trajectories.advance(dt, scaling)
+        self.trajectories.advance(dt, self.scaling)
         reference = self.controller.advance(dt, position)
         if self.guard is not None and dt > 0.0:
             self.guard.note(reference.positions, reference.velocities, dt)

@@ -142,34 +142,27 @@ def free_joint_samples(
     current: ArrayLike,
     lower: ArrayLike,
     upper: ArrayLike,
-    fixed: Sequence[int] = (),
     *,
     max_distance: float = math.inf,
     max_attempts: int | None = None,
-    use_halton: bool = False,
     seed: int = 0,
 ) -> Iterator[Array]:
     """Yield values of the redundant joints of an analytic solver: the current ones first.
 
-    Further ones are within ``max_distance`` of the current ones and within the limits; fixed joints
-    do not move.
+    Further ones are within ``max_distance`` of the current ones and within the limits.
 
     Args:
         current: positions of the redundant joints [rad or m], shape (n,).
         lower: lower limits [rad or m], shape (n,).
         upper: upper limits [rad or m], shape (n,).
-        fixed: indices of joints that keep their positions.
         max_distance: max change of each joint [rad or m].
         max_attempts: number of values; None: unlimited, for callers with a timeout.
-        use_halton: see :func:`interval_samples`.
         seed: see :func:`interval_samples`.
     """
     now = np.asarray(current, np.float64)
-    reach = np.full(now.shape, max_distance)
-    reach[list(fixed)] = 0.0
-    low = np.minimum(np.maximum(np.asarray(lower, np.float64), now - reach), now)
-    high = np.maximum(np.minimum(np.asarray(upper, np.float64), now + reach), now)
-    samples = interval_samples(low, high, use_halton=use_halton, seed=seed)
+    low = np.minimum(np.maximum(np.asarray(lower, np.float64), now - max_distance), now)
+    high = np.maximum(np.minimum(np.asarray(upper, np.float64), now + max_distance), now)
+    samples = interval_samples(low, high, seed=seed)
     yield now.copy()
     for count, sample in enumerate(samples, start=1):
         if (max_attempts is not None and count >= max_attempts) or (low == high).all():

@@ -377,7 +377,6 @@ class SubChainIk:
         current: ArrayLike,
         *,
         max_attempts: int = 1,
-        max_solutions: int | None = None,
         first_close: bool = True,
         validity: Validity | None = None,
         random_seed: int = 0,
@@ -388,7 +387,6 @@ class SubChainIk:
             target: pose of the tip in the base, shape (4, 4).
             current: positions of all joints of the chain [rad or m], shape (n,).
             max_attempts: max number of seeds.
-            max_solutions: max number of solutions; None: unlimited.
             first_close: whether the first seed is the current positions; the others are random
                 within the limits (of joints without limits within half a turn of the current
                 position).
@@ -400,14 +398,10 @@ class SubChainIk:
                 locked joint is outside its limits.
         """
         now = as_configurations(current, self.chain.joint_names, "current")[0]
-        found = 0
         for start in self._starts(now, max_attempts, first_close, random_seed):
             result = self._solver.solve(self._request(target, now, start, validity))
             if result.success:
                 yield result.q
-                found += 1
-                if max_solutions is not None and found >= max_solutions:
-                    return
 
     def _request(
         self, target: ArrayLike, now: Array, start: Array, validity: Validity | None

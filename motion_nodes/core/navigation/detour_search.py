@@ -69,6 +69,20 @@ class Detour:
     """Row of the route at which it ends."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Manoeuvres:
+    """How a base can move on a detour."""
+
+    holonomic: bool = False
+    """Whether it moves in all directions."""
+    turn_cost: float = 0.1
+    """Cost of turns, as a distance [m/rad]."""
+    back: float = math.pi
+    """Direction in which it may first back off, in its frame [rad]."""
+    radius: float | None = None
+    """Min turning radius of a car [m]; None: it turns on the spot."""
+
+
 class DetourSearch:
     """One search, in the base frame of the start."""
 
@@ -80,10 +94,7 @@ class DetourSearch:
         *,
         clearance: float,
         config: DetourConfig,
-        holonomic: bool = False,
-        turn_cost: float = 0.1,
-        back: float = math.pi,
-        radius: float | None = None,
+        moves: Manoeuvres,
     ) -> None:
         """Prepare the search.
 
@@ -93,15 +104,11 @@ class DetourSearch:
             route: remaining route as poses in the base frame, x, y, yaw rows, shape (m, 3).
             clearance: min distance from obstacles [m].
             config: settings.
-            holonomic: whether the base moves in all directions.
-            turn_cost: cost of turns, as a distance [m/rad].
-            back: direction in which the base may first back off, in its frame [rad].
-            radius: min turning radius of a car [m]; None: the base turns on the spot.
+            moves: of the base.
         """
-        self._radius = radius
         self._footprint, self._points, self._route = footprint, points, route
         self._clearance, self._config = clearance, config
-        self._holonomic, self._turn_cost, self._back = holonomic, turn_cost, back
+        self._moves = moves
         steps = np.hypot(*np.diff(route[:, :2], axis=0).T)
         self._s = np.concatenate(([0.0], np.cumsum(steps)))
 
@@ -114,11 +121,11 @@ class DetourSearch:
         if self._config.max_detour <= 0.0:
             raise NoDetour("detours are disabled (max_detour is 0)")
         rows = self._ends()
-        behind = self._free_length(self._back, self._clearance)
+        behind = self._free_length(self._moves.back, self._clearance)
         longest = min(behind, 2.0 * self._footprint.radius + 2.0 * self._clearance, 2.0)
         grid = self._grid(rows, longest)
         backing = np.arange(0.0, longest + 1e-9, grid.cell)
-        c, s = math.cos(self._back), math.sin(self._back)
+        c, s = math.cos(self._moves.back), math.sin(self._moves.back)
         starts = []
         for b in backing.tolist():
             node = grid.node(Pose2(b * c, b * s))
@@ -133,7 +140,7 @@ class DetourSearch:
         ends = [(costs[n] - self._s[row], row, n) for row, n in nodes if math.isfinite(costs[n])]
         for excess, row, node in sorted(ends)[:5]:
             found = None
-            if self._radius is None:
+            if self._moves.radius is None:
                 found = self._refined(grid, before, row, node)
             elif excess <= REVERSE_COST * self._config.max_detour:
                 found = self._driven(grid.path(node, before, by)[1], row)
@@ -168,11 +175,11 @@ class DetourSearch:
         return [(row, node) for row, node in found if node is not None]
 
     def _grid(self, rows: NDArray[np.intp], longest: float) -> PoseLattice:
-        c, s = math.cos(self._back), math.sin(self._back)
+        c, s = math.cos(self._moves.back), math.sin(self._moves.back)
         corners = np.concatenate(
             (self._route[: rows[-1] + 1, :2], [(0.0, 0.0), (longest * c, longest * s)])
         )
-        side = 0.5 * self._config.max_detour + self._footprint.radius + (self._radius or 0.0)
+        side = 0.5 * self._config.max_detour + self._footprint.radius + (self._moves.radius or 0.0)
         low, high = corners.min(axis=0) - side, corners.max(axis=0) + side
         width = float(np.ptp(self._footprint.corners, axis=0).min())
         desired = min(max(0.15 * width, 0.02), 0.1)
@@ -180,12 +187,14 @@ class DetourSearch:
         # The start is at the centre of a cell.
         first = np.floor(low / cell).astype(int)
         nx, ny = (np.ceil(high / cell).astype(int) - first + 1).tolist()
-        if self._radius is not None:
-            primitives = motion_primitives("ackermann", radius=self._radius / cell, reversing=True)
+        if self._moves.radius is not None:
+            primitives = motion_primitives(
+                "ackermann", radius=self._moves.radius / cell, reversing=True
+            )
         else:
             primitives = motion_primitives(
-                "holonomic" if self._holonomic else "differential",
-                turn_cost=self._turn_cost / cell, turning=not self._holonomic,
+                "holonomic" if self._moves.holonomic else "differential",
+                turn_cost=self._moves.turn_cost / cell, turning=not self._moves.holonomic,
             )  # fmt: skip
         grid = PoseLattice(primitives, cell, first * cell, (nx, ny))
         grid.block(self._footprint, self._points, self._clearance + MARGIN)
@@ -216,7 +225,7 @@ class DetourSearch:
 
     def _reached(self, pose: Pose2, twist: Twist2, time: float) -> bool:
         clearance = self._clearance + CHECKED
-        return keeps_clear(self._footprint, self._points, pose, twist, time, clearance)
+        return keeps_clear(self._footprint, into_base(self._points, pose), twist, time, clearance)
 
     def _turns(self, pose: Pose2, heading: float) -> bool:
         turn = wrap_angle(heading - pose.yaw)
@@ -232,13 +241,13 @@ class DetourSearch:
     def _driven(self, rows: Array, row: int) -> Detour | None:
         """Return a detour along poses of the lattice that ends exactly at a row of the route."""
         end = Pose2(*self._route[row].tolist())
-        assert self._radius is not None
+        assert self._moves.radius is not None
 
         def clear(poses: Array) -> bool:
             kept = self._clearance + CHECKED
             return all(self._clear(Pose2(*pose), kept) for pose in poses.tolist())
 
-        path = joined(rows, end, self._radius, clear)
+        path = joined(rows, end, self._moves.radius, clear)
         if path is None:
             return None
         # The lattice begins where the base has backed off to, with the heading of the base.
@@ -284,7 +293,7 @@ class DetourSearch:
             for j in range(last, i, -1):
                 length = math.dist(corners[i], corners[j])
                 bearing = here.bearing(Pose2(*corners[j])) if length > 1e-3 else yaw
-                heading = yaw if self._holonomic else bearing
+                heading = yaw if self._moves.holonomic else bearing
                 if not self._turns(here, heading):
                     continue
                 along = bearing - heading
@@ -300,7 +309,7 @@ class DetourSearch:
         poses = from_corner(0, -1, 0.0)
         if poses is None:
             return None
-        if self._holonomic:
+        if self._moves.holonomic:
             return [*poses, end]
         # The base turns to the heading of a line at its start.
         places = [Pose2(*corners[0], 0.0), *poses]

@@ -19,6 +19,7 @@ from motion_nodes.core.navigation.detour_search import (
     Detour,
     DetourConfig,
     DetourSearch,
+    Manoeuvres,
     NoDetour,
 )
 from motion_nodes.core.navigation.follow_path import FollowPath
@@ -122,9 +123,8 @@ class DetourMotion:
                 along = bearing - heading
                 twist = Twist2(math.cos(along), math.sin(along), 0.0)
                 start = Pose2(pose.x, pose.y, heading)
-                if not keeps_clear(
-                    footprint, points, start, twist, length, clearance, lenient=True
-                ):
+                local = into_base(points, start)
+                if not keeps_clear(footprint, local, twist, length, clearance, lenient=True):
                     return False
             pose = target
         return True
@@ -233,7 +233,13 @@ class DetourPlanner:
         radius = None
         if self._kind == "ackermann" and isinstance(motion, FollowPath):
             radius = CAR_ROOM * motion.min_radius
-        future = self._submit(lambda: self._search(points, route, back, radius))
+        moves = Manoeuvres(
+            holonomic=self._kind == "holonomic",
+            turn_cost=self._limits.max_velocity / self._limits.max_yaw_velocity,
+            back=back,
+            radius=radius,
+        )
+        future = self._submit(lambda: self._search(points, route, moves))
         self._pending = _Pending(future, motion, pose, back)
 
     def take(self, pose: Pose2) -> BaseMotion | None:
@@ -258,25 +264,21 @@ class DetourPlanner:
         then = pending.motion.resumed(found.row)
         return DetourMotion(self._kind, pending.pose, found, then, self._limits, back=pending.back)
 
-    def _search(self, points: Array, route: Array, back: float, radius: float | None) -> Detour:
+    def _search(self, points: Array, route: Array, moves: Manoeuvres) -> Detour:
         away = points / np.maximum(np.hypot(points[:, 0], points[:, 1]), 1e-6)[:, None]
         behind = np.concatenate([points, *(points + depth * away for depth in DEPTHS)])
         try:
-            return self._among(behind, route, back, radius)
+            return self._among(behind, route, moves)
         except NoDetour:
-            return self._among(points, route, back, radius)
+            return self._among(points, route, moves)
 
-    def _among(self, points: Array, route: Array, back: float, radius: float | None) -> Detour:
-        lim = self._limits
+    def _among(self, points: Array, route: Array, moves: Manoeuvres) -> Detour:
         search = DetourSearch(
             self._footprint,
             points,
             route,
             clearance=self._clearance,
             config=self._config,
-            holonomic=self._kind == "holonomic",
-            turn_cost=lim.max_velocity / lim.max_yaw_velocity,
-            back=back,
-            radius=radius,
+            moves=moves,
         )
         return search.run()

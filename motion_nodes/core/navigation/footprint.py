@@ -327,23 +327,21 @@ def _until(angle: Array, w: float) -> Array:
 
 
 def keeps_clear(
-    footprint: Footprint, points: Array, pose: Pose2, twist: Twist2, time: float,
-    clearance: float, *, lenient: bool = False,
+    footprint: Footprint, points: Array, twist: Twist2, time: float, clearance: float,
+    *, lenient: bool = False,
 ) -> bool:  # fmt: skip
     """Return whether a motion satisfies a clearance from points.
 
     Args:
         footprint: footprint of the base.
-        points: points in the frame of the pose [m], shape (n, 2).
-        pose: initial pose of the base.
+        points: points in the initial frame of the base [m], shape (n, 2).
         twist: constant velocity of the base.
         time: duration [s].
         clearance: min distance [m].
         lenient: for points that are initially closer, require only that they come no closer.
     """
-    local = into_base(points, pose)
     reach = footprint.radius + clearance + math.hypot(twist.vx, twist.vy) * time
-    local = local[np.hypot(local[:, 0], local[:, 1]) <= reach]
+    local = points[np.hypot(points[:, 0], points[:, 1]) <= reach]
     if not len(local):
         return True
     distances = footprint.distances(local)

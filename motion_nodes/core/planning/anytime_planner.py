@@ -205,9 +205,9 @@ class _Ways:
     def _bounded(self, best: _Best, over: Callable[[], PlanStatus | None]) -> _Best | None:
         trees = self._trees
         if trees is None or trees.cost > best.cost or trees.exhausted:
-            start, goals, settings = self._start, self._goals, self._settings
+            roots = np.vstack((self._start, self._goals))
             trees = _BoundedTrees(
-                self._checker, self._space, start, goals, settings, best.cost, self._seed
+                self._checker, self._space, roots, self._settings, best.cost, self._seed
             )
         before, self._trees = trees.iterations, trees
         found = trees.search(over)
@@ -220,18 +220,18 @@ class _Ways:
 
 
 class _BoundedTrees:
-    """One search for a path shorter than the best one."""
+    """One search for a path shorter than the best one, from the first root to the others."""
 
     def __init__(
         self,
         checker: Checker,
         space: JointSpace,
-        start: Array,
-        goals: Array,
+        roots: Array,
         settings: AnytimeSettings,
         cost: float,
         seed: int,
     ) -> None:
+        start, goals = roots[0], roots[1:]
         lower, upper = space.bounds(start, goals)
         longest = longest_edge(settings.search, space, lower, upper)
         self._checker, self._joints = checker, space

@@ -300,8 +300,7 @@ def cartesian_motion(
     checker: CollisionChecker,
     path: Array,
     *,
-    velocity_scaling: float = 1.0,
-    acceleration_scaling: float = 1.0,
+    scaling: tuple[float, float] = (1.0, 1.0),
     avoid_collisions: bool = True,
     effort_share: float = EFFORT_SHARE,
     payload: Payload | None = None,
@@ -311,8 +310,7 @@ def cartesian_motion(
     Args:
         checker: robot and scene.
         path: from :func:`cartesian_path`, with a non-zero motion, shape (k, n).
-        velocity_scaling: fraction of the velocity limits.
-        acceleration_scaling: fraction of the acceleration limits.
+        scaling: fractions of the velocity and of the acceleration limits.
         avoid_collisions: False to ignore obstacles on lines and corners.
         effort_share: fraction of the effort limits that may be used; 0: not considered.
         payload: for the effort limits; None: nothing is carried.
@@ -332,8 +330,8 @@ def cartesian_motion(
         motion = retime(
             path,
             checker.limits,
-            velocity_scaling=velocity_scaling,
-            acceleration_scaling=acceleration_scaling,
+            velocity_scaling=scaling[0],
+            acceleration_scaling=scaling[1],
             blending=CornerBlending(blend, is_free),
             efforts=efforts,
         )

@@ -14,6 +14,7 @@ from motion_nodes.core.reactive.numpy_policy import (
     Goal,
     JointBounds,
     NumpyEvaluation,
+    PointMotion,
     SelfSpheres,
     Surroundings,
     evaluate,
@@ -218,7 +219,8 @@ class Evaluator:
             self._capsules,
             self.self_spheres if self._apart else None,
         )
-        return evaluate(model, self.settings, self.bounds, around, self.goal, q, qd)
+        motion = PointMotion(model.arrays, model.active, q, qd)
+        return evaluate(model, self.settings, self.bounds, around, self.goal, motion)
 
     def tool_pose(self, q: Array) -> Array:
         """Return the pose of the tool in the base frame, shape (4, 4)."""

@@ -224,6 +224,8 @@ class PointMotion:
         self.wd, self.a = np.zeros((rows, 3)), np.zeros((rows, 3))
         self._z = np.zeros((rows, 3))
         self._arrays, self._active = arrays, active
+        self.q, self.qd = q, qd
+        """Positions and velocities of all joints, active ones first [rad or m]."""
         for row in range(1, rows):
             self._forward(row, int(arrays.parent[row]), q, qd)
 
@@ -323,8 +325,7 @@ def evaluate(
     bounds: JointBounds,
     around: Surroundings,
     goal: Goal,
-    q: Array,
-    qd: Array,
+    motion: PointMotion,
 ) -> NumpyEvaluation:
     """Return the accelerations of the policy, and the contribution of each RMP.
 
@@ -334,15 +335,13 @@ def evaluate(
         bounds: joint limits.
         around: spheres and obstacles, in the base frame.
         goal: goal in the base frame.
-        q: positions of all joints, active ones first [rad or m], shape (m,).
-        qd: velocities of all joints [rad/s or m/s], shape (m,).
+        motion: of the robot's points.
     """
-    motion = PointMotion(model.arrays, model.active, q, qd)
     n = model.active
     spheres = around.sphere_rows, around.centres, around.radii
     guards = around.guard_rows, np.zeros((len(around.guard_rows), 3)), around.guard_radii
     reports = [
-        *_joint_leaves(settings, bounds, goal, q[:n], qd[:n]),
+        *_joint_leaves(settings, bounds, goal, motion.q[:n], motion.qd[:n]),
         *_tool_leaves(model, settings, goal, motion),
         _collision_leaf("collision_rmp", motion, settings, spheres, around.obstacles),
         _collision_leaf(

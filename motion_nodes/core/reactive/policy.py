@@ -61,11 +61,8 @@ class RmpflowPolicy:
         *,
         joints: Sequence[str] | str = "arm",
         tool: str | None = None,
-        maximum_substep_size: float = 0.00334,
         ignore_robot_state_updates: bool = False,
         bounded_jerk: bool = True,
-        smoothing: SmoothingSettings | None = None,
-        stuck: StuckSettings | None = None,
     ) -> None:
         """Create the policy; code is compiled at the first use of a robot.
 
@@ -74,24 +71,16 @@ class RmpflowPolicy:
             settings: parameters; default: ``rmpflow.yaml`` in the robot's folder.
             joints: names of the active joints, or a group's name.
             tool: frame of the targets; default: the robot's.
-            maximum_substep_size: max step of the integration [s].
             ignore_robot_state_updates: whether the policy integrates its own state; a robot that
                 lags behind its targets then has no influence.
             bounded_jerk: whether jerk limits are respected; those of position, velocity and
                 acceleration always are.
-            smoothing: time scaling at jumps; default: none.
-            stuck: criteria for a stuck policy.
 
         Raises:
             UnknownGroup, UnknownJoint, UnknownFrame: a name that the robot does not have.
             InvalidDescription: the robot has no settings, or they cannot be read.
             InvalidConfig: settings that do not fit the robot.
         """
-        if not (math.isfinite(maximum_substep_size) and maximum_substep_size > 0.0):
-            raise InvalidConfig(
-                f"maximum_substep_size is {maximum_substep_size} s; it must be above 0 and finite.",
-                field="maximum_substep_size",
-            )
         active = robot.group(joints).joints if isinstance(joints, str) else tuple(joints)
         frame = tool or robot.tool_frame
         if frame is None:
@@ -101,15 +90,15 @@ class RmpflowPolicy:
         self.robot, self.tool = robot, frame
         self.turns = robot.limits.select(active).turns
         """Differences of positions of the active joints."""
-        self.maximum_substep_size = maximum_substep_size
+        self._longest_substep = 0.00334
         self._evaluator = Evaluator(robot, active, frame, settings or read_rmpflow(robot.directory))
         most = self._evaluator.settings.canonical_resolve.max_acceleration_norm
         self._integrator = Integrator(self._evaluator.limits, most, bounded_jerk=bounded_jerk)
         self._integrator.set_max_velocity(self._evaluator.bounds.max_velocity)
         posture = robot.named_state(self.settings.default_posture)
         self._default_posture = frozen(posture[robot.indices(active)])
-        self._smoothing = Smoothing(smoothing) if smoothing is not None else None
-        self._progress = TargetProgress(stuck)
+        self._smoothing: Smoothing | None = None
+        self._progress = TargetProgress()
         self._ignore_updates = ignore_robot_state_updates
         self._surroundings = MovingScene(robot, frame, self._evaluator)
         self._watched_q = robot.home[robot.indices(self.watched_joints)].copy()
@@ -133,6 +122,24 @@ class RmpflowPolicy:
         self._refresh_goal()
 
     # ---- inputs
+
+    @property
+    def maximum_substep_size(self) -> float:
+        """Max step of the integration [s]; may be set.
+
+        Raises:
+            InvalidConfig: a new value is not above 0 and finite.
+        """
+        return self._longest_substep
+
+    @maximum_substep_size.setter
+    def maximum_substep_size(self, size: float) -> None:
+        if not (math.isfinite(size) and size > 0.0):
+            raise InvalidConfig(
+                f"maximum_substep_size is {size} s; it must be above 0 and finite.",
+                field="maximum_substep_size",
+            )
+        self._longest_substep = size
 
     def set_robot_base_pose(self, X_WB: ArrayLike) -> None:
         """Set the pose of the robot's base frame in the world, shape (4, 4).
@@ -346,7 +353,7 @@ class RmpflowPolicy:
             InvalidCommand: wrong lengths, or values that are not finite; nothing changes.
             InvalidConfig: an invalid duration.
         """
-        count, dt = substeps(frame_duration, self.maximum_substep_size)
+        count, dt = substeps(frame_duration, self._longest_substep)
         own = self._state
         if own is None or not self._ignore_updates:
             q = joint_numbers(active_q, self.active_joints, "active_q")
@@ -388,7 +395,7 @@ class RmpflowPolicy:
             InvalidCommand: wrong lengths, or values that are not finite; nothing changes.
             InvalidConfig: an invalid duration.
         """
-        count, dt = substeps(frame_duration, self.maximum_substep_size)
+        count, dt = substeps(frame_duration, self._longest_substep)
         q = joint_numbers(active_q, self.active_joints, "active_q")
         qd = joint_numbers(active_qd, self.active_joints, "active_qd")
         own = self._state

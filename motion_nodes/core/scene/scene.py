@@ -170,10 +170,8 @@ def world_object(
     X_WO: Array | None = None,
     *,
     poses: tuple[Array, ...] | None = None,
-    enabled: bool = True,
     static: bool = False,
     rgba: tuple[float, float, float, float] | None = None,
-    kind: str = "",
 ) -> WorldObject:
     """Return a validated object.
 
@@ -182,10 +180,8 @@ def world_object(
         solids: its shape or shapes.
         X_WO: pose in the world, shape (4, 4); None: identity.
         poses: pose of each shape in the object; None: identity.
-        enabled: whether it is checked for collisions.
         static: whether it never moves.
         rgba: colour, 0..1.
-        kind: passed through.
 
     Raises:
         InvalidCommand: names the object and the invalid value.
@@ -204,7 +200,7 @@ def world_object(
         check_solid(solid, where)
         parts.append(Part(solid, checked_pose(X_OS, where)))
     X = checked_pose(np.eye(4) if X_WO is None else X_WO, f"object '{name}'")
-    return WorldObject(name, X, tuple(parts), enabled, static, rgba, kind)
+    return WorldObject(name, X, tuple(parts), static=static, rgba=rgba)
 
 
 def attached_body(

@@ -9,7 +9,7 @@ configuration.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -88,8 +88,8 @@ def floor_of(robot: Robot, height: float = 0.0) -> Scenery:
         _root_in_base(robot) @ X_RF,
         static=True,
         rgba=_FLOOR_RGBA,
-        kind=SCENERY,
     )
+    item = replace(item, kind=SCENERY)
     resting = _fixed_links(robot) | _rolling_links(robot) | _always_touching(robot, item)
     return Scenery(
         MappingProxyType({FLOOR: item}), frozenset(pair_of(link, FLOOR) for link in resting)
@@ -224,9 +224,8 @@ def _fixed_parts(name: str, robot: Robot, X_BR: Array) -> list[WorldObject]:
                 poses=tuple(part.X_OS for part in parts),
                 static=True,
                 rgba=_PART_RGBA,
-                kind=SCENERY,
             )
-            found.append(item)
+            found.append(replace(item, kind=SCENERY))
     return found
 
 

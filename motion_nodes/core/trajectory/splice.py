@@ -259,7 +259,6 @@ def splice(
     *,
     is_free: PathCheck | None = None,
     efforts: PathEfforts | None = None,
-    joins: int = JOINS,
 ) -> SplicedMotion:
     """Return the motion that replaces a running one at a time, without a stop.
 
@@ -274,7 +273,6 @@ def splice(
             checked again.
         efforts: effort limits of bridges; None: not considered. Slower bridges are tried where
             they are exceeded.
-        joins: number of points of the new motion at which the bridge may end.
 
     Raises:
         InvalidCommand: motions of different joints, a time that is not finite or outside the
@@ -300,7 +298,7 @@ def splice(
         )
         reasons: list[str] = []
         bridges = sorted(
-            _bridges(state, following, slower, joins, reasons),
+            _bridges(state, following, slower, reasons),
             key=lambda found: found[1].end_time + following.end_time - found[0],
         )
         for join, bridge in bridges:
@@ -357,12 +355,11 @@ def _bridges(
     state: TrajectorySample,
     following: Trajectory,
     limits: JointLimits,
-    joins: int,
     reasons: list[str],
 ) -> Iterator[tuple[float, PointToPoint]]:
     """Yield motions from a state to points of the new motion, with their times there."""
     begin = _within(state, limits)
-    for join in np.linspace(following.start_time, following.end_time, max(joins, 2)).tolist():
+    for join in np.linspace(following.start_time, following.end_time, JOINS).tolist():
         try:
             bridge = point_to_point(begin, _within(following.sample(join), limits), limits)
         except Infeasible as error:

@@ -351,7 +351,6 @@ def retime(
     *,
     velocity_scaling: float = 1.0,
     acceleration_scaling: float = 1.0,
-    jerk_limited: bool = True,
     blending: CornerBlending | None = None,
     efforts: PathEfforts | None = None,
 ) -> TimedPath:
@@ -364,7 +363,6 @@ def retime(
         limits: of the n joints; velocities and accelerations must be finite.
         velocity_scaling: velocity scaling factor, above 0 to 1; 0 means 1.
         acceleration_scaling: scaling factor of acceleration and jerk limits; 0 means 1.
-        jerk_limited: whether to respect jerk limits too, if there are any.
         blending: blending of corners; None: by 0.01 rad or m, unchecked.
         efforts: effort limits; None: not considered.
 
@@ -376,7 +374,7 @@ def retime(
     check_point_count(len(points))
     points = within_limits(points, limits)
     points = distinct_waypoints(points)
-    scaled = scaled_limits(limits, velocity_scaling, acceleration_scaling, jerk_limited)
+    scaled = scaled_limits(limits, velocity_scaling, acceleration_scaling)
     corners = CornerBlending() if blending is None else blending
     lines = blended_path(limits.names, points, scaled.velocity, corners)
     return time_optimal(lines, scaled, efforts=efforts)

@@ -20,7 +20,7 @@ from motion_nodes.extras.learning.tasks.robot_cell import (
     RobotCell,
 )
 from motion_nodes.extras.policies.network import PolicyNetwork, check_widths, load_network
-from motion_nodes.extras.policies.onnx_writer import write_mlp
+from motion_nodes.extras.policies.onnx_writer import Mlp, write_mlp
 
 DESCRIPTOR = "IO_descriptors.yaml"
 """Name of the description next to the network."""
@@ -53,8 +53,7 @@ def export_policy(policy: Policy, task: RobotCell, file: Path) -> Path:
     exported = net.exported(policy.flat)
     description = file.with_name(DESCRIPTOR)
     try:
-        write_mlp(
-            file,
+        mlp = Mlp(
             [(W.T, b) for W, b in exported.layers],
             activation=net.activation,
             output_activation=exported.output_activation,
@@ -62,8 +61,8 @@ def export_policy(policy: Policy, task: RobotCell, file: Path) -> Path:
             mean=policy.norm.mean,
             std=policy.norm.scale,
             input_clip=CLIP,
-            metadata={_TASK: task.name},
         )
+        write_mlp(file, mlp, metadata={_TASK: task.name})
         description.write_text(
             yaml_text(describe(task), f"Policy of the task '{task.name}'; see docs/learning.md."),
             encoding="utf-8",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -124,34 +125,43 @@ class OnnxGraph:
         return model + b"".join(_bytes(14, item) for item in self._metadata)
 
 
+@dataclass(frozen=True)
+class Mlp:
+    """A multilayer perceptron.
+
+    ``h = clip((obs - mean) / std)``, then ``h = activation(W h + b)`` for each layer; the last one
+    has ``output_activation`` instead, and its result is scaled.
+    """
+
+    layers: Sequence[tuple[ArrayLike, ArrayLike]]
+    """Weights ``(n_out, n_in)`` and biases ``(n_out,)`` of each layer."""
+    activation: str = "elu"
+    """See :data:`ACTIVATIONS`."""
+    output_activation: str | None = None
+    """Of the last layer; None: linear."""
+    output_scale: float = 1.0
+    """Factor of its result."""
+    mean: ArrayLike | None = None
+    """Subtracted from the observation, shape (n_in,); None: zero."""
+    std: ArrayLike | None = None
+    """Divides the observation, shape (n_in,), above zero; None: one."""
+    input_clip: float | None = None
+    """Bound of the normalized observation's magnitude; None: none."""
+
+
 def write_mlp(
     file: str | Path,
-    layers: Sequence[tuple[ArrayLike, ArrayLike]],
+    mlp: Mlp,
     *,
-    activation: str = "elu",
-    output_activation: str | None = None,
-    output_scale: float = 1.0,
-    mean: ArrayLike | None = None,
-    std: ArrayLike | None = None,
-    input_clip: float | None = None,
     input_name: str = "obs",
     output_name: str = "actions",
     metadata: Mapping[str, str] | None = None,
 ) -> Path:
     """Write a multilayer perceptron as ONNX.
 
-    ``h = clip((obs - mean) / std)``, then ``h = activation(W h + b)`` for each layer; the last one
-    has ``output_activation`` instead.
-
     Args:
         file: to write.
-        layers: weights ``(n_out, n_in)`` and biases ``(n_out,)`` of each layer.
-        activation: see :data:`ACTIVATIONS`.
-        output_activation: of the last layer; None: linear.
-        output_scale: factor of its result.
-        mean: subtracted from the observation, shape (n_in,); None: zero.
-        std: divides the observation, shape (n_in,), above zero; None: one.
-        input_clip: bound of the normalized observation's magnitude; None: none.
+        mlp: the network.
         input_name: name of the input, shape (batch, n_in).
         output_name: name of the output, shape (batch, n_out).
         metadata: entries of the file's metadata.
@@ -164,34 +174,36 @@ def write_mlp(
             activation.
     """
     weights = [
-        (np.asarray(w, dtype=np.float64), np.asarray(b, dtype=np.float64)) for w, b in layers
+        (np.asarray(w, dtype=np.float64), np.asarray(b, dtype=np.float64)) for w, b in mlp.layers
     ]
     _check_layers(weights)
     n_in, n_out = weights[0][0].shape[1], weights[-1][0].shape[0]
     graph = OnnxGraph()
     h = graph.add_input(input_name, ("batch", n_in))
-    if mean is not None:
-        h = graph.add_node("Sub", [h, graph.add_constant("mean", _row(mean, n_in, "mean"))])
-    if std is not None:
-        scale = _row(std, n_in, "std")
+    if mlp.mean is not None:
+        h = graph.add_node("Sub", [h, graph.add_constant("mean", _row(mlp.mean, n_in, "mean"))])
+    if mlp.std is not None:
+        scale = _row(mlp.std, n_in, "std")
         if not (scale > 0.0).all():
             raise InvalidConfig("std must be above zero", field="std")
         h = graph.add_node("Div", [h, graph.add_constant("std", scale)])
-    if input_clip is not None:
-        bounds = [graph.add_constant(f"clip_{i}", s * input_clip) for i, s in enumerate((-1, 1))]
+    if mlp.input_clip is not None:
+        bounds = [
+            graph.add_constant(f"clip_{i}", s * mlp.input_clip) for i, s in enumerate((-1, 1))
+        ]
         h = graph.add_node("Clip", [h, *bounds])
     for i, (w, b) in enumerate(weights):
         last = i == len(weights) - 1
         inputs = [h, graph.add_constant(f"w{i}", w), graph.add_constant(f"b{i}", b)]
-        chosen = output_activation if last else activation
-        ends = last and output_scale == 1.0
+        chosen = mlp.output_activation if last else mlp.activation
+        ends = last and mlp.output_scale == 1.0
         h = graph.add_node(
             "Gemm", inputs, (output_name,) if ends and chosen is None else (), transB=1
         )
         if chosen is not None:
             h = graph.add_node(_operator(chosen), [h], (output_name,) if ends else ())
-    if output_scale != 1.0:
-        factor = graph.add_constant("output_scale", np.full(n_out, output_scale))
+    if mlp.output_scale != 1.0:
+        factor = graph.add_constant("output_scale", np.full(n_out, mlp.output_scale))
         graph.add_node("Mul", [h, factor], (output_name,))
     graph.add_output(output_name, ("batch", n_out))
     graph.set_metadata(metadata or {})

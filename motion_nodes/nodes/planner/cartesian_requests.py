@@ -131,8 +131,7 @@ def _timed(
     motion = cartesian_motion(
         checker,
         path,
-        velocity_scaling=velocity,
-        acceleration_scaling=acceleration,
+        scaling=(velocity, acceleration),
         avoid_collisions=request.avoid_collisions,
         effort_share=params.effort_share,
         payload=payload_of(params, group),

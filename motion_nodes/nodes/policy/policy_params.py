@@ -285,11 +285,14 @@ def make_policy(params: Any, robot: Robot, settings: RmpflowSettings, tool: str)
     options: dict[str, Any] = {
         "joints": params.group,
         "tool": tool,
-        "maximum_substep_size": params.maximum_substep_size,
         "ignore_robot_state_updates": params.ignore_robot_state_updates,
-        "smoothing": smoothing_settings(params),
-        "stuck": stuck_settings(params),
     }
+    policy: RmpflowPolicy
     if params.policy == "mpc":
-        return MpcPolicy(robot, settings, mpc=mpc_settings(params), **options)
-    return RmpflowPolicy(robot, settings, **options)
+        policy = MpcPolicy(robot, settings, mpc=mpc_settings(params), **options)
+    else:
+        policy = RmpflowPolicy(robot, settings, **options)
+    policy.maximum_substep_size = params.maximum_substep_size
+    policy.set_smoothing(smoothing_settings(params))
+    policy.set_stuck(stuck_settings(params))
+    return policy
