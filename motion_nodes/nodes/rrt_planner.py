@@ -84,7 +84,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         self.display = PlanDisplay(self, frames.kinematics, self._state, base)
         self._actions = MoveActions(self)
         threads = self._threads = ServiceThreads(self, params.request_threads)
-        self._services = PlanServices(self, threads)
+        self._plan_services = PlanServices(self, threads)
         PlannerQueries(self, threads)
         self.scenes.serve(threads)
         SceneFiles(self, self.scenes, threads)
@@ -164,7 +164,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
             report.note("OK", f"active: {', '.join(labels)}")
         if self._client is not None and not self._client.ready:
             report.note("OK", f"execution unavailable: no controller {self.params.controller}")
-        for outcome, count in self._services.counts.items():
+        for outcome, count in self._plan_services.counts.items():
             report.value(f"requests {outcome}", count)
         report.value("age of joint_states [s]", self._state.age)
         self.scenes.diagnose(report)
