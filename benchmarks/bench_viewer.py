@@ -29,6 +29,7 @@ from harness.processes import descendants, looped
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 RATES = ("messages/s", "updates/s", "kB/s")
@@ -82,7 +83,7 @@ def viewer_of(count: int, shadows: bool = False) -> BrowserViewer:
     """Return a viewer with a number of Frankas, 1 m apart."""
     robot, places = load_robot("franka"), [from_xyz_rpy((0.0, -k, 0.0)) for k in range(count)]
     shown = [ViewedRobot.of(robot, f"arm_{k}", X_WR) for k, X_WR in enumerate(places)]
-    return BrowserViewer(shown, 0, shadows=shadows)
+    return BrowserViewer(shown, PageSettings(0, shadows=shadows))
 
 
 def without_page(count: int, seconds: float) -> Row:

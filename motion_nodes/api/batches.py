@@ -24,7 +24,6 @@ from numpy.typing import ArrayLike
 from motion_nodes.api.group_inputs import shape_of
 from motion_nodes.core.ik.problem import IkBatchResult, IkSettings
 from motion_nodes.core.planning.pipeline import MotionPlan
-from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.kernels.compute_clock import compute_time
@@ -73,7 +72,6 @@ def _remote(robot: bytes, name: str, call: bytes) -> Any:
 
 def run_parts(
     group: JointGroup,
-    robot: Robot,
     function: Callable[[JointGroup, Part], Any],
     parts: Iterable[Part],
     executor: Executor | None,
@@ -82,17 +80,16 @@ def run_parts(
 
     Args:
         group: first argument of the function.
-        robot: robot of the group.
         function: module-level function; called concurrently by threads or processes.
         parts: second arguments of the function.
         executor: executes the calls; None: a thread per processor.
     """
     if executor is None:
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
-            return run_parts(group, robot, function, parts, threads)
+            return run_parts(group, function, parts, threads)
     if isinstance(executor, ThreadPoolExecutor):
         return list(executor.map(functools.partial(function, group), parts))
-    model = pickled(robot)
+    model = pickled(group._robot)
     calls = [
         executor.submit(
             _remote, model, group.name, pickled((function, part, group._inputs.positions))
@@ -121,7 +118,6 @@ def ik_part(group: JointGroup, part: tuple[Any, ...]) -> IkBatchResult:
 
 def ik_parts(
     group: JointGroup,
-    robot: Robot,
     X_BT: ArrayLike,
     seeds: ArrayLike | None,
     world: World | None,
@@ -151,7 +147,7 @@ def ik_parts(
         )
         for part in split(len(poses), POSES) or [slice(0, 0)]
     ]
-    results = run_parts(group, robot, ik_part, parts, executor)
+    results = run_parts(group, ik_part, parts, executor)
     status = tuple(status for result in results for status in result.status)
     solved, q, errors, iterations = (
         np.concatenate([getattr(result, name) for result in results])

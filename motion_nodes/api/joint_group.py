@@ -340,7 +340,7 @@ class JointGroup:
         """
         group = self.at(state)
         if executor is not None:
-            return ik_parts(group, self._robot, X_BT, seeds, world, settings, executor)
+            return ik_parts(group, X_BT, seeds, world, settings, executor)
         solver, accept = group._solver, None
         if world is not None:
             accept = CollisionFree(group.checker(world), solver.chain)
@@ -548,7 +548,7 @@ class JointGroup:
         pairs = pairs_of(starts, goals, len(self.joint_names))
         scene = None if world is None else world.scene
         parts = [(pairs[part], scene, timeout, seed, options) for part in split(len(pairs), PLANS)]
-        found = run_parts(self.at(state), self._robot, plan_part, parts, executor)
+        found = run_parts(self.at(state), plan_part, parts, executor)
         return [plan for plans in found for plan in plans]
 
     def time_parameterize(

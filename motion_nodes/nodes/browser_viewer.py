@@ -30,6 +30,7 @@ from motion_nodes.core.robot.placement import parse_placements
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.displays import Displays, FrameTree, Selection, thinned_cloud
+from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.suite_panels import Health
 from motion_nodes.nodes.viewer.viewer_goals import on_page
 from motion_nodes.nodes.viewer.viewer_markers import (
@@ -431,13 +432,15 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         self._watched = {robot.name: robot for robot in watched}
         self._viewer = BrowserViewer(
             [watched.viewed for watched in self._watched.values()],
-            params.port,
-            host=params.host,
-            port_search=params.port_search,
-            rate=params.update_rate,
-            dark=params.dark,
-            shadows=params.shadows,
-            require_token=params.require_token,
+            PageSettings(
+                params.port,
+                params.host,
+                params.port_search,
+                rate=params.update_rate,
+                dark=params.dark,
+                shadows=params.shadows,
+                require_token=params.require_token,
+            ),
             stops=True,
             simulation=bool(params.simulation),
             displays=True,

@@ -17,6 +17,7 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.scene.scene import WorldObject
 from motion_nodes.core.scene.world import World
 from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.ui_commands import PlanCommand, TargetCommand
 from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, RMPFLOW, ViewedRobot
 from motion_nodes.typing import Array
@@ -86,7 +87,7 @@ def open_cell(folder: Path) -> Iterator[Cell]:
     viewed = ViewedRobot.of(FRANKA, followers=(RMPFLOW, IK, PLANNER), edits_scene=True)
     with (
         chromium_page(folder, *SMALL) as page,
-        BrowserViewer([viewed], port=0, shadows=False) as viewer,
+        BrowserViewer([viewed], PageSettings(port=0, shadows=False)) as viewer,
     ):
         page.open(viewer.url)
         yield Cell(page, viewer)

@@ -19,6 +19,7 @@ from motion_nodes.core.scene.scene import WorldObject, world_object
 from motion_nodes.core.scene.world import World
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.displays import FrameTree, thinned_cloud
+from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.recording_panel import RecordedMotion
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
@@ -38,7 +39,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 def viewer(page: Page) -> Iterator[BrowserViewer]:
     viewed = ViewedRobot.of(load_robot("jetbot"))
     arm = ViewedRobot.of(load_robot("so101"), X_WR=from_xyz_rpy((0.4, 0, 0)), edits_scene=True)
-    with BrowserViewer([viewed, arm], port=0, shadows=False, displays=True) as opened:
+    with BrowserViewer([viewed, arm], PageSettings(port=0, shadows=False), displays=True) as opened:
         page.open(opened.url)
         wait(lambda: opened.client_count == 1, "the page is connected")
         yield opened

@@ -14,6 +14,7 @@ from browser.chromium import Page, wait_for
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.drive_panel import HOLD_TIMEOUT
+from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 pytestmark = pytest.mark.timeout(900)
@@ -63,7 +64,7 @@ class Base:
 def viewer(page: Page) -> Iterator[BrowserViewer]:
     """A viewer with a differential and a holonomic base, open in the page."""
     robots = [ViewedRobot.of(load_robot(name)) for name in ("jetbot", "kaya")]
-    with BrowserViewer(robots, port=0, shadows=False, stops=True) as opened:
+    with BrowserViewer(robots, PageSettings(port=0, shadows=False), stops=True) as opened:
         page.open(opened.url)
         wait_for(lambda: opened.client_count == 1, "the page is connected")
         yield opened

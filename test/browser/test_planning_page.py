@@ -19,6 +19,7 @@ from motion_nodes.core.scene.scene import world_object
 from motion_nodes.core.scene.shapes import Capsule
 from motion_nodes.core.scene.world import World
 from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
@@ -40,7 +41,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def viewer(page: Page) -> Iterator[BrowserViewer]:
-    with BrowserViewer([ViewedRobot.of(FRANKA)], port=0, shadows=False) as opened:
+    with BrowserViewer([ViewedRobot.of(FRANKA)], PageSettings(port=0, shadows=False)) as opened:
         page.open(opened.url)
         wait_for(lambda: opened.client_count == 1, "the page is connected")
         yield opened

@@ -11,6 +11,7 @@ from browser.chromium import PAGE_LIMIT, Page, chromium_page, wait_for
 
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.suite_panels import Health
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
@@ -38,7 +39,7 @@ class Calls:
 def viewer(page: Page) -> Iterator[BrowserViewer]:
     """A viewer with a base and the stop, open in the page."""
     robots = [ViewedRobot.of(load_robot("jetbot"))]
-    with BrowserViewer(robots, port=0, shadows=False, stops=True) as opened:
+    with BrowserViewer(robots, PageSettings(port=0, shadows=False), stops=True) as opened:
         opened.update_health([Health(f"node_{i}", "OK", "ready") for i in range(40)])
         page.open(opened.url)
         wait_for(lambda: opened.client_count == 1, "the page is connected")

@@ -12,6 +12,7 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.extras.tasks.task_plan import parse_plan
 from motion_nodes.extras.tasks.task_progress import TaskProgress
 from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.ui_commands import TaskCommand
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
@@ -28,7 +29,7 @@ IDLE = TaskProgress(objects=("red_cube", "tray"))
 @pytest.fixture(scope="module")
 def viewer(page: Page) -> Iterator[BrowserViewer]:
     robots = [ViewedRobot.of(load_robot("franka"), tasks=True)]
-    with BrowserViewer(robots, port=0, shadows=False) as opened:
+    with BrowserViewer(robots, PageSettings(port=0, shadows=False)) as opened:
         page.open(opened.url)
         wait_for(lambda: opened.client_count == 1, "the page is connected")
         yield opened

@@ -13,6 +13,7 @@ from browser.chromium import PICTURES, Page, difference, pixel_of, spread, wait_
 
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 pytestmark = pytest.mark.timeout(900)
@@ -58,7 +59,7 @@ def viewer(page: Page) -> Iterator[BrowserViewer]:
         ViewedRobot.of(load_robot("franka")),
         ViewedRobot.of(load_robot("jetbot"), X_WR=beside, navigates=True),
     ]
-    with BrowserViewer(robots, port=0, shadows=False) as opened:
+    with BrowserViewer(robots, PageSettings(port=0, shadows=False)) as opened:
         page.open(opened.url)
         wait_for(lambda: opened.client_count == 1, "the page is connected")
         yield opened

@@ -9,7 +9,10 @@ import pytest
 from view.toy_robot import HandMade, hand_made
 
 from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
+
+FREE_PORT = PageSettings(port=0)
 
 
 @pytest.fixture
@@ -23,8 +26,10 @@ def open_viewer() -> Iterator[Callable[..., BrowserViewer]]:
     """Open viewers on free ports, closed after the test."""
     opened: list[BrowserViewer] = []
 
-    def make(*robots: ViewedRobot, port: int = 0, **settings: object) -> BrowserViewer:
-        opened.append(BrowserViewer(robots, port, **settings))
+    def make(
+        *robots: ViewedRobot, page: PageSettings = FREE_PORT, **parts: object
+    ) -> BrowserViewer:
+        opened.append(BrowserViewer(robots, page, **parts))
         return opened[-1]
 
     yield make

@@ -17,6 +17,7 @@ from view.toy_robot import hand_made, pose
 from motion_nodes.core.robot.loader import available_robots, load_robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig, RobotNotFound, UnknownJoint
 from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.preview import Preview, planar_step
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
@@ -149,8 +150,16 @@ def test_bad_input_is_named_and_changes_nothing(open_viewer, toy, call, error, t
         (lambda t: ViewedRobot(t, max_linear=0.0), InvalidConfig, "max_linear"),
         (lambda t: ViewedRobot(t, max_angular=np.nan), InvalidConfig, "max_angular"),
         (lambda t: ViewedRobot(t, X_WR=np.zeros((4, 4))), InvalidCommand, "toy: placement X_WR"),
-        (lambda t: BrowserViewer([ViewedRobot(t), ViewedRobot(t)], 0), InvalidConfig, "name"),
-        (lambda t: BrowserViewer([ViewedRobot(t)], 0, rate=0.0), InvalidConfig, "rate"),
+        (
+            lambda t: BrowserViewer([ViewedRobot(t), ViewedRobot(t)], PageSettings(0)),
+            InvalidConfig,
+            "name",
+        ),
+        (
+            lambda t: BrowserViewer([ViewedRobot(t)], PageSettings(0, rate=0.0)),
+            InvalidConfig,
+            "rate",
+        ),
     ],
 )
 def test_bad_settings(toy, make, error, text):
@@ -336,7 +345,7 @@ def test_without_a_page_nothing_is_sent_but_the_newest_is_kept(open_viewer, toy)
 
 def test_close_ends_threads_and_may_be_repeated(toy):
     before = set(threading.enumerate())
-    viewer = BrowserViewer([ViewedRobot(toy)], 0)
+    viewer = BrowserViewer([ViewedRobot(toy)], PageSettings(0))
     started = {thread.name for thread in set(threading.enumerate()) - before}
     assert {"viewer-draw", "viewer-callbacks", "viewer-watch"} <= started
     viewer.close()
@@ -349,7 +358,7 @@ def test_close_ends_threads_and_may_be_repeated(toy):
 
 
 def test_nothing_is_printed(toy, capsys):
-    with BrowserViewer([ViewedRobot(toy)], 0):
+    with BrowserViewer([ViewedRobot(toy)], PageSettings(0)):
         pass
     assert capsys.readouterr().out == ""
 

@@ -11,7 +11,7 @@ import pytest
 from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.extras.viewer.page_server import PortInUse, free_port
+from motion_nodes.extras.viewer.page_server import PageSettings, PortInUse, free_port
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
 HOST = "127.0.0.1"
@@ -79,8 +79,8 @@ def test_settings_that_cannot_work(host, port, search, text):
 
 def test_second_viewer_takes_the_next_port_and_both_serve(open_viewer, toy):
     port = block_of_free_ports(3)
-    first = open_viewer(ViewedRobot(toy), port=port)
-    second = open_viewer(ViewedRobot(toy), port=port)
+    first = open_viewer(ViewedRobot(toy), page=PageSettings(port))
+    second = open_viewer(ViewedRobot(toy), page=PageSettings(port))
     assert first.url.startswith(f"http://{HOST}:{port}/?token=")
     assert second.url.startswith(f"http://{HOST}:{port + 1}/?token=")
     for viewer in (first, second):
@@ -92,12 +92,12 @@ def test_viewer_without_search_says_that_the_port_is_in_use(open_viewer, toy):
     with listen() as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PortInUse, match=f"port {port}"):
-            open_viewer(ViewedRobot(toy), port=port, port_search=0)
+            open_viewer(ViewedRobot(toy), page=PageSettings(port, port_search=0))
 
 
 def test_port_is_free_again_after_close(open_viewer, toy):
     port = block_of_free_ports(1)
     for _ in range(3):
-        viewer = open_viewer(ViewedRobot(toy), port=port, port_search=0)
+        viewer = open_viewer(ViewedRobot(toy), page=PageSettings(port, port_search=0))
         viewer.close()
     assert free_port(HOST, port, 0) == port

@@ -12,13 +12,19 @@ import websockets
 from websockets.asyncio.client import connect
 
 from motion_nodes.extras.viewer.browser import BrowserViewer
-from motion_nodes.extras.viewer.page_server import ACTION_HEADER, ALIVE_PATH, RESUME_PATH, STOP_PATH
+from motion_nodes.extras.viewer.page_server import (
+    ACTION_HEADER,
+    ALIVE_PATH,
+    RESUME_PATH,
+    STOP_PATH,
+    PageSettings,
+)
 from motion_nodes.extras.viewer.page_token import TOKEN_VARIABLE
 
 
 @pytest.fixture(scope="module")
 def viewer():
-    viewer = BrowserViewer([], 0)
+    viewer = BrowserViewer([], PageSettings(0))
     yield viewer
     viewer.close()
 
@@ -34,7 +40,7 @@ def get(url: str, **headers: str) -> tuple[int, str, str]:
 
 def test_scripts_of_the_page_alone_stop_and_resume():
     calls = []
-    with BrowserViewer([], 0, stops=True) as viewer:
+    with BrowserViewer([], PageSettings(0), stops=True) as viewer:
         viewer.on_stop, viewer.on_resume = lambda: calls.append("stop"), lambda: calls.append("go")
         site, query = parts(viewer)
         own = {ACTION_HEADER: "1"}
@@ -45,7 +51,7 @@ def test_scripts_of_the_page_alone_stop_and_resume():
         assert get(f"{site}{STOP_PATH}?{query}", **own)[0] == 200
         assert get(f"{site}{RESUME_PATH}?{query}", **own)[0] == 200
         assert calls == ["stop", "go"]
-    with BrowserViewer([], 0) as preview:
+    with BrowserViewer([], PageSettings(0)) as preview:
         site, query = parts(preview)
         assert get(f"{site}{STOP_PATH}?{query}", **own)[2] != "done\n"
         assert get(f"{site}{ALIVE_PATH}?{query}", **own)[2] == "done\n"
@@ -107,12 +113,12 @@ def test_programs_without_a_browser_bring_the_token(viewer):
 
 def test_the_token_may_be_chosen_or_left_out(monkeypatch):
     monkeypatch.setenv(TOKEN_VARIABLE, "chosen")
-    viewer = BrowserViewer([], 0)
+    viewer = BrowserViewer([], PageSettings(0))
     try:
         assert viewer.url.endswith("/?token=chosen")
     finally:
         viewer.close()
-    viewer = BrowserViewer([], 0, require_token=False)
+    viewer = BrowserViewer([], PageSettings(0, require_token=False))
     try:
         assert "token" not in viewer.url
         assert get(viewer.url)[0] == 200
@@ -124,5 +130,5 @@ def test_the_token_may_be_chosen_or_left_out(monkeypatch):
 
 def test_other_servers_of_the_process_are_not_touched():
     before = websockets.asyncio.server.serve
-    BrowserViewer([], 0).close()
+    BrowserViewer([], PageSettings(0)).close()
     assert websockets.asyncio.server.serve is before

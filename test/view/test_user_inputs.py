@@ -15,6 +15,7 @@ from motion_nodes.core.robot.tree import Sphere
 from motion_nodes.core.scene.scene import world_object
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.drive_panel import Direction
+from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.preview import Preview
 from motion_nodes.extras.viewer.scene_view import escaped
 from motion_nodes.extras.viewer.target_gizmo import DragHandles
@@ -153,7 +154,7 @@ def test_controls_of_the_planner_are_shown_only_with_a_planner(viewer, open_view
 
 
 def test_a_scene_is_loaded_in_the_preview():
-    preview = Preview([FRANKA], 1.0, lambda robots: BrowserViewer(robots, 0))
+    preview = Preview([FRANKA], 1.0, lambda robots: BrowserViewer(robots, PageSettings(0)))
     try:
         ball = world_object("ball", Sphere(0.1), np.eye(4))
         preview.viewer.on_scene_load("franka", (ball,))

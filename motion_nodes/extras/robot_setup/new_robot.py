@@ -51,6 +51,7 @@ from motion_nodes.extras.robot_setup.readme import (
 )
 from motion_nodes.extras.robot_setup.robot_source import RobotSource, read_source, search_from
 from motion_nodes.extras.robot_setup.robot_yaml_text import (
+    RobotGuess,
     base_frame,
     checked_name,
     named_states,
@@ -272,15 +273,8 @@ class _Making:
         limits = motion_limits(tree, findings)
         stated = {} if mjcf is None else mjcf.drives
         drives = drive_block(tree, base, self._groups, self._moved, stated, findings)
-        data = robot_data(
-            self._name,
-            tree,
-            base,
-            self._groups,
-            limits,
-            drives,
-            has_spheres=bool(self._spheres.links),
-        )
+        guess = RobotGuess(base, self._groups, limits, drives)
+        data = robot_data(self._name, tree, guess, has_spheres=bool(self._spheres.links))
         contact = floor_contact(base, tree, self._geometries, self._frame, findings)
         if mjcf is not None:
             # Friction from the file takes precedence over estimates.

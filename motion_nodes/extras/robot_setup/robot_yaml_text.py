@@ -11,6 +11,7 @@ import dataclasses
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -76,17 +77,23 @@ def base_frame(tree: KinematicTree) -> str:
     return link
 
 
+@dataclass(frozen=True)
+class RobotGuess:
+    """What was found out about a robot."""
+
+    base: BaseGuess
+    groups: Groups
+    limits: Mapping[str, Mapping[str, float]]
+    """Limits of joints, by kind and joint."""
+    drives: Sequence[Mapping[str, Any]]
+    """Entries of robot.yaml."""
+
+
 def robot_data(
-    name: str,
-    tree: KinematicTree,
-    base: BaseGuess,
-    groups: Groups,
-    limits: Mapping[str, Mapping[str, float]],
-    drives: Sequence[Mapping[str, Any]],
-    *,
-    has_spheres: bool,
+    name: str, tree: KinematicTree, guess: RobotGuess, *, has_spheres: bool
 ) -> dict[str, Any]:
     """Return the fields of robot.yaml in order; states and ignored pairs are added later."""
+    base, groups = guess.base, guess.groups
     frames: dict[str, Any] = {"base": base_frame(tree)}
     if groups.main is not None and groups.main.tip is not None:
         frames["tool"] = groups.main.tip
@@ -111,10 +118,10 @@ def robot_data(
         data["groups"]["wheels"] = {"joints": ordered}
     moved = [joint for joint in tree.joint_names if joint not in base.passive]
     data["limits"] = {
-        key: {joint: values[joint] for joint in moved} for key, values in limits.items()
+        key: {joint: values[joint] for joint in moved} for key, values in guess.limits.items()
     }
     data["named_states"] = {}
-    data["drives"] = [dict(drive) for drive in drives]
+    data["drives"] = [dict(drive) for drive in guess.drives]
     if base.passive:
         data["passive_joints"] = list(base.passive)
     if has_spheres:

@@ -427,16 +427,15 @@ def _add_link(
     contact = robot.description.simulation.contact.get(name)
     # The rollers replace the wheel's own collision shapes.
     for i, shape in enumerate(link.collisions if ring is None else ()):
-        add_collision(
+        for geom in add_collision(
             body,
             shape,
-            contact,
             f"{prefix}/{name}/collision{i}",
             meshes,
-            time_step=spec.option.timestep,
             crowned=_is_tyre(robot, name, shape),
             whole=_is_wheel(robot, name),
-        )
+        ):
+            set_contact(geom, contact, spec.option.timestep)
     if contact is not None and _is_finger(robot, parent_joint):
         for geom in body.geoms:
             set_pad(geom)

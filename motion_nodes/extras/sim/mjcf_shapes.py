@@ -229,14 +229,12 @@ def geom_size(geometry: Box | Sphere | Cylinder) -> tuple[float, ...]:
 def add_collision(
     body: mujoco.MjsBody,
     shape: Shape,
-    contact: ContactDescription | None,
     name: str,
     meshes: MeshLibrary,
     *,
-    time_step: float,
     crowned: bool = False,
     whole: bool = False,
-) -> None:
+) -> list[mujoco.MjsGeom]:
     """Add a collision shape; a non-convex mesh is replaced by the hulls of the exact checks.
 
     A link thus has the same shape in simulation and planning. Several hulls are geoms ``NAME_0``,
@@ -245,19 +243,20 @@ def add_collision(
     Args:
         body: body of the link.
         shape: the shape, with its pose in the link.
-        contact: friction of the link; None: MuJoCo's default.
         name: name of the geom.
         meshes: the robot's mesh files.
-        time_step: time step of the simulation [s].
         crowned: replace a cylinder by an ellipsoid of the same radius and width. Such a tyre has
             one contact point at its centre, as the kinematics of a base assume; a cylinder rests on
             its two edges and slips when the base turns on the spot.
         whole: replace any mesh by one convex hull: tyres of several hulls roll less smoothly.
 
+    Returns:
+        Its geoms.
+
     Raises:
         InvalidDescription: a mesh file is missing or cannot be read.
     """
-    assets = meshes.add_hulls(shape.geometry, whole)
+    assets, geoms = meshes.add_hulls(shape.geometry, whole), []
     for k, asset in enumerate(assets):
         geom = body.add_geom(
             name=name if len(assets) == 1 else f"{name}_{k}",
@@ -269,7 +268,8 @@ def add_collision(
             radius, length = shape.geometry.radius, shape.geometry.length
             geom.type = mujoco.mjtGeom.mjGEOM_ELLIPSOID
             geom.size = (radius, radius, length / 2)
-        set_contact(geom, contact, time_step)
+        geoms.append(geom)
+    return geoms
 
 
 def set_contact(geom: mujoco.MjsGeom, contact: ContactDescription | None, time_step: float) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from motion_nodes.core.robot.loader import load_description
 from motion_nodes.errors import MotionError
 from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.preview import Preview
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: stopped.set())
 
     def open_viewer(robots: Sequence[ViewedRobot]) -> BrowserViewer:
-        return BrowserViewer(robots, given.port, host=given.host, dark=given.dark)
+        return BrowserViewer(robots, PageSettings(given.port, given.host, dark=given.dark))
 
     try:
         robots = [load_description(name) for name in given.robots]

@@ -30,6 +30,7 @@ from motion_nodes.extras.viewer.page_server import (
     RESUME_PATH,
     STOP_PATH,
     PageAddress,
+    PageSettings,
     address_of,
     set_theme,
     start_server,
@@ -211,14 +212,7 @@ class BrowserViewer:
 
     Args:
         robots: the robots.
-        port: TCP port of the page; 0: any free port.
-        host: address to listen on; ``0.0.0.0``: all network interfaces.
-        port_search: number of further ports to try if ``port`` is in use.
-        title: title of the panel.
-        rate: max number of scene updates per second [Hz].
-        dark: use the dark theme.
-        shadows: enable shadows and reflections; turn off on machines without a graphics card.
-        require_token: serve only requests with the token of :attr:`url`.
+        page: address and look of the page.
         stops: add a button, and the key Esc, that stop all robots; see ``on_stop``.
         simulation: add buttons that pause and reset the simulation; see ``on_pause``.
         displays: add folders that show frames, a point cloud and an image (see ``displays``), and
@@ -232,29 +226,19 @@ class BrowserViewer:
     def __init__(
         self,
         robots: Sequence[ViewedRobot],
-        port: int = 8080,
+        page: PageSettings | None = None,
         *,
-        host: str = "127.0.0.1",
-        port_search: int = 10,
-        title: str = "motion_nodes",
-        rate: float = 30.0,
-        dark: bool = False,
-        shadows: bool = True,
-        require_token: bool = True,
         stops: bool = False,
         simulation: bool = False,
         displays: bool = False,
     ) -> None:
         """Start the server and its threads, without callbacks."""
-        self._token = page_token() if require_token else None
+        page = page or PageSettings()
+        self._token = page_token() if page.require_token else None
         names = [robot.name for robot in robots]
         if len(set(names)) != len(names):
             raise InvalidConfig(
                 f"names of viewed robots must be unique, got {', '.join(names)}.", field="name"
-            )
-        if not (np.isfinite(rate) and 0.0 < rate <= 240.0):
-            raise InvalidConfig(
-                f"rate is {rate} Hz; it must be above 0 and at most 240.", field="rate"
             )
         self.slider_hold = SliderHold()
         """Whether a slider is held on a page."""
@@ -305,14 +289,14 @@ class BrowserViewer:
         }  # fmt: skip
         if stops:
             actions |= {STOP_PATH: self._stop_all, RESUME_PATH: self._resume}
-        address = PageAddress(host, port, port_search)
-        self._server = start_server(address, title, dark, self._token, actions)
+        address = PageAddress(page.host, page.port, page.port_search)
+        self._server = start_server(address, page.title, page.dark, self._token, actions)
         self._loop = self._server.get_event_loop()
         self._driving = BaseDriving(self._server, self.send_twist)
-        self._drawing = DrawLoop(1.0 / rate, self._draw, self._page_open, self._animated)
+        self._drawing = DrawLoop(1.0 / page.rate, self._draw, self._page_open, self._animated)
         self._simulation: SimulationPanel | None = None
         with open_icons():
-            self._add_panels(robots, dark, shadows, stops)
+            self._add_panels(robots, page, stops)
             if simulation:
                 self._simulation = SimulationPanel(self._server.gui, self._pause, self._reset)
         self.displays: Displays | None = None
@@ -679,9 +663,7 @@ class BrowserViewer:
             # The loop is closed: the viewer is shutting down.
             return
 
-    def _add_panels(
-        self, robots: Sequence[ViewedRobot], dark: bool, shadows: bool, stops: bool
-    ) -> None:
+    def _add_panels(self, robots: Sequence[ViewedRobot], page: PageSettings, stops: bool) -> None:
         """Add robots, panels, floor and lights."""
         # The stop first: a line above it that wraps would move it under the pointer.
         self._stop = StopPanel(self._server.gui, self._stop_all, self._resume) if stops else None
@@ -700,6 +682,7 @@ class BrowserViewer:
             {name: live.drive for name, live in self._robots.items() if live.drive is not None}
         )
         min_radius = MOBILE_RADIUS if any(robot.drive for robot in robots) else 0.0
+        dark, shadows = page.dark, page.shadows
         setup = SceneSetup(
             self._server, self._bounding_spheres(), dark, shadows=shadows, min_radius=min_radius
         )

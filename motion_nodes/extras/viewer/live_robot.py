@@ -343,7 +343,7 @@ class LiveRobot:
                 self.target = TargetGizmo(server, viewed, self._base_node(), events, unit)
         if viewed.tool:
             self.planning = PlanningView(
-                server, viewed, self.view, events, tabs, self.goal_state, self.target
+                server, self.view, events, tabs, self.goal_state, self.target
             )
         self.tasks: TaskPanel | None = None
         if viewed.tasks:

@@ -28,11 +28,13 @@ import html
 import http
 import http.cookies
 import logging
+import math
 import re
 import secrets
 import socket
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import rich
@@ -384,6 +386,35 @@ def quiet_viser() -> Iterator[None]:
         yield
     finally:
         console.quiet = before
+
+
+@dataclass(frozen=True)
+class PageSettings:
+    """Where a page is served, and how it looks."""
+
+    port: int = 8080
+    """TCP port; 0: any free port."""
+    host: str = "127.0.0.1"
+    """Address to listen on; ``0.0.0.0``: all network interfaces."""
+    port_search: int = 10
+    """Number of further ports to try if ``port`` is in use."""
+    title: str = "motion_nodes"
+    """Title of the panel."""
+    rate: float = 30.0
+    """Max number of scene updates per second [Hz]."""
+    dark: bool = False
+    """Use the dark theme."""
+    shadows: bool = True
+    """Enable shadows and reflections; turn off on machines without a graphics card."""
+    require_token: bool = True
+    """Serve only requests with the token of the page's address."""
+
+    def __post_init__(self) -> None:
+        """Validate the rate."""
+        if not (math.isfinite(self.rate) and 0.0 < self.rate <= 240.0):
+            raise InvalidConfig(
+                f"rate is {self.rate} Hz; it must be above 0 and at most 240.", field="rate"
+            )
 
 
 class PageAddress(NamedTuple):

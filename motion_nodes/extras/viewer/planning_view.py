@@ -40,7 +40,7 @@ from motion_nodes.extras.viewer.ui_commands import (
     PlanCommand,
     PlannerOptions,
 )
-from motion_nodes.extras.viewer.viewed_robot import PLANNER, ViewedRobot
+from motion_nodes.extras.viewer.viewed_robot import PLANNER
 from motion_nodes.typing import Array
 
 MAX_POINTS = 20_000
@@ -403,7 +403,6 @@ class PlanningView:
     def __init__(
         self,
         server: viser.ViserServer,
-        viewed: ViewedRobot,
         view: RobotView,
         events: PanelEvents,
         tabs: viser.GuiTabGroupHandle,
@@ -411,6 +410,7 @@ class PlanningView:
         target: TargetGizmo | None,
     ) -> None:
         """Add tabs for scene and plan."""
+        viewed = view.viewed
         names = viewed.model.tree.frame_names
         links = {n: node.name for n, node in zip(names, view.links, strict=True)}
         frame = viewed.scene_frame or names[0]

@@ -27,6 +27,7 @@ from motion_nodes.core.scene.world import World
 from motion_nodes.core.trajectory.joint_trajectory import Trajectory
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
 from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.ui_commands import TargetCommand
 from motion_nodes.extras.viewer.viewed_robot import IK, ViewedRobot
 from motion_nodes.typing import Array
@@ -87,7 +88,7 @@ def show_robot(robot: Robot, what: Any, world: World | None, port: int) -> Shown
     preview = Preview(
         [robot], 1.0,
         lambda robots: BrowserViewer(
-            robots, port, title=robot.name, port_search=50, require_token=False
+            robots, PageSettings(port, title=robot.name, port_search=50, require_token=False)
         ),
     )  # fmt: skip
     live = preview._robots[robot.name]

@@ -375,6 +375,7 @@ class RobotView:
     ) -> None:
         """Add all nodes in the home configuration at the robot's placement."""
         tree = viewed.model.tree
+        self.viewed = viewed
         self.meshes = MeshFiles(viewed.name, viewed.model.mesh_path)
         self._poses = LinkPoses(tree)
         self._q = np.array(viewed.model.home, dtype=np.float64)

@@ -18,6 +18,7 @@ from motion_nodes.core.trajectory.trajectory_plot import COLOURS, Axes, page, te
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.sim.wiping import RADIUS, WipedStroke, WipingCell
 from motion_nodes.extras.viewer.browser import BrowserViewer
+from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 from motion_nodes.nodes.demo.arm import DemoFindings
 from motion_nodes.ros import signals
@@ -54,7 +55,7 @@ def run_wipe(*, headless: bool, port: int, output: Path) -> int:
         _play(findings, None, output)
         return findings.conclude(CHECKS, headless=True)
     robot = WipingCell().robot
-    with BrowserViewer([ViewedRobot.of(robot, "ur10e", np.eye(4))], port) as viewer:
+    with BrowserViewer([ViewedRobot.of(robot, "ur10e", np.eye(4))], PageSettings(port)) as viewer:
         print(f"demo: the page is {viewer.url}; Ctrl-C stops", flush=True)
         while not signals.STOP.is_set():
             findings.begin_round()

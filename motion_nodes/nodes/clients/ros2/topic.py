@@ -10,7 +10,7 @@ import argparse
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import rclpy
@@ -40,19 +40,27 @@ SETTLE_TIME = 0.3
 """Time in which a subscription discovers a publisher that has discovered it [s]."""
 
 
-def _watch(
-    node: Node, kind: Any, topic: str, window: int, raw: bool,
-    sample: Callable[[Any], float], report: Callable[[np.ndarray, np.ndarray], str],
-) -> int:  # fmt: skip
+class _Measure(NamedTuple):
+    """What is measured of the messages of a topic."""
+
+    report: Callable[[np.ndarray, np.ndarray], str]
+    """Text for times of arrival [s] and samples."""
+    sample: Callable[[Any], float] = lambda _: 0.0
+    """Value of a message."""
+    raw: bool = True
+    """Whether messages stay serialized."""
+
+
+def _watch(node: Node, kind: Any, topic: str, window: int, measure: _Measure) -> int:
     """Print a report of the newest samples each second; exit code 1 without samples."""
     times: deque[float] = deque(maxlen=window)
     values: deque[float] = deque(maxlen=window)
 
     def receive(message: Any) -> None:
         times.append(time.monotonic())
-        values.append(sample(message))
+        values.append(measure.sample(message))
 
-    node.create_subscription(kind, topic, receive, _QOS, raw=raw)
+    node.create_subscription(kind, topic, receive, _QOS, raw=measure.raw)
     due = time.monotonic() + 1.0
     while not signals.STOP.is_set():
         rclpy.spin_once(node, timeout_sec=0.1)
@@ -62,7 +70,7 @@ def _watch(
         if len(times) < 2:
             print(f"no message of {topic} yet", flush=True)
         else:
-            print(report(np.array(times), np.array(values)), flush=True)
+            print(measure.report(np.array(times), np.array(values)), flush=True)
     return 0 if times else 1
 
 
@@ -76,7 +84,7 @@ def hz(node: Node, kind: Any, topic: str, window: int) -> int:
             f"max: {periods.max():.3f}s std dev: {periods.std():.5f}s window: {len(times)}"
         )
 
-    return _watch(node, kind, topic, window, True, lambda _: 0.0, report)
+    return _watch(node, kind, topic, window, _Measure(report))
 
 
 def measure_bandwidth(node: Node, kind: Any, topic: str, window: int) -> int:
@@ -89,7 +97,7 @@ def measure_bandwidth(node: Node, kind: Any, topic: str, window: int) -> int:
             f"{sizes.mean():.0f} B min: {sizes.min():.0f} B max: {sizes.max():.0f} B"
         )
 
-    return _watch(node, kind, topic, window, True, lambda data: float(len(data)), report)
+    return _watch(node, kind, topic, window, _Measure(report, lambda data: float(len(data))))
 
 
 def measure_delay(node: Node, kind: Any, topic: str, window: int) -> int:
@@ -111,7 +119,7 @@ def measure_delay(node: Node, kind: Any, topic: str, window: int) -> int:
             f"std dev: {ages.std():.5f}s window: {len(ages)}"
         )
 
-    return _watch(node, kind, topic, window, False, age, report)
+    return _watch(node, kind, topic, window, _Measure(report, age, raw=False))
 
 
 def add_topic(parser: argparse.ArgumentParser) -> None:
