@@ -46,12 +46,32 @@ class Effort(NamedTuple):
     """Min relative reduction of length for which cuts and rounds are continued."""
 
 
+class ShorteningMemory(NamedTuple):
+    """Memory of a path and of a round."""
+
+    weights: Array
+    """Weights of the joints in lengths, shape (n,)."""
+    rows: Array
+    """Two copies of the path and two scratch rows, shape (2 room + 2, n). Waypoints are only added
+    while there is room."""
+    checked: NDArray[np.int8]
+    """A flag per edge of both copies, shape (2, room)."""
+
+
+class Waypoints(NamedTuple):
+    """The path of a round."""
+
+    weights: Array
+    rows: Array
+    """Shape (room, n)."""
+    marks: NDArray[np.int8]
+    """Whether the edge after a waypoint was checked as a whole, shape (room,)."""
+
+
 @bare_kernel
 def shorten(
     checker: Checker,
-    weights: Array,
-    rows: Array,
-    checked: NDArray[np.int8],
+    memory: ShorteningMemory,
     count: int,
     effort: Effort,
     random: NDArray[np.uint64],
@@ -60,10 +80,7 @@ def shorten(
 
     Args:
         checker: collision checker.
-        weights: of the joints in lengths, shape (n,).
-        rows: two copies of a path and two scratch rows, shape (2 room + 2, n); the first ``count``
-            rows are the input, and the result. Waypoints are only added while there is room.
-        checked: memory for a flag per edge, shape (2, room).
+        memory: its first ``count`` rows are the input, and the result.
         count: number of waypoints.
         effort: work limits.
         random: state of the random number generator, shape (1,).
@@ -71,21 +88,22 @@ def shorten(
     Returns:
         New number of waypoints; negative if another round may improve the path.
     """
+    weights, rows, checked = memory
     room = checked.shape[1]
-    path, work = rows[room : 2 * room], rows[2 * room :]
+    path, marks, work = rows[room : 2 * room], checked[1], rows[2 * room :]
+    line = Waypoints(weights, path, marks)
     for k in range(count):
         checked[0, k] = 1
     length = _total(weights, rows, count)
     for _ in range(effort.rounds):
         for k in range(count):
             _copy(rows, k, path, k)
-            checked[1, k] = checked[0, k]
-        marks = checked[1]
+            marks[k] = checked[0, k]
         now = _leave_out(checker, path, marks, count)
         for _ in range(effort.jumps):
-            now = _jump(checker, weights, path, marks, now, random, work)
+            now = _jump(checker, line, now, random, work)
         worth = effort.least_gain * length
-        now = _cut_corners(checker, weights, path, marks, now, effort.tries, worth, work)
+        now = _cut_corners(checker, line, now, effort.tries, worth, work)
         if not _all_free(checker, path, marks, now):
             return count
         count, before = now, length
@@ -166,15 +184,10 @@ def _length(weights: Array, a: Array, b: Array) -> float:
 
 @bare_part
 def _jump(
-    checker: Checker,
-    weights: Array,
-    path: Array,
-    marks: NDArray[np.int8],
-    count: int,
-    random: NDArray[np.uint64],
-    work: Array,
+    checker: Checker, line: Waypoints, count: int, random: NDArray[np.uint64], work: Array
 ) -> int:
     """Connect two random points of the path, if the edge is collision-free."""
+    weights, path, marks = line
     if count < 3 or count == path.shape[0]:
         return count
     total = _total(weights, path, count)
@@ -211,16 +224,10 @@ def _place(weights: Array, path: Array, count: int, along: float, out: Array) ->
 
 @bare_part
 def _cut_corners(
-    checker: Checker,
-    weights: Array,
-    path: Array,
-    marks: NDArray[np.int8],
-    count: int,
-    tries: int,
-    least_gain: float,
-    work: Array,
+    checker: Checker, line: Waypoints, count: int, tries: int, least_gain: float, work: Array
 ) -> int:
     """Cut each corner at the same fraction of the edges to its neighbours."""
+    weights, path, marks = line
     k = 1
     while k < count - 1 and count < path.shape[0]:
         share, step = 0.0, 0.5

@@ -134,6 +134,15 @@ class Costs(NamedTuple):
     """Number of such nodes, and the best of them or -1, shape (2,), int64."""
 
 
+class Neighbours(NamedTuple):
+    """Memory for neighbours of a configuration."""
+
+    node: Any
+    """Their rows in the tree."""
+    away: Array
+    """Distances to them."""
+
+
 class StarOptions(NamedTuple):
     """Growth of the tree; lengths in the metric [weighted rad or m]."""
 
@@ -172,6 +181,7 @@ def grow_star(search: RrtSearch, costs: Costs, options: StarOptions, iterations:
     g = goals.shape[0]
     sample, q, work = np.empty(n), np.empty(n), np.empty(n)
     near, away = np.empty(room, np.int64), np.empty(room)
+    found = Neighbours(near, away)
     for _ in range(iterations):
         if tree.count[0] >= room:
             return FULL
@@ -190,7 +200,8 @@ def grow_star(search: RrtSearch, costs: Costs, options: StarOptions, iterations:
         length = steer(space, tree.nodes[closest], sample, options.step, q)
         if length == 0.0 or not free_way(space, checker, tree.nodes[closest], q, work):
             continue
-        count = _neighbours(tree, costs, space, options, q, closest, near, away)
+        count = _neighbours(tree, space, options, q, closest, found)
+        _sort_by_cost(costs, near, away, count)
         parent, cost = closest, costs.cost[closest] + length
         for i in range(count):
             if costs.cost[near[i]] + away[i] >= cost:
@@ -321,19 +332,18 @@ def _in_ellipsoid(space: TreeSpace, tree: Tree, goal: Array, limit: float, out: 
 @part
 def _neighbours(
     tree: Tree,
-    costs: Costs,
     space: TreeSpace,
     options: StarOptions,
     q: Array,
     closest: int,
-    near: Any,
-    away: Array,
+    found: Neighbours,
 ) -> int:
-    """Write the neighbours of a configuration and their distances, sorted by path length.
+    """Write the neighbours of a configuration and their distances.
 
     Returns:
         Number of neighbours.
     """
+    near, away = found
     nodes, count, n = tree.nodes, tree.count[0], q.shape[0]
     logarithm = math.log(count + 1.0)
     radius, most = options.most, count
@@ -356,7 +366,6 @@ def _neighbours(
                 at -= 1
         near[at], away[at] = i, d
         kept = min(kept + 1, most)
-    _sort_by_cost(costs, near, away, kept)
     return kept
 
 

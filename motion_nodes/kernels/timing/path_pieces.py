@@ -177,7 +177,7 @@ def _rates(curves: Array, clock: Array, d: Array, values: Array, m: int) -> None
             d[1, lane] = d[1, lane] * s + d[0, lane]
             d[0, lane] = d[0, lane] * s + curves[k, lane]
     for lane in range(LANES):
-        _chain(d[1, lane], d[2, lane], d[3, lane], clock, values, m, lane)
+        _chain((d[1, lane], d[2, lane], d[3, lane]), clock, values, m, lane)
 
 
 @fused_part
@@ -189,12 +189,15 @@ def _quintic_rates(curves: Array, clock: Array, values: Array, m: int) -> None:
         d1 = curves[1, lane] + s * (2.0 * c2 + s * (3.0 * c3 + s * (4.0 * c4 + s * (5.0 * c5))))
         d2 = 2.0 * c2 + s * (6.0 * c3 + s * (12.0 * c4 + s * (20.0 * c5)))
         d3 = 6.0 * c3 + s * (24.0 * c4 + s * (60.0 * c5))
-        _chain(d1, d2, d3, clock, values, m, lane)
+        _chain((d1, d2, d3), clock, values, m, lane)
 
 
 @fused_part
-def _chain(d1: float, d2: float, d3: float, clock: Array, values: Array, m: int, lane: int) -> None:
+def _chain(
+    slopes: tuple[float, float, float], clock: Array, values: Array, m: int, lane: int
+) -> None:
     """Write the time derivatives of a position from those over the distance (chain rule)."""
+    d1, d2, d3 = slopes
     speed, rise, jolt = clock[1, lane], clock[2, lane], clock[3, lane]
     values[0, m, lane] = d1 * speed
     values[1, m, lane] = d2 * (speed * speed) + d1 * rise

@@ -182,7 +182,7 @@ def _block_strips(D: Array, inverse: Array, rates: Array, W: Array, T: Array) ->
     for j in range(len(D)):
         for end in range(2):
             strip = T[j + end * len(D)]
-            _write_strip(D[j, end], inverse[0, j], inverse[1, j], end, rates[end], W, strip)
+            _write_strip(D[j, end], (inverse[0, j], inverse[1, j]), end, rates[end], W, strip)
     for i in range(LANES):
         W[_X + i] = min(W[_X + i], _SPARE * _squared(rates[0, i]))
     for _ in range(_STEPS):
@@ -198,9 +198,10 @@ def _squared(rate: float) -> float:
 
 @fused_part
 def _write_strip(
-    D: Array, velocity: float, acceleration: float, end: int, rates: Array, W: Array, T: Array
+    D: Array, inverse: tuple[float, float], end: int, rates: Array, W: Array, T: Array
 ) -> None:
     """Write a strip at an end (0 or 1) of the intervals, raise the rates, lower the max x."""
+    velocity, acceleration = inverse
     for i in range(LANES):
         rate, x = abs(D[i]) * velocity, W[_X + i]
         A, B, twice = D[i] * acceleration, D[LANES + i] * acceleration, 2.0 * W[_SPAN + i]
