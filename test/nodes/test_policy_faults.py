@@ -21,7 +21,7 @@ from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import Float64MultiArray
 
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.extras.policies.onnx_writer import Mlp, OnnxGraph, write_mlp
+from motion_nodes.extras.policies.onnx_writer import OnnxGraph, Perceptron, write_mlp
 from motion_nodes.extras.policies.policy_files import load_policy
 from motion_nodes.nodes.policy.policy_signals import Measurements
 from motion_nodes.nodes.policy_controller import PolicyControllerNode
@@ -140,7 +140,7 @@ def spoil(folder: Path, kind: str) -> str:
     elif kind == "no model":
         network.write_text("robot: go2\n", encoding="utf-8")
     elif kind == "wrong width":
-        write_mlp(network, Mlp([(np.zeros((12, 44)), np.zeros(12))]))
+        write_mlp(network, Perceptron([(np.zeros((12, 44)), np.zeros(12))]))
     else:
         text = description.read_text(encoding="utf-8")
         description.write_text(text.replace("FR_hip_joint", "FR_hop_joint"), encoding="utf-8")

@@ -9,7 +9,7 @@ import numpy as np
 from policies.descriptors import descriptor, write_descriptor
 
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.extras.policies.onnx_writer import Mlp, write_mlp
+from motion_nodes.extras.policies.onnx_writer import Perceptron, write_mlp
 
 STANDING = [0.0, 0.8, -1.5] * 4
 
@@ -37,5 +37,5 @@ def write_standing_policy(folder: Path, *, command_gain: float = 0.0) -> Path:
     weights = np.zeros((12, 45))
     weights[:, 6] = command_gain
     write_descriptor(folder, data)
-    write_mlp(folder / "policy.onnx", Mlp([(weights, np.zeros(12))]))
+    write_mlp(folder / "policy.onnx", Perceptron([(weights, np.zeros(12))]))
     return folder

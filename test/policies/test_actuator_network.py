@@ -9,7 +9,7 @@ from raised_errors import about
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
 from motion_nodes.extras.policies.network import ActuatorNetwork, ActuatorNetworkSettings
-from motion_nodes.extras.policies.onnx_writer import Mlp, OnnxGraph, write_mlp
+from motion_nodes.extras.policies.onnx_writer import OnnxGraph, Perceptron, write_mlp
 
 
 def sigmoid(x):
@@ -74,7 +74,7 @@ def test_mlp_sees_the_newest_values_first(tmp_path):
     layers = [
         (rng.normal(size=(n, m)), rng.normal(size=n)) for m, n in ((6, 32), (32, 32), (32, 1))
     ]
-    write_mlp(tmp_path / "mlp.onnx", Mlp(layers, activation="softsign"))
+    write_mlp(tmp_path / "mlp.onnx", Perceptron(layers, activation="softsign"))
     settings = ActuatorNetworkSettings(
         history=3, position_scale=3.0, velocity_scale=0.4, effort_scale=20.0
     )
@@ -94,14 +94,14 @@ def test_mlp_sees_the_newest_values_first(tmp_path):
 
 def test_bad_inputs_and_networks_are_rejected(tmp_path):
     layers = [(np.ones((1, 2)), np.zeros(1))]
-    file = write_mlp(tmp_path / "a.onnx", Mlp(layers))
+    file = write_mlp(tmp_path / "a.onnx", Perceptron(layers))
     network = ActuatorNetwork(file, 3)
     for error in ([0, 0], [0, np.nan, 0], [np.inf, 0, 0]):
         with pytest.raises(InvalidCommand):
             network.efforts(error, np.zeros(len(error)))
     with pytest.raises(InvalidDescription, check=about("inputs")):
         ActuatorNetwork(file, 3, ActuatorNetworkSettings(history=3))
-    two = write_mlp(tmp_path / "b.onnx", Mlp([(np.ones((2, 2)), np.zeros(2))]))
+    two = write_mlp(tmp_path / "b.onnx", Perceptron([(np.ones((2, 2)), np.zeros(2))]))
     with pytest.raises(InvalidDescription, check=about("efforts")):
         ActuatorNetwork(two, 3)
     with pytest.raises(InvalidConfig):

@@ -13,7 +13,7 @@ from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.extras.policies.network import check_widths, load_network
-from motion_nodes.extras.policies.onnx_writer import ACTIVATIONS, Mlp, OnnxGraph, write_mlp
+from motion_nodes.extras.policies.onnx_writer import ACTIVATIONS, OnnxGraph, Perceptron, write_mlp
 
 NUMPY = {
     "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
@@ -39,7 +39,7 @@ def test_written_networks_compute_what_numpy_does(tmp_path, activation):
     mean, std = rng.normal(size=7), rng.uniform(0.5, 2.0, 7)
     file = write_mlp(
         tmp_path / "a.onnx",
-        Mlp(parts, activation, "tanh", mean=mean, std=std, input_clip=1.5),
+        Perceptron(parts, activation, "tanh", mean=mean, std=std, input_clip=1.5),
         metadata={"author": "test"},
     )
     network = load_network(file)
@@ -70,7 +70,7 @@ def test_recurrent_state_is_kept_and_reset(tmp_path):
 
 
 def test_widths_must_be_those_of_the_description(tmp_path):
-    file = write_mlp(tmp_path / "a.onnx", Mlp(layers(np.random.default_rng(0), 7, 3)))
+    file = write_mlp(tmp_path / "a.onnx", Perceptron(layers(np.random.default_rng(0), 7, 3)))
     network = load_network(file)
     check_widths(network, 7, 3, "a.onnx")
     with pytest.raises(InvalidDescription, check=about("observations")):
@@ -133,5 +133,5 @@ def test_writer_rejects_what_is_no_network(tmp_path):
         (layers(rng, 3, 4), {"mean": np.zeros(4)}),
     ):
         with pytest.raises(InvalidConfig):
-            write_mlp(tmp_path / "a.onnx", Mlp(parts, **options))
+            write_mlp(tmp_path / "a.onnx", Perceptron(parts, **options))
     assert not (tmp_path / "a.onnx").exists()

@@ -17,7 +17,7 @@ from motion_nodes.cli.app import app
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.extras.policies.isaac_lab_files import breadth_first_joints
-from motion_nodes.extras.policies.onnx_writer import Mlp, write_mlp
+from motion_nodes.extras.policies.onnx_writer import Perceptron, write_mlp
 from motion_nodes.extras.policies.policy_check import check_policy, replay_divergence
 from motion_nodes.extras.policies.policy_files import load_policy
 
@@ -38,7 +38,7 @@ def policy_in(folder, *, dead=(), joints=None, extra=(), **fields):
     weights[:, list(dead)] = 0.0
     fields.setdefault("default_joint_pos", STANDING)
     write_descriptor(folder, descriptor(joints, terms, **fields))
-    write_mlp(folder / "policy.onnx", Mlp([(weights, np.zeros(12))]))
+    write_mlp(folder / "policy.onnx", Perceptron([(weights, np.zeros(12))]))
     return folder
 
 
@@ -80,7 +80,7 @@ def test_a_gain_of_the_command_is_noted(tmp_path):
 
 def test_the_order_of_joints_of_an_env_yaml_is_named_and_can_be_given(tmp_path):
     (tmp_path / "env.yaml").write_text(re.sub(r"(hip|thigh|calf)'", r"\1_joint'", ENV_YAML))
-    write_mlp(tmp_path / "policy.onnx", Mlp([(np.ones((12, 42)), np.zeros(12))]))
+    write_mlp(tmp_path / "policy.onnx", Perceptron([(np.ones((12, 42)), np.zeros(12))]))
     for order in ((), tuple(reversed(GO2.joint_names))):
         command = ["policy", "check", str(tmp_path), "go2", "--json", "--joint-order"]
         done = CliRunner().invoke(app, [*command, ", ".join(order)])

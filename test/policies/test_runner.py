@@ -15,7 +15,7 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescriptio
 from motion_nodes.extras.policies.isaac_lab_files import read_descriptor
 from motion_nodes.extras.policies.network import NetworkFault, load_network
 from motion_nodes.extras.policies.observations import PolicyInputs, register_term
-from motion_nodes.extras.policies.onnx_writer import Mlp, OnnxGraph, write_mlp
+from motion_nodes.extras.policies.onnx_writer import OnnxGraph, Perceptron, write_mlp
 from motion_nodes.extras.policies.runner import PolicyRunner
 
 JOINTS = [f"{leg}_{part}" for part in ("hip", "thigh", "calf") for leg in ("FL", "FR", "RL", "RR")]
@@ -25,7 +25,7 @@ Q0 = np.repeat([0.1, 0.8, -1.5], 4)
 def runner_of(folder, weights, bias=None, *, joints=JOINTS, terms=None, order=None, **fields):
     """Return the runner of a linear policy."""
     rng_bias = np.zeros(weights.shape[0]) if bias is None else bias
-    file = write_mlp(folder / "policy.onnx", Mlp([(weights, rng_bias)]))
+    file = write_mlp(folder / "policy.onnx", Perceptron([(weights, rng_bias)]))
     fields.setdefault("default_joint_pos", Q0[: len(joints)].tolist())
     spec = read_descriptor(write_descriptor(folder, descriptor(joints, terms, **fields)))
     return PolicyRunner(spec, load_network(file), order or joints)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,12 +38,22 @@ LATENESS = 0.05
 
 
 @cycle_part
+def _past_half(way: Any) -> Any:
+    """Return displacements [rad] beyond half a turn in turns; rounded up: those to take back."""
+    return (way - math.pi) / TURN
+
+
+@cycle_part
+def _is_far(way: Any) -> Any:
+    """Return whether displacements are finite and beyond half a turn, not only by rounding."""
+    return (abs(way) > math.pi + HALF_TURN_ROUNDING) & (abs(way) < math.inf)
+
+
+@cycle_part
 def nearest_turn(q: float, near: float) -> float:
     """Return the angle equal to ``q`` up to whole turns that is nearest to another [rad]."""
     way = q - near
-    # Not if it is half a turn up to rounding, or not finite.
-    shifted = math.pi + HALF_TURN_ROUNDING < abs(way) < math.inf
-    return q - TURN * math.ceil((way - math.pi) / TURN) if shifted else q
+    return q - TURN * math.ceil(_past_half(way)) if _is_far(way) else q
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +84,7 @@ class JointTurns:
         way = np.asarray(b, np.float64) - np.asarray(a, np.float64)
         if not self.any:
             return np.asarray(way)
-        turns = np.where(self.continuous, np.ceil((way - math.pi) / TURN), 0.0)
+        turns = np.where(self.continuous, np.ceil(_past_half(way)), 0.0)
         return np.asarray(way - turns * TURN)
 
     def distance(self, a: ArrayLike, b: ArrayLike) -> Array:
@@ -93,9 +103,8 @@ class JointTurns:
         way = np.asarray(q, np.float64) - np.asarray(near, np.float64)
         if not self.any:
             return np.zeros(way.shape)
-        far = np.abs(way) > math.pi + HALF_TURN_ROUNDING
-        shifted = self.continuous & np.isfinite(way) & far
-        return np.asarray(np.where(shifted, -TURN * np.ceil((way - math.pi) / TURN), 0.0))
+        shifted = self.continuous & _is_far(way)
+        return np.asarray(np.where(shifted, -TURN * np.ceil(_past_half(way)), 0.0))
 
     def nearest(self, q: ArrayLike, near: ArrayLike) -> Array:
         """Return the positions equal to ``q`` up to whole turns that are nearest to others.
@@ -152,7 +161,7 @@ class JointTurns:
         points = np.array(path, np.float64)
         for k in np.flatnonzero(self.continuous):
             steps = np.diff(points[:, k])
-            turns = np.cumsum(np.ceil((steps - math.pi) / TURN))
+            turns = np.cumsum(np.ceil(_past_half(steps)))
             points[1:, k] -= turns * TURN
         return points
 

@@ -20,7 +20,7 @@ from motion_nodes.extras.learning.tasks.robot_cell import (
     RobotCell,
 )
 from motion_nodes.extras.policies.network import PolicyNetwork, check_widths, load_network
-from motion_nodes.extras.policies.onnx_writer import Mlp, write_mlp
+from motion_nodes.extras.policies.onnx_writer import Perceptron, write_mlp
 
 DESCRIPTOR = "IO_descriptors.yaml"
 """Name of the description next to the network."""
@@ -53,7 +53,7 @@ def export_policy(policy: Policy, task: RobotCell, file: Path) -> Path:
     exported = net.exported(policy.flat)
     description = file.with_name(DESCRIPTOR)
     try:
-        mlp = Mlp(
+        mlp = Perceptron(
             [(W.T, b) for W, b in exported.layers],
             activation=net.activation,
             output_activation=exported.output_activation,

@@ -126,7 +126,7 @@ class OnnxGraph:
 
 
 @dataclass(frozen=True)
-class Mlp:
+class Perceptron:
     """A multilayer perceptron.
 
     ``h = clip((obs - mean) / std)``, then ``h = activation(W h + b)`` for each layer; the last one
@@ -151,7 +151,7 @@ class Mlp:
 
 def write_mlp(
     file: str | Path,
-    mlp: Mlp,
+    mlp: Perceptron,
     *,
     input_name: str = "obs",
     output_name: str = "actions",

@@ -52,13 +52,13 @@ class ShorteningMemory(NamedTuple):
     weights: Array
     """Weights of the joints in lengths, shape (n,)."""
     rows: Array
-    """Two copies of the path and two scratch rows, shape (2 room + 2, n). Waypoints are only added
+    """Two copies of the path and two scratch rows, shape (2 room + 2, n). MarkedPath are only added
     while there is room."""
     checked: NDArray[np.int8]
     """A flag per edge of both copies, shape (2, room)."""
 
 
-class Waypoints(NamedTuple):
+class MarkedPath(NamedTuple):
     """The path of a round."""
 
     weights: Array
@@ -91,7 +91,7 @@ def shorten(
     weights, rows, checked = memory
     room = checked.shape[1]
     path, marks, work = rows[room : 2 * room], checked[1], rows[2 * room :]
-    line = Waypoints(weights, path, marks)
+    line = MarkedPath(weights, path, marks)
     for k in range(count):
         checked[0, k] = 1
     length = _total(weights, rows, count)
@@ -184,7 +184,7 @@ def _length(weights: Array, a: Array, b: Array) -> float:
 
 @bare_part
 def _jump(
-    checker: Checker, line: Waypoints, count: int, random: NDArray[np.uint64], work: Array
+    checker: Checker, line: MarkedPath, count: int, random: NDArray[np.uint64], work: Array
 ) -> int:
     """Connect two random points of the path, if the edge is collision-free."""
     weights, path, marks = line
@@ -224,7 +224,7 @@ def _place(weights: Array, path: Array, count: int, along: float, out: Array) ->
 
 @bare_part
 def _cut_corners(
-    checker: Checker, line: Waypoints, count: int, tries: int, least_gain: float, work: Array
+    checker: Checker, line: MarkedPath, count: int, tries: int, least_gain: float, work: Array
 ) -> int:
     """Cut each corner at the same fraction of the edges to its neighbours."""
     weights, path, marks = line
