@@ -72,7 +72,7 @@ _HOME = {
     "JointBand": "core.planning.constrained.path_constraints",
     "LineOfSight": "core.planning.constrained.path_constraints",
     "PlanOptions": "core.planning.pipeline",
-    "Payload": "core.robot.payload",
+    "Payload": "core.robot.inverse_dynamics",
     "MotionPlan": "core.planning.pipeline",
     "planner_names": "core.planning.planners",
     "JointTrajectory": "core.trajectory.joint_trajectory",

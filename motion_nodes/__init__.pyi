@@ -45,8 +45,8 @@ from motion_nodes.core.planning.planning_problem import JointGoal as JointGoal
 from motion_nodes.core.planning.planning_problem import PoseGoal as PoseGoal
 from motion_nodes.core.planning.planning_problem import PosesGoal as PosesGoal
 from motion_nodes.core.reactive.mpc.mpc_settings import MpcSettings as MpcSettings
+from motion_nodes.core.robot.inverse_dynamics import Payload as Payload
 from motion_nodes.core.robot.limits import JointLimits as JointLimits
-from motion_nodes.core.robot.payload import Payload as Payload
 from motion_nodes.core.robot.poses import inverse as inverse
 from motion_nodes.core.robot.poses import multiply as multiply
 from motion_nodes.core.robot.poses import pose as pose

@@ -14,8 +14,14 @@ from typing import Any
 
 from motion_nodes.core.bases.base import BodyAxisLimits
 from motion_nodes.core.bases.from_robot import holonomic_config
-from motion_nodes.core.bases.holonomic import HolonomicBase, HolonomicConfig, HolonomicWheel, moved
-from motion_nodes.core.bases.holonomic_drive import SOLVERS, holonomic_base
+from motion_nodes.core.bases.holonomic import (
+    SOLVERS,
+    HolonomicBase,
+    HolonomicConfig,
+    HolonomicWheel,
+    holonomic_base,
+    moved,
+)
 from motion_nodes.core.bases.twist_limiter import CommandShape
 from motion_nodes.core.robot.base_description import HolonomicSpec
 from motion_nodes.core.robot.robot import Robot

@@ -7,8 +7,7 @@ import math
 
 import numpy as np
 
-from motion_nodes.core.bases.holonomic import HolonomicConfig, HolonomicWheel
-from motion_nodes.core.bases.holonomic_drive import wheels_from_arrays
+from motion_nodes.core.bases.holonomic import HolonomicConfig, HolonomicWheel, wheels_from_arrays
 
 KAYA_RADIUS = 0.04
 KAYA_POSITIONS = (

@@ -18,10 +18,12 @@ from hypothesis import strategies as st
 from raised_errors import about
 
 from motion_nodes.core.bases.base import Twist2
-from motion_nodes.core.bases.holonomic import HolonomicBase, HolonomicConfig, HolonomicWheel
-from motion_nodes.core.bases.holonomic_drive import (
+from motion_nodes.core.bases.holonomic import (
+    HolonomicBase,
+    HolonomicConfig,
     HolonomicDrive,
     HolonomicQpBase,
+    HolonomicWheel,
     holonomic_base,
     wheels_from_arrays,
 )

@@ -11,8 +11,12 @@ from bases.holonomic_samples import kaya, mecanum, random_config
 from scipy.optimize import minimize
 
 from motion_nodes.core.bases.base import Twist2
-from motion_nodes.core.bases.holonomic import HolonomicBase, HolonomicConfig, HolonomicWheel
-from motion_nodes.core.bases.holonomic_drive import HolonomicQpBase
+from motion_nodes.core.bases.holonomic import (
+    HolonomicBase,
+    HolonomicConfig,
+    HolonomicQpBase,
+    HolonomicWheel,
+)
 from motion_nodes.errors import InvalidCommand
 
 KAYA = HolonomicQpBase(kaya())

@@ -23,8 +23,8 @@ from motion_nodes.core.control.joint_command import JointCommand
 from motion_nodes.core.control.joint_controller import ArticulationController
 from motion_nodes.core.control.joint_drive import EffortLimiter, motion_load
 from motion_nodes.core.control.trajectory_follower import FollowGoal, FollowStatus, Tolerances
+from motion_nodes.core.robot.inverse_dynamics import PayloadDynamics
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.core.robot.payload import PayloadDynamics
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box, Cylinder
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory, Trajectory

@@ -11,7 +11,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import dijkstra
 
-from motion_nodes.kernels.search.grid_path import shortest
+from motion_nodes.kernels.search.pose_lattice import shortest
 
 MOVES = np.array([(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1)], np.int64)
 

@@ -17,12 +17,11 @@ from motion_nodes.core.robot.files.srdf_file import srdf
 from motion_nodes.core.robot.files.xrdf_file import xrdf_text
 from motion_nodes.core.robot.files.xrdf_robot import xrdf_of
 from motion_nodes.core.robot.import_robot import write_robot_folder
-from motion_nodes.core.robot.inverse_dynamics import InverseDynamics
+from motion_nodes.core.robot.inverse_dynamics import InverseDynamics, Payload
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.limits import JointLimits, of_members
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.mimic_joints import MEASURED, Followers, NamedJoints, leader_values
-from motion_nodes.core.robot.payload import Payload
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_yaml import LimitsDescription
 from motion_nodes.core.robot.urdf import read_urdf

@@ -7,10 +7,9 @@ import numpy as np
 import pinocchio
 import pytest
 
-from motion_nodes.core.robot.inverse_dynamics import STANDARD_GRAVITY
+from motion_nodes.core.robot.inverse_dynamics import STANDARD_GRAVITY, PayloadDynamics, payload_of
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.core.robot.payload import PayloadDynamics, payload_of
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 ROBOT = load_robot("franka")

@@ -18,8 +18,7 @@ from raised_errors import about
 
 from motion_nodes.core.bases.base import Twist2
 from motion_nodes.core.bases.from_robot import base_of
-from motion_nodes.core.bases.holonomic import HolonomicBase
-from motion_nodes.core.bases.holonomic_drive import HolonomicQpBase
+from motion_nodes.core.bases.holonomic import HolonomicBase, HolonomicQpBase
 from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.robot_builder import wheel_place
 from motion_nodes.core.robot.tree import Rollers

@@ -34,8 +34,8 @@ from motion_nodes.core.control.joint_drive import EffortLimiter, motion_load
 from motion_nodes.core.control.pose_targets import PoseTrajectory
 from motion_nodes.core.control.trajectory_follower import FollowGoal, Tolerances
 from motion_nodes.core.ik.problem import IkSettings
+from motion_nodes.core.robot.inverse_dynamics import PayloadDynamics
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.core.robot.payload import PayloadDynamics
 from motion_nodes.core.scene.scene import AttachedBody, world_object
 from motion_nodes.core.scene.scenery import floor_of
 from motion_nodes.core.scene.shapes import TriangleMesh

@@ -11,8 +11,8 @@ from motion_nodes.core.planning import pipeline
 from motion_nodes.core.planning.cartesian import cartesian_motion
 from motion_nodes.core.planning.planning_problem import PlanRequest, PlanStatus
 from motion_nodes.core.planning.recovery import RecoverySettings
+from motion_nodes.core.robot.inverse_dynamics import PayloadDynamics
 from motion_nodes.core.robot.kinematics import Kinematics
-from motion_nodes.core.robot.payload import PayloadDynamics
 from motion_nodes.core.trajectory.joint_trajectory import Infeasible
 from motion_nodes.core.trajectory.path_efforts import PathEfforts
 from motion_nodes.core.trajectory.timed_path import TimedPath

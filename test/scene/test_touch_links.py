@@ -7,7 +7,7 @@ import pytest
 from raised_errors import about
 
 from motion_nodes.core.robot.loader import available_robots, load_robot
-from motion_nodes.core.scene.touch_links import touch_links
+from motion_nodes.core.scene.allowed_collisions import touch_links
 from motion_nodes.errors import UnknownFrame
 
 ROBOTS = sorted(available_robots())

@@ -12,8 +12,12 @@ from motion_nodes.core.bases.ackermann import AckermannBase
 from motion_nodes.core.bases.ackermann_robot import ackermann_config
 from motion_nodes.core.bases.base import WheeledBase
 from motion_nodes.core.bases.differential import DifferentialBase, DifferentialConfig
-from motion_nodes.core.bases.holonomic import HolonomicConfig, HolonomicWheel, axis_yaw_of
-from motion_nodes.core.bases.holonomic_drive import holonomic_base
+from motion_nodes.core.bases.holonomic import (
+    HolonomicConfig,
+    HolonomicWheel,
+    axis_yaw_of,
+    holonomic_base,
+)
 from motion_nodes.core.robot.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.robot_builder import wheel_place

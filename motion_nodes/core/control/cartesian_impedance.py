@@ -45,8 +45,8 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.core.control.impedance_settings import ImpedanceSettings
 from motion_nodes.core.control.pose_targets import PoseFilter, PoseTrajectory
+from motion_nodes.core.robot.inverse_dynamics import PayloadDynamics
 from motion_nodes.core.robot.kinematics import Kinematics
-from motion_nodes.core.robot.payload import PayloadDynamics
 from motion_nodes.core.robot.poses import rate_of_rotation_vector, rotation_vector
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig

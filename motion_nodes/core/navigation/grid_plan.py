@@ -229,7 +229,7 @@ class GridPlanner:
         first = self._free_cell(self.grid, "start", start, 0.0)
         last = self._free_cell(self.grid, "goal", goal, self.config.tolerance)
         # Imported on demand: Numba takes a quarter of a second to import.
-        from motion_nodes.kernels.search.grid_path import shortest
+        from motion_nodes.kernels.search.pose_lattice import shortest
 
         columns = self.grid.cells.shape[1]
         found = shortest(

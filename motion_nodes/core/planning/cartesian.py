@@ -25,8 +25,8 @@ from motion_nodes.core.planning.path_verification import sweep_path
 from motion_nodes.core.planning.planning_problem import PlanStatus
 from motion_nodes.core.planning.pose_solvers import pose_solver
 from motion_nodes.core.planning.start_state import START_TOLERANCE, check_start, in_words
+from motion_nodes.core.robot.inverse_dynamics import Payload, too_heavy
 from motion_nodes.core.robot.kinematics import GroupKinematics
-from motion_nodes.core.robot.payload import Payload, too_heavy
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.trajectory.joint_path import CornerBlending

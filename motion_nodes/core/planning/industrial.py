@@ -36,8 +36,8 @@ from motion_nodes.core.planning.tool_motions import (
     ToolMotion,
     tool_path,
 )
+from motion_nodes.core.robot.inverse_dynamics import Payload
 from motion_nodes.core.robot.kinematics import GroupKinematics
-from motion_nodes.core.robot.payload import Payload
 from motion_nodes.core.trajectory.joint_path import JointPath, chained
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory, polynomial_between
 from motion_nodes.core.trajectory.path_efforts import EFFORT_SHARE, effort_limits

@@ -31,8 +31,8 @@ from motion_nodes.core.planning.planning_problem import (
 from motion_nodes.core.planning.pose_solvers import ATTEMPTS, moving_joints, pose_chain, pose_solver
 from motion_nodes.core.planning.recovery import Recovery, RecoverySettings, check_recovery, recover
 from motion_nodes.core.planning.start_state import configuration
+from motion_nodes.core.robot.inverse_dynamics import too_heavy
 from motion_nodes.core.robot.limits import JointLimits
-from motion_nodes.core.robot.payload import too_heavy
 from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.trajectory.joint_path import CornerBlending
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory

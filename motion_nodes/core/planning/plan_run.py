@@ -23,7 +23,7 @@ from motion_nodes.core.planning.recovery import Recovery, RecoverySettings
 from motion_nodes.core.planning.search_settings import ShorteningSettings
 from motion_nodes.core.planning.sphere_excess import ExcessEnds
 from motion_nodes.core.planning.tree_search import SearchTree
-from motion_nodes.core.robot.payload import Payload
+from motion_nodes.core.robot.inverse_dynamics import Payload
 from motion_nodes.core.trajectory.joint_path import CornerBlending, FreeCheck
 from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.core.trajectory.path_efforts import EFFORT_SHARE

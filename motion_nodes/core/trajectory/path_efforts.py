@@ -21,9 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.core.robot.inverse_dynamics import InverseDynamics
+from motion_nodes.core.robot.inverse_dynamics import InverseDynamics, Payload
 from motion_nodes.core.robot.kinematics import Kinematics
-from motion_nodes.core.robot.payload import Payload
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.robot.tree import JointKind, KinematicTree
 from motion_nodes.core.trajectory.joint_path import JointPath

@@ -5,6 +5,8 @@ Visualization markers of other programs, such as a planner's search tree; goals 
 planner on the panel: named states, joint sliders, or the target of the tool; buttons that save the
 planning scene to a file of the browser's machine, and load one; notifications in the corner of
 pages.
+
+Random goal states of the joint sliders, free of collisions.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from numpy.typing import NDArray
 
 from motion_nodes.core.planning.planners import planner_names
 from motion_nodes.core.robot.link_poses import LinkPoses
+from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.moveit_scene_file import SUFFIX, read_scene_text, scene_text
 from motion_nodes.core.scene.scene import Scene, WorldObject
 from motion_nodes.core.scene.scenery import SCENERY
@@ -29,7 +33,6 @@ from motion_nodes.extras.viewer.joint_panel import GOAL, GoalStatePanel, show_va
 from motion_nodes.extras.viewer.object_editor import ObjectEditor
 from motion_nodes.extras.viewer.panel_style import SECONDARY, plain, shortened
 from motion_nodes.extras.viewer.planned_path import PlannedPath
-from motion_nodes.extras.viewer.random_goal import RandomGoals
 from motion_nodes.extras.viewer.robot_view import RobotView
 from motion_nodes.extras.viewer.scene_view import MAX_OBJECTS, SceneView
 from motion_nodes.extras.viewer.sphere_nodes import RobotSpheresView
@@ -40,8 +43,47 @@ from motion_nodes.extras.viewer.ui_commands import (
     PlanCommand,
     PlannerOptions,
 )
-from motion_nodes.extras.viewer.viewed_robot import PLANNER
+from motion_nodes.extras.viewer.viewed_robot import PLANNER, ViewedRobot
 from motion_nodes.typing import Array
+
+MAX_TRIES = 300
+
+
+class RandomGoals:
+    """Draws states of the planned joints within their limits."""
+
+    def __init__(self, viewed: ViewedRobot) -> None:
+        """Create for a robot; the first sample may compile its collision checks."""
+        self._viewed = viewed
+        self._checker: CollisionChecker | None = None
+        self._lock = threading.Lock()  # two pages may ask at once
+        self._rng = np.random.default_rng()
+
+    def sample(self, scene: Scene, positions: Mapping[str, float]) -> dict[str, float] | None:
+        """Return a state [rad or m], by joint; None: all that were tried are in collision.
+
+        Robots without a description of collisions are not checked.
+
+        Args:
+            scene: the planning scene.
+            positions: of joints that are not planned [rad or m], by joint.
+        """
+        viewed, names = self._viewed, self._viewed.planned_joints
+        assert viewed.limits is not None
+        limits = viewed.limits.select(names)
+        low = np.where(np.isfinite(limits.lower), limits.lower, -np.pi)
+        high = np.where(np.isfinite(limits.upper), limits.upper, np.pi)
+        Q = self._rng.uniform(low, high, (MAX_TRIES, len(names)))
+        if isinstance(viewed.model, Robot):
+            others = {n: x for n, x in positions.items() if n not in names and np.isfinite(x)}
+            with self._lock:
+                checker = self._checker or CollisionChecker(viewed.model, names)
+                self._checker = checker
+                checker.set_scene(scene)
+                checker.set_positions(others)
+                Q = Q[checker.are_free(Q)]
+        return dict(zip(names, Q[0].tolist(), strict=True)) if len(Q) else None
+
 
 MAX_POINTS = 20_000
 """Max number of points or ends of lines of one drawing; further ones are not drawn."""

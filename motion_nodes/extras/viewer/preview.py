@@ -20,9 +20,9 @@ from motion_nodes.core.ik.tool_goal import ArticulationIk
 from motion_nodes.core.robot.link_poses import LinkPoses
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.robot import Robot
+from motion_nodes.core.scene.allowed_collisions import touch_links
 from motion_nodes.core.scene.configurations import checked_state
 from motion_nodes.core.scene.scene import WorldObject
-from motion_nodes.core.scene.touch_links import touch_links
 from motion_nodes.core.scene.world import World
 from motion_nodes.core.trajectory.joint_trajectory import Trajectory
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint

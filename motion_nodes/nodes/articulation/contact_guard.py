@@ -27,9 +27,8 @@ from motion_nodes.core.control.joint_guard import (
     gripper_joints,
     revolute,
 )
-from motion_nodes.core.robot.inverse_dynamics import InverseDynamics
+from motion_nodes.core.robot.inverse_dynamics import InverseDynamics, PayloadDynamics, payload_of
 from motion_nodes.core.robot.kinematics import Kinematics
-from motion_nodes.core.robot.payload import PayloadDynamics, payload_of
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.nodes.articulation.articulation_config import (

@@ -13,8 +13,8 @@ from motion_nodes.core.bases.from_robot import root_height
 from motion_nodes.core.control.impedance_settings import ImpedanceSettings
 from motion_nodes.core.planning.pipeline import PlanOptions
 from motion_nodes.core.planning.recovery import RecoverySettings
+from motion_nodes.core.robot.inverse_dynamics import Payload
 from motion_nodes.core.robot.loader import load_description
-from motion_nodes.core.robot.payload import Payload
 from motion_nodes.core.robot.placement import parse_placements
 from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.core.scene.scenery import Scenery, floor_of, joined, neighbours_of
