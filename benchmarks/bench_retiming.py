@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from harness import Options, Report, Row, benchmark, median, progress, take_turns
 from harness.timing import peer_lines
-from trajectory.retime_limits import JERK, arm_limits, excess, fault_of, random_path
+from trajectory.retime_limits import JERK, arm_limits, excess, fault_of, random_path, without_jerk
 
 from motion_nodes.core.robot.limits import JointLimits
 from motion_nodes.core.trajectory.joint_path import CornerBlending, JointPath
@@ -45,8 +45,8 @@ def lines(count: int, seed: int) -> Array:
 
 def works_of(points: Array, limits: JointLimits) -> dict[bool, Callable[[], TimedPath]]:
     """Return the calls that time a path, without and with jerk limits."""
-    return {with_jerk: partial(retime, points, limits, jerk_limited=with_jerk, blending=CORNERS)
-            for with_jerk in (False, True)}  # fmt: skip
+    return {with_jerk: partial(retime, points, each, blending=CORNERS)
+            for with_jerk, each in ((False, without_jerk(limits)), (True, limits))}  # fmt: skip
 
 
 def by_length(report: Report) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from view.test_browser_viewer import Record, as_page, refresh
@@ -24,7 +26,7 @@ BOX = world_object("box", Box((0.05, 0.05, 0.05)), pose((0.5, 0.1, 0.4), (0.0, 0
 FIXED = (
     world_object("floor", HalfSpace()),
     world_object("pillar", Box((0.1, 0.1, 1.0)), pose((0.0, 1.0, 0.5)), static=True),
-    world_object("table", Box((0.1, 0.1, 1.0)), pose((1.0, 1.0, 0.5)), kind=SCENERY),
+    replace(world_object("table", Box((0.1, 0.1, 1.0)), pose((1.0, 1.0, 0.5))), kind=SCENERY),
 )
 
 

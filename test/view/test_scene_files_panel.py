@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from view.toy_robot import pose
@@ -17,7 +19,7 @@ from motion_nodes.extras.viewer.planning_view import loaded_objects, saved_objec
 
 BOX = world_object("box", Box((0.1, 0.2, 0.3)), pose((0.5, 0.0, 0.2)), rgba=(1.0, 0.0, 0.0, 1.0))
 BALL = world_object("ball", Sphere(0.1), pose((0.0, 0.5, 0.2)))
-FLOOR = world_object("floor", HalfSpace(), static=True, kind=SCENERY)
+FLOOR = replace(world_object("floor", HalfSpace(), static=True), kind=SCENERY)
 
 
 def test_what_was_saved_is_loaded_without_the_scenery():
