@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from motion_nodes.cli.options import Commands, RobotArgument
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.errors import InvalidConfig, did_you_mean
 
 if TYPE_CHECKING:  # a fifth of the time of `motion --help`
     from motion_nodes.core.robot.placement import Placement
@@ -62,7 +62,6 @@ def backend_and_driver(word: str, placements: Sequence[Placement]) -> tuple[str,
         InvalidConfig: neither a backend, a driver, nor the robot that is brought up.
     """
     from motion_nodes.bringup.bringup_config import BACKENDS
-    from motion_nodes.errors import did_you_mean
     from motion_nodes.extras.hardware.robot_driver import available_drivers
 
     if word in BACKENDS:

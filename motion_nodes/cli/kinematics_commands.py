@@ -28,6 +28,17 @@ from motion_nodes.cli.options import (
     frame_words,
     state_words,
 )
+from motion_nodes.cli.output import (
+    output_path,
+    pose_data,
+    pose_rows,
+    print_json,
+    print_line,
+    print_table,
+    waiting,
+    write_output,
+)
+from motion_nodes.errors import InvalidCommand, InvalidDescription
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +85,6 @@ def fk(
     as_json: JsonOption = False,
 ) -> None:
     """Compute the poses of frames (forward kinematics)."""
-    from motion_nodes.cli.output import pose_data, pose_rows, print_json, print_table
     from motion_nodes.cli.values import Subject
     from motion_nodes.core.robot.kinematics import Kinematics
 
@@ -139,7 +149,6 @@ def ik(
     """
     import numpy as np
 
-    from motion_nodes.cli.output import waiting
     from motion_nodes.cli.values import NO_SOLUTION, Subject
     from motion_nodes.core.ik.chain import IkChain
     from motion_nodes.core.ik.problem import IkRequest, IkSettings, IkTolerance
@@ -176,7 +185,6 @@ def _validity(subject: Subject, world: str | None) -> Validity:
 
 
 def _report(subject: Subject, result: IkResult, oriented: bool, as_json: bool) -> None:
-    from motion_nodes.cli.output import print_json, print_line, print_table
 
     names = subject.group.joints
     if as_json:
@@ -232,7 +240,6 @@ def batch(
     Exit code 1: a pose without solution.
     """
     from motion_nodes.api.joint_group import JointGroup
-    from motion_nodes.cli.output import print_json, print_line, print_table, waiting
     from motion_nodes.cli.values import NO_SOLUTION, Subject, checked_timeout, checker_of
     from motion_nodes.core.ik.problem import IkSettings
     from motion_nodes.core.scene.world import World
@@ -305,7 +312,6 @@ def _read(file: str) -> Array:
     import numpy as np
 
     from motion_nodes.core.robot.poses import from_xyz_quat
-    from motion_nodes.errors import InvalidDescription
 
     try:
         with open(file, newline="", encoding="utf-8") as stream:
@@ -358,7 +364,6 @@ def reach(
     """
     from motion_nodes.api.joint_group import JointGroup
     from motion_nodes.api.reachability import reachability_map
-    from motion_nodes.cli.output import output_path, print_line, waiting, write_output
     from motion_nodes.cli.values import Subject, checker_of
     from motion_nodes.core.robot.poses import from_xyz_rpy
     from motion_nodes.core.scene.world import World
@@ -405,9 +410,7 @@ def bench(
 
     Poses and configurations are random; times are those of calls from Python.
     """
-    from motion_nodes.cli.output import print_json, print_line, print_table, waiting
     from motion_nodes.cli.values import Subject
-    from motion_nodes.errors import InvalidCommand
 
     subject = Subject.of(robot, group)
     if subject.group.tip is None:

@@ -20,6 +20,8 @@ import typer
 
 from motion_nodes.cli.cluster import ClusterOption, cluster
 from motion_nodes.cli.options import Commands, JsonOption
+from motion_nodes.cli.output import print_json, print_line, write_output
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 if TYPE_CHECKING:
     from motion_nodes.extras.learning.networks import Policy
@@ -94,7 +96,6 @@ def learn(
     policy of the run (best.npz), which is exported with its description (policy.onnx,
     IO_descriptors.yaml). Ctrl-C ends the training; --resume continues it.
     """
-    from motion_nodes.errors import InvalidConfig
     from motion_nodes.extras.learning.tasks.registry import make_task, task_config, task_entry
 
     if robot not in (None, task_entry(task).robot):
@@ -236,7 +237,6 @@ def _evaluate(
     """Print the result of deterministic episodes, also in random physics if that is asked for."""
     from dataclasses import asdict
 
-    from motion_nodes.cli.output import print_json, print_line
     from motion_nodes.extras.learning.mujoco_env import MujocoEnv, Randomization
     from motion_nodes.extras.learning.tasks.registry import make_task
     from motion_nodes.extras.learning.trainer import evaluate
@@ -291,7 +291,6 @@ def check(
     degrees, gains and rates. With a recording, the actions of the network are compared with the
     recorded ones.
     """
-    from motion_nodes.cli.output import print_json
     from motion_nodes.core.robot.loader import load_description
     from motion_nodes.extras.policies.policy_check import check_policy
     from motion_nodes.extras.policies.policy_files import load_policy
@@ -318,8 +317,6 @@ def _replayed(runner: PolicyRunner, recording: Path, plot: Path | None) -> dict[
 
     import numpy as np
 
-    from motion_nodes.cli.output import write_output
-    from motion_nodes.errors import InvalidCommand
     from motion_nodes.extras.policies.policy_check import divergence_svg, replay_divergence
 
     try:
@@ -364,8 +361,6 @@ def dataset(
     ] = "",
 ) -> None:
     """Write recordings of `motion record --images` as a data set of LeRobot (v3.0)."""
-    from motion_nodes.cli.output import print_line
-    from motion_nodes.errors import InvalidCommand
     from motion_nodes.extras.formats.lerobot_dataset import write_dataset
     from motion_nodes.ros.recorded_episodes import DatasetTopics, recorded_episode
 

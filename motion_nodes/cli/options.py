@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, get_args, get_origin
 import typer
 from typer.core import TyperGroup
 
+from motion_nodes.cli.output import output_path
 from motion_nodes.errors import MotionError
 
 if TYPE_CHECKING:
@@ -140,7 +141,6 @@ WorldOption = Annotated[
 def _checked_output(output: str | None) -> str | None:
     """Check the file of a result before anything is computed."""
     if output is not None:
-        from motion_nodes.cli.output import output_path
         from motion_nodes.core.robot.result_files import SUFFIXES
 
         output_path(output, SUFFIXES)

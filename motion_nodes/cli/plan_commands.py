@@ -26,6 +26,15 @@ from motion_nodes.cli.options import (
     ToRpyOption,
     WorldOption,
 )
+from motion_nodes.cli.output import (
+    output_path,
+    print_json,
+    print_line,
+    print_table,
+    waiting,
+    write_output,
+)
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 if TYPE_CHECKING:
     from motion_nodes.cli.values import PoseWords, Subject
@@ -72,7 +81,6 @@ def plan(
 
     Exit code 1: no motion found.
     """
-    from motion_nodes.cli.output import waiting
     from motion_nodes.cli.values import NO_SOLUTION, PoseWords, Subject, checked_timeout, checker_of
     from motion_nodes.core.planning.pipeline import PlanOptions
     from motion_nodes.core.planning.pipeline import plan as plan_motion
@@ -104,7 +112,6 @@ def plan(
 def _known_planner(name: str) -> str:
     """Reject an unknown planner, for which requests over ROS get the default one."""
     from motion_nodes.core.planning.planners import find_planner
-    from motion_nodes.errors import InvalidConfig
 
     known, note = find_planner(name)
     if note:
@@ -126,7 +133,6 @@ def _goal(subject: Subject, end: str | None, pose: PoseWords) -> Goal:
 
 
 def _report(subject: Subject, found: MotionPlan, output: str | None, as_json: bool) -> None:
-    from motion_nodes.cli.output import print_json, print_line, print_table
     from motion_nodes.core.trajectory.trajectory_files import trajectory_data
 
     stages = [
@@ -164,8 +170,6 @@ def _report(subject: Subject, found: MotionPlan, output: str | None, as_json: bo
 
 def _print_waypoints(subject: Subject, path: Array) -> None:
     """Print a row per joint; of long paths only the first and last waypoints."""
-    from motion_nodes.cli.output import print_table
-
     count = len(path)
     shown = list(range(count))
     if count > _COLUMNS:
@@ -208,12 +212,10 @@ def cartesian(
 
     Exit code 1: the path is incomplete; its end and the reason are printed.
     """
-    from motion_nodes.cli.output import waiting
     from motion_nodes.cli.values import NO_SOLUTION, Subject, checker_of
     from motion_nodes.core.planning.cartesian import CartesianOptions, cartesian_path
     from motion_nodes.core.robot.kinematics import Kinematics
     from motion_nodes.core.trajectory.trajectory_files import write_trajectory
-    from motion_nodes.errors import InvalidCommand
 
     subject = Subject.of(robot, group, degrees)
     model, tip = subject.robot, subject.group.tip
@@ -242,7 +244,6 @@ def _poses(subject: Subject, X_BT: Any, to: list[str], by: list[str]) -> list[An
 
     from motion_nodes.cli.values import numbers
     from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy
-    from motion_nodes.errors import InvalidCommand
 
     if not to and not by:
         raise InvalidCommand("give a target: --to x,y,z or --by dx,dy,dz.")
@@ -293,7 +294,6 @@ def _cartesian_report(
     output: str | None,
     as_json: bool,
 ) -> None:
-    from motion_nodes.cli.output import print_json, print_line, print_table
     from motion_nodes.core.trajectory.trajectory_files import trajectory_data
 
     if as_json:
@@ -349,7 +349,6 @@ def plot(
 
     Waypoints and paths are time-parameterized first, as by the trajectory generator.
     """
-    from motion_nodes.cli.output import output_path, print_line, write_output
     from motion_nodes.cli.values import Subject
     from motion_nodes.core.robot.kinematics import Kinematics
     from motion_nodes.core.trajectory.through_waypoints import WaypointOptions

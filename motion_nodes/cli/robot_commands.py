@@ -25,8 +25,8 @@ import typer
 from rich.console import Console
 
 from motion_nodes.cli.options import GroupOption, JsonOption, RobotArgument, SeedOption, robot_words
-from motion_nodes.cli.output import print_json, print_line, print_table
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.cli.output import print_json, print_line, print_table, write_output
+from motion_nodes.errors import InvalidConfig, did_you_mean
 
 if TYPE_CHECKING:
     from motion_nodes.core.robot.files.xrdf_file import Xrdf
@@ -378,9 +378,6 @@ def convert(
 
     Prints every field that the target format cannot represent.
     """
-    from motion_nodes.cli.output import print_line, write_output
-    from motion_nodes.errors import InvalidConfig, did_you_mean
-
     path = Path(target)
     kind = to_format or _OF_SUFFIX.get(path.suffix, "")
     if kind not in FORMATS:
@@ -408,7 +405,6 @@ def _write_folder(source: str, folder: Path, urdf: Path | None) -> None:
         write_robot_folder,
     )
     from motion_nodes.core.robot.loader import load_description
-    from motion_nodes.errors import InvalidConfig
 
     file = Path(source)
     if not file.is_file() or format_of(file) is None:

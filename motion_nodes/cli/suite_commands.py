@@ -23,6 +23,8 @@ from motion_nodes.cli.options import (
     ToQuatOption,
     ToRpyOption,
 )
+from motion_nodes.cli.output import print_line, print_table
+from motion_nodes.errors import InvalidCommand, InvalidConfig, RobotNotFound, did_you_mean
 
 if TYPE_CHECKING:
     from motion_nodes.cli.values import PoseWords
@@ -66,11 +68,9 @@ def go(
     """
     import time
 
-    from motion_nodes.cli.output import print_line
     from motion_nodes.cli.values import NO_SOLUTION, PoseWords, checked_timeout
     from motion_nodes.core.robot.loader import load_description
     from motion_nodes.core.robot.placement import parse_placement
-    from motion_nodes.errors import InvalidCommand, RobotNotFound
     from motion_nodes.nodes.clients.commands import execute
 
     for name, factor in (("velocity", velocity), ("acceleration", acceleration)):
@@ -144,7 +144,6 @@ def _base_request(place: Placement, robot: Robot, to: str | None, degrees: bool)
 
     from motion_nodes.cli.values import numbers
     from motion_nodes.core.navigation.planar_geometry import Pose2
-    from motion_nodes.errors import InvalidCommand
     from motion_nodes.nodes.clients.commands import base_to_pose
     from motion_nodes.ros.names import under
 
@@ -163,7 +162,6 @@ def stop(timeout: Timeout = 10.0) -> None:
     A software stop, which depends on this computer and the network: not an emergency stop. Prints
     each robot's time to rest. Exit code 1: a robot is not confirmed to be at rest.
     """
-    from motion_nodes.cli.output import print_line
     from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
     from motion_nodes.nodes.clients.commands import stop as call
 
@@ -176,7 +174,6 @@ def resume(timeout: Timeout = 10.0) -> None:
 
     Exit code 1: a node is still stopped.
     """
-    from motion_nodes.cli.output import print_line
     from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
     from motion_nodes.nodes.clients.commands import resume as call
 
@@ -197,11 +194,9 @@ def recover(
     No penetration depth increases along the path. Exit code 1: rejected or not completed; the
     reason is printed.
     """
-    from motion_nodes.cli.output import print_line
     from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
     from motion_nodes.core.robot.loader import load_description
     from motion_nodes.core.robot.placement import parse_placement
-    from motion_nodes.errors import InvalidCommand
     from motion_nodes.nodes.clients.commands import recover as call
 
     checked_timeout(timeout)
@@ -234,10 +229,8 @@ def wait(
     """Wait until all nodes of some robots are ready. Exit code 1: timeout."""
     from motion_nodes.bringup.bringup_config import BringupConfig
     from motion_nodes.bringup.compose import nodes_for
-    from motion_nodes.cli.output import print_line
     from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
     from motion_nodes.core.robot.placement import parse_placements
-    from motion_nodes.errors import InvalidCommand, did_you_mean
     from motion_nodes.nodes.clients.wait import wait_and_report
 
     checked_timeout(timeout)
@@ -288,9 +281,7 @@ def record(
     import sys
     from pathlib import Path
 
-    from motion_nodes.cli.output import print_line, print_table
     from motion_nodes.cli.values import NO_SOLUTION
-    from motion_nodes.errors import InvalidCommand
     from motion_nodes.nodes.clients.commands import record as record_topics
 
     if not (math.isfinite(seconds) and seconds >= 0.0):
@@ -319,9 +310,7 @@ def play(
     import sys
     from pathlib import Path
 
-    from motion_nodes.cli.output import print_line, print_table
     from motion_nodes.cli.values import NO_SOLUTION
-    from motion_nodes.errors import InvalidCommand
     from motion_nodes.nodes.clients.commands import play as play_topics
 
     if not 1e-3 <= rate <= 1e3:
@@ -359,7 +348,6 @@ def task(
     English and Chinese sentences with the names of objects. Prints the plan and its steps; Ctrl-C
     cancels. Exit code 1: rejected or failed; the reason is printed.
     """
-    from motion_nodes.cli.output import print_line
     from motion_nodes.cli.values import NO_SOLUTION, checked_timeout
     from motion_nodes.extras.tasks.task_plan import TaskOrder
     from motion_nodes.nodes.clients.commands import run_task
@@ -393,7 +381,6 @@ def mcp(
     import importlib.util
 
     from motion_nodes.core.robot.placement import parse_placement
-    from motion_nodes.errors import InvalidConfig
 
     if importlib.util.find_spec("mcp") is None:
         raise InvalidConfig("mcp is not installed; run: pip install 'motion-nodes[mcp]'")
