@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsing of command-line values: groups, configurations, poses."""
+"""Parsing of command-line values: groups, configurations, poses.
+
+Files of motions for commands: those of the core, and recordings of ROS.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,11 @@ from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.core.scene.checker import CollisionChecker
+from pathlib import Path
+
+from motion_nodes.core.trajectory import trajectory_files
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.errors import InvalidDescription
 
 NO_SOLUTION = 1
 """Exit code: the command is valid, but there is no solution."""
@@ -278,3 +286,27 @@ def numbers(text: str, count: int | Sequence[int], what: str, meaning: str = "")
             f"{what} needs {needed} numbers{about}; given: {len(values)}.", field=what
         )
     return np.array(values)
+
+
+def read_motion(
+    file: str, joints: Sequence[str] = ()
+) -> JointTrajectory | trajectory_files.Waypoints | trajectory_files.PathFile:
+    """Return the trajectory, waypoints or path in a file; MCAP: joint states.
+
+    Other files and errors are those of :func:`.trajectory_files.read_motion`.
+
+    Args:
+        file: name of the file.
+        joints: of the robot, for recordings.
+
+    Raises:
+        InvalidDescription: the file cannot be read, or has none of these forms.
+    """
+    path = Path(file)
+    if path.suffix != ".mcap":
+        return trajectory_files.read_motion(file)
+    try:
+        from motion_nodes.ros.recording import recorded_motion
+    except ImportError as error:
+        raise InvalidDescription(f"{path}: recordings of ROS need rclpy ({error})") from None
+    return recorded_motion(path, joints)

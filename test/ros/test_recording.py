@@ -28,7 +28,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from motion_nodes.cli.trajectory_files import read_motion
+from motion_nodes.cli.values import read_motion
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros.recording import (
     McapFile,
