@@ -19,7 +19,7 @@ LONG_CALLS = {
     "bringup": 2,
     "cli": 2,
     "core": 4,
-    "extras": 4,
+    "extras": 3,
     "kernels": 11,
     "nodes": 1,
     "ros": 2,

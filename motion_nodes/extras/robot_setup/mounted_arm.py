@@ -33,7 +33,7 @@ from motion_nodes.extras.robot_setup.robot_yaml_text import (
     checked_name,
     preliminary_robot,
 )
-from motion_nodes.extras.robot_setup.self_collisions import find_self_collisions
+from motion_nodes.extras.robot_setup.self_collisions import JointRoles, find_self_collisions
 
 MAX_OFFSET = 10.0
 """Max distance of the arm from the link that carries it, along each axis [m]."""
@@ -115,8 +115,8 @@ def mount_arm(
     robot = preliminary_robot(data, tree, spheres, target)
     fingers = [group.joints for group in robot.groups.values() if group.tip is None]
     found = find_self_collisions(
-        robot, geometries, still=(*robot.base_joints, *robot.passive_joints),
-        grippers=fingers, keep_home=True, samples=SAMPLES, seed=seed,
+        robot, geometries, roles=JointRoles((*robot.base_joints, *robot.passive_joints), fingers),
+        keep_home=True, samples=SAMPLES, seed=seed,
     )  # fmt: skip
     # Pairs without a collision in any sample stay checked: too few samples for rare collisions.
     for reason, field in (("always", "ignore"), ("spheres only", "ignore_spheres")):

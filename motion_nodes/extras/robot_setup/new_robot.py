@@ -60,6 +60,7 @@ from motion_nodes.extras.robot_setup.robot_yaml_text import (
     robot_data,
 )
 from motion_nodes.extras.robot_setup.self_collisions import (
+    JointRoles,
     SelfCollisions,
     add_excess_pairs,
     find_self_collisions,
@@ -303,8 +304,7 @@ class _Making:
         self._found = find_self_collisions(
             robot,
             self._geometries,
-            still=self._left_out,
-            grippers=grippers,
+            roles=JointRoles(self._left_out, grippers),
             keep_home=bool(self._legs),
             seed=seed,
         )

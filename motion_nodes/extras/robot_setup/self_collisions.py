@@ -77,12 +77,21 @@ def random_configurations(
     return np.asarray(Q)
 
 
+@dataclass(frozen=True)
+class JointRoles:
+    """Joints that are tried differently from those of an arm."""
+
+    still: Collection[str] = ()
+    """Joints that stay at home, such as those of wheels."""
+    grippers: Sequence[Sequence[str]] = ()
+    """Joints of each gripper."""
+
+
 def find_self_collisions(
     robot: Robot,
     geometries: Mapping[str, LinkGeometry],
     *,
-    still: Collection[str] = (),
-    grippers: Sequence[Sequence[str]] = (),
+    roles: JointRoles | None = None,
     keep_home: bool = False,
     samples: int = SAMPLES,
     seed: int = 0,
@@ -94,17 +103,17 @@ def find_self_collisions(
     Args:
         robot: robot with spheres; pairs that are already ignored are omitted.
         geometries: geometries of its links, for the verification of sphere overlaps.
-        still: joints that stay at home, such as those of wheels.
-        grippers: joints of each gripper.
+        roles: of joints of wheels and grippers; None: there are none.
         keep_home: keep the home configuration if only spheres overlap, such as a stance of legs.
         samples: number of configurations; fewer for very many pairs.
         seed: seed of the configurations.
     """
+    roles = roles or JointRoles()
     bodies = link_bodies(robot)
     pairs = checked_pairs(robot, bodies, AllowedCollisions())
     rng = np.random.default_rng(seed)
     count = int(np.clip(_PAIRS_TRIED / max(1, len(pairs)), 500, samples))
-    Q = np.vstack((robot.home, random_configurations(robot, count, rng, still)))
+    Q = np.vstack((robot.home, random_configurations(robot, count, rng, roles.still)))
     kinematics = Kinematics(robot.tree, base=robot.base_frame, generic=True)
     X = kinematics.frames_batch(Q)
     rows = {name: k for k, name in enumerate(kinematics.frame_names)}
@@ -128,7 +137,7 @@ def find_self_collisions(
             found.ignored[pair] = "always"
         elif share >= _OFTEN and len(above[a.link] ^ above[b.link]) <= 2:
             found.ignored[pair] = "often"
-        elif any(above[a.link] & set(g) and above[b.link] & set(g) for g in grippers):
+        elif any(above[a.link] & set(g) and above[b.link] & set(g) for g in roles.grippers):
             found.ignored[pair] = "gripper"
         elif (
             keep_home
