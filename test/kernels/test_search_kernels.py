@@ -255,7 +255,7 @@ def test_shortened_paths_approach_the_tangents_and_the_arc():
     waypoints = np.array([START, (-1.5, 2.0), (0.0, 2.2), (1.5, 2.0), (1.9, 0.5), GOAL])
     rows, checked = np.zeros((2 * 200 + 2, 2)), np.zeros((2, 200), np.int8)
     rows[: len(waypoints)] = waypoints
-    memory = SHORTEN.ShorteningMemory(np.ones(2), rows, checked)
+    memory = np.ones(2), rows, checked
     effort = SHORTEN.Effort(rounds=12, jumps=10, tries=7, least_gain=1e-4)
     count = abs(SHORTEN.shorten(ONE, memory, len(waypoints), effort, random(2)))
     path = rows[:count]

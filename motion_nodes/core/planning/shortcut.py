@@ -15,7 +15,7 @@ from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.kernels.bridges import Checker
 from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.kernels.search.path_shorten import Effort, ShorteningMemory, shorten
+from motion_nodes.kernels.search.path_shorten import Effort, shorten
 from motion_nodes.typing import Array
 
 _LONG = 60
@@ -86,7 +86,7 @@ def shorten_rows(
     room = 2 * count + settings.jumps
     rows, checked = np.empty((2 * room + 2, n)), np.empty((2, room), np.int8)
     rows[:count] = path
-    memory = ShorteningMemory(weights, rows, checked)
+    memory = weights, rows, checked
     # For a short path all rounds are faster than one check of the timeout.
     at_once = settings.rounds if count <= _LONG else 1
     for done in range(0, settings.rounds, max(1, at_once)):

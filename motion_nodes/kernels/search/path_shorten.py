@@ -46,24 +46,13 @@ class Effort(NamedTuple):
     """Min relative reduction of length for which cuts and rounds are continued."""
 
 
-class ShorteningMemory(NamedTuple):
-    """Memory of a path and of a round."""
-
-    weights: Array
-    """Weights of the joints in lengths, shape (n,)."""
-    rows: Array
-    """Two copies of the path and two scratch rows, shape (2 room + 2, n). MarkedPath are only added
-    while there is room."""
-    checked: NDArray[np.int8]
-    """A flag per edge of both copies, shape (2, room)."""
-
-
 class MarkedPath(NamedTuple):
     """The path of a round."""
 
     weights: Array
+    """Of the joints in lengths, shape (n,)."""
     rows: Array
-    """Shape (room, n)."""
+    """Waypoints, shape (room, n)."""
     marks: NDArray[np.int8]
     """Whether the edge after a waypoint was checked as a whole, shape (room,)."""
 
@@ -71,7 +60,7 @@ class MarkedPath(NamedTuple):
 @bare_kernel
 def shorten(
     checker: Checker,
-    memory: ShorteningMemory,
+    memory: tuple[Array, Array, NDArray[np.int8]],
     count: int,
     effort: Effort,
     random: NDArray[np.uint64],
@@ -80,7 +69,10 @@ def shorten(
 
     Args:
         checker: collision checker.
-        memory: its first ``count`` rows are the input, and the result.
+        memory: weights of the joints in lengths, shape (n,); two copies of a path and two scratch
+            rows, shape (2 room + 2, n), the first ``count`` of which are the input, and the result;
+            a flag per edge of both copies, shape (2, room). Waypoints are only added while there is
+            room.
         count: number of waypoints.
         effort: work limits.
         random: state of the random number generator, shape (1,).
