@@ -18,8 +18,8 @@ from rclpy.parameter import Parameter
 
 from motion_nodes.core.bases.ackermann import AckermannBase, AckermannConfig, AckermannGeometry
 from motion_nodes.core.bases.ackermann_drive import CarCommand, DriveCommand
-from motion_nodes.core.bases.ackermann_robot import ackermann_config, left_first, max_wheel_angle
 from motion_nodes.core.bases.base import Twist2
+from motion_nodes.core.bases.from_robot import ackermann_config, left_first, max_wheel_angle
 from motion_nodes.core.robot.base_description import AckermannSpec
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidCommand, InvalidConfig

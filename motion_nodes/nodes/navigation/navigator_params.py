@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.core.bases.ackermann_robot import max_steering_angle
+from motion_nodes.core.bases.from_robot import max_steering_angle
 from motion_nodes.core.navigation.approaches import (
     APPROACHES,
     TURN_ROOM,
