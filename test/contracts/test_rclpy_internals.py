@@ -3,12 +3,16 @@
 
 import ast
 import importlib.metadata
+import inspect
 import re
+import textwrap
 from functools import cache
 from pathlib import Path
 
 import pytest
 import rclpy
+
+from motion_nodes.nodes.registry import NODES, node_class
 
 PACKAGE = Path(__file__).parents[2] / "motion_nodes"
 ONLY = PACKAGE / "ros" / "concurrency" / "rclpy_internals.py"
@@ -91,3 +95,26 @@ def test_a_private_part_is_seen(line):
 
 def test_the_version_is_one_that_the_file_knows():
     assert importlib.metadata.version("rclpy").split(".")[0] in VERSIONS
+
+
+def assigned(kind):
+    """Return the attributes of ``self`` that the methods of a class assign."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and ast.unparse(node.value) == "self"
+    }
+
+
+@pytest.mark.parametrize("executable", sorted(NODES))
+def test_nodes_do_not_replace_attributes_of_rclpy(executable):
+    kinds = [each for each in inspect.getmro(node_class(executable)) if each is not object]
+    theirs = [each for each in kinds if each.__module__.startswith("rclpy.")]
+    own = [each for each in kinds if each.__module__.startswith("motion_nodes.")]
+    taken = set().union(*(assigned(each) | set(vars(each)) for each in theirs))
+    assert "_services" in taken
+    # Overrides are translated before rclpy declares parameters.
+    assert set().union(*map(assigned, own)) & taken <= {"_parameter_overrides"}
