@@ -19,6 +19,7 @@ from motion_nodes.core.scene.scene import world_object
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.extras.viewer.object_editor import solid_of
+from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.planning_view import Drawing
 from motion_nodes.extras.viewer.plot_panel import ALL, PERIOD, WINDOW, JointHistory
 from motion_nodes.extras.viewer.preview import Preview
@@ -214,7 +215,7 @@ def test_preview_follows_targets_and_keeps_objects(open_viewer):
 
 
 def test_a_dark_page_has_a_dark_floor(open_viewer, toy):
-    viewer = open_viewer(ViewedRobot(toy), shadows=False)
+    viewer = open_viewer(ViewedRobot(toy), page=PageSettings(0, shadows=False))
     setup = viewer._view._setup
     light = setup.floor.cell_color
     setup.set_dark(True)
