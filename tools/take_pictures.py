@@ -300,6 +300,8 @@ def shelf(path: Path) -> None:
             subprocess.run([motion, *shlex.split(command)], cwd=folder, check=True)
         with chromium.chromium_page(Path(folder), *SIZE) as page:
             page.driver.get((Path(folder) / "shelf.svg").as_uri())
+            root = page.driver.find_element("tag name", "svg")
+            page.resize(*(math.ceil(float(root.get_attribute(x))) for x in ("width", "height")))
             page.driver.save_screenshot(str(path))
 
 
