@@ -113,7 +113,9 @@ def _lines(robot: Robot) -> Iterator[str]:
     for group in robot.groups.values():
         ends = f", {group.base} to {group.tip}" if group.tip else ""
         aliases = f" (also {', '.join(group.aliases)})" if group.aliases else ""
-        yield f"group [bold]{group.name}[/bold]{aliases}: {len(group.joints)} joints{ends}"
+        count = len(group.joints)
+        joints = f"{count} joint{'s' * (count != 1)}"
+        yield f"group [bold]{group.name}[/bold]{aliases}: {joints}{ends}"
     yield f"states: {', '.join(robot.state_names) or 'none'}"
     if robot.passive_joints:
         yield f"passive joints: {', '.join(robot.passive_joints)}"

@@ -60,6 +60,14 @@ def test_a_sound_robot_is_left_alone() -> None:
         ('<limit effort="5" velocity="0"/>', "revolute", -np.pi, np.pi, 1.0),
         ('<limit lower="2" upper="-1" effort="5" velocity="3"/>', "revolute", -1.0, 2.0, 3.0),
         ('<limit lower="-inf" upper="inf" effort="5" velocity="3"/>', "prismatic", 0.0, 0.1, 3.0),
+        # As SolidWorks' exporter writes limits that were not entered.
+        (
+            '<limit lower="0" upper="0" effort="0" velocity="0"/>',
+            "revolute",
+            -np.pi,
+            np.pi,
+            1.0,
+        ),
     ],
 )
 def test_missing_limits_are_guessed_and_told(
@@ -70,6 +78,24 @@ def test_missing_limits_are_guessed_and_told(
     assert (found.lower, found.upper, found.velocity) == pytest.approx((lower, upper, velocity))
     assert told
     assert all("j" in text for text in told)
+
+
+def test_limits_in_degrees_and_placeholders_are_kept_and_told() -> None:
+    limit = '<limit lower="-90" upper="90" effort="5" velocity="{}"/>'
+    for speed, doubts in ((2, 1), (180, 2)):
+        tree, told = mended(two_links(inside=limit.format(speed)))
+        assert (tree.joints["j"].upper, tree.joints["j"].velocity) == (90.0, speed)
+        assert len(told) == doubts
+        assert "degrees" in told[0]
+
+
+def test_equal_repairs_are_told_once() -> None:
+    limit = '<limit lower="-1" upper="1" effort="5" velocity="1"/><dynamics friction="9"/>'
+    more = [link("x"), link("y"), joint("jx", "link_2", "x", inside=limit),
+            joint("jy", "x", "y", inside=limit)]  # fmt: skip
+    _, told = mended(arm(2, *more))
+    (text,) = (text for text in told if "friction" in text)
+    assert text.startswith("jx, jy: ")
 
 
 def test_a_missing_speed_is_that_of_the_other_joints() -> None:

@@ -240,9 +240,9 @@ class _Making:
             invert_axes(root, base.turned, findings)
         if base.wheel_velocity is not None:
             set_limits(root, "velocity", dict.fromkeys(base.driven, base.wheel_velocity))
-            for joint in root.findall("joint"):
-                if joint.get("name") in self._weak.intersection(base.driven):
-                    repair_friction(joint, file, findings, at_speed=True)
+            weak = self._weak.intersection(base.driven)
+            driven = [joint for joint in root.findall("joint") if joint.get("name") in weak]
+            repair_friction(driven, file, findings, at_speed=weak)
         moved = moved_masses(self._tree, self._geometries, findings, rng)
         weak = self._weak - set(base.driven)
         efforts = sufficient_efforts(self._tree, self._geometries, moved.load, weak, findings)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,10 @@ _VELOCITY = {"revolute": 1.0, "continuous": 1.0, "prismatic": 0.1}
 """Default velocity limits if no other joint of the robot has higher ones [rad/s or m/s]."""
 _EFFORT = {"revolute": 50.0, "continuous": 50.0, "prismatic": 100.0}
 """Default effort limits if no other joint of the robot has higher ones [N m or N]."""
+_TURNS = 4.0 * math.pi
+"""Position limits above this look like degrees [rad]."""
+_FASTEST = {"revolute": 100.0, "prismatic": 20.0}
+"""Velocity limits above these look like placeholders or degrees [rad/s or m/s]."""
 _MOVABLE = 0.5
 """Max friction, as a fraction of the effort limit."""
 _EQUAL = 1e-3
@@ -83,7 +87,7 @@ def repair_inertial(link: Any, file: Path, findings: Notes) -> None:
     findings.add(
         "guessed",
         "masses",
-        f"{name}: inertia {moment} kg m^2 (the URDF's is not consistent)",
+        f"{name}: inertia {moment} kg m^2 (the file's is not consistent)",
     )
 
 
@@ -336,13 +340,35 @@ def repair_limits(joints: Iterable[Any], file: Path, findings: Notes) -> dict[st
             joint.find("limit").set(field, repr(value))
             guesses.setdefault(f"{value:g}", []).append(joint.get("name"))
         for guess, names in guesses.items():
-            why = f"the URDF gives {listed(names)} no {unit}"
+            why = f"the file gives {listed(names)} no {unit}"
             findings.add("guessed", f"limits.{field}", f"{guess} ({why})")
+    _note_implausible(moving, file, findings)
     by_name = {joint.get("name"): joint for joint in moving}
+    repair_friction(moving, file, findings, at_speed=unstated["effort"])
     for joint in moving:
-        repair_friction(joint, file, findings, at_speed=joint.get("name") in unstated["effort"])
         _mimic_range(joint, by_name, file, findings)
     return unstated
+
+
+def _note_implausible(moving: Sequence[Any], file: Path, findings: Notes) -> None:
+    """Note limits that look like degrees or placeholders; they are kept."""
+    turned: list[str] = []
+    fast: dict[str, list[str]] = {}
+    for joint in moving:
+        limit, kind = joint.find("limit"), joint.get("type")
+        ends = [abs(number_in(limit, key, 0.0, file)) for key in ("lower", "upper")]
+        if kind == "revolute" and max(ends) > _TURNS:
+            turned.append(joint.get("name"))
+        speed = number_in(limit, "velocity", 0.0, file)
+        if kind != "continuous" and speed > _FASTEST[kind]:
+            unit = "m/s" if kind == "prismatic" else "rad/s"
+            fast.setdefault(f"{speed:g} {unit}", []).append(joint.get("name"))
+    if turned:
+        text = f"{listed(turned)}: more than two turns; in degrees? The unit is rad"
+        findings.add("guessed", "limits.position", text)
+    for speed, names in fast.items():
+        text = f"{speed} of {listed(names)}: a placeholder, or degrees? The file's value is kept"
+        findings.add("guessed", "limits.velocity", text)
 
 
 def _mimic_range(joint: Any, by_name: dict[str, Any], file: Path, findings: Notes) -> None:
@@ -380,31 +406,43 @@ def _mimic_range(joint: Any, by_name: dict[str, Any], file: Path, findings: Note
         findings.add("changed", "limits.position", text)
 
 
-def repair_friction(joint: Any, file: Path, findings: Notes, *, at_speed: bool) -> None:
-    """Reduce friction and damping of a joint that consume most of its effort limit.
+def repair_friction(
+    joints: Iterable[Any], file: Path, findings: Notes, *, at_speed: Collection[str]
+) -> None:
+    """Reduce friction and damping of joints that consume most of their effort limits.
 
     Args:
-        joint: the element, which is changed.
+        joints: the elements, which are changed.
         file: file name, for errors.
         findings: notes are added.
-        at_speed: include damping at the velocity limit, for estimated effort limits.
+        at_speed: joints with estimated effort limits: damping at the velocity limit counts, too.
     """
+    reduced: dict[str, list[str]] = {}
+    for joint in joints:
+        why = _reduced(joint, file, at_speed=joint.get("name") in at_speed)
+        if why:
+            reduced.setdefault(why, []).append(joint.get("name"))
+    for why, names in reduced.items():
+        findings.add("changed", "joints", f"{listed(names)}: {why}")
+
+
+def _reduced(joint: Any, file: Path, *, at_speed: bool) -> str:
+    """Reduce friction and damping of a joint if needed, and return why; empty if not."""
     limit, dynamics = joint.find("limit"), joint.find("dynamics")
     if dynamics is None or joint.find("mimic") is not None:
-        return
+        return ""
     friction = abs(number_in(dynamics, "friction", 0.0, file))
     damping = abs(number_in(dynamics, "damping", 0.0, file))
     effort = number_in(limit, "effort", 0.0, file)
     needed = friction + damping * number_in(limit, "velocity", 0.0, file)
     if not (needed if at_speed else friction) > _MOVABLE * effort:
-        return
+        return ""
     for key, value in (("friction", friction), ("damping", damping)):
         dynamics.set(key, repr(float(f"{value * _MOVABLE * effort / needed:.4g}")))
-    text = (
-        f"{joint.get('name')}: friction {friction:g} and damping {damping:g} are reduced, its "
-        f"effort limit is {effort:g}"
+    return (
+        f"friction {friction:g} and damping {damping:g} are reduced for an effort limit of "
+        f"{effort:g}"
     )
-    findings.add("changed", "joints", text)
 
 
 def _twins(moving: Iterable[Any], file: Path, findings: Notes) -> None:
@@ -441,7 +479,10 @@ def _positions(joint: Any, file: Path, findings: Notes) -> None:
         joint.append(limit)
     if kind == "continuous":
         return
-    given = "lower" in limit.attrib or "upper" in limit.attrib
+    # SolidWorks' exporter writes four zeros for a limit that was not entered.
+    given = ("lower" in limit.attrib or "upper" in limit.attrib) and any(
+        number_in(limit, key, 0.0, file) for key in ("lower", "upper", "velocity", "effort")
+    )
     lower = number_in(limit, "lower", 0.0, file)
     upper = number_in(limit, "upper", 0.0, file)
     if lower > upper:
@@ -460,7 +501,7 @@ def _positions(joint: Any, file: Path, findings: Notes) -> None:
     if lower == upper:
         lower, upper = (-math.pi, math.pi) if kind == "revolute" else (0.0, 0.1)
         if joint.find("mimic") is None:
-            text = f"{name}: {lower:.4g} to {upper:.4g} (the URDF gives none)"
+            text = f"{name}: {lower:.4g} to {upper:.4g} (the file gives none)"
             findings.add("guessed", "limits.position", text)
     limit.set("lower", repr(lower))
     limit.set("upper", repr(upper))
