@@ -18,11 +18,11 @@ def test_servers_are_named_by_their_robots(module_client: RosClient) -> None:
     client = ActionClient(node, NavigateToPose, "/navigate_to_pose")
     server = ActionServer(node, MoveGroup, "/left/move_action", lambda _: MoveGroup.Result())
     try:
-        assert running_robots(node, 0.1) == "running are: left:=robot (arm)"
+        assert running_robots(node, 0.1) == "these robots run: left:=robot (arm)"
         described = node.create_publisher(String, "/left/robot_description", LATCHED)
         described.publish(String(data='<?xml version="1.0"?><robot name="franka"></robot>'))
         module_client.wait(
-            lambda: running_robots(node) == "running are: left:=franka (arm)", "its name"
+            lambda: running_robots(node) == "these robots run: left:=franka (arm)", "its name"
         )
     finally:
         client.destroy()

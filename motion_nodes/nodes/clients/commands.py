@@ -11,6 +11,7 @@ resume``: temporary participants of the latched stop.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -199,7 +200,12 @@ def running_robots(node: Node, timeout: float = 1.0) -> str:
         f"{space.strip('/')}{':=' if space else ''}{names.get(space) or 'robot'} ({kind})"
         for space, kind in sorted(found)
     ]
-    return f"running are: {', '.join(robots)}" if robots else "no robot runs in this ROS domain"
+    domain = os.environ.get("ROS_DOMAIN_ID", "0") or "0"
+    return (
+        f"these robots run: {', '.join(robots)}"
+        if robots
+        else f"no robot runs in ROS domain {domain}"
+    )
 
 
 class _Client:
@@ -222,11 +228,8 @@ class _Client:
                 return "stopped"
             if now > end:
                 return f"there is no action {self._action}; {running_robots(self._node)}"
-            if now - began > NOTICE_AFTER:
-                self._report_once(
-                    f"waiting for {self._action}; is `motion up` running, with this robot and the "
-                    "same ROS_DOMAIN_ID?"
-                )
+            if now - began > NOTICE_AFTER and not self._reported:
+                self._report_once(f"waiting for {self._action}; {running_robots(self._node)}")
             rclpy.spin_once(self._node, timeout_sec=0.05)
         while True:
             sent = self._client.send_goal_async(self._request.goal, self._on_feedback)
@@ -327,10 +330,10 @@ def recover(prefix: str, timeout: float, report: Callable[[str], None]) -> tuple
             if signals.STOP.is_set():
                 return False, "stopped"
             if waited > timeout:
-                return False, f"there is no service {name}"
+                return False, f"there is no service {name}; {running_robots(node)}"
             if waited > NOTICE_AFTER and not noticed:
                 noticed = True
-                report(f"waiting for {name}; is `motion up` running, with the same ROS_DOMAIN_ID?")
+                report(f"waiting for {name}; {running_robots(node)}")
             rclpy.spin_once(node, timeout_sec=0.05)
         answer = client.call_async(Trigger.Request())
         end = time.monotonic() + timeout + RECOVERY_TIMEOUT

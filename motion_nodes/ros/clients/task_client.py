@@ -89,7 +89,7 @@ class TaskClient:
                 )
             if waited > NOTICE_AFTER and not noticed:
                 noticed = True
-                self.report(f"waiting for {self._server}")
+                self.report(f"waiting for {self._server} of `motion up ROBOT --tasks`")
             self._spin()
         # A late subscriber receives earlier states first.
         end = time.monotonic() + 10.0 * QUIET
