@@ -39,6 +39,7 @@ _HOME = {
     "FrameTask": "core.ik.tasks_and_limits",
     "PostureTask": "core.ik.tasks_and_limits",
     "CenterOfMassTask": "core.ik.tasks_and_limits",
+    "GazeTask": "core.ik.tasks_and_limits",
     "DampingTask": "core.ik.tasks_and_limits",
     "Task": "core.ik.tasks_and_limits",
     "ConfigurationLimit": "core.ik.tasks_and_limits",

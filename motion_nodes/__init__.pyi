@@ -25,6 +25,7 @@ from motion_nodes.core.ik.tasks_and_limits import Configuration as Configuration
 from motion_nodes.core.ik.tasks_and_limits import ConfigurationLimit as ConfigurationLimit
 from motion_nodes.core.ik.tasks_and_limits import DampingTask as DampingTask
 from motion_nodes.core.ik.tasks_and_limits import FrameTask as FrameTask
+from motion_nodes.core.ik.tasks_and_limits import GazeTask as GazeTask
 from motion_nodes.core.ik.tasks_and_limits import Limit as Limit
 from motion_nodes.core.ik.tasks_and_limits import LimitRows as LimitRows
 from motion_nodes.core.ik.tasks_and_limits import PositionLimit as PositionLimit
@@ -85,6 +86,7 @@ __all__ = [
     "Cylinder",
     "DampingTask",
     "FrameTask",
+    "GazeTask",
     "HalfSpace",
     "IkBatchResult",
     "IkResult",

@@ -41,7 +41,14 @@ SECTIONS = {
     "Inverse kinematics": ("IkSettings", "IkTolerance", "IkResult", "IkBatchResult"),
     "Tasks and limits": (
         *("Configuration", "solve_step", "FrameTask", "PostureTask", "CenterOfMassTask"),
-        *("DampingTask", "ConfigurationLimit", "VelocityLimit", "PositionLimit", "CollisionLimit"),
+        *(
+            "GazeTask",
+            "DampingTask",
+            "ConfigurationLimit",
+            "VelocityLimit",
+            "PositionLimit",
+            "CollisionLimit",
+        ),
         *("Task", "Limit", "LimitRows"),
     ),
     "Reachability": ("reachability_map", "ReachabilityMap"),

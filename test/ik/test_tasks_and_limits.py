@@ -72,6 +72,8 @@ def tasks_of(now: mn.Configuration, frame: str, reference: str) -> list[mn.Task]
         mn.CenterOfMassTask([0.1, 0.2, 0.3]),
         mn.PostureTask(now.q + 0.4),
         mn.DampingTask(),
+        mn.GazeTask(frame, [1.5, -0.4, 0.6], axis=(1.0, 0.2, -0.5)),
+        mn.GazeTask(frame, [0.3, 0.2, -0.4], reference=reference),
     ]
 
 
@@ -90,6 +92,75 @@ def test_errors_change_as_their_jacobians_say_while_a_configuration_is_integrate
             ahead, behind = (task.error(now.integrate(direction, t)) for t in (step, -step))
             if not isinstance(task, mn.DampingTask):
                 np.testing.assert_allclose((behind - ahead) / (2 * step), J @ direction, atol=1e-7)
+
+
+def test_a_camera_looks_at_a_point_that_another_link_carries():
+    now = BODY.configuration("home", base="floating", X_WB=X_WB)
+    eye, hand = "torso_link", "left_wrist_yaw_link"
+    gaze = mn.GazeTask(eye, [0.1, 0.0, 0.0], axis=(2.0, 0.0, 0.0), reference=hand)
+    reach = mn.FrameTask(hand, now.pose(hand) @ mn.pose(xyz=(0.1, 0.3, 0.2)))
+    for _ in range(60):
+        now = now.integrate(mn.solve_step(now, [gaze, reach], dt=DT), DT)
+    X, p = now.pose(eye), now.pose(hand) @ [0.1, 0.0, 0.0, 1.0]
+    way = p[:3] - X[:3, 3]
+    assert X[:3, 0] @ way == pytest.approx(np.linalg.norm(way), rel=1e-7)
+    assert np.abs(reach.error(now)).max() < 1e-4
+
+
+@pytest.mark.parametrize("away", [0.0, 1e-13, 1e-9])
+def test_a_gaze_to_the_front_is_kept_and_one_to_the_back_turns_away(away):
+    now = ARM.configuration("ready")
+    X = now.pose(HAND)
+    ahead = mn.GazeTask(HAND, X[:3, 3] + X[:3, 2] + away * X[:3, 0])
+    assert np.linalg.norm(ahead.error(now)) == pytest.approx(away, abs=1e-12)
+    assert np.isfinite(mn.solve_step(now, ahead, dt=DT)).all()
+    behind = mn.GazeTask(HAND, X[:3, 3] - X[:3, 2] + away * X[:3, 0])
+    assert np.linalg.norm(behind.error(now)) == pytest.approx(np.pi, abs=1e-6)
+    for _ in range(200):
+        v = mn.solve_step(now, behind, [mn.ConfigurationLimit(), mn.VelocityLimit()], dt=DT)
+        now = now.integrate(v, DT)
+    assert np.linalg.norm(behind.error(now)) < 1e-4
+
+
+def test_constraints_are_kept_exactly_and_tasks_as_well_as_they_permit():
+    pytest.importorskip("daqp")
+    now = near(BODY, "floating", seed=4)
+    feet = [mn.FrameTask(f"{side}_ankle_roll_link", now) for side in ("left", "right")]
+    other = near(BODY, "floating", seed=5)
+    hand = mn.FrameTask("left_wrist_yaw_link", other)
+    v = mn.solve_step(now, [hand, mn.DampingTask(0.1)], constraints=feet, dt=1.0)
+    # The optimality conditions of the program without bounds, as one linear system.
+    (e, J), size = hand.linearized(now), len(now.velocity_names)
+    C = np.concatenate([foot.linearized(now)[1] for foot in feet])
+    H = J.T @ J + (0.01 + 1e-6) * np.eye(size)
+    system = np.block([[H, C.T], [C, np.zeros((12, 12))]])
+    oracle = np.linalg.solve(system, np.concatenate([J.T @ e, np.zeros(12)]))[:size]
+    np.testing.assert_allclose(v, oracle, atol=1e-8)
+    # Twice the same constraint is one; what no joint changes is none.
+    twice = mn.solve_step(now, [hand, mn.DampingTask(0.1)], constraints=[*feet, *feet], dt=1.0)
+    np.testing.assert_allclose(twice, v, atol=1e-8)
+    fixed = mn.FrameTask("panda_link0", np.eye(4))
+    assert np.isfinite(
+        mn.solve_step(ARM.configuration("ready"), mn.DampingTask(), constraints=fixed, dt=DT)
+    ).all()
+
+
+def test_a_hand_on_a_line_stays_on_it_within_limits():
+    pytest.importorskip("daqp")
+    now = ARM.configuration("ready")
+    X = now.pose(HAND)
+    line = mn.FrameTask(HAND, now, weights=((0.0, 1.0, 1.0), 1.0))
+    pull = mn.FrameTask(HAND, X[:3, 3] + [0.2, 0.3, 0.1])
+    rules = [mn.ConfigurationLimit(), mn.VelocityLimit(), mn.CollisionLimit()]
+    for _ in range(100):
+        v = mn.solve_step(now, [pull], rules, constraints=line, dt=DT)
+        assert (np.abs(v) <= ARM.limits.velocity + 1e-9).all()
+        now = now.integrate(v, DT)
+        assert np.abs(line.error(now)[1:]).max() < 2e-3  # linearized
+    assert abs((now.pose(HAND)[:3, 3] - X[:3, 3]) @ X[:3, 0]) > 0.1
+    far = mn.FrameTask(HAND, X @ mn.pose(xyz=(0.5, 0.0, 0.0)))
+    with pytest.raises(mn.MotionError, match="cannot be kept within the limits"):
+        mn.solve_step(now, [pull], rules, constraints=far, dt=DT)
 
 
 def test_an_endless_joint_takes_the_shorter_way_and_a_mimic_joint_keeps_its_range(lift):
@@ -202,6 +273,12 @@ def test_a_differential_base_never_moves_sideways_and_keeps_away_from_a_wall():
          "PostureTask"),
         (lambda: step(mn.CenterOfMassTask([0.0, math.inf, 0.0])), InvalidCommand, "target"),
         (lambda: step(HAND), InvalidCommand, "tasks"),
+        (lambda: step(mn.GazeTask(HAND, [1.0, 0.0])), InvalidCommand, "target"),
+        (lambda: step(mn.GazeTask(HAND, [1.0, 0.0, 0.0], axis=[0.0] * 3)), InvalidCommand, "axis"),
+        (lambda: step(mn.GazeTask("camera", [1.0, 0.0, 0.0])), UnknownFrame, "camera"),
+        (lambda: step(mn.GazeTask(HAND, [0.0] * 3, reference=HAND)), InvalidCommand, "target"),
+        (lambda: mn.solve_step(near(ARM), mn.DampingTask(), constraints=[HAND], dt=DT),
+         InvalidCommand, "tasks"),
         (lambda: mn.Configuration(mn.load_robot("franka"), [], []), InvalidCommand, "robot"),
         (lambda: step(mn.DampingTask(), dt=math.nan), InvalidCommand, "dt"),
         (lambda: step(mn.DampingTask(), damping=0.0), InvalidConfig, "damping"),

@@ -4,10 +4,11 @@
 Tasks are weighted and may be violated; limits are hard. With the displacement d of a step,
 
     minimise  sum_i |W_i (J_i d - gain_i e_i)|^2 + (damping + sum_i mu_i |W_i e_i|^2) |d|^2
-    subject to  low <= d <= high,  A d <= b.
+    subject to  low <= d <= high,  A d <= b,  J_c d = gain_c e_c.
 
-Every limit allows d = 0, so a solution always exists, and a robot beyond a limit may only move
-back. Positions and distances are linearized: a step of 0.04 rad may exceed them by some 0.5 mm.
+Every limit allows d = 0, so a solution without constraints c always exists, and a robot beyond a
+limit may only move back. Positions and distances are linearized: a step of 0.04 rad may exceed
+them by some 0.5 mm.
 Sources: O. Kanoun, F. Lamiraux and P.-B. Wieber, "Kinematic control of redundant manipulators",
 IEEE Trans. Robotics 27(4), 2011; T. Sugihara, "Solvability-unconcerned inverse kinematics by the
 Levenberg-Marquardt method", IEEE Trans. Robotics 27(5), 2011 (the term with mu).
@@ -35,11 +36,17 @@ from motion_nodes.core.scene.numpy_checks import SphereGaps, SpherePairs
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, UnknownJoint
+from motion_nodes.tolerances import NO_ROTATION
 from motion_nodes.typing import Array
 
 BaseMotion = Literal["fixed", "planar", "floating"]
 _DIFFERENCE = 1e-5
 """Step of central differences of the centre of mass [rad or m]; errors of 1e-10 of its lever."""
+_DEPENDENT = 1e-6
+"""Singular values of constraints below this count as 0."""
+_SWING = 30.0
+"""Largest change of the axis of a turn with the direction turned to; reached 0.1 rad before a half
+turn."""
 _EMPTY = Scene()
 _AXES: Mapping[str, tuple[int, ...]] = {
     "fixed": (), "planar": (0, 1, 5), "differential": (0, 5), "floating": (0, 1, 2, 3, 4, 5),
@@ -385,6 +392,114 @@ class FrameTask(Task):
             np.concatenate([R_TW @ (X_WT[:3, 3] - X_WF[:3, 3]), phi]),
             np.concatenate([R_TW @ J[:3], rate_of_rotation_vector(phi) @ R_FW @ J[3:]]),
         )
+
+
+class GazeTask(Task):
+    """An axis of a frame, such as of a camera or a welding torch, through a point.
+
+    The error is the shortest turn of the axis to the point, a rotation vector in the axes of the
+    frame [rad]; the roll about the axis and the distance are free.
+    """
+
+    def __init__(
+        self,
+        frame: str,
+        target: ArrayLike,
+        *,
+        axis: ArrayLike = (0.0, 0.0, 1.0),
+        reference: str | None = None,
+        weight: ArrayLike = 1.0,
+        gain: float = 1.0,
+    ) -> None:
+        """Create.
+
+        Args:
+            frame: frame of the robot.
+            target: the point [m], shape (3,); may be set at any time.
+            axis: direction of the axis in the frame, of any length, shape (3,).
+            reference: frame of the robot in which the point is given, such as the other hand; None:
+                the world.
+            weight: of each component [1/rad], a number or shape (3,).
+            gain: see :attr:`Task.gain`.
+
+        Raises:
+            InvalidCommand: an axis without length, or not three finite numbers.
+            InvalidConfig: a number out of range.
+            UnknownFrame: lists the frames, when it is used.
+        """
+        super().__init__(weight, gain, 0.0)
+        given = finite_vector(axis, 3, "axis")
+        length = float(np.linalg.norm(given))
+        if not length > 0.0:
+            raise InvalidCommand("the axis of a gaze has no length.", field="axis")
+        self.frame, self.reference = frame, reference
+        self.axis: Array = frozen(given / length)
+        finite_vector(target, 3, "target")
+        self.target: ArrayLike = target
+
+    def __repr__(self) -> str:
+        """Return frame, target and reference."""
+        x, y, z = np.asarray(self.target, np.float64).tolist()
+        where = self.reference or "the world"
+        return f"GazeTask({self.frame} at ({x:.3g}, {y:.3g}, {z:.3g}) in {where})"
+
+    def linearized(self, now: Configuration) -> tuple[Array, Array]:
+        """Return error, shape (3,), and Jacobian, shape (3, m + n).
+
+        Args:
+            now: the configuration.
+
+        Raises:
+            InvalidCommand: the target is not three finite numbers, or at the frame's origin.
+            UnknownFrame: lists the frames.
+        """
+        X_WF, J = now.pose_and_jacobian(self.frame)
+        t_W, J_t = finite_vector(self.target, 3, "target"), np.zeros_like(J[:3])
+        if self.reference is not None:
+            X_WR, J_R = now.pose_and_jacobian(self.reference)
+            t_W = X_WR[:3, :3] @ t_W
+            J_t = J_R[:3] + np.cross(J_R[3:], t_W, axisa=0, axisc=0)
+            t_W = t_W + X_WR[:3, 3]
+        R_FW = X_WF[:3, :3].T
+        t_F = R_FW @ (t_W - X_WF[:3, 3])
+        distance = float(np.linalg.norm(t_F))
+        if not distance > 0.0:
+            raise InvalidCommand(
+                f"the target of the gaze is at the origin of {self.frame}: it has no direction.",
+                field="target",
+            )
+        d = t_F / distance
+        # How the direction d changes, in the axes of the frame.
+        J_d = R_FW @ (J_t - J[:3]) - np.cross(R_FW @ J[3:], t_F, axisa=0, axisc=0)
+        J_d = (J_d - np.outer(d, d @ J_d)) / distance
+        phi, change = _turn_between(self.axis, d)
+        return phi, -change @ J_d
+
+
+def _turn_between(a: Array, d: Array) -> tuple[Array, Array]:
+    """Return the shortest rotation vector from one direction to another, and its change with d.
+
+    Args:
+        a: unit vector, shape (3,).
+        d: likewise; of opposite ones one of the half turns.
+
+    Returns:
+        Shapes (3,) and (3, 3).
+    """
+    cross, cosine = np.cross(a, d), float(a @ d)
+    sine = float(np.linalg.norm(cross))
+    skew = np.cross(a, np.eye(3)).T  # skew @ x = a x x
+    if sine < NO_ROTATION and cosine > 0.0:
+        return cross, skew
+    if sine < NO_ROTATION:
+        n = np.cross(a, np.eye(3)[np.argmin(np.abs(a))])
+        n /= np.linalg.norm(n)
+        return np.pi * n, np.outer(n, np.cross(n, d))
+    n, angle = cross / sine, float(np.arctan2(sine, cosine))
+    along = np.outer(n, np.cross(n, d))
+    # Without a bound the axis of a half turn would count more than the turn itself.
+    swing = min(angle / sine, _SWING)
+    return angle * n, along + swing * (skew - np.outer(n, n @ skew))
 
 
 class PostureTask(Task):
@@ -736,6 +851,7 @@ def solve_step(
     tasks: Task | Sequence[Task],
     limits: Limit | Sequence[Limit] = (),
     *,
+    constraints: Task | Sequence[Task] = (),
     dt: float,
     damping: float = 1e-6,
 ) -> Array:
@@ -746,6 +862,8 @@ def solve_step(
         tasks: one or several.
         limits: hard limits; rows of a :class:`CollisionLimit` or :class:`PositionLimit` need the
             extra ``qp`` (the solver DAQP), the others nothing.
+        constraints: tasks that are kept exactly, to first order, such as feet that stand; of their
+            weights only zero counts, which leaves a component free. Need the extra ``qp``.
         dt: duration of the step [s].
         damping: weight of the squared displacement; above 0.
 
@@ -756,7 +874,8 @@ def solve_step(
         InvalidCommand: no configuration or task, a step that is not above 0, weights of another
             length.
         InvalidConfig: a damping that is not above 0 and finite.
-        MotionError: the extra is missing; limits of your own contradict each other.
+        MotionError: the extra is missing; the constraints cannot be kept within the limits, or
+            limits of your own contradict each other.
     """
     if not isinstance(now, Configuration):
         raise InvalidCommand(
@@ -765,7 +884,8 @@ def solve_step(
         )
     tasks = [tasks] if isinstance(tasks, Task) else list(tasks)
     limits = [limits] if isinstance(limits, Limit) else list(limits)
-    for things, kind in ((tasks, Task), (limits, Limit)):
+    kept = [constraints] if isinstance(constraints, Task) else list(constraints)
+    for things, kind in (([*tasks, *kept], Task), (limits, Limit)):
         for thing in things:
             if not isinstance(thing, kind):
                 raise InvalidCommand(f"{thing!r:.80} is not a {kind.__name__}.", field="tasks")
@@ -777,8 +897,7 @@ def solve_step(
         raise InvalidConfig(f"damping is {damping}; it must be above 0.", field="damping")
     J, e = [], []
     for task in tasks:
-        error, jacobian = task.linearized(now)
-        w = np.broadcast_to(_fitting(task.weight, len(error), type(task).__name__), error.shape)
+        error, jacobian, w = _weighted(task, now)
         J.append(w[:, None] * jacobian)
         e.append(task.gain * w * error)
         damping += task.lm_damping * float((w * error) @ (w * error))
@@ -789,28 +908,71 @@ def solve_step(
     A = np.concatenate([rows.A for rows in found]) if found else np.empty((0, len(low)))
     b = np.concatenate([rows.b for rows in found]) if found else np.empty(0)
     tall, aim = np.concatenate(J), np.concatenate(e)
+    if kept:
+        return (
+            _quadratic_program(tall, aim, damping, LimitRows(low, high, A, b), _exact(kept, now))
+            / dt
+        )
     if not len(b):
         return bounded_least_squares(tall, aim, damping, np.zeros(len(low)), low, high) / dt
     return _quadratic_program(tall, aim, damping, LimitRows(low, high, A, b)) / dt
 
 
-def _quadratic_program(J: Array, e: Array, damping: float, rows: LimitRows) -> Array:
-    """Return the d within the rows that minimises ``|J d - e|^2 + damping |d|^2``."""
+def _weighted(task: Task, now: Configuration) -> tuple[Array, Array, Array]:
+    """Return error, shape (k,), Jacobian, shape (k, m + n), and weights of a task, shape (k,)."""
+    error, jacobian = task.linearized(now)
+    w = _fitting(task.weight, len(error), type(task).__name__)
+    return error, jacobian, np.broadcast_to(w, error.shape)
+
+
+def _exact(tasks: Sequence[Task], now: Configuration) -> tuple[Array, Array]:
+    """Return independent rows C and their values c, so that ``C d = c`` keeps the tasks.
+
+    Rows that depend on others, such as of two feet on a base that does not move, or that no joint
+    changes, are left out.
+    """
+    J, e = [], []
+    for task in tasks:
+        error, jacobian, w = _weighted(task, now)
+        J.append(jacobian[w > 0.0])
+        e.append(task.gain * error[w > 0.0])
+    U, s, V = np.linalg.svd(np.concatenate(J), full_matrices=False)
+    used = s > _DEPENDENT * max(1.0, float(s.max(initial=0.0)))
+    return V[used], (U.T @ np.concatenate(e))[used] / s[used]
+
+
+def _quadratic_program(
+    J: Array, e: Array, damping: float, rows: LimitRows, exact: tuple[Array, Array] | None = None
+) -> Array:
+    """Return the d within the rows that minimises ``|J d - e|^2 + damping |d|^2``.
+
+    Args:
+        J: shape (k, m + n).
+        e: shape (k,).
+        damping: above 0.
+        rows: bounds.
+        exact: rows C and values c with ``C d = c``.
+    """
     try:
         import daqp
     except ModuleNotFoundError:
         raise MotionError(
-            "limits of collisions and frames need the solver DAQP: pip install motion_nodes[qp]."
+            "constraints, and limits of collisions and frames, need the solver DAQP: pip install "
+            "motion_nodes[qp]."
         ) from None
     H = J.T @ J + damping * np.eye(J.shape[1])
-    upper = np.concatenate([rows.high, rows.b])
-    lower = np.concatenate([rows.low, np.full(len(rows.b), -np.inf)])
-    d, _, flag, _ = daqp.solve(H, -J.T @ e, np.ascontiguousarray(rows.A), upper, lower)
+    C, c = exact if exact is not None else (rows.A[:0], rows.b[:0])
+    upper = np.concatenate([rows.high, rows.b, c])
+    lower = np.concatenate([rows.low, np.full(len(rows.b), -np.inf), c])
+    sense = np.repeat(np.array([0, 5], np.int32), [len(upper) - len(c), len(c)])
+    A = np.ascontiguousarray(np.concatenate([rows.A, C]))
+    d, _, flag, _ = daqp.solve(H, -J.T @ e, A, upper, lower, sense)
     if flag != 1:
         raise MotionError(
-            f"the quadratic program has no solution (DAQP reports {flag}): limits contradict each "
-            "other."
-        )
+            f"the quadratic program has no solution (DAQP reports {flag}): "
+            + ("the constraints cannot be kept within the limits; a smaller gain asks for less."
+               if len(c) else "limits contradict each other.")
+        )  # fmt: skip
     return np.asarray(d).clip(rows.low, rows.high)
 
 

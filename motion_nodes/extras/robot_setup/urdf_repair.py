@@ -366,8 +366,8 @@ def _note_implausible(moving: Sequence[Any], file: Path, findings: Notes) -> Non
     if turned:
         text = f"{listed(turned)}: more than two turns; in degrees? The unit is rad"
         findings.add("guessed", "limits.position", text)
-    for speed, names in fast.items():
-        text = f"{speed} of {listed(names)}: a placeholder, or degrees? The file's value is kept"
+    for value, names in fast.items():
+        text = f"{value} of {listed(names)}: a placeholder, or degrees? The file's value is kept"
         findings.add("guessed", "limits.velocity", text)
 
 

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python of the docs runs: each page's snippets one after the other, as pasted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+RUN = (
+    "ackermann_bases", "coming_from", "holonomic_bases", "impedance_control", "learning", "mpc",
+    "object_detection", "perception", "rmpflow", "tasks_and_limits",
+)  # fmt: skip
+"""Pages whose snippets need nothing but the package."""
+ELSEWHERE = {
+    "exercises": "test/packaging/test_examples_and_exercises.py",
+    "extending": "test/kernels/test_extending.py",
+    "inverse_kinematics": "test/ik/test_ik_documentation.py",
+    "kinematic_models": "test_kinematic_models_page.py",
+    "launch": "test/bringup/test_own_launch_file.py",
+    "trajectories": "test/trajectory/test_trajectories_page.py",
+    "connect_a_real_arm": "test/hardware/test_extending_drivers.py",
+}
+"""Pages whose snippets another test runs."""
+FRAGMENTS = {
+    "architecture": "an excerpt of a node",
+    "mobile_manipulators": "a robot of the reader",
+    "new_robot": "a robot of the reader",
+    "planning": "a robot with two arms of the reader",
+    "planning_scene": "a client of another package",
+    "policies": "a policy of the reader",
+    "robot_files": "a file of the reader",
+    "tasks": "a language model of the reader",
+    "viewer": "waits for a key",
+    "drive_a_base": "needs a running suite",
+    "follow_a_target": "needs a running suite",
+    "plan_around_a_shelf": "needs a running suite",
+    "reach_a_pose": "needs a running suite",
+}
+"""Pages whose snippets cannot stand alone, and why."""
+
+
+def snippets(page: Path) -> list[str]:
+    """Return the Python blocks of a page."""
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", RUN)
+def test_the_snippets_of_a_page_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {"__name__": "__main__"}
+    for snippet in snippets(DOCS / f"{name}.md"):
+        exec(snippet, names)
+
+
+def test_every_page_with_python_is_run_or_has_a_reason_not_to_be():
+    pages = {page.stem for page in DOCS.rglob("*.md") if snippets(page)}
+    known = {*RUN, *ELSEWHERE, *FRAGMENTS}
+    assert pages <= known, f"not run by any test: {sorted(pages - known)}"
+    assert known <= pages, f"no Python any more: {sorted(known - pages)}"
