@@ -2,6 +2,9 @@
 """Rooms import from below only; each library is imported where it belongs."""
 
 import ast
+import importlib
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -119,6 +122,24 @@ def test_extras_import_only_those_that_they_need():
             across.setdefault(file.split("/")[1], set()).add(extra)
     assert across == {name: set(extra.needs) for name, extra in EXTRAS.items() if extra.needs}
     assert sum(map(len, across.values())) <= 3  # only becomes fewer
+
+
+def test_functions_that_the_table_of_extras_names_are_there():
+    for name, extra in EXTRAS.items():
+        for named in filter(None, (extra.environment, extra.page)):
+            module, _, function = named.partition(":")
+            found = importlib.import_module(f"motion_nodes.extras.{name}.{module}")
+            assert callable(getattr(found, function)), named
+
+
+def test_a_suite_starts_without_the_libraries_of_the_page():
+    # `motion up` asks for the environment of its processes first, with and without a page.
+    code = (
+        "import sys; sys.modules.update(viser=None, websockets=None)\n"
+        "from motion_nodes.extras import suite_environment; print(sorted(suite_environment()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "['MOTION_NODES_PAGE_TOKEN']\n", done.stderr
 
 
 def test_an_extra_is_named_by_its_own_parts_only():

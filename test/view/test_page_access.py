@@ -17,9 +17,9 @@ from motion_nodes.extras.viewer.page_server import (
     ALIVE_PATH,
     RESUME_PATH,
     STOP_PATH,
-    TOKEN_VARIABLE,
     PageSettings,
 )
+from motion_nodes.extras.viewer.page_token import TOKEN_VARIABLE
 
 
 @pytest.fixture(scope="module")

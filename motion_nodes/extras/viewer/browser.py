@@ -32,11 +32,11 @@ from motion_nodes.extras.viewer.page_server import (
     PageAddress,
     PageSettings,
     address_of,
-    page_token,
     set_theme,
     start_server,
     stop_server,
 )
+from motion_nodes.extras.viewer.page_token import page_token
 from motion_nodes.extras.viewer.panel_style import AngleUnit, AngleUnitChoice, global_line, plain
 from motion_nodes.extras.viewer.planning_view import Drawing, notify
 from motion_nodes.extras.viewer.recording_panel import RecordedMotion, RecordingPanel

@@ -16,8 +16,6 @@ from number input; keeps the last state on the page after the suite has ended; a
 without WebGL, so the WebGL notice contains the buttons to stop and to resume. Its notice on
 software rendering stays over the scene and takes its clicks; here notices let the pointer through,
 and that one closes by itself and is shown once per browser.
-
-The access token in the page's address; checked by :mod:`.page_server`.
 """
 
 from __future__ import annotations
@@ -31,7 +29,6 @@ import http
 import http.cookies
 import logging
 import math
-import os
 import re
 import secrets
 import socket
@@ -49,20 +46,6 @@ from websockets.http11 import Request, Response
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.extras.viewer import drive_panel
 from motion_nodes.extras.viewer.scene_setup import PHONE_WIDTH, SHEET
-
-TOKEN_VARIABLE = "MOTION_NODES_PAGE_TOKEN"
-"""Environment variable with the token; set by ``motion up``, so that restarted viewers keep it."""
-
-
-def page_token() -> str:
-    """Return the token from the environment, or a new random one."""
-    return os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(16)
-
-
-def page_environment() -> dict[str, str]:
-    """Return the variables by which all viewers of a suite, also restarted ones, share a token."""
-    return {TOKEN_VARIABLE: page_token()}
-
 
 _LOGGER = logging.getLogger("motion_nodes.page")
 # Browsers open connections in advance and drop them; that is no error, and no traceback.

@@ -22,10 +22,10 @@ from motion_nodes.extras.viewer.joint_panel import short_labels
 from motion_nodes.extras.viewer.page_server import (
     PageAddress,
     address_of,
-    page_token,
     start_server,
     stop_server,
 )
+from motion_nodes.extras.viewer.page_token import page_token
 from motion_nodes.extras.viewer.panel_style import RAD, AngleUnit, plain
 from motion_nodes.typing import Array
 

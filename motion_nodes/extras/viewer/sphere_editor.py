@@ -26,10 +26,10 @@ from motion_nodes.extras.viewer.joint_panel import show_value
 from motion_nodes.extras.viewer.page_server import (
     PageAddress,
     address_of,
-    page_token,
     start_server,
     stop_server,
 )
+from motion_nodes.extras.viewer.page_token import page_token
 from motion_nodes.extras.viewer.panel_style import SECONDARY, plain
 from motion_nodes.extras.viewer.robot_view import Appearance, RobotView, bounding_sphere
 from motion_nodes.extras.viewer.scene_setup import SceneSetup
