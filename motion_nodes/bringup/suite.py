@@ -8,6 +8,7 @@ Monitors the startup of a suite until every node is ready, and prints the progre
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -213,8 +214,9 @@ class Composition:
 
 
 def print_line(text: str) -> None:
-    """Print a line at once."""
-    print(f"motion: {text}", flush=True)
+    """Print a line at once; where that fails, as on a full disk, the suite goes on."""
+    with contextlib.suppress(OSError):
+        print(f"motion: {text}", flush=True)
 
 
 def run_suite(

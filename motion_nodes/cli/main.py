@@ -7,7 +7,9 @@ that the libraries of the command line do not stay in the memory of the supervis
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -17,6 +19,10 @@ from motion_nodes.errors import MotionError
 
 if TYPE_CHECKING:
     from motion_nodes.bringup.suite import SuiteOptions
+
+
+_OF_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of a write without a file name: to stdout, since our own files are named."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -34,9 +40,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(_run_suite(words))
         from motion_nodes.cli.app import app
 
-        app(words)
+        try:
+            app(words)
+        finally:
+            sys.stdout.flush()
     except MotionError as error:
         print(f"motion: {error}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        if error.filename is not None or error.errno not in _OF_OUTPUT:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the rest of it
+        if error.errno == errno.EPIPE:  # the reader of a pipe, such as `head`, has ended
+            sys.exit(1)
+        print(f"motion: the output cannot be written: {error.strerror}.", file=sys.stderr)
         sys.exit(2)
 
 

@@ -16,7 +16,7 @@ import math
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import BrokenExecutor, Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from motion_nodes.core.robot.result_files import write_file
 from motion_nodes.core.trajectory.trajectory_plot import COLOURS, Axes, page, text
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.learning.networks import Floats, Policy, RunningNorm
@@ -50,15 +51,22 @@ _FIELDS = [field.name for field in dataclasses.fields(TrainingProgress)]
 
 
 def append_csv(file: Path, *rows: TrainingProgress) -> None:
-    """Append rows; a new file gets a header."""
+    """Append rows; a new file gets a header.
+
+    Raises:
+        InvalidConfig: the file cannot be written.
+    """
     new = not file.exists()
-    with file.open("a", newline="", encoding="utf-8") as out:
-        writer = csv.writer(out)
-        if new:
-            writer.writerow(_FIELDS)
-        for row in rows:
-            values = dataclasses.astuple(row)
-            writer.writerow(v if isinstance(v, int) else f"{v:.7g}" for v in values)
+    try:
+        with file.open("a", newline="", encoding="utf-8") as out:
+            writer = csv.writer(out)
+            if new:
+                writer.writerow(_FIELDS)
+            for row in rows:
+                values = dataclasses.astuple(row)
+                writer.writerow(v if isinstance(v, int) else f"{v:.7g}" for v in values)
+    except OSError as error:
+        raise InvalidConfig(f"{file} cannot be written: {error.strerror}.") from None
 
 
 def read_csv(file: Path) -> list[TrainingProgress]:
@@ -398,7 +406,9 @@ def run(
     report: Callable[[TrainingProgress, float], None] = lambda progress, spent: None,
     best: BestPolicy | None = None,
 ) -> None:
-    """Train until the budget is exhausted; an interrupted run writes a checkpoint.
+    """Train until the budget is exhausted, or write a checkpoint and end if that is impossible.
+
+    It is after Ctrl-C, and when the executor is lost.
 
     Args:
         trainer: the run.
@@ -411,6 +421,8 @@ def run(
 
     Raises:
         TrainingDiverged: values are not finite; the last checkpoint is kept.
+        InvalidConfig: a file cannot be written; the last checkpoint is kept.
+        BrokenExecutor: the executor was lost.
     """
     saved = trainer.seconds
     with single_threaded_blas():
@@ -424,7 +436,7 @@ def run(
                 if best is not None and trainer.iteration % EVALUATION_INTERVAL == 0:
                     best.update(trainer)
                 report(progress, budget.spent(trainer.seconds, trainer.steps))
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, BrokenExecutor):
             _save(trainer, directory)
             raise
         if best is not None:
@@ -437,4 +449,4 @@ def _save(trainer: TrainingLoop, directory: Path) -> None:
     save_checkpoint(trainer, directory / CHECKPOINT)
     rows = read_csv(directory / CURVE) if (directory / CURVE).exists() else []
     title = f"{trainer.task}, seed {trainer.config.seed}: {trainer.seconds:.0f} s of training"
-    (directory / PICTURE).write_text(curve_svg(rows, title), encoding="utf-8")
+    write_file(directory / PICTURE, curve_svg(rows, title))
