@@ -332,6 +332,9 @@ def _has_index(reader: Any) -> bool:
 def definition_of(kind: str) -> str:
     """Return the definition of a message type and of all types in it, as MCAP's ``ros2msg``.
 
+    With an empty line before each further type, as ``ros2 bag`` writes it: the last line of a
+    definition may have no end.
+
     Args:
         kind: such as ``sensor_msgs/msg/JointState``.
 
@@ -355,7 +358,7 @@ def definition_of(kind: str) -> str:
             if field and field[1] not in _PRIMITIVES:
                 waiting.append(field[1] if "/" in field[1] else f"{package}/{field[1]}")
     first, *others = parts.items()
-    return "".join([first[1], *(f"{'=' * 80}\nMSG: {name}\n{text}" for name, text in others)])
+    return "".join([first[1], *(f"\n{'=' * 80}\nMSG: {name}\n{text}" for name, text in others)])
 
 
 _FIELD = re.compile(r"^([A-Za-z][\w/]*)(?:<=\d+)?(?:\[[^]]*\])?\s+[A-Za-z]\w*")
@@ -384,7 +387,8 @@ class Recorder:
             node: the subscribing node; the caller calls :meth:`discover` and :meth:`poll`
                 periodically.
             sink: receives each message.
-            patterns: topic names, ``*`` matches anything; empty: all topics of :data:`TYPES`.
+            patterns: topic names, ``*`` matches anything but hidden topics; empty: all topics of
+                :data:`TYPES`.
             images: also record all images except those of depth.
         """
         self._images = images
@@ -459,7 +463,9 @@ class Recorder:
         if self._images and IMAGE in kinds and "depth" not in topic:
             return True
         if self._patterns:
-            return any(fnmatch.fnmatchcase(topic, pattern) for pattern in self._patterns)
+            # Hidden topics (a part that begins with _), as for `ros2 bag record`, if named so.
+            patterns = [p for p in self._patterns if "/_" not in topic or "/_" in p]
+            return any(fnmatch.fnmatchcase(topic, pattern) for pattern in patterns)
         known = any(kind in TYPES for kind in kinds)
         return known or any(fnmatch.fnmatchcase(topic, each) for each in self._companions)
 

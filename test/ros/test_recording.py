@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import importlib
 import json
 import math
 import os
@@ -23,6 +24,7 @@ from nav_msgs.msg import Odometry
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message, serialize_message
 from rosbags.highlevel import AnyReader
+from rosbags.typesys import get_types_from_msg
 from rosidl_adapter.parser import parse_message_string
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
@@ -30,12 +32,14 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from motion_nodes.cli.values import read_motion
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.ros.environment import MESSAGE_PACKAGES
 from motion_nodes.ros.recording import (
     McapFile,
     Received,
     Recorder,
     RecordingFile,
     definition_of,
+    message_type,
     numbers_of,
     plain_message,
     read_mcap,
@@ -186,6 +190,47 @@ def test_a_definition_holds_those_of_all_its_types_as_rosidl_reads_them():
     assert fields == list(Odometry.get_fields_and_field_types())
     with pytest.raises(InvalidConfig):
         definition_of("nav_msgs/msg/Odometri")
+
+
+def message_kinds():
+    """Return the names of all message types of the packages that the suite uses."""
+    found = []
+    for package in MESSAGE_PACKAGES:
+        with contextlib.suppress(ImportError):
+            module = importlib.import_module(f"{package}.msg")
+            found += [f"{package}/msg/{name}" for name, kind in sorted(vars(module).items())
+                      if hasattr(kind, "get_fields_and_field_types")]  # fmt: skip
+    return found
+
+
+def test_definitions_of_all_types_are_parsed_by_another_implementation():
+    kinds = message_kinds()
+    assert len(kinds) > 200
+    for kind in kinds:
+        text = definition_of(kind)
+        marks = [line for line in text.splitlines() if "=====" in line and "#" not in line]
+        assert set(marks) <= {"=" * 80}, kind  # each begins a line
+        parsed = get_types_from_msg(text, kind)
+        assert kind in parsed
+        for name, (_, fields) in parsed.items():
+            own = list(message_type(name).get_fields_and_field_types())
+            names = [field for field, _ in fields]
+            assert names == own, (kind, name)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "topic", "selected"),
+    [
+        (["*"], "/a/joint_states", True),
+        (["*"], "/a/move/_action/status", False),
+        (["*"], "/_supervision/ping", False),
+        (["*/_action/*"], "/a/move/_action/status", True),
+        (["/_supervision/*"], "/_supervision/ping", True),
+    ],
+)
+def test_hidden_topics_are_recorded_if_named_so(patterns, topic, selected):
+    recorder = Recorder(None, None, patterns)
+    assert recorder._selected(topic, ["std_msgs/msg/String"]) == selected
 
 
 def test_what_is_written_is_read_by_the_library_as_it_was_received(tmp_path):
