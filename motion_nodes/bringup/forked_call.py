@@ -8,12 +8,24 @@ import os
 import pickle
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from typing import TypeVar, cast
 
 from motion_nodes.errors import MotionError
 
 T = TypeVar("T")
+
+
+def fork() -> int:
+    """Fork as :func:`os.fork`, without the warning of Python 3.12 and later about other threads.
+
+    Those are native ones of libraries (OpenBLAS, tracing of ROS) that the child does not need; the
+    callers have no other threads of Python.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
 
 
 def forked_call(function: Callable[[], T]) -> T:
@@ -34,7 +46,7 @@ def forked_call(function: Callable[[], T]) -> T:
     sys.stdout.flush()
     sys.stderr.flush()
     reader, writer = os.pipe()
-    child = os.fork()
+    child = fork()
     if not child:
         os.close(reader)
         _send_result(function, writer)

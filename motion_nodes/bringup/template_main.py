@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from motion_nodes import kernels
+from motion_nodes.bringup.forked_call import fork
 from motion_nodes.kernels.parent_death import die_with_parent
 from motion_nodes.ros.mapped_code import unmap_code
 
@@ -109,7 +110,7 @@ def fork_for(parent: int) -> int:
         0 in the child; in the template the child's process id, -1 where it could not be forked.
     """
     reader, writer = os.pipe()
-    between = os.fork()
+    between = fork()
     if between:
         os.close(writer)
         os.waitpid(between, 0)
@@ -118,7 +119,7 @@ def fork_for(parent: int) -> int:
         return pid
     between = os.getpid()
     with contextlib.suppress(OSError):
-        if child := os.fork():
+        if child := fork():
             os.write(writer, str(child).encode())
     if os.getpid() == between:
         os._exit(0)

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from motion_nodes.bringup.forked_call import forked_call
+from motion_nodes.bringup.forked_call import fork, forked_call
 from motion_nodes.errors import MotionError, RobotNotFound
 
 ALONE = """
@@ -67,3 +67,18 @@ def test_with_other_threads_it_is_called_in_this_process():
 
 def _refuse() -> None:
     raise MotionError("no")
+
+
+def test_threads_of_libraries_are_no_reason_for_a_warning(recwarn):
+    released = threading.Event()
+    other = threading.Thread(target=released.wait)
+    other.start()
+    try:
+        child = fork()
+        if not child:
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert not recwarn.list
+    finally:
+        released.set()
+        other.join()
