@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from motion_nodes.core.robot.tree import Box, Cylinder
-from motion_nodes.extras.tasks.language import NotUnderstood, parse_sentence
+from motion_nodes.extras.tasks.language import NotUnderstood, example_sentences, parse_sentence
 from motion_nodes.extras.tasks.task_plan import InvalidPlan, check_plan
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
 
@@ -106,6 +108,14 @@ def test_what_is_held_is_not_picked_again() -> None:
     assert str(parse_sentence("put the red cube on the shelf", state)[0]) == (
         "place(red_cube, shelf)"
     )
+
+
+@given(st.sets(st.sampled_from(NAMES)), st.sampled_from([None, *NAMES, "box_1"]))
+def test_examples_are_understood_whatever_is_known_and_held(names: set[str], held: str) -> None:
+    # Held may be what another client attached, which is no object of the tasks.
+    state = replace(STATE.observed({n: STATE.objects[n] for n in names}), held=held)
+    for sentence in example_sentences(state):
+        check_plan(parse_sentence(sentence, state), state)
 
 
 def test_contradictions_are_found_before_anything_moves() -> None:

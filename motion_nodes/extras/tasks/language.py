@@ -82,6 +82,8 @@ def example_sentences(state: WorldState) -> list[str]:
     small = [name for name in movable if name != state.held]
     if state.held is None and not small:
         return []
+    if state.held is not None and state.held not in sizes:
+        return ["go home"]  # another client attached what no sentence can name
     taken = state.held or small[0]
     large = [name for name in reversed(order) if name != taken]
     words = {name: name.replace("_", " ") for name in order}

@@ -136,7 +136,7 @@ class WorldState:
     """Immutable; observations and effects return new states."""
 
     objects: Mapping[str, ObjectState] = field(default_factory=dict)
-    """Known objects by name, including the held one."""
+    """Known objects by name, with the held one unless another client attached it."""
     places: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
     """Named poses of a mobile base in the world: x, y [m], yaw [rad]."""
     held: str | None = None
