@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from types import UnionType
 
 
 class MotionError(Exception):
@@ -99,3 +100,22 @@ class InvalidCommand(_InvalidInput):
 
 class InvalidConfig(_InvalidInput):
     """Settings that are inconsistent or out of range."""
+
+
+def check_type(value: object, kind: type | UnionType, what: str) -> None:
+    """Raise an error for an argument of another type; None is allowed.
+
+    Args:
+        value: the argument.
+        kind: type that it must have.
+        what: name of the argument.
+
+    Raises:
+        InvalidCommand: names the argument, its type and the one needed.
+    """
+    if value is not None and not isinstance(value, kind):
+        name = kind.__name__ if isinstance(kind, type) else str(kind)
+        raise InvalidCommand(
+            f"{what} must be of type {name}, got {value!r:.60} ({type(value).__name__}).",
+            field=what,
+        )

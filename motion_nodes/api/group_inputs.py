@@ -30,7 +30,7 @@ from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.configurations import checked_state
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.core.scene.world import World
-from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint, check_type
 from motion_nodes.extras import shown_on_page
 from motion_nodes.tolerances import LIMIT_ROUNDING
 from motion_nodes.typing import Array
@@ -237,10 +237,7 @@ class GroupInputs:
         Raises:
             InvalidCommand: not a world.
         """
-        if world is not None and not isinstance(world, World):
-            raise InvalidCommand(
-                f"world must be a World or None, got {world!r:.60}.", field="world"
-            )
+        check_type(world, World, "world")
         scene = _EMPTY if world is None else world.scene
         # One read of the attribute: threads with other worlds replace it meanwhile.
         found = self._checker

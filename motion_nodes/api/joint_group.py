@@ -36,7 +36,7 @@ from motion_nodes.core.trajectory.joint_path import CornerBlending
 from motion_nodes.core.trajectory.path_efforts import effort_limits
 from motion_nodes.core.trajectory.time_parameterization import retime
 from motion_nodes.core.trajectory.timed_path import TimedPath
-from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig, check_type
 from motion_nodes.typing import Array
 
 _STATES = 16
@@ -291,6 +291,8 @@ class JointGroup:
             UnknownState: lists the states of this group.
             InvalidConfig: the group is not a chain, and the target is a single pose.
         """
+        check_type(settings, IkSettings, "settings")
+        check_type(locked, Mapping, "locked")
         group = self.at(state)
         inputs = group._inputs
         if not isinstance(X_BT, Mapping) and len(shape_of(X_BT)) == 3:
@@ -497,8 +499,11 @@ class JointGroup:
             UnknownJoint, UnknownState: lists those of the robot, or the states of this group.
             InvalidConfig: timeout or options out of range; a joint without limits.
         """
-        if not timeout > 0.0:
-            raise InvalidConfig(f"timeout is {timeout} s; it must be above 0.", field="timeout")
+        if not (isinstance(timeout, numbers.Real) and timeout > 0.0):
+            raise InvalidConfig(f"timeout is {timeout!r} s; it must be above 0.", field="timeout")
+        check_type(options, PlanOptions, "options")
+        for constraint in constraints:
+            check_type(constraint, PathConstraint, "constraints")
         if many(start, len(self.joint_names)) or many(goal, len(self.joint_names)):
             if constraints:
                 raise InvalidCommand("path constraints are for one motion.", field="constraints")
@@ -545,6 +550,7 @@ class JointGroup:
         Raises:
             InvalidCommand: as :meth:`plan`, or different numbers of starts and goals.
         """
+        check_type(world, World, "world")
         pairs = pairs_of(starts, goals, len(self.joint_names))
         scene = None if world is None else world.scene
         parts = [(pairs[part], scene, timeout, seed, options) for part in split(len(pairs), PLANS)]

@@ -15,7 +15,7 @@ from motion_nodes.core.robot.poses import to_quat_xyzw
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.scene import checked_pose
 from motion_nodes.core.scene.world import World
-from motion_nodes.errors import InvalidCommand
+from motion_nodes.errors import InvalidCommand, check_type
 from motion_nodes.typing import Array
 
 
@@ -61,6 +61,7 @@ class ReactivePolicy:
         self._watched = None
         if others is not None:
             self._watched = others[robot.indices(self.rmpflow.watched_joints)]
+        check_type(world, World, "world")
         self._world = world
         self._revision = -1
 

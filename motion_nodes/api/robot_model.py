@@ -132,7 +132,8 @@ class MobileBase:
         return BaseController(self.kinematics, BaseControllerConfig(limits=limits))
 
     def _feasible(self, vx: float, vy: float, wz: float) -> Twist2:
-        return self.kinematics.nearest_twist(Twist2(float(vx), float(vy), float(wz)))
+        twist = _checked((vx, vy, wz), ("vx", "vy", "wz"), "a twist").tolist()
+        return self.kinematics.nearest_twist(Twist2(*twist))
 
 
 def _checked(values: ArrayLike, names: tuple[str, ...], what: str) -> Array:

@@ -43,6 +43,18 @@ MOTION = ARM.time_parameterize([READY, READY + 0.1])
         lambda: ARM.plan("ready", "home", world={"box": mn.Box(1.0, 1.0, 1.0)}),
         lambda: ARM.collision_free(READY, "world"),
         lambda: ARM.problems([READY, READY]),
+        lambda: ARM.plan_batch("ready", ["home"], "world"),
+        lambda: ARM.rmpflow("world"),
+        lambda: mn.CollisionLimit({"box": None}),
+        lambda: ARM.plan("ready", "home", options={"planner": "RRT"}),
+        lambda: ARM.plan("ready", "home", constraints="upright"),
+        lambda: ARM.ik(X_BT, settings={"timeout": 1.0}),
+        lambda: ARM.ik(X_BT, locked=["panda_joint1"]),
+        lambda: mn.multiply(X_BT, 2.0),
+        lambda: mn.multiply([X_BT], X_BT),
+        lambda: mn.inverse(np.eye(3)),
+        lambda: mn.inverse("pose"),
+        lambda: BASE.wheels_from_twist("fast"),
         lambda: mn.World().add("a", "box"),
         lambda: mn.World().add("a", mn.Sphere),
         lambda: mn.World().add("a", mn.Box(1.0, 1.0)),
@@ -63,7 +75,7 @@ def test_what_is_no_configuration_pose_or_orientation_is_an_invalid_command(call
         call()
 
 
-@pytest.mark.parametrize("timeout", [math.nan, 0.0, -1.0])
+@pytest.mark.parametrize("timeout", [math.nan, 0.0, -1.0, "5"])
 def test_a_plan_without_a_valid_timeout_is_not_begun(timeout):
     with pytest.raises(InvalidConfig, match="timeout"):
         ARM.plan("ready", "home", timeout=timeout)

@@ -35,7 +35,13 @@ from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.numpy_checks import SphereGaps, SpherePairs
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.core.scene.world import World
-from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, UnknownJoint
+from motion_nodes.errors import (
+    InvalidCommand,
+    InvalidConfig,
+    MotionError,
+    UnknownJoint,
+    check_type,
+)
 from motion_nodes.tolerances import NO_ROTATION
 from motion_nodes.typing import Array
 
@@ -794,6 +800,7 @@ class CollisionLimit(Limit):
                 f"distance is {distance} m and detection {detection} m; 0 <= distance < detection "
                 "is needed.", field="detection",
             )  # fmt: skip
+        check_type(world, World, "world")
         self.world, self.distance, self.detection = world, distance, detection
         self.gain = _share(gain)
         self._of: tuple[Robot, tuple[str, ...], bytes] | None = None

@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.tolerances import NO_ROTATION
@@ -239,8 +240,11 @@ def multiply(*poses: Array) -> Array:
 
     Returns:
         Their product, such as ``X_AD``, shape (4, 4).
+
+    Raises:
+        InvalidCommand: not a matrix of this shape.
     """
-    return functools.reduce(compose, poses, np.eye(4))
+    return functools.reduce(compose, (_matrices(X, ndim=2) for X in poses), np.eye(4))
 
 
 def inverse(X_AB: Array) -> Array:
@@ -251,7 +255,12 @@ def inverse(X_AB: Array) -> Array:
 
     Returns:
         ``X_BA``, of the same shape.
+
+    Raises:
+        InvalidCommand: not matrices of this shape.
     """
+    if getattr(X_AB, "shape", ())[-2:] != (4, 4):
+        X_AB = _matrices(X_AB)
     if X_AB.ndim > 2:
         R = np.swapaxes(X_AB[..., :3, :3], -1, -2)
         X = np.zeros(X_AB.shape)
@@ -263,6 +272,17 @@ def inverse(X_AB: Array) -> Array:
     X_BA[:3, :3] = R_BA
     X_BA[:3, 3] = -R_BA @ X_AB[:3, 3]
     return X_BA
+
+
+def _matrices(X: ArrayLike, ndim: int | None = None) -> Array:
+    """Return poses, shape (..., 4, 4), as an array; ``ndim``: number of its dimensions."""
+    try:
+        array = np.asarray(X, np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.shape[-2:] != (4, 4) or ndim not in (None, array.ndim):
+        raise InvalidCommand(f"a pose is a matrix of shape (4, 4), got {X!r:.60}.", field="pose")
+    return array
 
 
 def _cosines_and_sines(angles: Vector) -> tuple[list[float], list[float]]:
