@@ -40,7 +40,11 @@ from motion_nodes.nodes.viewer.viewer_markers import (
     path_drawings,
     scan_points,
 )
-from motion_nodes.nodes.viewer.viewer_recording import RecordedRobot, recorded_motions
+from motion_nodes.nodes.viewer.viewer_recording import (
+    RecordedRobot,
+    recorded_images,
+    recorded_motions,
+)
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
@@ -552,12 +556,14 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
 
         def read() -> None:
             assert viewer is not None
+            motions, images, text = {}, {}, ""
             try:
+                images = recorded_images(content)
                 motions = recorded_motions(content, robots)
             except MotionError as error:
-                viewer.show_recording({}, f"{file}: {error}")
-                return
-            viewer.show_recording(motions, f"{file}: {', '.join(motions)}")
+                text = str(error)
+            shown = ", ".join([*motions, *images])
+            viewer.show_recording(motions, f"{file}: {shown or text}", images)
 
         threading.Thread(target=read, name="recording", daemon=True).start()
 

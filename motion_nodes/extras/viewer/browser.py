@@ -39,7 +39,11 @@ from motion_nodes.extras.viewer.page_server import (
 from motion_nodes.extras.viewer.page_token import page_token
 from motion_nodes.extras.viewer.panel_style import AngleUnit, AngleUnitChoice, global_line, plain
 from motion_nodes.extras.viewer.planning_view import Drawing, notify
-from motion_nodes.extras.viewer.recording_panel import RecordedMotion, RecordingPanel
+from motion_nodes.extras.viewer.recording_panel import (
+    RecordedImages,
+    RecordedMotion,
+    RecordingPanel,
+)
 from motion_nodes.extras.viewer.scaling_panel import MotionScaling, ScalingPanel
 from motion_nodes.extras.viewer.scene_setup import (
     MOBILE_RADIUS,
@@ -621,15 +625,21 @@ class BrowserViewer:
         if self._simulation is not None and self._simulation.set_state(paused, text):
             self._drawing.request_if_watched()
 
-    def show_recording(self, motions: Mapping[str, RecordedMotion], text: str) -> None:
+    def show_recording(
+        self,
+        motions: Mapping[str, RecordedMotion],
+        text: str,
+        images: Mapping[str, RecordedImages] | None = None,
+    ) -> None:
         """Show a recording as ghosts in place of the previous one; ignored without displays.
 
         Args:
             motions: by robot; empty: none.
             text: one line of plain text, such as the name of the file.
+            images: by topic; None: none.
         """
         if self._recording is not None:
-            self._recording.set_motions(motions, text)
+            self._recording.set_motions(motions, text, images)
 
     def set_drive_message(self, name: str, text: str, *, driving: bool = False) -> None:
         """Show the status of a motion to a click on the floor; ignored without one.

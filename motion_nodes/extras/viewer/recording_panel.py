@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replay of a recording on the page: ghosts of the robots beside the robots themselves."""
+"""Replay of a recording on the page: ghosts of the robots beside the robots, and images."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import viser
+from numpy.typing import NDArray
 
 from motion_nodes.core.robot.poses import rotation_vector, turned
-from motion_nodes.errors import InvalidCommand
-from motion_nodes.extras.viewer.panel_style import SECONDARY, plain
+from motion_nodes.errors import InvalidCommand, MotionError
+from motion_nodes.extras.viewer.displays import JPEG_QUALITY, thinned_image
+from motion_nodes.extras.viewer.panel_style import OFF, SECONDARY, plain
 from motion_nodes.extras.viewer.playback import Playback
 from motion_nodes.extras.viewer.robot_view import GHOST, Appearance, RobotView
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
@@ -74,6 +76,20 @@ class RecordedMotion:
         return np.asarray(X)
 
 
+@dataclass(frozen=True, eq=False)
+class RecordedImages:
+    """The images of one topic, which are decoded when they are shown."""
+
+    times: Array
+    """Times from the begin of the recording [s], not decreasing, shape (m,), m above 0."""
+    pixels: Callable[[int], NDArray[np.uint8]]
+    """Returns an image by its index, shape (h, w, 3); raises a MotionError if it cannot."""
+
+    def index_at(self, when: float) -> int:
+        """Return the index of the last image until a time [s]; before the first one that."""
+        return max(int(np.searchsorted(self.times, when, side="right")) - 1, 0)
+
+
 def _place(times: Array, when: float) -> tuple[int, float]:
     """Return the row before a time and the share of the way to the next one, 0 to 1."""
     k = max(int(np.searchsorted(times, when, side="right")) - 1, 0)
@@ -104,38 +120,53 @@ class RecordingPanel:
         )  # fmt: skip
         self._lock = threading.Lock()
         self._motions: Mapping[str, RecordedMotion] = {}
+        self._images: Mapping[str, RecordedImages] = {}
         self._text = HELP
+        self._shown_image: tuple[object, int] = (None, 0)
+        """Images of which one is shown, and its index."""
+        self.picture: viser.GuiImageHandle | None = None
         self.ghosts: dict[str, RobotView] = {}
         gui = server.gui
-        with gui.add_folder("Recording", expand_by_default=False):
+        self._gui = gui
+        with gui.add_folder("Recording", expand_by_default=False) as self._folder:
             self.upload = gui.add_upload_button(
                 "Open recording", color=SECONDARY, icon=viser.Icon.UPLOAD, mime_type=SUFFIX,
-                hint="An MCAP file of motion record or ros2 bag: its joint states and odometry.",
+                hint="An MCAP file of motion record or ros2 bag: its joint states, odometry "
+                "and images.",
             )  # fmt: skip
             self.playback = Playback(gui, speeds=True)
+            self.image = gui.add_dropdown("Recorded image", (OFF,), visible=False)
             self.close = gui.add_button("Close recording", color=SECONDARY, visible=False)
             self._line = gui.add_markdown(plain(HELP))
         self.upload.on_upload(self._uploaded)
         self.close.on_click(lambda _: self.set_motions({}, HELP))
         self.playback.scrub.on_update(lambda _: redraw())
 
-    def set_motions(self, motions: Mapping[str, RecordedMotion], text: str) -> None:
+    def set_motions(
+        self,
+        motions: Mapping[str, RecordedMotion],
+        text: str,
+        images: Mapping[str, RecordedImages] | None = None,
+    ) -> None:
         """Replace the recording; from any thread.
 
         Args:
             motions: by robot; others than those of the page are ignored; empty: none.
             text: one line below the buttons.
+            images: by topic; None: none.
         """
         with self._lock:
             self._motions = {name: motions[name] for name in self._robots if name in motions}
-            self._text = text
-            self.playback.restart(max((m.duration for m in self._motions.values()), default=0.0))
+            self._images, self._text = images or {}, text
+            ends = [each.duration for each in self._motions.values()]
+            ends += [float(each.times[-1]) for each in self._images.values()]
+            self.playback.restart(max(ends, default=0.0))
         self._redraw()
 
     @property
     def playing(self) -> bool:
-        """Whether the ghosts move."""
-        return bool(self._motions) and bool(self.playback.play.value)
+        """Whether ghosts or images move."""
+        return bool(self._motions or self._images) and bool(self.playback.play.value)
 
     def draw(self) -> None:
         """Send changes of the ghosts; on the drawing thread."""
@@ -155,13 +186,43 @@ class RecordingPanel:
 
     def refresh(self) -> None:
         """Update the panel; on viser's event loop."""
-        shown = bool(self._motions)
+        shown = bool(self._motions or self._images)
+        self._refresh_image()
         self.playback.refresh(shown, self.playing)
         if self.close.visible != shown:
             self.close.visible = shown
         text = plain(self._text)
         if text != self._line.content:
             self._line.content = text
+
+    def _refresh_image(self) -> None:
+        """Offer the topics, and show the image of the present time of the selected one."""
+        with self._lock:
+            images, when = self._images, self.playback.now
+        options = (OFF, *sorted(images))
+        if options != tuple(self.image.options):
+            self.image.options = options
+            self.image.visible = bool(images)
+        found = images.get(str(self.image.value))
+        if found is None:
+            if self.picture is not None:
+                self.picture.remove()
+                self.picture, self._shown_image = None, (None, 0)
+            return
+        newest = found, found.index_at(when)
+        if newest == self._shown_image:
+            return
+        self._shown_image = newest
+        try:
+            pixels = thinned_image(found.pixels(newest[1]))
+        except MotionError as error:
+            self._text = str(error)
+            return
+        if self.picture is not None:
+            self.picture.image = pixels
+            return
+        with self._folder:
+            self.picture = self._gui.add_image(pixels, format="jpeg", jpeg_quality=JPEG_QUALITY)
 
     async def _uploaded(self, event: viser.GuiEvent[viser.GuiUploadButtonHandle]) -> None:
         file = event.target.value

@@ -1,23 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions of the page's robots in a recording: joint states and odometry by their topics."""
+"""A recording for the page: joint states and odometry of its robots by their topics, images."""
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from motion_nodes.core.robot.robot import Robot
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.extras.viewer.recording_panel import RecordedMotion
+from motion_nodes.extras.viewer.recording_panel import RecordedImages, RecordedMotion
+from motion_nodes.ros.messages.camera_messages import pixels_of
 from motion_nodes.ros.messages.rotations import matrix_of
 from motion_nodes.ros.recording import Received, read_mcap
 from motion_nodes.typing import Array
 
+IMAGE = "sensor_msgs/msg/Image"
+MAX_IMAGE_BYTES = 500_000_000
+"""Max size of the images that are kept; what follows is not shown."""
 STATE, ODOMETRY = "sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry"
 MAX_ROWS = 500_000
 """Max number of messages of a topic; what follows is not shown."""
@@ -60,13 +67,8 @@ def recorded_motions(
         InvalidConfig: the file cannot be read, or holds no motion of these robots.
         InvalidCommand: positions or times that cannot be shown.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "recording.mcap"
-        path.write_bytes(content)
-        try:
-            states, odometry, begin = _topics(path)
-        except InvalidConfig as error:
-            raise InvalidConfig(str(error).replace(f"{path} ", "the file ")) from None
+    with _messages(content) as messages:
+        states, odometry, begin = _topics(messages)
     motions = {}
     taken = {each.states for each in robots.values()}
     for name, each in robots.items():
@@ -87,12 +89,58 @@ def recorded_motions(
     return motions
 
 
-def _topics(path: Path) -> tuple[dict[str, _Topic], dict[str, _Topic], int]:
+def recorded_images(content: bytes) -> dict[str, RecordedImages]:
+    """Return the images in an MCAP file, by topic.
+
+    Args:
+        content: of the file.
+
+    Raises:
+        InvalidConfig: the file cannot be read.
+    """
+    found: dict[str, list[Received]] = {}
+    begin, size = None, 0
+    with _messages(content) as messages:
+        for received in messages:
+            begin = received.arrived if begin is None else begin
+            if received.kind == IMAGE and size + len(received.data) <= MAX_IMAGE_BYTES:
+                size += len(received.data)
+                found.setdefault(received.topic, []).append(received)
+    images = {}
+    for topic, each in found.items():
+        times = np.maximum.accumulate([received.arrived for received in each]).tolist()
+        images[topic] = RecordedImages(_seconds(times, begin or 0), partial(_pixels, each))
+    return images
+
+
+def _pixels(messages: Sequence[Received], k: int) -> NDArray[np.uint8]:
+    return pixels_of(messages[k].message())
+
+
+@contextlib.contextmanager
+def _messages(content: bytes) -> Iterator[Iterator[Received]]:
+    """Yield the messages of a file.
+
+    Raises:
+        InvalidConfig: the file cannot be read.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "recording.mcap"
+        path.write_bytes(content)
+        try:
+            yield read_mcap(path)
+        except InvalidConfig as error:
+            raise InvalidConfig(str(error).replace(f"{path} ", "the file ")) from None
+
+
+def _topics(
+    messages: Iterable[Received],
+) -> tuple[dict[str, _Topic], dict[str, _Topic], int]:
     """Return joint states and odometry by topic, and the time of the first message [ns]."""
     states: dict[str, _Topic] = {}
     odometry: dict[str, _Topic] = {}
     begin = None
-    for received in read_mcap(path):
+    for received in messages:
         begin = received.arrived if begin is None else begin
         kinds = {STATE: states, ODOMETRY: odometry}.get(received.kind)
         if kinds is None:
