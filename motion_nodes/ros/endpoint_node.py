@@ -178,7 +178,6 @@ class EndpointNode(LifecycleNode):
         kind: type[M],
         topic: str,
         profile: QoSProfile = qos.NEWEST,
-        lengths: Bound | None = None,
         *,
         relaxed: bool = False,
     ) -> PolledSubscription[M]:
@@ -188,12 +187,9 @@ class EndpointNode(LifecycleNode):
             kind: message type.
             topic: topic name.
             profile: quality of service.
-            lengths: bound of coordinates [m]; None for that of the message type.
             relaxed: whether a fast loop polls the topic less often while it is idle.
         """
-        subscription = PolledSubscription(
-            self, kind, topic, profile, lengths=lengths, relaxed=relaxed
-        )
+        subscription = PolledSubscription(self, kind, topic, profile, relaxed=relaxed)
         self._polled.append(subscription)
         return subscription
 

@@ -22,7 +22,7 @@ LONG_CALLS = {
     "extras": 3,
     "kernels": 11,
     "nodes": 1,
-    "ros": 2,
+    "ros": 1,
 }
 """Functions with more parameters in each room; only goes down."""
 NOT_CORE = ("ros", "nodes", "bringup", "cli")

@@ -14,7 +14,6 @@ from typing import Any, Generic, TypeVar
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
-from motion_nodes.core.robot.bounds import Bound
 from motion_nodes.ros.concurrency.rclpy_internals import PolledGroup, check_exists, taker
 from motion_nodes.ros.messages.message_bounds import fault_of
 
@@ -91,7 +90,6 @@ class PolledSubscription(Generic[M]):
         qos: QoSProfile,
         *,
         raw: bool = False,
-        lengths: Bound | None = None,
         relaxed: bool = False,
     ) -> None:
         """Create the subscription.
@@ -103,14 +101,12 @@ class PolledSubscription(Generic[M]):
             qos: quality of service; its depth is the max number of pending messages.
             raw: whether messages stay serialized, since deserialization is most of the cost;
                 otherwise messages that exceed their bounds are dropped with a warning.
-            lengths: bound of coordinates [m]; None for that of the message type.
             relaxed: whether the first message after a pause may wait for :data:`IDLE_PERIOD`, and
                 the first of all for :data:`UNUSED_PERIOD`, so that a fast loop need not poll an
                 idle topic in each cycle.
         """
         self._node = node
         self._raw = raw
-        self._lengths = lengths
         self._relaxed = relaxed
         self._qos = qos
         self._use(self._created(kind, topic))
@@ -253,7 +249,7 @@ class PolledSubscription(Generic[M]):
     def _within_bounds(self, taken: _Taken, fault: str) -> tuple[_Taken, str]:
         kept = []
         for pair in taken:
-            found = fault_of(pair[0], self._lengths)
+            found = fault_of(pair[0])
             fault = found or fault
             if not found:
                 kept.append(pair)
