@@ -61,7 +61,7 @@ MAX_INERTIA = 300.0
 """Max eigenvalue of Lambda [kg or kg m^2], which is infinite in singular directions: forces along
 them do not accelerate the tool."""
 BANDWIDTH = 50.0
-"""Default gain k [1/s]: a lag of 20 ms."""
+"""Gain k of the observer [1/s]: a lag of 20 ms."""
 MAX_GAP = 0.05
 """Max time between measurements [s]; the observer is reset after a longer one."""
 LIMIT_MARGIN = 0.1
@@ -201,9 +201,8 @@ def inertia_at(mobility: Array) -> Array:
 class MomentumObserver:
     """Estimates the joint efforts of external forces from measured joint states."""
 
-    def __init__(self, count: int, bandwidth: float = BANDWIDTH) -> None:
-        """Create an observer for a number of joints with a bandwidth [1/s]."""
-        self._bandwidth = bandwidth
+    def __init__(self, count: int) -> None:
+        """Create an observer for a number of joints."""
         self.efforts: Array = np.zeros(count)
         """External efforts [N m or N], shape (n,)."""
         self._before: tuple[Array, Array, Array] | None = None
@@ -229,7 +228,7 @@ class MomentumObserver:
         # Over the step: (M - M_before) v is the integral of M' v.
         change = momentum - before[1] - (state.M - before[0]) @ state.v
         external = change / dt - 0.5 * (driving + before[2])
-        self.efforts = self.efforts + (external - self.efforts) * -math.expm1(-self._bandwidth * dt)
+        self.efforts = self.efforts + (external - self.efforts) * -math.expm1(-BANDWIDTH * dt)
         return self.efforts
 
 

@@ -80,17 +80,14 @@ class Ripple:
 class EffortResidual:
     """Filtered effort residual of n joints."""
 
-    def __init__(
-        self, dynamics: InverseDynamics, ripple: Ripple, time_constant: float = TIME_CONSTANT
-    ) -> None:
+    def __init__(self, dynamics: InverseDynamics, ripple: Ripple) -> None:
         """Start with zero residual.
 
         Args:
             dynamics: dynamics of the joints.
             ripple: ripple of their drives; subtracted from the residual.
-            time_constant: time constant of the filter [s].
         """
-        self._dynamics, self._ripple, self._time_constant = dynamics, ripple, time_constant
+        self._dynamics, self._ripple = dynamics, ripple
         n = len(dynamics.joint_names)
         self.value: Array = np.zeros(n)
         """Residual minus the ripple [N m or N], shape (n,)."""
@@ -132,7 +129,7 @@ class EffortResidual:
         residual[np.isnan(residual)] = 0.0
         usual = np.minimum(np.abs(acceleration), self._ripple.acceleration)
         doubt = self._ripple.by_speed * np.abs(mean) + self._ripple.by_acceleration * usual
-        share = -math.expm1(-dt / self._time_constant)
+        share = -math.expm1(-dt / TIME_CONSTANT)
         self.filtered += (residual - self.filtered) * share
         self.doubt += (doubt - self.doubt) * share
         beyond = np.abs(self.filtered) - self.doubt

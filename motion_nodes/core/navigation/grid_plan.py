@@ -22,6 +22,8 @@ from motion_nodes.errors import InvalidDescription, MotionError
 from motion_nodes.settings import check_settings, setting
 from motion_nodes.typing import Array
 
+_ROUNDS = 200
+"""Number of iterations of smoothing."""
 MOST_CELLS = 25_000_000
 """Max number of cells of a grid."""
 MOVES = np.array([(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j], np.int64)
@@ -306,7 +308,7 @@ class GridPlanner:
         return any(cell is None or not self.weight[cell] < np.inf for cell in cells)
 
 
-def smoothed(path: Array, rounds: int = 200) -> Array:
+def smoothed(path: Array) -> Array:
     """Return a path with its corners rounded; ends and spacing are kept, shape (n, 3).
 
     Each inner point is drawn to the middle of its neighbours and back to where it was, with the
@@ -314,10 +316,9 @@ def smoothed(path: Array, rounds: int = 200) -> Array:
 
     Args:
         path: rows of x, y, yaw [m, m, rad], shape (n, 3).
-        rounds: number of iterations.
     """
     points, given = path[:, :2].copy(), path[:, :2]
-    for _ in range(rounds if len(points) > 2 else 0):
+    for _ in range(_ROUNDS if len(points) > 2 else 0):
         middle = 0.5 * (points[:-2] + points[2:])
         pull = 0.6 * (middle - points[1:-1]) + 0.2 * (given[1:-1] - points[1:-1])
         points[1:-1] += pull

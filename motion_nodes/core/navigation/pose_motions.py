@@ -430,7 +430,6 @@ def outline_points(corners: Array) -> Array:
 def legs_to(
     goals: Callable[[Pose2], Iterable[Pose2]],
     layers: Sequence[OutlineLayer],
-    clearance: float = CLEARANCE,
 ) -> tuple[Pose2, ...]:
     """Return the waypoints of a drive; the last one is a goal.
 
@@ -440,17 +439,16 @@ def legs_to(
     Args:
         goals: returns goal candidates in the base frame, best first, for a start of the drive.
         layers: outlines with their obstacles.
-        clearance: min distance [m].
 
     Returns:
         Waypoints to the first candidate with a collision-free drive; empty if there is none.
     """
-    here, roomy = Pose2(), _backed_off(layers, clearance)
+    here, roomy = Pose2(), _backed_off(layers, CLEARANCE)
     for start in dict.fromkeys((here, roomy)):
         if start is None:
             continue
         for goal in goals(start):
-            legs = _legs_from(start, goal, layers, clearance, may_turn=start == roomy)
+            legs = _legs_from(start, goal, layers, CLEARANCE, may_turn=start == roomy)
             if legs:
                 return legs if start == here else (start, *legs)
     return ()

@@ -51,14 +51,13 @@ class Verification:
 class PathVerifier:
     """Verifies paths of one checker's robot in its current scene; not thread-safe."""
 
-    def __init__(self, checker: CollisionChecker, finer: int = FINER) -> None:
+    def __init__(self, checker: CollisionChecker) -> None:
         """Create the verifier.
 
         Args:
             checker: robot, scene, clearance and resolution.
-            finer: ratio of the checker's resolution to the finest steps.
         """
-        self._checker, self._finer = checker, finer
+        self._checker = checker
 
     def verify(self, path: ArrayLike) -> Verification:
         """Verify a path, both ends included.
@@ -75,7 +74,7 @@ class PathVerifier:
             words = "; ".join(limits.violations(points[first])) or "it is not finite"
             spent = compute_time() - began
             return Verification(False, f"waypoint {first}: {words}", 0, 0.0, spent)
-        found = sweep_path(self._checker, points, self._finer)
+        found = sweep_path(self._checker, points)
         words = f"at {100 * found.share:.0f} % of the path: " if not found.free else ""
         words += in_words(self._checker, found.q) if not found.free else ""
         spent = compute_time() - began
@@ -98,16 +97,15 @@ class SweptPath:
     """A configuration in collision, if there is one, shape (n,)."""
 
 
-def sweep_path(checker: CollisionChecker, path: ArrayLike, finer: int = FINER) -> SweptPath:
+def sweep_path(checker: CollisionChecker, path: ArrayLike) -> SweptPath:
     """Check a path with exact geometry; joint limits are ignored.
 
     Args:
         checker: robot, scene, clearance and resolution.
         path: finite waypoints joined by straight lines, shape (k, n).
-        finer: ratio of the resolution to the finest steps, for unproven segments.
     """
     points = np.asarray(path, np.float64)
-    steps = (points[1:] - points[:-1]) / (checker.resolution / finer)
+    steps = (points[1:] - points[:-1]) / (checker.resolution / FINER)
     lengths = np.sqrt((steps * steps).sum(axis=1))
     line = np.ascontiguousarray(points[np.append(True, lengths > 0.0)])
     places = np.append(0.0, lengths[lengths > 0.0].cumsum())

@@ -290,10 +290,10 @@ class Follower:
         """Clear the command and stop."""
         self._stop(Phase.IDLE, reason)
 
-    def end_servo(self, reason: str = "") -> None:
+    def end_servo(self) -> None:
         """Clear a velocity command and stop; a target stays."""
         if self.command is not None and self.command.servo:
-            self.clear(reason)
+            self.clear()
 
     def lose(self, reason: str) -> None:
         """Stop because of a fault."""

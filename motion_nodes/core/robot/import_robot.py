@@ -303,7 +303,6 @@ def write_robot_folder(
     spheres: Spheres,
     *,
     comment: str = "",
-    more: Mapping[str, str] | None = None,
 ) -> None:
     """Write a robot's folder, which must not exist yet.
 
@@ -315,7 +314,6 @@ def write_robot_folder(
         urdf: text of the URDF, with mesh names valid from the new folder.
         spheres: spheres by link [m]; written if the description names a file for them.
         comment: comment at the top of the robot.yaml.
-        more: further files: name -> text.
 
     Raises:
         InvalidConfig: the folder exists, or cannot be written.
@@ -323,7 +321,6 @@ def write_robot_folder(
     files = {
         ROBOT_FILE: yaml_text(description_data(description), comment),
         description.urdf: urdf,
-        **(more or {}),
     }
     if description.collision.spheres is not None:
         data = {link: [list(sphere) for sphere in items] for link, items in spheres.items()}

@@ -29,6 +29,9 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.extras.perception.settings import DetectorSettings
 from motion_nodes.typing import Array
 
+MARGIN = 0.006
+"""Max distance of an object's points from its bounding box [m]; half of it is left out at the
+bottom, where points are those of the plane."""
 CANDIDATES = 200
 """Number of planes through three random points."""
 SAMPLES = 3000
@@ -290,21 +293,19 @@ class Detection:
     """Name of its color; empty if no color image shows it."""
 
 
-def points_on(found: Detection, points: ArrayLike, margin: float = 0.006) -> NDArray[np.bool_]:
+def points_on(found: Detection, points: ArrayLike) -> NDArray[np.bool_]:
     """Return which points belong to an object.
 
     Args:
         found: the object.
         points: in the same frame [m], shape (n, 3); NaN belongs to none.
-        margin: distance from its bounding box [m]; half of it is left out at the bottom, where
-            points are those of the plane.
     """
     local = (np.asarray(points, np.float64) - found.X_WO[:3, 3]) @ found.X_WO[:3, :3]
-    half = 0.5 * extents(found.shape) + margin
+    half = 0.5 * extents(found.shape) + MARGIN
     inside = (np.abs(local) <= half).all(axis=1)
     above = np.asarray(points, np.float64)[:, 2] - found.X_WO[2, 3]
     low = np.abs(found.X_WO[2, :3]) @ (0.5 * extents(found.shape))
-    return np.asarray(inside & (above >= margin - low), np.bool_)
+    return np.asarray(inside & (above >= MARGIN - low), np.bool_)
 
 
 class ObjectDetector:

@@ -21,6 +21,8 @@ from motion_nodes.extras.sim.free_bodies import PREFIX as FREE
 from motion_nodes.extras.sim.scene_bodies import PREFIX, SceneBody
 from motion_nodes.typing import Array
 
+PAUSE = 0.1
+"""Time without contact after which a contact counts as a new one [s]."""
 FLOOR = "floor"
 OPPOSITE = -0.5
 """Max cosine of the angle between the contact normals of two fingers that grasp an object."""
@@ -180,13 +182,8 @@ class ContactRecord:
 class ContactLog:
     """Unexpected contacts since the start or the last :meth:`clear`."""
 
-    def __init__(self, pause: float = 0.1) -> None:
-        """Create an empty log.
-
-        Args:
-            pause: time without contact after which a contact counts as a new one [s].
-        """
-        self._pause = pause
+    def __init__(self) -> None:
+        """Create an empty log."""
         self.records: dict[tuple[str, str], ContactRecord] = {}
         """Statistics by pair."""
 
@@ -205,7 +202,7 @@ class ContactLog:
             if contact.expected:
                 continue
             record = self.records.setdefault(contact.pair, ContactRecord())
-            record.episodes += time - record.last > self._pause
+            record.episodes += time - record.last > PAUSE
             record.depth = max(record.depth, contact.depth)
             record.force = max(record.force, contact.force)
             record.last = time

@@ -42,8 +42,6 @@ TOLERANCE = 0.05
 """Distance beyond ``stand_off`` up to which an object counts as within reach [m]."""
 MAX_EVENTS = 1000
 """Max length of the event log."""
-Replan = Callable[[Plan, WorldState, str], Plan]
-"""Plans the rest of a task: remaining steps, the state, and why the last step failed."""
 
 
 def with_drives(plan: Plan, state: WorldState) -> Plan:
@@ -164,7 +162,6 @@ class TaskRunner:
         self,
         robot: SkillRobot,
         plan: Plan,
-        replan: Replan | None = None,
         limits: TaskLimits | None = None,
     ) -> None:
         """Start a validated plan.
@@ -172,10 +169,9 @@ class TaskRunner:
         Args:
             robot: executes skills.
             plan: the plan.
-            replan: plans the rest after a failure; None: :func:`repaired`.
             limits: bounds of repairs.
         """
-        self._robot, self._replan = robot, replan or repaired
+        self._robot = robot
         self._limits = limits or TaskLimits()
         self.state = TaskStatus.RUNNING
         self.reason = NO_REASON
@@ -259,7 +255,7 @@ class TaskRunner:
         self._plans += 1
         try:
             state = self._robot.observe()
-            plan = self._replan(self.plan[self.step :], state, reason)
+            plan = repaired(self.plan[self.step :], state, reason)
             check_plan(plan, state)
         except MotionError as error:
             self._end(TaskStatus.FAILED, Reason(code, f"{reason}; no new plan: {error}"))

@@ -42,6 +42,8 @@ STOPPED = 130
 """Exit code after a stop signal, as shells report SIGINT."""
 _POLL_PERIOD = 0.01
 """Period of polling [s]; the fastest topics have a few messages per period."""
+ELBOW_REACH = 0.7
+"""Max joint motion of the self-motion to either side [rad]."""
 ELBOW_STEP = 0.02
 """Step of the self-motion [rad]; the tool is exact at its configurations."""
 MAX_JOINT_STEP = 0.2
@@ -186,13 +188,12 @@ def eased(rows: Array, speed: float) -> ArmMotion:
     return ArmMotion(rows, slopes * rates[:, None], times)
 
 
-def elbow_round(chain: IkChain, q: Array, reach: float = 0.7) -> list[Array]:
+def elbow_round(chain: IkChain, q: Array) -> list[Array]:
     """Return self-motions of the elbow to either side and back.
 
     Args:
         chain: an arm with one redundant joint.
         q: start configuration [rad], shape (n,).
-        reach: max joint motion to either side [rad].
 
     Returns:
         Configurations of each motion [rad], shape (m, n) each.
@@ -200,7 +201,7 @@ def elbow_round(chain: IkChain, q: Array, reach: float = 0.7) -> list[Array]:
     Raises:
         InvalidConfig: the arm is not redundant.
     """
-    count = round(reach / ELBOW_STEP)
+    count = round(ELBOW_REACH / ELBOW_STEP)
     legs: list[Array] = []
     for step in (ELBOW_STEP, -ELBOW_STEP):
         out = self_motion(chain, q, step=step, count=count)

@@ -153,9 +153,7 @@ def _violated(run: PlanRun, driven: Array) -> str:
     return reason
 
 
-def constraint_fault(
-    constraints: ConstraintSet, checker: CollisionChecker, driven: Array, finer: int = _FINEST
-) -> str:
+def constraint_fault(constraints: ConstraintSet, checker: CollisionChecker, driven: Array) -> str:
     """Return where a motion violates constraints and by how much; empty if nowhere.
 
     Until a motion that begins outside the constraints has entered them, it may violate them by as
@@ -165,9 +163,8 @@ def constraint_fault(
         constraints: of the path.
         checker: robot, joints and resolution.
         driven: configurations joined by straight lines, shape (k, n).
-        finer: ratio of the resolution to the steps.
     """
-    dense, share = _dense(driven, checker.resolution / finer)
+    dense, share = _dense(driven, checker.resolution / _FINEST)
     excess = constraints.excess(dense)
     inside = np.flatnonzero(excess <= 1.0)
     entered = int(inside[0]) if len(inside) else len(excess)
