@@ -6,6 +6,7 @@ One includes ours, remaps a topic and adds a node; one loads nodes into a contai
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -58,6 +59,11 @@ def package(prefix: Path, name: str, programs: Path | None = None) -> None:
         (prefix / "lib" / name).symlink_to(programs)
 
 
+def interrupt(process: subprocess.Popen[bytes]) -> None:
+    """Interrupt a launch as Ctrl-C in a terminal does, with all its processes."""
+    os.killpg(process.pid, signal.SIGINT)
+
+
 @pytest.fixture
 def launched(request, ros, tmp_path):
     """Run a launch file of the page, by its number; yield its process and a client."""
@@ -77,14 +83,17 @@ def launched(request, ros, tmp_path):
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
     }
     log = (tmp_path / "log").open("w")
-    process = subprocess.Popen([sys.executable, "-c", RUN, own], env=environment, cwd=tmp_path,
-                               stdout=log, stderr=subprocess.STDOUT)  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, own], env=environment, cwd=tmp_path, stdout=log,
+        stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
     client = RosClient()
     try:
         yield process, client, tmp_path / "log"
     finally:
         client.close()
-        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(ProcessLookupError):
+            interrupt(process)
         try:
             process.wait(30)
         finally:
@@ -115,8 +124,9 @@ def test_an_own_launch_file_remaps_a_topic_adds_a_node_and_replaces_a_process(la
     except BaseException:
         print(log.read_text())
         raise
-    process.send_signal(signal.SIGINT)
+    interrupt(process)
     assert process.wait(30) == 0
+    assert "failed to terminate" not in log.read_text()
 
 
 @pytest.mark.parametrize("launched", [1], indirect=True)
@@ -130,8 +140,9 @@ def test_a_container_of_launch_ros_loads_our_nodes(launched):
     except BaseException:
         print(log.read_text())
         raise
-    process.send_signal(signal.SIGINT)
+    interrupt(process)
     assert process.wait(30) == 0
+    assert "failed to terminate" not in log.read_text()
     assert "Loaded node '/lab/diff_drive_controller'" in log.read_text()
 
 
