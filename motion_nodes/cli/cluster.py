@@ -84,8 +84,11 @@ class _Parts(Executor):
             if remote.cancelled():  # by Dask, if not by us
                 future.set_exception(Lost(LOST))
             elif error := remote.exception():
-                of_dask = type(error).__module__.startswith("distributed.")
-                future.set_exception(Lost(str(error) or LOST) if of_dask else error)
+                if type(error).__module__.startswith("distributed."):
+                    error = Lost(str(error) or LOST)
+                elif isinstance(error, OSError):  # not one of this machine
+                    error = Lost(f"a part failed on a worker: {error}")
+                future.set_exception(error)
             else:
                 future.set_result(remote.result())
         if self._lost is None:

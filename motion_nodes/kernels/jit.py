@@ -154,9 +154,14 @@ class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
         return found
 
     def save(self, key: Any, data: Any) -> None:
-        """Save compiled code and release the lock, so that other processes load it."""
+        """Save compiled code and release the lock, so that other processes load it.
+
+        A failure, such as a full disk, is logged and otherwise ignored.
+        """
         try:
             super().save(key, with_symbols(data))
+        except OSError as error:
+            _LOG.warning("cannot store compiled code in %s: %s", self._cache_path, error)
         finally:
             self._end_turn()
 

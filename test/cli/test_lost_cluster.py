@@ -37,7 +37,9 @@ def test_parts_pass_results_and_errors_on_and_are_counted(pool):
     assert good.result(10.0) == 9
     with pytest.raises(ZeroDivisionError):
         bad.result(10.0)
-    assert max(seen) == (2, 2)
+    with pytest.raises(Lost, match="on a worker: .*No such file"):  # not a disk of this machine
+        parts.submit(open, "/no/such/file").result(10.0)
+    assert max(seen) == (3, 3)
 
 
 def test_parts_that_are_given_up_end_at_once_and_no_others_begin(pool):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import pickle
@@ -51,6 +52,21 @@ def test_a_kernel_in_a_read_only_folder_is_loaded_from_there(folder, tmp_path, m
     assert hits() == 1
     assert not list((tmp_path / "new").rglob("*.nbc"))
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+@pytest.mark.parametrize("method", ["_save_index", "_save_data"])
+def test_on_a_full_disk_a_kernel_is_compiled_and_told(tmp_path, monkeypatch, caplog, method):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(jit, "_folder", lambda: tmp_path / "numba")
+    monkeypatch.setattr(jit.CheckedCacheFile, method, full)
+    assert jit.kernel(double)(2.0) == 4.0
+    assert "No space left" in caplog.text
+    monkeypatch.undo()
+    monkeypatch.setattr(jit, "_folder", lambda: tmp_path / "numba")
+    assert hits() == 0  # nothing half written is loaded
+    assert hits() == 1
 
 
 def files(folder, suffix):
