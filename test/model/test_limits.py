@@ -34,6 +34,7 @@ def test_clipping_ends_inside_and_is_idempotent(q: list[float]) -> None:
 
 def test_violations_say_which_joint_and_what_is_allowed() -> None:
     assert LIMITS.violations([2.0, 0.25, 1e9]) == ("a is 2, allowed is -1 to 1",)
+    assert LIMITS.violations([-90.0, 0.25, 0.0])[0].endswith("(in degrees? Angles are in rad)")
     assert len(LIMITS.violations([-2.0, 1.0, 0.0])) == 2
     assert LIMITS.violations([1.0 + 1e-9, 0.0, 0.0], tolerance=1e-8) == ()
 

@@ -140,6 +140,7 @@ class JointLimits:
         values = self._checked(q)
         return tuple(
             f"{name} is {beyond(value, low, high)}, allowed is {low:.6g} to {high:.6g}"
+            + (" (in degrees? Angles are in rad)" if _like_degrees(value, low, high) else "")
             for name, value, low, high in zip(
                 self.names, values, self.lower, self.upper, strict=True
             )
@@ -246,6 +247,12 @@ def joint_indices(names: Iterable[str], among: Sequence[str], where: str = "") -
             raise UnknownJoint(name, among, where)
         found.append(position[name])
     return np.array(found, dtype=np.intp)
+
+
+def _like_degrees(value: float, lower: float, upper: float) -> bool:
+    """Return whether a position is far beyond limits of some turns, but an angle in degrees."""
+    turns = 4.0 * math.pi
+    return max(abs(lower), abs(upper)) <= turns < abs(value) <= 360.0
 
 
 def beyond(value: float, lower: float, upper: float) -> str:
