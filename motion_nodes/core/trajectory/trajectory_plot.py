@@ -304,8 +304,12 @@ def _tool_views(tool: Array, y: float) -> list[str]:
             (middle[i] - wide, middle[i] + wide), (middle[j] - half, middle[j] + half), "x [m]",
         )  # fmt: skip
         axes.curve(tool[:, i], tool[:, j], COLOURS[0], width=2.0)
-        axes.dot(float(tool[0, i]), float(tool[0, j]), COLOURS[2], "start")
-        axes.dot(float(tool[-1, i]), float(tool[-1, j]), COLOURS[1], "end")
+        first, last = tool[0, [i, j]], tool[-1, [i, j]]
+        # Two words at one place could not be read.
+        together = bool(np.abs(last - first).max() < 0.05 * half)
+        axes.dot(first[0], first[1], COLOURS[2], "start, end" if together else "start")
+        if not together:
+            axes.dot(last[0], last[1], COLOURS[1], "end")
         parts.append(axes.svg())
     return parts
 
