@@ -50,8 +50,21 @@ ROS_COMMANDS = (
 """Commands that need rclpy and the message packages; for ``up`` see ``main.py``."""
 
 
+def _version(asked: bool) -> None:
+    """Print the version and exit, if asked."""
+    if asked:
+        print(f"motion_nodes {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _prepare(context: typer.Context) -> None:
+def _prepare(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
     """Prepare the message packages before the first command that needs them."""
     if context.invoked_subcommand in ROS_COMMANDS and not context.resilient_parsing:
         from motion_nodes.cli.ros_setup import ensure_ros

@@ -36,13 +36,19 @@ class Commands(typer.Typer):
     def command(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
         """Return the decorator that adds a command, as that of typer."""
         add = super().command(*args, **options)
+        return lambda function: add(_with_older_types(function))
 
-        def register(function: Any) -> Any:
-            hints = get_type_hints(function, include_extras=True)
-            function.__annotations__ = {name: _older(hint) for name, hint in hints.items()}
-            return add(function)
+    def callback(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
+        """Return the decorator of the function called before a command, as that of typer."""
+        add = super().callback(*args, **options)
+        return lambda function: add(_with_older_types(function))
 
-        return register
+
+def _with_older_types(function: Any) -> Any:
+    """Return a function with the types of its parameters instead of their texts."""
+    hints = get_type_hints(function, include_extras=True)
+    function.__annotations__ = {name: _older(hint) for name, hint in hints.items()}
+    return function
 
 
 def _older(hint: Any) -> Any:

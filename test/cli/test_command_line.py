@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import motion_nodes
 from motion_nodes.cli.app import PANELS, app
 from motion_nodes.core.robot.loader import available_robots
 
@@ -17,6 +18,11 @@ def motion(*arguments, timeout=180, **environment):
         [sys.executable, "-m", "motion_nodes.cli.main", *arguments],
         capture_output=True, text=True, timeout=timeout, check=False, env=os.environ | environment,
     )  # fmt: skip
+
+
+def test_the_version_is_printed():
+    done = motion("--version")
+    assert (done.returncode, done.stdout) == (0, f"motion_nodes {motion_nodes.__version__}\n")
 
 
 @pytest.mark.long
