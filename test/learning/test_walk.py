@@ -60,20 +60,25 @@ def test_standing_is_a_success_only_if_it_is_commanded(task):
     standing = evaluate(lambda observations: np.zeros((40, 12)), env)
     assert standing.mean_steps == task.episode_steps
     env.reset()
-    told = np.abs(env._memory["command"]).max(axis=1) < 1e-9
-    near = (np.abs(env._memory["command"]) < (0.15, 0.15, 0.25)).all(axis=1)
+    told = np.abs(env._memory["next"]).max(axis=1) < 1e-9
+    near = (np.abs(env._memory["next"]) < (0.15, 0.15, 0.25)).all(axis=1)
     assert told.any()
-    for _ in range(100):
+    first = env._memory["command"]
+    for k in range(200):
         step = env.step(np.zeros((40, 12)))
+        if k < 48:
+            np.testing.assert_array_equal(env._memory["command"], first)
+    np.testing.assert_array_equal(env._memory["command"], env._memory["next"])
     assert step.success[told].all()
     assert not step.success[~near].any()
 
 
 def test_commands_are_within_their_range(task):
-    commands = task.start(np.random.default_rng(0), 500, 0.0)[1]["command"]
-    assert (commands >= COMMANDS[0]).all()
-    assert (commands <= COMMANDS[1]).all()
-    assert (np.ptp(commands, axis=0) > 0.9 * np.ptp(COMMANDS, axis=0)).all()
+    memory = task.start(np.random.default_rng(0), 500, 0.0)[1]
+    for commands in (memory["command"], memory["next"]):
+        assert (commands >= COMMANDS[0]).all()
+        assert (commands <= COMMANDS[1]).all()
+        assert (np.ptp(commands, axis=0) > 0.9 * np.ptp(COMMANDS, axis=0)).all()
 
 
 def test_a_robot_on_its_side_has_fallen(task):

@@ -24,7 +24,9 @@ _STIFFNESS, _DAMPING = 25.0, 0.5
 COMMANDS = np.array([[-0.5, -0.3, -1.0], [1.0, 0.3, 1.0]])
 """Min and max commanded vx, vy [m/s] and wz [rad/s]."""
 _STANDING = 0.1
-"""Share of episodes that are told to stand."""
+"""Share of commands that are to stand."""
+_SWITCH = (50, 125)
+"""Step of an episode from which another command holds: min, and max plus one."""
 _JITTER, _TILT = 0.1, 0.05
 """Max deviation of initial joint positions [rad], and standard deviation of initial tilts [rad]."""
 _SMOOTHING = 0.5
@@ -83,9 +85,11 @@ class Walk(RobotCell):
             self.add_sensor(spec, f"foot.{foot}", "FRAMEPOS", mujoco.mjtObj.mjOBJ_XBODY, foot)
 
     def new_memory(self, n: int) -> dict[str, Floats]:
-        """Return the memory of n environments: command, mean velocity, time of feet in the air."""
+        """Return the memory of n environments: commands, mean velocity, time of feet in the air."""
         return {
             "command": np.zeros((n, 3)),
+            "next": np.zeros((n, 3)),
+            "remaining": np.zeros(n),
             "velocity": np.zeros((n, 3)),
             "swing": np.zeros((n, len(self._feet))),
         }
@@ -93,15 +97,20 @@ class Walk(RobotCell):
     def start(
         self, rng: np.random.Generator, n: int, assisted: float
     ) -> tuple[Floats, dict[str, Floats]]:
-        """Return n initial positions, standing and tilted, and random commands; no assistance."""
+        """Return n initial positions, standing and tilted, and commands; no assistance.
+
+        Each episode has two commands, one after the other.
+        """
         q, at = self.start_positions(rng, n, _JITTER), self._base_q
         q[:, at + 2] = self._height + rng.uniform(0.0, 0.03, n)
         tilt = 0.5 * _TILT * rng.standard_normal((n, 2))
         q[:, at + 4 : at + 6] = tilt
         q[:, at + 3] = np.sqrt(1.0 - np.square(tilt).sum(axis=1))
         memory = self.new_memory(n)
-        moving = rng.random((n, 1)) >= _STANDING
-        memory["command"] = moving * rng.uniform(COMMANDS[0], COMMANDS[1], (n, 3))
+        for name in ("command", "next"):
+            moving = rng.random((n, 1)) >= _STANDING
+            memory[name] = moving * rng.uniform(COMMANDS[0], COMMANDS[1], (n, 3))
+        memory["remaining"] = rng.integers(*_SWITCH, n).astype(np.float64)
         return q, memory
 
     def observe(self, state: TaskState) -> Floats:
@@ -129,14 +138,15 @@ class Walk(RobotCell):
         change = np.square(after.actions - before.actions).sum(axis=1)
         acceleration = (self.velocities(after) - self.velocities(before)) / self.period
         rate = (
-            1.5 * np.exp(-4.0 * error[:, :2].sum(axis=1))
-            + 0.75 * np.exp(-4.0 * error[:, 2])
+            1.5 * np.exp(-10.0 * error[:, :2].sum(axis=1))
+            + 0.75 * np.exp(-5.0 * error[:, 2])
             + 2.0 * _progress(twist[:, :2], command[:, :2])
             + 0.5 * _progress(twist[:, 2:], command[:, 2:])
             + self._swings(after)
             - 2.0 * np.square(v[:, 2])
             - 0.05 * np.square(w[:, :2]).sum(axis=1)
             - 2.5 * np.square(up[:, :2]).sum(axis=1)
+            - 0.1 * np.square(self.positions(after) - self.default).sum(axis=1)
             - 2e-4 * np.square(self.efforts(after)).sum(axis=1)
             - 2.5e-7 * np.square(acceleration).sum(axis=1)
             - 0.01 * change
@@ -146,6 +156,9 @@ class Walk(RobotCell):
         share = self.period / _SMOOTHING
         memory["velocity"] = memory["velocity"] + share * (twist - memory["velocity"])
         near = (np.abs(memory["velocity"] - command) < _NEAR).all(axis=1)
+        memory["remaining"] = memory["remaining"] - 1.0
+        now = memory["remaining"] == 0.0
+        memory["command"] = np.where(now[:, None], memory["next"], command)
         return self.period * rate - 1.0 * fallen, fallen, near & ~fallen
 
     def _swings(self, state: TaskState) -> Floats:
