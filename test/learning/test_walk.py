@@ -116,6 +116,16 @@ def test_the_swing_of_a_foot_is_paid_when_it_ends(task):
     assert paid(down, command=np.zeros((1, 3)))[0] == 0.0
 
 
+def test_only_feet_in_contact_slide(task):
+    state, _ = random_state(task, 1)
+    sensors = 0.0 * state.sensors
+    sensors[0, task._foot_speed[0]] = 0.3, 0.4
+    sensors[0, task._foot_speed[1]] = 1.0, 0.0
+    sensors[0, task._foot_z[1]] = 0.1
+    after = TaskState(state.q, state.v, sensors, state.actions, state.memory)
+    assert float(task._sliding(after)[0]) == pytest.approx(0.25)
+
+
 def test_the_player_computes_observations_and_targets_of_the_task(task, tmp_path):
     trainer = new_trainer(EnvFactory("walk"), task_config("walk", seed=0, num_envs=4))
     trainer.learner.flat += 0.05 * np.random.default_rng(0).standard_normal(

@@ -99,24 +99,28 @@ class Mlp:
             values.append(y)
         return values
 
-    def backward(self, flat: Floats, values: list[Floats], error: Floats, grad: Floats) -> Floats:
+    def backward(
+        self, flat: Floats, values: list[Floats], error: Floats, grad: Floats | None
+    ) -> Floats:
         """Write the gradient of a scalar with respect to the parameters.
 
         Args:
             flat: parameters.
             values: result of :meth:`forward`.
             error: gradient with respect to the output, shape (m, sizes[-1]).
-            grad: result, same layout as ``flat``.
+            grad: result, same layout as ``flat``; None: it is not needed.
 
         Returns:
             The gradient with respect to the output of the first layer, before its activation, from
             which :meth:`inputs_gradient` follows, shape (m, sizes[1]).
         """
-        layers, grads = self.layers(flat), self.layers(grad)
+        layers = self.layers(flat)
+        grads = None if grad is None else self.layers(grad)
         for i in reversed(range(len(layers))):
-            dW, db = grads[i]
-            np.matmul(values[i].T, error, out=dW)
-            error.sum(axis=0, out=db)
+            if grads is not None:
+                dW, db = grads[i]
+                np.matmul(values[i].T, error, out=dW)
+                error.sum(axis=0, out=db)
             if i > 0:
                 error = error @ layers[i][0].T
                 hidden = values[i]
@@ -136,16 +140,26 @@ class Adam:
         """Start for parameters of this length and type."""
         self.moments = np.zeros((2, len(like)), like.dtype)
         self.updates = 0
+        self._scratch = np.empty_like(like)
 
     def step(self, flat: Floats, grad: Floats, rate: float) -> None:
         """Change parameters by one step against a gradient, with a step size."""
         self.updates += 1
-        first, second = self.moments
-        first += (1.0 - _BETAS[0]) * (grad - first)
-        second += (1.0 - _BETAS[1]) * (grad * grad - second)
-        corrected = first / (1.0 - _BETAS[0] ** self.updates)
-        scale = np.sqrt(second / (1.0 - _BETAS[1] ** self.updates)) + _EPS
-        flat -= (rate * corrected / scale).astype(flat.dtype)
+        (first, second), x = self.moments, self._scratch
+        # In place: temporary arrays of all parameters would cost more than the arithmetic.
+        np.subtract(grad, first, out=x)
+        x *= 1.0 - _BETAS[0]
+        first += x
+        np.multiply(grad, grad, out=x)
+        x -= second
+        x *= 1.0 - _BETAS[1]
+        second += x
+        np.multiply(second, 1.0 / (1.0 - _BETAS[1] ** self.updates), out=x)
+        np.sqrt(x, out=x)
+        x += _EPS
+        np.divide(first, x, out=x)
+        x *= rate / (1.0 - _BETAS[0] ** self.updates)
+        flat -= x
 
 
 def _orthogonal(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:

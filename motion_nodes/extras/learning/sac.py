@@ -204,11 +204,10 @@ def actor_loss(
     values = np.concatenate([p[-1] for p in passes], axis=1)
     lower, half = values.argmin(axis=1), net.critic.parameter_count
     d_action = np.zeros_like(found.actions)
-    scratch = np.empty(half, flat.dtype)
     for k, one in enumerate(passes):
         part = critics[k * half : (k + 1) * half]
         chosen = (lower == k).astype(flat.dtype)[:, None]
-        first = net.critic.backward(part, one, chosen, scratch)
+        first = net.critic.backward(part, one, chosen, None)
         d_action += net.critic.inputs_gradient(part, first)[:, -n:]
     a, room = found.actions, 1.0 - found.actions**2
     d_u = (temperature * 2.0 * a * room / (room + _EDGE) - d_action * room) / m

@@ -9,7 +9,9 @@ Learning curve of a training run as CSV and SVG files.
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import ctypes
 import dataclasses
 import json
 import math
@@ -47,6 +49,10 @@ EVALUATION_INTERVAL = 40
 """Updates between two evaluations that select the best policy."""
 _SAVE_EVERY = 30.0
 """Time between checkpoints [s]."""
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""Options of ``mallopt`` of glibc."""
+_KEPT = 256 * 1024 * 1024
+"""Freed memory that the process keeps [B]."""
 _FIELDS = [field.name for field in dataclasses.fields(TrainingProgress)]
 
 
@@ -300,8 +306,12 @@ def single_threaded_blas() -> Iterator[None]:
     """Run NumPy's matrix products in the calling thread.
 
     Products of minibatches are small: on a busy machine multithreading made an update twenty times
-    slower. Results are also independent of the number of cores.
+    slower. Results are also independent of the number of cores. From then on the process keeps
+    freed memory: an update of SAC took 40 % longer with arrays in new pages.
     """
+    with contextlib.suppress(OSError, AttributeError):
+        for option in (_TRIM_THRESHOLD, _MMAP_THRESHOLD):
+            ctypes.CDLL(None).mallopt(option, _KEPT)
     with threadpool_limits(limits=1, user_api="blas"):
         yield
 

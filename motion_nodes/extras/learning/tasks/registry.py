@@ -57,6 +57,7 @@ TASKS = {
             ppo=replace(_SHAPED, minibatches=4, target_kl=0.03),
         ),
         10.0,
+        sac=SacConfig(gamma=0.97, updates_per_step=0.5),
     ),
     "drawer": TaskEntry(
         "arm_tasks:Drawer",

@@ -66,6 +66,8 @@ class Walk(RobotCell):
         floating = self.model.joint(f"{ROBOT}/floating")
         self._base_q, self._base_v = int(floating.qposadr[0]), int(floating.dofadr[0])
         self._foot_z = [self.sensor(f"foot.{foot}").start + 2 for foot in self._feet]
+        speeds = [self.sensor(f"speed.{foot}").start for foot in self._feet]
+        self._foot_speed = np.add.outer(speeds, (0, 1))
         shapes = [g for g in self.model.body(self._feet[0]).geomadr]
         self._radius = float(self.model.geom_size[shapes[0], 0])
         data = mujoco.MjData(self.model)
@@ -80,9 +82,10 @@ class Walk(RobotCell):
         return {"motion_nodes": {"max_command": np.abs(COMMANDS).max(axis=0).tolist()}}
 
     def add_scenery(self, spec: mujoco.MjSpec) -> None:
-        """Add sensors of the positions of the feet."""
+        """Add sensors of the positions and velocities of the feet."""
         for foot in self._feet:
-            self.add_sensor(spec, f"foot.{foot}", "FRAMEPOS", mujoco.mjtObj.mjOBJ_XBODY, foot)
+            for name, kind in (("foot", "FRAMEPOS"), ("speed", "FRAMELINVEL")):
+                self.add_sensor(spec, f"{name}.{foot}", kind, mujoco.mjtObj.mjOBJ_XBODY, foot)
 
     def new_memory(self, n: int) -> dict[str, Floats]:
         """Return the memory of n environments: commands, mean velocity, time of feet in the air."""
@@ -143,6 +146,7 @@ class Walk(RobotCell):
             + 2.0 * _progress(twist[:, :2], command[:, :2])
             + 0.5 * _progress(twist[:, 2:], command[:, 2:])
             + self._swings(after)
+            - 0.5 * self._sliding(after)
             - 2.0 * np.square(v[:, 2])
             - 0.05 * np.square(w[:, :2]).sum(axis=1)
             - 2.5 * np.square(up[:, :2]).sum(axis=1)
@@ -161,14 +165,24 @@ class Walk(RobotCell):
         memory["command"] = np.where(now[:, None], memory["next"], command)
         return self.period * rate - 1.0 * fallen, fallen, near & ~fallen
 
+    def _down(self, state: TaskState) -> Floats:
+        """Return which feet are in contact, shape (n, feet)."""
+        down: Floats = state.sensors[:, self._foot_z] < self._radius + _CONTACT
+        return down
+
+    def _sliding(self, state: TaskState) -> Floats:
+        """Return the sum of squared horizontal speeds of feet in contact [m^2/s^2], shape (n,)."""
+        squared = np.square(state.sensors[:, self._foot_speed]).sum(axis=2)
+        sliding: Floats = (squared * self._down(state)).sum(axis=1)
+        return sliding
+
     def _swings(self, state: TaskState) -> Floats:
         """Return what the swings that end now earn, and extend the others, shape (n,).
 
         Standing robots earn nothing by lifting their feet.
         """
         memory = state.memory
-        down = state.sensors[:, self._foot_z] < self._radius + _CONTACT
-        swing = memory["swing"]
+        down, swing = self._down(state), memory["swing"]
         least, most = _SWING
         earned = ((np.minimum(swing, most) - least) * (down & (swing > 0.0))).sum(axis=1)
         memory["swing"] = np.where(down, 0.0, swing + self.period)
