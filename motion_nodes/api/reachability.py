@@ -76,7 +76,7 @@ class ReachabilityMap:
         """Write the map to a file, which ``motion_nodes.load`` reads.
 
         Args:
-            path: ``.csv``, ``.json`` or ``.npz``.
+            path: ``.csv``, ``.json``, ``.npz`` or ``.mcap``.
 
         Raises:
             InvalidConfig: another suffix, or the file cannot be written.

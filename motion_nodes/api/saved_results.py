@@ -22,8 +22,8 @@ def load(path: str | Path) -> Loaded:
     """Load a result that was written by its ``save``.
 
     Args:
-        path: ``.csv``, ``.json`` or ``.npz``; a trajectory may be of another origin, in these
-            formats.
+        path: ``.csv``, ``.json``, ``.npz`` or ``.mcap``; a trajectory may be of another origin, in
+            the first two formats.
 
     Returns:
         A :class:`JointTrajectory` (of a trajectory or plan), :class:`IkResult`,

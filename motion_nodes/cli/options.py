@@ -156,7 +156,7 @@ def _checked_output(output: str | None) -> str | None:
 OutputOption = Annotated[
     str | None,
     typer.Option(
-        "--output", "-o", help="Output file of the trajectory: .json or .csv.",
+        "--output", "-o", help="Output file of the trajectory: .json, .csv, .npz or .mcap.",
         callback=_checked_output,
     ),
 ]  # fmt: skip

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import json
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from mcap.reader import make_reader
+from mcap.writer import Writer
 
 import motion_nodes as mn
 from motion_nodes.core.trajectory.splice import point_to_point
@@ -164,7 +167,7 @@ def test_curves_of_a_figure_are_those_of_the_motion(results):
         np.testing.assert_allclose(q[100], results["path"].sample(t[100]).position[k])
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".json", ".npz"])
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".npz", ".mcap"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_saved_is_loaded(results, kind, suffix, tmp_path):
     thing = results[kind]
@@ -184,6 +187,7 @@ def test_what_is_saved_is_loaded(results, kind, suffix, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content"),
     [("a.csv", ""), ("a.csv", '# {"kind": "ik_batch"}\n'), ("a.csv", "# {\n"), ("a.npz", "no zip"),
+     ("a.mcap", "no MCAP"),
      ("a.json", '{"kind": "plum", "columns": {}}'), ("a.json", "[1]"), ("a.json", "{"),
      ("a.json", '{"kind": "ik_batch", "columns": {"q": 3}}'), ("gone.csv", None),
      ("a.json", '{"kind": "reachability", "columns": {"first": [1], "second": [2], "share": []}}')],
@@ -195,6 +199,37 @@ def test_files_that_hold_nothing_are_named(name, content, tmp_path):
         mn.load(tmp_path / name)
     with pytest.raises(InvalidConfig):
         mn.load(tmp_path / "a.txt")
+
+
+def test_messages_of_a_saved_trajectory_have_its_times(results, tmp_path):
+    """As Foxglove reads them: JSON with a JSON Schema."""
+    trajectory = results["points"]
+    trajectory.save(tmp_path / "motion.mcap")
+    with (tmp_path / "motion.mcap").open("rb") as stream:
+        found = list(make_reader(stream).iter_messages())
+    assert {channel.message_encoding for _, channel, _ in found} == {"json"}
+    schema = json.loads(found[0][0].data)
+    assert set(schema["properties"]) == set(json.loads(found[0][2].data))
+    assert schema["properties"]["positions"]["items"]["type"] == "number"
+    times = [message.log_time * 1e-9 for *_, message in found]
+    np.testing.assert_allclose(times, trajectory.times, atol=1e-9)
+    fourth = json.loads(found[3][2].data)
+    np.testing.assert_array_equal(fourth["positions"], trajectory.positions[3])
+
+
+def test_another_mcap_file_and_a_cut_one_are_no_results(results, tmp_path):
+    with (tmp_path / "other.mcap").open("wb") as stream:
+        writer = Writer(stream)
+        writer.start()
+        writer.finish()
+    results["points"].save(tmp_path / "cut.mcap")
+    content = (tmp_path / "cut.mcap").read_bytes()
+    for length in (20, len(content) // 2, len(content) - 9):
+        (tmp_path / "cut.mcap").write_bytes(content[:length])
+        with pytest.raises(InvalidDescription, match=r"cut\.mcap"):
+            mn.load(tmp_path / "cut.mcap")
+    with pytest.raises(InvalidDescription, match=r"other\.mcap"):
+        mn.load(tmp_path / "other.mcap")
 
 
 def test_a_failed_plan_says_why_it_has_nothing_to_show(arm, tmp_path):

@@ -46,7 +46,8 @@ ROOMS_OF_LIBRARIES = {
     "typer": "cli",
     "distributed": "cli",
     "pyarrow PIL": "extras.formats",
-    "tf_transformations transforms3d mcap": "ros",
+    "tf_transformations transforms3d": "ros",
+    "mcap": "ros core.robot",
     "mcp mcp_types": "extras.agent_tools",
 }
 """Libraries of which only these rooms know; rclpy and all messages: ros and nodes."""

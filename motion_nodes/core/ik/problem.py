@@ -247,7 +247,7 @@ class IkResult(NamedTuple):
         """Write the result to a file, which ``motion_nodes.load`` reads.
 
         Args:
-            path: ``.csv``, ``.json`` or ``.npz``.
+            path: ``.csv``, ``.json``, ``.npz`` or ``.mcap``.
 
         Raises:
             InvalidConfig: another suffix, or the file cannot be written.
@@ -329,7 +329,7 @@ class IkBatchResult:
         """Write the results to a file, which ``motion_nodes.load`` reads.
 
         Args:
-            path: ``.csv``, ``.json`` or ``.npz``.
+            path: ``.csv``, ``.json``, ``.npz`` or ``.mcap``.
 
         Raises:
             InvalidConfig: another suffix, or the file cannot be written.

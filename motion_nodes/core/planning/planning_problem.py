@@ -224,7 +224,7 @@ class MotionPlan:
         """Write the trajectory to a file, which ``motion_nodes.load`` reads.
 
         Args:
-            path: ``.csv``, ``.json`` or ``.npz``; see :meth:`JointTrajectory.save`.
+            path: ``.csv``, ``.json``, ``.npz`` or ``.mcap``; see :meth:`JointTrajectory.save`.
 
         Raises:
             InvalidCommand: there is no motion; names the reason.

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results in files: facts and columns as JSON, CSV (facts in a comment) or NumPy's ``.npz``."""
+"""Results in files: facts and columns as JSON, CSV (facts in a comment), NumPy's ``.npz`` or MCAP.
+
+In MCAP each row is a message in JSON with a JSON Schema, as Foxglove reads it; facts are metadata.
+Source: https://mcap.dev/spec and its registry of encodings.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,9 @@ import contextlib
 import csv
 import io
 import json
+import math
 import os
+import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,9 +24,11 @@ import numpy as np
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.typing import Array
 
-SUFFIXES = (".csv", ".json", ".npz")
+SUFFIXES = (".csv", ".json", ".npz", ".mcap")
 MAX_BYTES = 1_000_000_000
 """Larger files are not read."""
+_LIBRARY, _TIMES = "motion_nodes", "times"
+"""Name of the metadata in MCAP, and column that gives its messages their times [s]."""
 
 
 class StoredResult(NamedTuple):
@@ -89,6 +97,8 @@ def save_result(
         stored = io.BytesIO()
         np.savez_compressed(stored, kind=kind, facts=json.dumps(dict(facts)), **columns)
         content = stored.getvalue()
+    elif file.suffix == ".mcap":
+        content = _mcap(kind, facts, columns)
     elif file.suffix == ".json":
         lists = {name: np.asarray(values).tolist() for name, values in columns.items()}
         content = json.dumps({"kind": kind, **facts, "columns": lists})
@@ -126,6 +136,8 @@ def load_result(path: str | Path) -> StoredResult:
                 columns = {name: stored[name] for name in stored.files}
             kind, facts = str(columns.pop("kind")), json.loads(str(columns.pop("facts")))
             return StoredResult(kind, facts, columns)
+        if file.suffix == ".mcap":
+            return _from_mcap(file)
         if file.suffix == ".json":
             facts = json.loads(file.read_text("utf-8"))
             if not isinstance(facts, dict) or "kind" not in facts:
@@ -165,3 +177,68 @@ def _columns(head: list[str], rows: list[list[str]]) -> dict[str, Any]:
         table.setdefault(name.partition(".")[0], []).append(values)
     wide = {name.partition(".")[0] for name in head if "." in name}
     return {n: np.stack(v, axis=1) if n in wide else v[0] for n, v in table.items()}
+
+
+def _mcap(kind: str, facts: Mapping[str, Any], columns: Mapping[str, Any]) -> bytes:
+    """Return an MCAP file; numbers that are not finite are null."""
+    from mcap.writer import Writer
+
+    arrays = {name: np.asarray(values) for name, values in columns.items()}
+    count = len(next(iter(arrays.values())))
+    times = np.asarray(arrays.get(_TIMES, np.zeros(count)), np.float64)
+    stored = io.BytesIO()
+    writer = Writer(stored)
+    writer.start(profile="", library=_LIBRARY)
+    writer.add_metadata(_LIBRARY, {"kind": kind, "facts": json.dumps(dict(facts))})
+    types = {name: _json_type(a) for name, a in arrays.items()}
+    schema = json.dumps({"title": kind, "type": "object", "properties": types}).encode()
+    channel = writer.register_channel(
+        f"/{kind}", "json", writer.register_schema(kind, "jsonschema", schema)
+    )
+    for k in range(count):
+        row = {name: _json_row(a[k]) for name, a in arrays.items()}
+        stamp = round(max(times[k], 0.0) * 1e9)
+        writer.add_message(channel, stamp, json.dumps(row).encode(), stamp, sequence=k)
+    writer.finish()
+    return stored.getvalue()
+
+
+def _json_row(values: Array) -> Any:
+    """Return an entry of a column for JSON, in which numbers are finite."""
+    if values.dtype.kind != "f":
+        return values.tolist()
+    numbers = [float(x) if math.isfinite(x) else None for x in np.atleast_1d(values)]
+    return numbers if values.ndim else numbers[0]
+
+
+def _json_type(column: Array) -> dict[str, Any]:
+    """Return the JSON Schema of an entry of a column."""
+    kinds = {"b": "boolean", "i": "integer", "u": "integer", "f": "number"}
+    each = {"type": kinds.get(column.dtype.kind, "string")}
+    return each if column.ndim == 1 else {"type": "array", "items": each}
+
+
+def _from_mcap(file: Path) -> StoredResult:
+    """Return what an MCAP file holds; one of another origin is of no kind.
+
+    Raises:
+        ValueError: it is no valid MCAP file, or a damaged one.
+    """
+    from mcap.exceptions import McapError
+    from mcap.reader import make_reader
+
+    try:
+        with file.open("rb") as stream:
+            reader = make_reader(stream)
+            about = next((m.metadata for m in reader.iter_metadata() if m.name == _LIBRARY), None)
+            if about is None:
+                return StoredResult("", {}, {})
+            rows = [json.loads(message.data) for _, _, message in reader.iter_messages()]
+            schema = next(iter(reader.get_summary().schemas.values()))  # type: ignore[union-attr]
+    except (McapError, StopIteration, struct.error) as error:
+        raise ValueError(str(error) or type(error).__name__) from None
+    columns = {}
+    for name, entry in json.loads(schema.data)["properties"].items():
+        number = entry.get("items", entry)["type"] == "number"
+        columns[name] = np.array([row[name] for row in rows], np.float64 if number else None)
+    return StoredResult(about["kind"], json.loads(about["facts"]), columns)

@@ -163,7 +163,8 @@ class Trajectory(ABC):
         """Write the points to a file, which ``motion_nodes.load`` reads.
 
         Args:
-            path: ``.csv``, ``.json`` (fields of a JointTrajectory message) or ``.npz`` (NumPy).
+            path: ``.csv``, ``.json`` (fields of a JointTrajectory message), ``.npz`` (NumPy) or
+                ``.mcap`` (one message per point, for Foxglove).
             step: time between two points of a trajectory without points [s].
 
         Raises:

@@ -58,8 +58,8 @@ def read_motion(file: str) -> JointTrajectory | Waypoints | PathFile:
         InvalidCommand: the trajectory is invalid.
     """
     path = Path(file)
-    if path.suffix == ".npz":
-        return _from_npz(path)
+    if path.suffix in (".npz", ".mcap"):
+        return _from_columns(path)
     if path.suffix == ".csv":
         return _from_csv(path)
     data = read_yaml(path)  # JSON is a subset of YAML
@@ -97,7 +97,7 @@ def _rows(file: str, points: list[dict[str, Any]], field: str) -> np.ndarray | N
         ) from None
 
 
-def _from_npz(path: Path) -> JointTrajectory:
+def _from_columns(path: Path) -> JointTrajectory:
     kind, facts, columns = load_result(path)
     if kind != KIND or "positions" not in columns:
         raise InvalidDescription(f"{path} holds a '{kind}' and no trajectory.")
@@ -156,13 +156,13 @@ def write_trajectory(trajectory: JointTrajectory, output: str | Path) -> None:
 
     Args:
         trajectory: the trajectory.
-        output: path of the file, ``.json``, ``.csv`` or ``.npz``.
+        output: path of the file, ``.json``, ``.csv``, ``.npz`` or ``.mcap``.
 
     Raises:
         InvalidConfig: another suffix, or the file cannot be written.
     """
     path = checked_file(output)
-    if path.suffix == ".npz":
+    if path.suffix in (".npz", ".mcap"):
         columns = {"times": trajectory.times, "positions": trajectory.positions}
         for name in ("velocities", "accelerations", "efforts"):
             if getattr(trajectory, name) is not None:
