@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published walking policies in MuJoCo: random twists on flat ground and over steps.
+"""Walking policies in MuJoCo: random twists on flat ground and over steps.
 
-Run: ``python benchmarks/bench_walking.py [--robot g1] [--minutes 10]``. Reported are falls,
+Run: ``python benchmarks/bench_walking.py [--policy g1_walk] [--minutes 10]``. Reported are falls,
 velocity errors by axis, and the time of the network compared with its period.
 """
 
@@ -41,12 +41,13 @@ def steps(height: float) -> tuple[Obstacle, ...]:
     return tuple(bars)
 
 
-def walk(robot_name: str, height: float, minutes: float, seed: int) -> Row:
+def walk(policy: str, height: float, minutes: float, seed: int) -> Row:
     """Walk with random commands over steps of a height [m]; return the table's row."""
+    robot_name = policy.partition("_")[0]
     progress(ground := f"{100.0 * height:g} cm steps" if height else "flat")
     obstacles = steps(height) if height else ()
     robot, rng = load_robot(robot_name), np.random.default_rng(seed)
-    runner = load_policy(f"{robot_name}_walk", robot)
+    runner = load_policy(policy, robot)
     world = MujocoWorld([RobotPlacement(robot, "it")], WorldConfig(obstacles=obstacles))
     trial, falls, errors, times, travelled = PolicyTrial(world, "it", runner), 0, [], [], 0.0
     for _ in range(round(60.0 * minutes / SEGMENT)):
@@ -71,9 +72,9 @@ def walk(robot_name: str, height: float, minutes: float, seed: int) -> Row:
     }  # fmt: skip
 
 
-@benchmark("{robot} walks by its published policy", robot=("go2", "", list(TWISTS)),
+@benchmark("Walking by {policy}", policy=("go2_walk", "", ("go2_walk", "go2_trot", "g1_walk")),
            minutes=(5.0, "on each ground"), seed=0)  # fmt: skip
 def main(report: Report, options: Options) -> None:
     """Walk on all grounds and print the table."""
-    rows = [walk(options.robot, h, options.minutes, options.seed) for h in (0.0, 0.015, 0.03)]
+    rows = [walk(options.policy, h, options.minutes, options.seed) for h in (0.0, 0.015, 0.03)]
     report.table(f"{options.minutes:g} minutes on each ground", rows)

@@ -43,7 +43,7 @@ MATRIX_HEAD = """<!-- Written by tools/write_robot_docs.py; edit the robots' own
 The functions of each shipped robot, by its files. How they were tried is below: in simulation, and
 against stand-ins of controllers. **No real robot was moved yet**
 ([limitations](limitations.md#hardware))."""
-POLICIES = {"franka": "`franka_drawer`", "go2": "`go2_walk`", "g1": "`g1_walk`"}
+POLICIES = {"franka": "`franka_drawer`", "go2": "`go2_walk`, `go2_trot`", "g1": "`g1_walk`"}
 DRIVERS = {
     **dict.fromkeys(("franka", "fr3"), "`franka`"),
     **dict.fromkeys(("ur3e", "ur5e", "ur10e", "ur16e"), "`ur`"),

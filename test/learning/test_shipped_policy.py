@@ -2,6 +2,8 @@
 """The shipped policy opens the drawer, in the training environment and with the player."""
 
 import numpy as np
+import pytest
+from policy_trial import PolicyTrial
 
 from motion_nodes.core.ik.tool_goal import ArticulationIk
 from motion_nodes.core.robot.loader import load_robot
@@ -53,6 +55,26 @@ def test_drawer_is_opened_through_the_player():
         world.command("franka", JointTargets(*targets))
         world.step(round(runner.period / world.time_step))
     assert world.state("cabinet").position[0] > OPEN
+
+
+def test_quadruped_walks_as_commanded():
+    task = make_task("walk")
+    result = evaluate(
+        load_exported(shipped_network("go2_trot"), task), MujocoEnv(task, 20, seed=77)
+    )
+    assert result.success >= 0.85
+    assert result.mean_steps > 0.95 * task.episode_steps
+
+
+@pytest.mark.parametrize("command", [(0.5, 0.0, 0.0), (-0.3, 0.1, 0.0), (0.2, 0.0, 0.6)])
+def test_quadruped_walks_through_the_player(command):
+    """In the suite's simulation, with its time step and contacts."""
+    robot = load_robot("go2")
+    world = MujocoWorld([RobotPlacement(robot, "go2")])
+    trial = PolicyTrial(world, "go2", load_policy("go2_trot", robot))
+    result = trial.walk(command, 4.0)
+    assert not result.fell
+    np.testing.assert_allclose(result.velocity, command, atol=0.15)
 
 
 def test_all_shipped_policies_are_there():

@@ -33,7 +33,7 @@ ROBOTS = Path(__file__).parents[2] / "robots"
 """Folder of the shipped robots."""
 TIMEOUT = 120.0
 """[s] Timeout of a download."""
-SHIPPED = {"franka_drawer": "franka/drawer.onnx"}
+SHIPPED = {"franka_drawer": "franka/drawer.onnx", "go2_trot": "go2/trot.onnx"}
 """Networks of this package by name, relative to the folder of the shipped robots; each has its
 description next to it, and its source in the robot's README.md.
 """
