@@ -36,7 +36,7 @@ SILENCE = 20.0
 WORKERLESS = 30.0
 """Max time without a worker [s], in which lost ones may be started again."""
 CLOSE_TIMEOUT = 2.0
-"""Max time of the farewell to a scheduler that was lost [s]."""
+"""Timeout of closing the connection to a scheduler [s]."""
 
 
 LOST = "the scheduler was lost"
@@ -158,7 +158,7 @@ def cluster(address: str) -> Iterator[Executor | None]:
     place = _ADDRESS.fullmatch(address)
     if place is None:
         raise InvalidConfig(f"--cluster {address}: give tcp://HOST:PORT", field="cluster")
-    _silence("distributed")  # what ends the command is told by its own error
+    _silence("distributed")  # the command reports the cause itself
     try:
         # Before Dask, whose client keeps threads that still connect after its timeout.
         socket.create_connection((place[1], int(place[2])), CONNECT_TIMEOUT).close()

@@ -185,7 +185,6 @@ def _validity(subject: Subject, world: str | None) -> Validity:
 
 
 def _report(subject: Subject, result: IkResult, oriented: bool, as_json: bool) -> None:
-
     names = subject.group.joints
     if as_json:
         print_json(

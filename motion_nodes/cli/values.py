@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsing of command-line values: groups, configurations, poses.
-
-Files of motions for commands: those of the core, and recordings of ROS.
-"""
+"""Parsing of command-line values: groups, configurations, poses, files of motions."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,16 +17,13 @@ from motion_nodes.core.robot.loader import load_description
 from motion_nodes.core.robot.poses import from_xyz_quat, from_xyz_rpy, inverse
 from motion_nodes.core.robot.robot import Group, Robot
 from motion_nodes.core.robot.tree import JointKind
-from motion_nodes.errors import InvalidCommand, UnknownState, did_you_mean
+from motion_nodes.core.trajectory import trajectory_files
+from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.errors import InvalidCommand, InvalidDescription, UnknownState, did_you_mean
 from motion_nodes.typing import Array
 
 if TYPE_CHECKING:
     from motion_nodes.core.scene.checker import CollisionChecker
-from pathlib import Path
-
-from motion_nodes.core.trajectory import trajectory_files
-from motion_nodes.core.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.errors import InvalidDescription
 
 NO_SOLUTION = 1
 """Exit code: the command is valid, but there is no solution."""

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holonomic bases: any number of omni and mecanum wheels at any positions.
 
-Wheel layout of a holonomic base, and its infeasible motions.
-
-Open-loop holonomic drive: gains, velocity limits, wheel velocities; Isaac Sim's inputs.
-
-Wheel velocities of a holonomic base by Isaac Sim's quadratic program, solved in closed form.
+Layout of the wheels and infeasible motions; wheel velocities by inverse kinematics, or by Isaac
+Sim's quadratic program, solved in closed form; open-loop drive with Isaac Sim's inputs.
 """
 
 from __future__ import annotations
@@ -280,7 +277,8 @@ class HolonomicBase(Unsteered):
         self._sign = 1.0 if config.left_handed else -1.0
         self._inverse = self._sign * self.layout.rows / push[:, None]
         driven = self.layout.driven
-        self._forward = self.layout.nearest @ driven @ np.linalg.pinv(self._inverse @ driven)
+        self._nearest = self.layout.nearest
+        self._forward = self._nearest @ driven @ np.linalg.pinv(self._inverse @ driven)
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
@@ -298,13 +296,13 @@ class HolonomicBase(Unsteered):
         return self.layout.impossible
 
     def nearest_twist(self, twist: Twist2) -> Twist2:
-        """Return the twist without its infeasible component.
+        """Return the closest feasible twist.
 
         Raises:
             InvalidCommand: a twist that is not finite.
         """
         check_finite(twist)
-        return projected(twist, self.layout.nearest) if self.layout.undriven.size else twist
+        return projected(twist, self._nearest) if self.layout.undriven.size else twist
 
     def wheels_from_twist(self, twist: Twist2) -> Array:
         """Return wheel speeds [rad/s], shape (wheels,).
@@ -362,30 +360,12 @@ class HolonomicQpBase(HolonomicBase):
         """Diagonal of ``P``, shape (wheels,)."""
         undriven = MIRRORED_YAW[:, None] * layout.undriven
         light = undriven / layout.weights[:, None]
-        self._feasible = np.eye(3) - light @ np.linalg.solve(undriven.T @ light, undriven.T)
+        self._nearest = np.eye(3) - light @ np.linalg.solve(undriven.T @ light, undriven.T)
         # An orthonormal basis of the range of the constraints: the full space, for most bases.
         reach = np.linalg.svd(undriven)[0][:, undriven.shape[1] :]
         root = 1.0 / np.sqrt(self.cost)
-        self._solve = root[:, None] * np.linalg.pinv(reach.T @ (self.constraint * root)) @ reach.T
-
-    def nearest_twist(self, twist: Twist2) -> Twist2:
-        """Return the closest twist for which the program is feasible.
-
-        Raises:
-            InvalidCommand: a twist that is not finite.
-        """
-        check_finite(twist)
-        return projected(twist, self._feasible) if self.layout.undriven.size else twist
-
-    def wheels_from_twist(self, twist: Twist2) -> Array:
-        """Return the optimum [rad/s], shape (wheels,).
-
-        Raises:
-            InvalidCommand: for a twist that is not finite.
-        """
-        check_finite(twist)
-        wheels: Array = self._solve.dot(twist)
-        return wheels
+        pinv = np.linalg.pinv(reach.T @ (self.constraint * root))
+        self._inverse = root[:, None] * pinv @ reach.T
 
 
 SOLVERS: dict[str, type[HolonomicBase]] = {"kinematic": HolonomicBase, "qp": HolonomicQpBase}

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse dynamics: joint efforts of a motion.
+"""Inverse dynamics: joint efforts of a motion, also with a payload at the tool.
 
 Calls of the generated code take a few microseconds. Construction may compile code and must not be
 done in a control loop.
-
-Inverse dynamics of an arm that carries a payload at its tool.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shortest paths on a lattice of planar poses, by A*, and distances on its cells.
-
-Shortest path on a grid of weighted cells, by A*.
-"""
+"""Shortest paths by A* on a grid of weighted cells and on a lattice of planar poses; distances."""
 
 from __future__ import annotations
 

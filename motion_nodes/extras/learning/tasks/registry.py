@@ -70,7 +70,7 @@ TASKS = {
         "walk at a commanded velocity",
         TrainingConfig(num_envs=256, rollout_steps=24, log_std=-0.2, ppo=_WALK),
         60.0,
-        "go2",
+        robot="go2",
     ),
 }
 

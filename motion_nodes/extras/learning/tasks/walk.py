@@ -58,8 +58,8 @@ class Walk(RobotCell):
 
     def __init__(self) -> None:
         robot = load_robot(ROBOT)
-        legs = {name: group for name, group in robot.groups.items() if len(group.joints) == 3}
-        self._feet = [f"{ROBOT}/{group.tip}" for group in legs.values()]
+        legs = [group for group in robot.groups.values() if len(group.joints) == len(_LEG)]
+        self._feet = [f"{ROBOT}/{leg.tip}" for leg in legs]
         super().__init__(ROBOT, GROUP, _LEG * len(legs), _SCALE * len(legs))
         gains = np.ones(len(self.joint_names))
         self.set_gains(_STIFFNESS * gains, _DAMPING * gains)
@@ -68,8 +68,8 @@ class Walk(RobotCell):
         self._foot_z = [self.sensor(f"foot.{foot}").start + 2 for foot in self._feet]
         speeds = [self.sensor(f"speed.{foot}").start for foot in self._feet]
         self._foot_speed = np.add.outer(speeds, (0, 1))
-        shapes = [g for g in self.model.body(self._feet[0]).geomadr]
-        self._radius = float(self.model.geom_size[shapes[0], 0])
+        shape = int(self.model.body(self._feet[0]).geomadr[0])
+        self._radius = float(self.model.geom_size[shape, 0])
         data = mujoco.MjData(self.model)
         data.qpos[self.joint_q] = self.default
         mujoco.mj_forward(self.model, data)
@@ -163,7 +163,7 @@ class Walk(RobotCell):
         memory["remaining"] = memory["remaining"] - 1.0
         now = memory["remaining"] == 0.0
         memory["command"] = np.where(now[:, None], memory["next"], command)
-        return self.period * rate - 1.0 * fallen, fallen, near & ~fallen
+        return self.period * rate - fallen, fallen, near & ~fallen
 
     def _down(self, state: TaskState) -> Floats:
         """Return which feet are in contact, shape (n, feet)."""
