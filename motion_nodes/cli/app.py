@@ -10,13 +10,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from motion_nodes import __version__
-from motion_nodes.cli.hardware import hardware
 from motion_nodes.cli.kinematics_commands import batch, bench, fk, ik, reach
 from motion_nodes.cli.learning_commands import dataset, learn, policy
 from motion_nodes.cli.options import Commands, JsonOption, RobotArgument
 from motion_nodes.cli.plan_commands import cartesian, plan, plot
 from motion_nodes.cli.robot_commands import convert, mount, new, spheres
-from motion_nodes.cli.suite_commands import go, mcp, play, record, recover, resume, stop, task, wait
+from motion_nodes.cli.suite_commands import (
+    go,
+    hardware,
+    mcp,
+    play,
+    record,
+    recover,
+    resume,
+    stop,
+    task,
+    wait,
+)
 from motion_nodes.extras import absent
 
 if TYPE_CHECKING:
@@ -212,7 +222,7 @@ def up(
     """Start all nodes of some robots and run them until Ctrl-C."""
     from motion_nodes.bringup.bringup_config import BringupConfig, HardwareOptions
     from motion_nodes.bringup.suite import SuiteOptions
-    from motion_nodes.cli.hardware import backend_and_driver, page_and_device
+    from motion_nodes.cli.suite_commands import backend_and_driver, page_and_device
     from motion_nodes.core.robot.placement import parse_placements
 
     placements = parse_placements(robots)
@@ -286,7 +296,7 @@ def demo(
 @app.command()
 def doctor() -> None:
     """Check the installation."""
-    from motion_nodes.cli.doctor import examine
+    from motion_nodes.cli.installation import examine
 
     raise typer.Exit(0 if examine() else 1)
 
@@ -336,7 +346,7 @@ def warm_up(
     robots: Annotated[list[str] | None, typer.Argument(help="Robots; default: all.")] = None,
 ) -> None:
     """Compile the kernels of robots in advance, so that nodes start quickly."""
-    from motion_nodes.cli.warm_up import compile_kernels
+    from motion_nodes.cli.installation import compile_kernels
 
     compile_kernels(robots or [])
 

@@ -21,11 +21,11 @@ _CLIENTS, _PROCESSES = "motion_nodes.nodes.clients.ros2.", "motion_nodes.cli.ros
 COMMANDS = {
     "action": (_CLIENTS + "calls", "list, inspect and use actions"),
     "daemon": (_PROCESSES, "there is no daemon: every command discovers the graph by itself"),
-    "interface": (_CLIENTS + "interface", "show message, service and action types"),
+    "interface": (_CLIENTS + "messages", "show message, service and action types"),
     "launch": (_PROCESSES, "run a launch file of motion_nodes"),
     "lifecycle": (_CLIENTS + "nodes", "list and change the states of managed nodes"),
     "node": (_CLIENTS + "nodes", "list and inspect nodes"),
-    "param": (_CLIENTS + "param", "read and set parameters of nodes"),
+    "param": (_CLIENTS + "nodes", "read and set parameters of nodes"),
     "pkg": (_PROCESSES, "list installed packages"),
     "run": (_PROCESSES, "run an executable of a package"),
     "service": (_CLIENTS + "calls", "list, inspect and call services"),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.interface_build.build import PACKAGES, install, outdated_packages, provide
-from motion_nodes.interface_build.checks import sourced_ros
+from motion_nodes.interface_build.declarations import sourced_ros
 
 ROS2_SCRIPT = """\
 #!{python}

@@ -45,7 +45,7 @@ EXTRAS: Mapping[str, Extra] = MappingProxyType({
     "formats": Extra(
         commands=("dataset",), parts=("cli/learning_commands.py", "ros/recorded_episodes.py")
     ),
-    "hardware": Extra(("robot_driver",), ("hardware",), ("cli/hardware.py",)),
+    "hardware": Extra(("robot_driver",), ("hardware",), ("cli/suite_commands.py",)),
     "learning": Extra(
         commands=("learn",), parts=("cli/learning_commands.py",), needs=("policies", "sim")
     ),
@@ -59,7 +59,7 @@ EXTRAS: Mapping[str, Extra] = MappingProxyType({
     ),
     "sim": Extra(
         ("mock_sim", "mujoco_sim"),
-        parts=("nodes/simulation.py", "nodes/cell", "cli/robot_commands.py", *_DEMOS),
+        parts=("nodes/simulation.py", "nodes/cell_topics.py", "cli/robot_commands.py", *_DEMOS),
     ),
     "tasks": Extra(
         ("task_server",), ("task",),

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 
 from motion_nodes.interface_build.build import PACKAGES, install, provide, release
-from motion_nodes.interface_build.checks import BuildError
+from motion_nodes.interface_build.declarations import BuildError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -20,9 +20,9 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from motion_nodes.interface_build import checks, wheel
-from motion_nodes.interface_build.checks import BuildError
+from motion_nodes.interface_build import declarations, wheel
 from motion_nodes.interface_build.declarations import (
+    BuildError,
     Package,
     declared_files,
     package_names,
@@ -169,8 +169,8 @@ def build(source: Path, version: str, target: Path, progress: Progress) -> Path:
     Raises:
         BuildError: names what is missing or invalid.
     """
-    cc, cxx = checks.compilers(os.environ)
-    checks.check_python_headers()
+    cc, cxx = declarations.compilers(os.environ)
+    declarations.check_python_headers()
     prefix = Path(sys.prefix)
     progress(f"reading {source}")
     packages = read_packages(source, prefix / "share")
@@ -201,8 +201,8 @@ def release(source: Path, folder: Path, progress: Progress) -> Path:
     Raises:
         BuildError: it cannot be built; contains the reason.
     """
-    checks.check_no_sourced_ros(os.environ, package_names(source))
-    checks.check_wheels()
+    declarations.check_no_sourced_ros(os.environ, package_names(source))
+    declarations.check_wheels()
     folder.mkdir(parents=True, exist_ok=True)
     return build(source, wheel.plain_version(source), folder, progress)
 
@@ -218,8 +218,8 @@ def provide(source: Path, force: bool, progress: Progress) -> Path:
     Raises:
         BuildError: it cannot be built; contains the reason.
     """
-    checks.check_no_sourced_ros(os.environ, package_names(source))
-    checks.check_wheels()
+    declarations.check_no_sourced_ros(os.environ, package_names(source))
+    declarations.check_wheels()
     facts = wheel.interpreter_facts()
     key = wheel.build_key(source, TOOLS, facts)
     version = wheel.wheel_version(source, key)

@@ -28,8 +28,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from motion_nodes.interface_build.checks import BuildError
-from motion_nodes.interface_build.declarations import Package
+from motion_nodes.interface_build.declarations import BuildError, Package
 
 _COMMENTS = re.compile(r'(@verbatim \(language="comment", text=)(?:\s*"(?:[^"\\]|\\.)*")+')
 Progress = Callable[[str], None]

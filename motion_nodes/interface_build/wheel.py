@@ -21,8 +21,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from motion_nodes.interface_build.checks import BuildError
-from motion_nodes.interface_build.declarations import declared_files, package_names
+from motion_nodes.interface_build.declarations import BuildError, declared_files, package_names
 
 _FEW = 3
 """Packages up to which all their names are part of the wheel's name."""

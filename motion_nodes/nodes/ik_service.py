@@ -22,9 +22,12 @@ from sensor_msgs.msg import JointState
 from motion_nodes.core.ik.problem import IkSettings, IkTolerance
 from motion_nodes.core.ik.solvers import DEFAULT, solver_names
 from motion_nodes.errors import MotionError
-from motion_nodes.nodes.kinematics.ik_batches import IkBatches
-from motion_nodes.nodes.kinematics.ik_chains import IkChains, SeveralTips
-from motion_nodes.nodes.kinematics.kinematics_requests import KinematicsRequests
+from motion_nodes.nodes.kinematics.kinematics_requests import (
+    IkBatches,
+    IkChains,
+    KinematicsRequests,
+    SeveralTips,
+)
 from motion_nodes.nodes.kinematics.solution_checks import StateChecks, all_of
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.services import ServiceThreads

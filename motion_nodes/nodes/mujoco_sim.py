@@ -34,8 +34,13 @@ from motion_nodes.extras.sim.surface_gripper import (
     SurfaceGripper,
     SurfaceGripperSettings,
 )
-from motion_nodes.nodes.cell.sensor_topics import CameraTopics, LaserTopics
-from motion_nodes.nodes.cell.world_topics import ContactReport, ObjectMarkers, SceneFollowing
+from motion_nodes.nodes.cell_topics import (
+    CameraTopics,
+    ContactReport,
+    LaserTopics,
+    ObjectMarkers,
+    SceneFollowing,
+)
 from motion_nodes.nodes.simulation import SimulationNode, SimulationParams
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.action_servers import ActionGoal, ActionOutcome, LoopActionServer

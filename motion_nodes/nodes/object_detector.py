@@ -36,11 +36,12 @@ from motion_nodes.extras.perception.image_detection import (
 from motion_nodes.extras.perception.object_detection import (
     Detection,
     ObjectDetector,
+    ObjectNames,
     extents,
     hidden,
+    parse_models,
     points_on,
 )
-from motion_nodes.extras.perception.object_names import ObjectNames, parse_models
 from motion_nodes.extras.perception.settings import DetectorSettings
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import set_stamp

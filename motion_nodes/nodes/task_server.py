@@ -37,11 +37,14 @@ from motion_nodes.extras.tasks.task_plan import (
 )
 from motion_nodes.extras.tasks.task_runner import TaskLimits, TaskRunner, TaskStatus
 from motion_nodes.nodes.task.arm_motions import ArmMotions, CompliantMotions
-from motion_nodes.nodes.task.navigated_base import DriveOutlines, NavigatedBase
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
-from motion_nodes.nodes.task.skill_parts import SkillParts
+from motion_nodes.nodes.task.skill_parts import (
+    DriveOutlines,
+    NavigatedBase,
+    SkillParts,
+    TaskServerParams,
+)
 from motion_nodes.nodes.task.skill_robot import RobotSkills, TaskRobot
-from motion_nodes.nodes.task.task_params import TaskServerParams
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.action_servers import ActionGoal, ActionOutcome, LoopActionServer
 from motion_nodes.ros.concurrency.queues import ExecutorQueue

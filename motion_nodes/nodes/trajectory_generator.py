@@ -25,12 +25,12 @@ from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.nodes.trajectory.generator_params import (
+from motion_nodes.nodes.generator_params import (
     TrajectoryGeneratorParams,
     conversion_of,
     saturation_of,
 )
-from motion_nodes.nodes.trajectory.generator_requests import GeneratedMotion, GeneratorRequests
+from motion_nodes.nodes.generator_requests import GeneratedMotion, GeneratorRequests
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.motion_clients import TrajectoryClient
 from motion_nodes.ros.clients.trajectory_execution import (

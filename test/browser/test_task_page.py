@@ -9,8 +9,7 @@ import pytest
 from browser.chromium import PAGE_LIMIT, Page, wait_for
 
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.extras.tasks.task_plan import parse_plan
-from motion_nodes.extras.tasks.task_progress import TaskProgress
+from motion_nodes.extras.tasks.task_plan import TaskProgress, parse_plan
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.ui_commands import TaskCommand

@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from motion_nodes.interface_build import build as interface_build
-from motion_nodes.interface_build import checks
+from motion_nodes.interface_build import declarations
 from motion_nodes.interface_build import wheel as wheels
-from motion_nodes.interface_build.checks import BuildError
-from motion_nodes.interface_build.declarations import read_packages
+from motion_nodes.interface_build.declarations import BuildError, read_packages
 
 SHARE = Path(sys.prefix) / "share"
 FACTS = {"abi": "cpython-311", "numpy": "2.0.0"}
@@ -187,7 +186,7 @@ class TestProvide:
         for name in ("ROS_DISTRO", "AMENT_PREFIX_PATH"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-        monkeypatch.setattr(checks, "check_wheels", lambda: None)
+        monkeypatch.setattr(declarations, "check_wheels", lambda: None)
         (tmp_path / "x").mkdir()
         (tmp_path / "x/x.py").touch()
         done = []
@@ -307,7 +306,7 @@ class TestMachine:
         (tmp_path / "share/tf2_msgs").mkdir(parents=True)
         environment = {"ROS_DISTRO": "jazzy", "AMENT_PREFIX_PATH": str(tmp_path)}
         with pytest.raises(BuildError) as error:
-            checks.check_no_sourced_ros(environment, ["tf2_msgs", "moveit_msgs"])
+            declarations.check_no_sourced_ros(environment, ["tf2_msgs", "moveit_msgs"])
         text = str(error.value)
         assert f"ROS 2 jazzy is sourced in {tmp_path}" in text
         assert "it already has tf2_msgs;" in text
@@ -316,15 +315,15 @@ class TestMachine:
 
     def test_the_distribution_alone_counts_as_sourced(self):
         with pytest.raises(BuildError, match="kilted"):
-            checks.check_no_sourced_ros({"ROS_DISTRO": "kilted"}, ["tf2_msgs"])
+            declarations.check_no_sourced_ros({"ROS_DISTRO": "kilted"}, ["tf2_msgs"])
 
     @pytest.mark.parametrize("path", ["", sys.prefix, "/no/such/folder", f"{sys.prefix}:"])
     def test_the_own_environment_is_no_sourced_ros(self, path):
-        checks.check_no_sourced_ros({"AMENT_PREFIX_PATH": path}, ["tf2_msgs"])
+        declarations.check_no_sourced_ros({"AMENT_PREFIX_PATH": path}, ["tf2_msgs"])
 
     def test_missing_wheels_are_named_with_the_command_that_installs_them(self, tmp_path):
         with pytest.raises(BuildError) as error:
-            checks.check_wheels(["sys", "no_such_generator"], prefix=tmp_path)
+            declarations.check_wheels(["sys", "no_such_generator"], prefix=tmp_path)
         text = str(error.value)
         assert f"not installed in {sys.executable} (missing: no_such_generator, " in text
         assert "pip install 'ros-jazzy-rclpy[fastrtps]==" in text
@@ -339,11 +338,11 @@ class TestMachine:
     )
     def test_a_missing_compiler_is_named(self, environment, text):
         with pytest.raises(BuildError, match=text):
-            checks.compilers(environment)
+            declarations.compilers(environment)
 
     def test_missing_headers_are_named(self, tmp_path):
         with pytest.raises(BuildError, match=rf"Python.h.*{tmp_path}"):
-            checks.check_python_headers(tmp_path)
+            declarations.check_python_headers(tmp_path)
 
 
 @needs_rosidl

@@ -127,7 +127,8 @@ def test_the_key_is_of_all_that_the_code_is_made_of(monkeypatch):
 
 def test_warm_up_compiles_all_of_them():
     script = (
-        "from motion_nodes.cli.warm_up import CYCLES; from motion_nodes.kernels import cycle_code;"
+        "from motion_nodes.cli.installation import CYCLES\n"
+        "from motion_nodes.kernels import cycle_code\n"
         "print(*[each.name for each in cycle_code._DECLARED])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -24,7 +24,7 @@ from motion_nodes.extras.sim.drive_targets import JointTargets
 from motion_nodes.extras.tasks.task_plan import Plan, PlanStep
 from motion_nodes.extras.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
 from motion_nodes.extras.tasks.world_state import STAND_OFF, ObjectState, WorldState
-from motion_nodes.nodes.task.navigated_base import DriveOutlines
+from motion_nodes.nodes.task.skill_parts import DriveOutlines
 from motion_nodes.nodes.task.skill_robot import WorkExecution
 
 LIMITS = MotionLimits(

@@ -14,8 +14,7 @@ from motion_nodes.core.ik.problem import IkSettings
 from motion_nodes.core.ik.solvers import DEFAULT
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.nodes.kinematics.ik_batches import CHUNK, IkBatches
-from motion_nodes.nodes.kinematics.ik_chains import IkChains
+from motion_nodes.nodes.kinematics.kinematics_requests import CHUNK, IkBatches, IkChains
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_message
 
 FRANKA = load_robot("franka")

@@ -20,9 +20,8 @@ from motion_nodes.extras.tasks.skill_poses import parse_places, stand_pose, stan
 from motion_nodes.extras.tasks.task_plan import PlanStep
 from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
-from motion_nodes.nodes.task import navigated_base
-from motion_nodes.nodes.task.navigated_base import DriveOutlines, NavigatedBase
-from motion_nodes.nodes.task.skill_parts import SkillParts
+from motion_nodes.nodes.task import skill_parts
+from motion_nodes.nodes.task.skill_parts import DriveOutlines, NavigatedBase, SkillParts
 from motion_nodes.nodes.task.skill_robot import RobotSkills
 from motion_nodes.ros.messages.moveit_messages import pose_of
 
@@ -52,7 +51,7 @@ class Robot:
     """Skills whose arm does nothing, on a base at ``X_OB`` in odom."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(navigated_base, "RemoteAction", Navigator)
+        monkeypatch.setattr(skill_parts, "RemoteAction", Navigator)
         monkeypatch.setattr(Navigator, "refusal", "")
         self.known, self.stamp_ns = True, None
         tree: Any = SimpleNamespace(update=lambda: None, pose=self._pose)

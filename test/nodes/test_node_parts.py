@@ -17,7 +17,7 @@ from std_msgs.msg import String
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.scene import Scene, world_object
 from motion_nodes.errors import MotionError
-from motion_nodes.nodes.cell.sensor_topics import CameraTopics
+from motion_nodes.nodes.cell_topics import CameraTopics
 from motion_nodes.nodes.clients import commands
 from motion_nodes.nodes.clients.ros2 import calls, graph, topic
 from motion_nodes.nodes.object_detector import ObjectDetectorNode

@@ -15,10 +15,10 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.scene.world import World
-from motion_nodes.extras.tasks.grasps import grasps_of
+from motion_nodes.extras.tasks.skill_poses import grasps_of
 from motion_nodes.extras.tasks.task_codes import TaskCode
 from motion_nodes.nodes.task.observed_objects import SHOWN_WITHIN, ObservedObjects
-from motion_nodes.nodes.task.watched_motion import not_detected
+from motion_nodes.nodes.task.skill_parts import not_detected
 
 
 def marker(name: str, x: float, number: int = 0) -> Marker:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from rclpy.task import Future
 
-from motion_nodes.nodes.policy import planned_escape
-from motion_nodes.nodes.policy.planned_escape import ANSWER_TIMEOUT, PRESENCE_PERIOD, Escape
+from motion_nodes.nodes import rmpflow_policy
+from motion_nodes.nodes.rmpflow_policy import ANSWER_TIMEOUT, PRESENCE_PERIOD, Escape
 
 PARAMS = SimpleNamespace(group="arm", escape_planning_time=1.0)
 
@@ -55,8 +55,8 @@ class ScriptedFollower:
 def cell(monkeypatch):
     """An escape with a scripted planner, follower and clock."""
     made = SimpleNamespace(planner=ScriptedPlanner(), follower=ScriptedFollower(), now=0.0)
-    monkeypatch.setattr(planned_escape, "action_client", lambda *_: made.planner)
-    monkeypatch.setattr(planned_escape, "time", SimpleNamespace(monotonic=lambda: made.now))
+    monkeypatch.setattr(rmpflow_policy, "action_client", lambda *_: made.planner)
+    monkeypatch.setattr(rmpflow_policy, "time", SimpleNamespace(monotonic=lambda: made.now))
     node = SimpleNamespace(warn=lambda *_: None)
     escape = Escape(node, SimpleNamespace(submit=lambda job: job()), "move_action")
 

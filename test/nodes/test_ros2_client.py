@@ -24,7 +24,7 @@ from trajectory_msgs.msg import JointTrajectory
 from motion_nodes.cli.ros2 import run
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.nodes.clients.ros2.messages import interface_type, message_from, message_text
-from motion_nodes.nodes.clients.ros2.param import _typed
+from motion_nodes.nodes.clients.ros2.nodes import _typed
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,14 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.extras.perception.object_detection import (
     Detection,
     ObjectDetector,
+    ObjectNames,
     Shape,
     clusters,
     extents,
     hidden,
+    parse_models,
     support_plane,
 )
-from motion_nodes.extras.perception.object_names import ObjectNames, parse_models
 from motion_nodes.extras.perception.settings import DetectorSettings
 
 PINHOLE = camera(320, 240)

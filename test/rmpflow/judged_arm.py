@@ -23,10 +23,9 @@ from motion_nodes.core.reactive.target_follower import Follower
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.scene.scene import Scene
 from motion_nodes.extras.sim.backend import RobotPlacement
-from motion_nodes.extras.sim.cell_contacts import ContactLog
 from motion_nodes.extras.sim.mjcf_shapes import quat_wxyz
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
-from motion_nodes.extras.sim.scene_bodies import PREFIX, bodies_of
+from motion_nodes.extras.sim.scene_bodies import PREFIX, ContactLog, bodies_of
 from motion_nodes.typing import Array
 
 FRAME = 0.01

@@ -20,12 +20,11 @@ from motion_nodes.core.scene.scenery import floor_of
 from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh, triangle_mesh
 from motion_nodes.core.scene.world import World
 from motion_nodes.extras.sim.backend import RobotPlacement
-from motion_nodes.extras.sim.cell_contacts import ContactLog
 from motion_nodes.extras.sim.drive_targets import JointTargets
 from motion_nodes.extras.sim.mjcf import WorldConfig
 from motion_nodes.extras.sim.mjcf_shapes import Obstacle
 from motion_nodes.extras.sim.mujoco_world import MujocoWorld
-from motion_nodes.extras.sim.scene_bodies import MAX_BODIES, bodies_of
+from motion_nodes.extras.sim.scene_bodies import MAX_BODIES, ContactLog, bodies_of
 
 AWAY = (-1.0, -1.0, 0.5)
 CUBE = [(x, y, z) for x in (-0.1, 0.1) for y in (-0.1, 0.1) for z in (-0.1, 0.1)]

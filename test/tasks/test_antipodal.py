@@ -13,7 +13,7 @@ from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.core.scene.scene import world_object
 from motion_nodes.core.scene.shapes import HalfSpace, triangle_mesh
-from motion_nodes.extras.tasks.grasps import FRICTION, TIP, contact_pairs, grasps_of
+from motion_nodes.extras.tasks.skill_poses import FRICTION, TIP, contact_pairs, grasps_of
 from motion_nodes.extras.tasks.world_state import ObjectState, composite_of
 
 OPEN = 0.08

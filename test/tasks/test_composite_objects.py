@@ -11,7 +11,7 @@ from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
 from motion_nodes.core.scene.scene import WorldObject, world_object
 from motion_nodes.core.scene.shapes import HalfSpace, triangle_mesh
-from motion_nodes.extras.tasks.grasps import places_at, places_on
+from motion_nodes.extras.tasks.skill_poses import places_at, places_on
 from motion_nodes.extras.tasks.world_state import ObjectState, composite_of
 
 RNG = np.random.default_rng(4)

@@ -10,7 +10,7 @@ import pytest
 
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box, Cylinder, Sphere
-from motion_nodes.extras.tasks.grasps import grasps_of, levelled, places_at, places_on
+from motion_nodes.extras.tasks.skill_poses import grasps_of, levelled, places_at, places_on
 from motion_nodes.extras.tasks.world_state import ObjectState, half_extents
 
 RNG = np.random.default_rng(2)

@@ -8,8 +8,7 @@ import pytest
 from motion_nodes.core.robot.colors import NAMES
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box, Cylinder
-from motion_nodes.extras.tasks.language import NotUnderstood, parse_sentence
-from motion_nodes.extras.tasks.object_descriptions import WORDS
+from motion_nodes.extras.tasks.language import WORDS, NotUnderstood, parse_sentence
 from motion_nodes.extras.tasks.task_codes import TaskCode
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
 

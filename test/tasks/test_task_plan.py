@@ -23,8 +23,8 @@ from motion_nodes.extras.tasks.task_plan import (
     parse_order,
     parse_plan,
     plan_schema,
+    steps_for,
 )
-from motion_nodes.extras.tasks.task_progress import steps_for
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState, point_of
 
 CUBE = Box((0.05, 0.05, 0.05))

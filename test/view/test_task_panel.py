@@ -10,9 +10,8 @@ import pytest
 from view.test_browser_viewer import Record, as_page, refresh
 
 from motion_nodes.core.robot.loader import load_robot
-from motion_nodes.extras.tasks.task_plan import InvalidPlan, parse_plan
-from motion_nodes.extras.tasks.task_progress import TaskProgress
-from motion_nodes.extras.viewer.task_panel import SENTENCE, shown
+from motion_nodes.extras.tasks.task_plan import InvalidPlan, TaskProgress, parse_plan
+from motion_nodes.extras.viewer.suite_panels import SENTENCE, shown
 from motion_nodes.extras.viewer.ui_commands import TaskCommand
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 

@@ -23,7 +23,7 @@ from motion_nodes.extras.viewer.page_server import PageSettings
 from motion_nodes.extras.viewer.planning_view import Drawing
 from motion_nodes.extras.viewer.plot_panel import ALL, PERIOD, WINDOW, JointHistory
 from motion_nodes.extras.viewer.preview import Preview
-from motion_nodes.extras.viewer.sphere_nodes import COLOURS, DISTANCES, distance_colours
+from motion_nodes.extras.viewer.scene_view import COLOURS, DISTANCES, distance_colours
 from motion_nodes.extras.viewer.suite_panels import DEBOUNCE, SILENT_AFTER, Health
 from motion_nodes.extras.viewer.ui_commands import TargetCommand
 from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, RMPFLOW, ViewedRobot

@@ -12,9 +12,9 @@ import numpy as np
 from motion_nodes.core.robot.yaml_schema import yaml_text
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.extras.learning.networks import CLIP, Floats, Policy
-from motion_nodes.extras.learning.tasks.arm_cell import OPEN
 from motion_nodes.extras.learning.tasks.robot_cell import (
     ACTION_CLIP,
+    OPEN,
     TIME_STEP,
     MujocoTask,
     RobotCell,

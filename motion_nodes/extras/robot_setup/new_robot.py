@@ -36,12 +36,6 @@ from motion_nodes.extras.robot_setup.link_shapes import (
     fit_spheres,
     link_geometries,
 )
-from motion_nodes.extras.robot_setup.named_states import (
-    first_home,
-    held_home,
-    nearer_home,
-    ready_state,
-)
 from motion_nodes.extras.robot_setup.notes import Ask, Notes, Progress, listed, take_guess
 from motion_nodes.extras.robot_setup.readme import (
     PICTURE_FILE,
@@ -54,8 +48,12 @@ from motion_nodes.extras.robot_setup.robot_yaml_text import (
     RobotGuess,
     base_frame,
     checked_name,
+    first_home,
+    held_home,
     named_states,
+    nearer_home,
     preliminary_robot,
+    ready_state,
     rmpflow_settings,
     robot_data,
 )

@@ -21,7 +21,7 @@ from viser import _icons
 
 from motion_nodes.core.scene.scene import Scene, WorldObject
 from motion_nodes.errors import InvalidConfig, RobotNotFound
-from motion_nodes.extras.tasks.task_progress import TaskProgress
+from motion_nodes.extras.tasks.task_plan import TaskProgress
 from motion_nodes.extras.viewer.displays import Displays
 from motion_nodes.extras.viewer.live_robot import LiveRobot
 from motion_nodes.extras.viewer.page_server import (

@@ -26,8 +26,8 @@ from motion_nodes.extras.viewer.panel_style import AngleUnit, Freshness, plain, 
 from motion_nodes.extras.viewer.planning_view import PlanningView
 from motion_nodes.extras.viewer.plot_panel import JointHistory, PlotPanel
 from motion_nodes.extras.viewer.robot_view import GHOST, RobotView, bounding_sphere, ghost_of
+from motion_nodes.extras.viewer.suite_panels import TaskPanel
 from motion_nodes.extras.viewer.target_gizmo import TargetGizmo
-from motion_nodes.extras.viewer.task_panel import TaskPanel
 from motion_nodes.extras.viewer.ui_commands import PanelEvents
 from motion_nodes.extras.viewer.viewed_robot import PLANNER, ViewedRobot, checked_pose
 from motion_nodes.typing import Array

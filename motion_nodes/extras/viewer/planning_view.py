@@ -34,8 +34,7 @@ from motion_nodes.extras.viewer.object_editor import ObjectEditor
 from motion_nodes.extras.viewer.panel_style import SECONDARY, plain, shortened
 from motion_nodes.extras.viewer.planned_path import PlannedPath
 from motion_nodes.extras.viewer.robot_view import RobotView
-from motion_nodes.extras.viewer.scene_view import MAX_OBJECTS, SceneView
-from motion_nodes.extras.viewer.sphere_nodes import RobotSpheresView
+from motion_nodes.extras.viewer.scene_view import MAX_OBJECTS, RobotSpheresView, SceneView
 from motion_nodes.extras.viewer.target_gizmo import TargetGizmo
 from motion_nodes.extras.viewer.ui_commands import (
     PLAN_VERBS,

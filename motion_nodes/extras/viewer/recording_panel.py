@@ -15,7 +15,7 @@ from motion_nodes.core.robot.poses import rotation_vector, turned
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.extras.viewer.displays import JPEG_QUALITY, thinned_image
 from motion_nodes.extras.viewer.panel_style import OFF, SECONDARY, plain
-from motion_nodes.extras.viewer.playback import Playback
+from motion_nodes.extras.viewer.planned_path import Playback
 from motion_nodes.extras.viewer.robot_view import GHOST, Appearance, RobotView
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot
 from motion_nodes.typing import Array

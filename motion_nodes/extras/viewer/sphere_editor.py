@@ -33,7 +33,7 @@ from motion_nodes.extras.viewer.page_token import page_token
 from motion_nodes.extras.viewer.panel_style import SECONDARY, plain
 from motion_nodes.extras.viewer.robot_view import Appearance, RobotView, bounding_sphere
 from motion_nodes.extras.viewer.scene_setup import SceneSetup
-from motion_nodes.extras.viewer.sphere_nodes import add_spheres
+from motion_nodes.extras.viewer.scene_view import add_spheres
 from motion_nodes.extras.viewer.target_gizmo import DragHandles
 from motion_nodes.extras.viewer.ui_commands import CallbackQueue
 from motion_nodes.extras.viewer.viewed_robot import ViewedRobot

@@ -1,23 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MoveIt's kinematics services: conversion from messages, computation, conversion to messages."""
+"""MoveIt's kinematics services and compute_ik_batch: conversion from and to messages, computation.
+
+Solvers are made at the first request of a group and link, checkers at that of a group.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from geometry_msgs.msg import PoseStamped
 from moveit_msgs.msg import ConstraintEvalResult, ContactInformation, MoveItErrorCodes, RobotState
+from trajectory_msgs.msg import JointTrajectoryPoint
 
-from motion_nodes.core.ik.problem import IkRequest, IkResult, IkSettings
+from motion_nodes.core.ik.chain import IkChain
+from motion_nodes.core.ik.collision_free import CollisionFree
+from motion_nodes.core.ik.problem import (
+    IkBatchResult,
+    IkRequest,
+    IkResult,
+    IkSettings,
+    IkSolver,
+    Validity,
+)
+from motion_nodes.core.ik.solver import LeastSquaresIk
+from motion_nodes.core.ik.solvers import make_solver
 from motion_nodes.core.ik.task_mask import solve_reachable
+from motion_nodes.core.planning.planning_problem import PoseGoal, PosesGoal
+from motion_nodes.core.planning.several_poses import solve_poses
 from motion_nodes.core.robot.kinematics import Kinematics
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.robot import Group, Robot
+from motion_nodes.core.scene.checker import CheckerCache, CollisionChecker
 from motion_nodes.core.scene.scene import Scene
-from motion_nodes.errors import InvalidCommand, UnknownFrame
-from motion_nodes.nodes.kinematics.ik_chains import IkChains, SeveralTips
+from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, UnknownFrame
 from motion_nodes.nodes.kinematics.solution_checks import (
     CollisionValidity,
     StateChecks,
@@ -42,7 +61,151 @@ from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.tolerances import LIMIT_ROUNDING
 from motion_nodes.typing import Array
 
+MAX_CHAINS = 64
+"""Max number of cached solvers; each has a few MB of compiled code."""
 Codes = MoveItErrorCodes
+
+
+@dataclass(frozen=True, eq=False)
+class SolvedChain:
+    """Solver of one kinematic chain."""
+
+    solver: IkSolver
+    batches: LeastSquaresIk
+    """Solver of many poses at once; the same one if it can."""
+    chain: IkChain
+    locked: tuple[str, ...]
+    """Joints of the chain that are not in the group and do not move."""
+
+    @property
+    def base(self) -> str:
+        """Base frame of the chain."""
+        return self.chain.base
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Joints of the chain, in the order of the solutions."""
+        return self.chain.joint_names
+
+
+class IkChains:
+    """Solvers by group and link; thread-safe."""
+
+    def __init__(self, robot: Robot, solver: str, settings: IkSettings) -> None:
+        """Create an empty set of solvers.
+
+        Args:
+            robot: robot with the groups.
+            solver: name of the solver.
+            settings: of the solvers.
+        """
+        self._robot = robot
+        self.solver = solver
+        """Name of the solver."""
+        self._settings = settings
+        self._chains: dict[tuple[str, str], SolvedChain] = {}
+        self._making = threading.Lock()
+
+    def warm_up(self) -> None:
+        """Compile the solvers of all groups with a tip."""
+        for group in self._robot.groups.values():
+            if group.tip is not None:
+                self.find(group, "")
+
+    def find(self, group: Group, link: str) -> SolvedChain:
+        """Return the solver for a link of a group; empty for the group's tip.
+
+        Raises:
+            RequestRejected: a group that is not a chain, or a link that it does not move.
+        """
+        key = (group.name, link)
+        found = self._chains.get(key)
+        if found is None:
+            with self._making:
+                found = self._chains.get(key) or self._make(group, link)
+                if len(self._chains) >= MAX_CHAINS:
+                    self._chains.pop(next(iter(self._chains)))
+                self._chains[key] = found
+        return found
+
+    def _make(self, group: Group, link: str) -> SolvedChain:
+        robot = self._robot
+        if group.tip is None and group.tips:
+            raise RequestRejected(
+                MoveItErrorCodes.INVALID_LINK_NAME,
+                f"group '{group.name}' has the tips {', '.join(group.tips)}; name the links",
+            )
+        if group.base is None or group.tip is None:
+            chains = [g.name for g in robot.groups.values() if g.tip is not None]
+            raise RequestRejected(
+                MoveItErrorCodes.INVALID_GROUP_NAME,
+                f"group '{group.name}' has no base and tip, so it has no inverse kinematics; "
+                f"groups that have: {', '.join(chains) or 'none'}",
+            )
+        try:
+            chain = IkChain(robot.tree, group.base, link or group.tip, limits=robot.limits)
+            locked = tuple(name for name in chain.joint_names if name not in group.joints)
+            if len(locked) == len(chain.joint_names):
+                raise InvalidConfig(f"group '{group.name}' does not move link '{link}'")
+            solver = make_solver(chain, self.solver, self._settings)
+            if isinstance(solver, LeastSquaresIk):
+                batches = solver
+            else:
+                batches = LeastSquaresIk(chain, self._settings)
+        except MotionError as error:
+            raise RequestRejected(MoveItErrorCodes.INVALID_LINK_NAME, str(error)) from None
+        return SolvedChain(solver, batches, chain, locked)
+
+
+class SeveralTips:
+    """Solves for several links; thread-safe."""
+
+    def __init__(self, robot: Robot) -> None:
+        """Create without checkers.
+
+        Args:
+            robot: robot with the groups.
+        """
+        self._robot = robot
+        self._checkers: dict[str, CollisionChecker] = {}
+        self._making = threading.Lock()
+
+    def solve(
+        self,
+        group: Group,
+        targets: Mapping[str, Array],
+        q: Array,
+        settings: IkSettings,
+        validity: Validity | None,
+    ) -> IkResult:
+        """Solve inverse kinematics.
+
+        Args:
+            group: planning group.
+            targets: poses of links in the robot's base frame, shape (4, 4) each.
+            q: positions of all joints [rad or m], shape (n,); also the seed.
+            settings: of the solver.
+            validity: further condition on the positions of the group's joints.
+
+        Raises:
+            RequestRejected: a link that the group does not move, or an invalid target.
+        """
+        with self._making:
+            checker = self._checkers.get(group.name)
+            if checker is None:
+                checker = CollisionChecker(self._robot, group.joints)
+                self._checkers[group.name] = checker
+            checker = checker.snapshot()
+        checker.set_positions(q)
+        poses = (PoseGoal(link, X, settings.tolerance) for link, X in targets.items())
+        try:
+            return solve_poses(
+                checker, PosesGoal(tuple(poses)), q[group.indices], settings, validity
+            )
+        except InvalidCommand as error:
+            raise RequestRejected(Codes.INVALID_GOAL_CONSTRAINTS, str(error)) from None
+        except MotionError as error:
+            raise RequestRejected(Codes.INVALID_LINK_NAME, str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -321,3 +484,144 @@ def _limit_contact(robot: Robot, joint: str, depth: float) -> ContactInformation
         contact_body_2=f"limit of {joint}",
         depth=depth,
     )
+
+
+MAX_POSES = 10_000
+"""Max number of poses in a request; each takes up to the solver's timeout."""
+CHUNK = 250
+"""Number of poses between two checks whether the request was cancelled."""
+UNUSED = (
+    "max_step", "jump_threshold", "prismatic_jump_threshold", "revolute_jump_threshold",
+    "max_velocity_scaling_factor", "max_acceleration_scaling_factor", "max_cartesian_speed",
+)  # fmt: skip
+"""Fields of GetCartesianPath that only concern paths."""
+
+
+class IkBatches:
+    """Implementation of the service; thread-safe."""
+
+    def __init__(self, robot: Robot) -> None:
+        """Create the service of a robot, and the checkers of its groups with a tip."""
+        self._checkers = CheckerCache(robot, lambda: 0.0)
+        for group in robot.groups.values():
+            if group.tip is not None:
+                self._checkers.checker(group, Scene(), robot.home)
+
+    def solve(
+        self,
+        own: KinematicsRequests,
+        request: Any,
+        response: Any,
+        cancelled: Callable[[], bool],
+    ) -> str:
+        """Fill in the response of GetCartesianPath.
+
+        The solution has one point per pose, without positions where there is no solution; fraction
+        is the share of solved poses.
+
+        Args:
+            own: kinematics services of the robot.
+            request: of the service; its waypoints are the poses.
+            response: of the service.
+            cancelled: returns whether to stop.
+
+        Returns:
+            A note for the client; may be empty.
+
+        Raises:
+            RequestRejected: an invalid request, a cancelled one, or poses without a solution. The
+                response has the solutions of the others.
+        """
+        own.checks.wait()
+        group = own.group(request.group_name)
+        link = own.frames.name_of(request.link_name) if request.link_name else ""
+        chain = own.chains.find(group, link)
+        if chain.locked:
+            raise RequestRejected(
+                Codes.INVALID_LINK_NAME,
+                f"{request.link_name} is also moved by {', '.join(chain.locked)}, not in "
+                f"'{group.name}'; use compute_ik",
+            )
+        if request.path_constraints != type(request.path_constraints)():
+            raise RequestRejected(
+                Codes.INVALID_MOTION_PLAN, "path_constraints are not supported by compute_ik_batch"
+            )
+        q = own.state(request.start_state, "the seed")
+        targets, notes = _targets(own, request, chain, q)
+        acceptance = None
+        if request.avoid_collisions:
+            if chain.joint_names != group.joints:
+                raise RequestRejected(
+                    Codes.INVALID_LINK_NAME,
+                    f"{request.link_name} is not moved by all joints of '{group.name}'; with "
+                    "avoid_collisions use its tip, or compute_ik",
+                )
+            scene = own.scene(request.start_state, q)
+            notes.append(own.scene_note())
+            acceptance = CollisionFree(self._checkers.checker(group, scene, q), chain.chain)
+        seed, settings = q[own.robot.indices(chain.joint_names)], own.settings()
+        parts = []
+        for begin in range(0, len(targets), CHUNK):
+            if cancelled():
+                text = f"cancelled after {begin} of {len(targets)} poses"
+                raise RequestRejected(Codes.PREEMPTED, text)
+            try:
+                part = chain.batches.solve_batch(
+                    targets[begin : begin + CHUNK], seed, settings=settings, acceptance=acceptance
+                )
+            except MotionError as error:
+                raise RequestRejected(Codes.INVALID_MOTION_PLAN, str(error)) from None
+            parts.append(part)
+        solved = _fill(own, response, chain, parts, q)
+        notes += [f"{name} is not used" for name in UNUSED if getattr(request, name)]
+        note = "; ".join(filter(None, notes))
+        if not all(solved):
+            number = solved.index(False)
+            status = parts[number // CHUNK].status[number % CHUNK]
+            text = (
+                f"{sum(solved)} of {len(targets)} poses solved; waypoint {number}: "
+                f"{status.name.lower().replace('_', ' ')}"
+            )
+            raise RequestRejected(Codes.NO_IK_SOLUTION, "; ".join(filter(None, (text, note))))
+        return note
+
+
+def _targets(
+    own: KinematicsRequests, request: Any, chain: SolvedChain, q: Array
+) -> tuple[Array, list[str]]:
+    """Return the poses in the base of the chain, shape (m, 4, 4), and notes."""
+    count = len(request.waypoints)
+    if not 0 < count <= MAX_POSES:
+        raise RequestRejected(
+            Codes.INVALID_MOTION_PLAN, f"{count} waypoints; give 1 to {MAX_POSES} poses"
+        )
+    frames = own.frames
+    if not frames.is_own(request.header.frame_id):
+        frames = frames.in_scene(own.scene(request.start_state, q))
+    X_CF = inverse(own.kinematics.pose(q, chain.base)) @ frames.pose(request.header.frame_id, q)
+    found = [pose_of(pose, f"waypoint {k}") for k, pose in enumerate(request.waypoints)]
+    notes = [note for _, note in found if note]
+    return X_CF @ np.array([X for X, _ in found]), notes[:1]
+
+
+def _fill(
+    own: KinematicsRequests,
+    response: Any,
+    chain: SolvedChain,
+    parts: Sequence[IkBatchResult],
+    q: Array,
+) -> list[bool]:
+    """Fill in the solutions; return whether there is one for each pose."""
+    names = own.robot.joint_names
+    fill_robot_state(response.start_state, dict(zip(names, q.tolist(), strict=True)))
+    trajectory = response.solution.joint_trajectory
+    trajectory.joint_names = list(chain.joint_names)
+    trajectory.header.frame_id = own.kinematics.base
+    solved = [found for part in parts for found in part.solved.tolist()]
+    solutions = [positions for part in parts for positions in part.q.tolist()]
+    trajectory.points = [
+        JointTrajectoryPoint(positions=positions if found else [])
+        for positions, found in zip(solutions, solved, strict=True)
+    ]
+    response.fraction = sum(solved) / len(solved)
+    return solved

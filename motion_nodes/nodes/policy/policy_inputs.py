@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of the reactive policy: targets, postures, and MoveIt Servo's commands.
+"""Inputs of the reactive policy: state of the robot, targets, postures, MoveIt Servo's commands.
 
-Services of the reactive policy: its own, and those of MoveIt Servo in ROS 1 and ROS 2;
-arrays from MoveIt Servo's commands, validated and scaled.
+Its services are its own, and those of MoveIt Servo in ROS 1 and ROS 2.
 """
 
 from __future__ import annotations
@@ -14,25 +13,130 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from control_msgs.msg import JointJog
+from control_msgs.msg import JointJog, JointTrajectoryControllerState
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from moveit_msgs.srv import ServoCommandType
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
+from motion_nodes.core.reactive.follower_settings import RobotMotion
+from motion_nodes.core.reactive.numpy_policy import Goal
+from motion_nodes.core.reactive.policy import RmpflowPolicy
+from motion_nodes.core.reactive.policy_view import PolicyView
 from motion_nodes.core.reactive.target_follower import Follower
 from motion_nodes.core.robot.bounds import JOINT_POSITION, check_numbers
 from motion_nodes.core.robot.mimic_joints import NamedJoints
+from motion_nodes.core.scene.scene import Scene
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
-from motion_nodes.nodes.policy.policy_robot import PolicyRobot
+from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.services import respond_from_loop
-from motion_nodes.ros.joint_topics import stamp_ns
+from motion_nodes.ros.current_state_monitor import ControllerReferences, Preemptions
+from motion_nodes.ros.joint_topics import JointStateReader, stamp_ns
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of, require_active
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.ros_time import command_time
+from motion_nodes.tolerances import EQUAL_POSITIONS
 from motion_nodes.typing import Array
+
+IDLE_PERIOD = 0.1
+"""Period of state updates without a target [s]."""
+
+
+class PolicyRobot:
+    """Reads the state of the robot and of its joint controller; only in the loop."""
+
+    def __init__(
+        self, node: MotionNode[Any], policy: RmpflowPolicy, joints: tuple[str, ...]
+    ) -> None:
+        """Subscribe.
+
+        Args:
+            node: the policy node.
+            policy: with the active and watched joints.
+            joints: all joints of the robot.
+        """
+        self._node, self._policy = node, policy
+        controller = node.params.controller
+        self._active, self._watched = (
+            [joints.index(name) for name in names]
+            for names in (policy.active_joints, policy.watched_joints)
+        )
+        self.state = JointStateReader(
+            node.poll_bytes(JointState, "joint_states", qos.STATES),
+            joints,
+            limits=policy.robot.limits,
+        )
+        reports = node.poll_bytes(JointTrajectoryControllerState, f"{controller}/controller_state")
+        self._references = ControllerReferences(reports, policy.active_joints)
+        self.preemptions = Preemptions(
+            node.poll(DiagnosticStatus, f"{controller}/status", qos.STATUS)
+        )
+        self._idle_at = -np.inf
+        self._seen: PolicyView | None = None
+        """The last view of the robot at rest."""
+
+    @property
+    def fault(self) -> str:
+        """Why the state is not available; empty if it is."""
+        return self.state.fault(self._node.params.state_timeout)
+
+    def positions(self, *, update: bool) -> Array | None:
+        """Return positions of all joints [rad or m], shape (n,); None if unknown.
+
+        Args:
+            update: whether to read new messages first.
+        """
+        if update:
+            self.state.update()
+        return self.state.position if self.state.received else None
+
+    def motion(self, now_ns: int) -> RobotMotion:
+        """Return the measured state, and the controller's reference if it is known.
+
+        Args:
+            now_ns: time of the reference [ns].
+        """
+        state = self.state
+        q = state.position[self._active]
+        reference_q, reference_qd = self._references.newest(now_ns) or (None, None)
+        if reference_q is not None:
+            # The controller may count the turns of continuous joints differently.
+            reference_q = self._policy.turns.nearest(reference_q, q)
+        return RobotMotion(
+            q, state.velocity[self._active],
+            state.position[self._watched], state.velocity[self._watched],
+            reference_q, reference_qd,
+        )  # fmt: skip
+
+    def idle_view(self, scene: Scene) -> PolicyView | None:
+        """Return a view of the robot at rest, for markers; None between two updates.
+
+        The same object while nothing changes, so that it is not evaluated again.
+        """
+        now = time.monotonic()
+        if now - self._idle_at < IDLE_PERIOD:
+            return None
+        self._idle_at = now
+        self.state.update()
+        if not self.state.received:
+            return None
+        q = self.state.position[[*self._active, *self._watched]]
+        posture, settings = self._policy.default_cspace_target, self._policy.settings
+        last = self._seen
+        if (
+            last is None
+            or last.scene is not scene
+            or last.settings is not settings
+            or np.abs(q - last.q).max() > EQUAL_POSITIONS
+            or not np.array_equal(posture, last.goal.posture)
+        ):
+            still, X_WB = np.zeros(len(q)), np.eye(4)
+            self._seen = PolicyView(q, still, Goal(posture), scene, {}, X_WB, settings)
+        return self._seen
+
 
 MAX_UNITLESS = 1.0 + 1e-6
 """Max magnitude of a component of a unitless command."""

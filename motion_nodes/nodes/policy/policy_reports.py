@@ -22,10 +22,12 @@ from rclpy.serialization import serialize_message
 from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.core.reactive.follower_settings import Phase
+from motion_nodes.core.reactive.policy import RmpflowPolicy
 from motion_nodes.core.reactive.policy_inspection import PolicyInspector
 from motion_nodes.core.reactive.policy_view import PolicyView
 from motion_nodes.core.reactive.status import Errors
 from motion_nodes.core.reactive.targets import FollowerCommand, JogCommand
+from motion_nodes.core.robot.rmpflow_settings import RmpflowSettings
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.markers import Colour, Markers
 from motion_nodes.ros.node import MotionNode
@@ -141,15 +143,19 @@ class _SteadyMessage:
 class PolicyReports:
     """Publishes each report at its own rate; markers and metrics only while subscribed."""
 
-    def __init__(self, node: MotionNode[Any], inspector: PolicyInspector, frame: str) -> None:
+    def __init__(
+        self, node: MotionNode[Any], policy: RmpflowPolicy, settings: RmpflowSettings, frame: str
+    ) -> None:
         """Create the publishers.
 
         Args:
             node: the policy node.
-            inspector: of the policy, for the exclusive use of the reports.
+            policy: what is inspected.
+            settings: of its RMPs.
             frame: name of the base frame on /tf.
         """
-        self._node, self._inspector, self._frame = node, inspector, frame
+        self._node, self._frame = node, frame
+        self._inspector = PolicyInspector(policy.robot, policy.active_joints, policy.tool, settings)
         limits = node.robot.limits  # type: ignore[attr-defined]
         self._lower, self._upper = limits.lower, limits.upper
         self._status = _SteadyMessage(node.advertise(DiagnosticStatus, "~/status"))

@@ -11,7 +11,7 @@ import numpy as np
 
 from motion_nodes.core.robot.poses import inverse
 from motion_nodes.core.robot.tree import Cylinder, Sphere
-from motion_nodes.extras.tasks.grasps import GraspPose, blocks, places_at, places_on
+from motion_nodes.extras.tasks.skill_poses import GraspPose, blocks, places_at, places_on
 from motion_nodes.extras.tasks.task_codes import TaskCode
 from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState, half_extents, point_of
@@ -25,9 +25,9 @@ from motion_nodes.nodes.task.holding import (
 )
 from motion_nodes.nodes.task.reachability import Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
-from motion_nodes.nodes.task.skill_parts import SkillParts
-from motion_nodes.nodes.task.watched_motion import (
+from motion_nodes.nodes.task.skill_parts import (
     MOVED,
+    SkillParts,
     at_rest,
     not_detected,
     require_unmoved,

@@ -18,8 +18,7 @@ from motion_nodes.nodes.task.arm_motions import SLOW
 from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, Holding
 from motion_nodes.nodes.task.reachability import RETREAT, Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
-from motion_nodes.nodes.task.skill_parts import SkillParts
-from motion_nodes.nodes.task.watched_motion import require_unmoved, watched_to_end
+from motion_nodes.nodes.task.skill_parts import SkillParts, require_unmoved, watched_to_end
 from motion_nodes.typing import Array
 
 WIPE_FORCE, WIPE_SPEED = 5.0, 0.05

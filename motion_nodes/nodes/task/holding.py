@@ -21,8 +21,7 @@ from motion_nodes.extras.tasks.task_codes import NO_REASON, Reason, TaskCode
 from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.extras.tasks.world_state import ObjectState, WorldState
 from motion_nodes.nodes.task.remote_work import Work
-from motion_nodes.nodes.task.skill_parts import SkillParts
-from motion_nodes.nodes.task.watched_motion import not_detected
+from motion_nodes.nodes.task.skill_parts import SkillParts, not_detected
 from motion_nodes.typing import Array
 
 CLEARANCE = 3e-3

@@ -11,8 +11,7 @@ import numpy as np
 from motion_nodes.core.ik.problem import IkSettings
 from motion_nodes.core.robot.poses import from_xyz_rpy, inverse, rotation_about
 from motion_nodes.core.scene.world import World
-from motion_nodes.extras.tasks.grasps import MARGIN, GraspPose, grasps_of
-from motion_nodes.extras.tasks.skill_poses import backed
+from motion_nodes.extras.tasks.skill_poses import MARGIN, GraspPose, backed, grasps_of
 from motion_nodes.extras.tasks.task_codes import TaskCode
 from motion_nodes.extras.tasks.task_runner import SkillFailed
 from motion_nodes.extras.tasks.world_state import ObjectState, half_extents

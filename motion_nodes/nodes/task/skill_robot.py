@@ -22,10 +22,9 @@ from motion_nodes.extras.tasks.world_state import WorldState
 from motion_nodes.nodes.task.arm_skills import ArmSkills
 from motion_nodes.nodes.task.contact_skills import ContactSkills
 from motion_nodes.nodes.task.holding import Holding
-from motion_nodes.nodes.task.navigated_base import NavigatedBase
 from motion_nodes.nodes.task.reachability import Reachability
 from motion_nodes.nodes.task.remote_work import Work
-from motion_nodes.nodes.task.skill_parts import SkillParts
+from motion_nodes.nodes.task.skill_parts import NavigatedBase, SkillParts
 
 ARRIVED = 0.5
 """Time at rest after a drive until objects are observed again [s]."""

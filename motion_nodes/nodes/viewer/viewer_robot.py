@@ -25,8 +25,7 @@ from motion_nodes.core.robot.robot import Robot
 from motion_nodes.core.scene.scene import WorldObject
 from motion_nodes.core.trajectory.joint_trajectory import rest_to_rest_duration
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.extras.tasks.task_plan import TaskOrder
-from motion_nodes.extras.tasks.task_progress import TaskProgress
+from motion_nodes.extras.tasks.task_plan import TaskOrder, TaskProgress
 from motion_nodes.extras.viewer.browser import BrowserViewer
 from motion_nodes.extras.viewer.scaling_panel import MotionScaling
 from motion_nodes.extras.viewer.ui_commands import PlanCommand, TargetCommand, TaskCommand

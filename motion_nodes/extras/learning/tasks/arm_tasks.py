@@ -25,8 +25,15 @@ from motion_nodes.core.robot.loader import load_robot
 from motion_nodes.core.robot.poses import from_xyz_rpy
 from motion_nodes.core.robot.tree import Box
 from motion_nodes.extras.learning.networks import Floats
-from motion_nodes.extras.learning.tasks.arm_cell import FINGERS, HARD, JITTER, ROBOT, ArmCell
-from motion_nodes.extras.learning.tasks.robot_cell import ObservedQuantity, TaskState
+from motion_nodes.extras.learning.tasks.robot_cell import (
+    FINGERS,
+    HARD,
+    JITTER,
+    ROBOT,
+    ArmCell,
+    ObservedQuantity,
+    TaskState,
+)
 from motion_nodes.extras.sim.free_bodies import (
     PREFIX,
     RANGE,

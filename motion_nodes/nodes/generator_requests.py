@@ -31,7 +31,7 @@ from motion_nodes.core.trajectory.spline import timestamped_trajectory
 from motion_nodes.core.trajectory.through_waypoints import through_waypoints
 from motion_nodes.core.trajectory.timed_path import TimedPath
 from motion_nodes.errors import MotionError
-from motion_nodes.nodes.trajectory.generator_params import (
+from motion_nodes.nodes.generator_params import (
     TrajectoryGeneratorParams,
     conversion_of,
     options_of,
