@@ -54,8 +54,9 @@ from motion_nodes.extras.tasks.world_state import (
     composite_of,
 )
 from motion_nodes.nodes.task.arm_motions import LEAD
-from motion_nodes.nodes.task.skill_parts import SkillParts, TaskServerParams
+from motion_nodes.nodes.task.skill_parts import SkillParts
 from motion_nodes.nodes.task.skill_robot import RobotSkills
+from motion_nodes.nodes.task.task_params import TaskServerParams
 
 PERIOD, STEPS = 0.004, 2
 """Of the controller [s], and steps of the physics in it, as with the nodes."""

@@ -38,7 +38,7 @@ from motion_nodes.nodes.task.remote_work import (
     Work,
     require_success,
 )
-from motion_nodes.nodes.task.skill_parts import TaskServerParams
+from motion_nodes.nodes.task.task_params import TaskServerParams
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
 from motion_nodes.ros.current_state_monitor import CONTACT
