@@ -21,6 +21,7 @@ from motion_nodes.bringup.node_specs import NodeSpec, commands_for, processes_fo
 from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.supervisor import Supervisor
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
+from motion_nodes.extras import check_policy
 from motion_nodes.kernels.cache import MESHES, in_progress
 from motion_nodes.kernels.parent_death import die_with_parent_if_set
 from motion_nodes.ros import signals
@@ -333,7 +334,8 @@ def _check_alone(names: Sequence[str]) -> None:
 def _usable(config: BringupConfig) -> tuple[BringupConfig, dict[str, str]]:
     """Return the configuration without robots whose description is unusable, and the reasons.
 
-    The wheels of a base are checked, too: a simulation that all robots share would not start.
+    The wheels of a base are checked, too: a simulation that all robots share would not start; and
+    whether a learned policy fits its robot.
 
     Raises:
         InvalidDescription, InvalidConfig: there is no other robot.
@@ -349,13 +351,21 @@ def _usable(config: BringupConfig) -> tuple[BringupConfig, dict[str, str]]:
             robot = load_description(place.robot)
             if robot.base is not None:
                 base_of(robot)
+            # With the user's parameters the policy may have another description than its own.
+            if (policy := config.policy_of(place.namespace)) and not config.params_files:
+                check_policy(policy, robot)
             kept.append(given)
         except (InvalidDescription, InvalidConfig) as error:
             if not place.namespace or len(config.placements) - len(left_out) == 1:
                 raise
             left_out[place.namespace] = str(error)
             print_line(f"{place.namespace} is left out: {error}")
-    return replace(config, placements=tuple(kept)) if left_out else config, left_out
+    if left_out:
+        policies = tuple(
+            word for word in config.policies if word.rpartition(":=")[0].strip("/") not in left_out
+        )
+        config = replace(config, placements=tuple(kept), policies=policies)
+    return config, left_out
 
 
 def _did_not_come_up(supervisor: Supervisor, startup: Startup, *, respawn: bool) -> list[str]:

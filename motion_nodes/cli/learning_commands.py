@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib.util
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -94,7 +95,7 @@ def learn(
 
     The directory receives checkpoint.npz, the learning curve (curve.csv, curve.svg), and the best
     policy of the run (best.npz), which is exported with its description (policy.onnx,
-    IO_descriptors.yaml). Ctrl-C ends the training; --resume continues it.
+    IO_descriptors.yaml). Ctrl-C or SIGTERM ends the training; --resume continues it.
     """
     from motion_nodes.extras.learning.tasks.registry import make_task, task_config, task_entry
 
@@ -158,6 +159,7 @@ def _train(
     budget = Budget(60.0 * minutes, math.inf if steps is None else steps)
     columns = (TextColumn(task), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_ended_by_signals())
         show = stack.enter_context(_page(task, directory, port))
         factory = EnvFactory(task, Randomization() if randomize else None)
         trainer = open_run(directory, factory, task, config, resume=resume)
@@ -181,6 +183,24 @@ def _train(
     policy = load_policy(best.file, task)
     export_policy(policy, make_task(task), directory / "policy.onnx")
     return policy
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM, and SIGHUP unless it is ignored, end a training as Ctrl-C does: saved."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = {n: signal.getsignal(n) for n in numbers if signal.getsignal(n) != signal.SIG_IGN}
+    try:
+        for number in before:
+            signal.signal(number, interrupt)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ it offered is then refused by name.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -33,6 +33,8 @@ class Extra(NamedTuple):
     empty for none."""
     page: str = ""
     """``module:function`` of the extra that shows a robot in the browser; empty for none."""
+    policy: str = ""
+    """``module:function`` of the extra that checks that a policy fits a robot; empty for none."""
 
 
 _DEMOS = ("nodes/demo",)
@@ -53,6 +55,7 @@ EXTRAS: Mapping[str, Extra] = MappingProxyType({
     "policies": Extra(
         ("policy_controller",), ("policy",),
         ("nodes/policy", "cli/learning_commands.py", "api/robot_model.py"),
+        policy="policy_files:check_fit",
     ),
     "robot_setup": Extra(
         commands=("new", "mount", "spheres"), parts=("cli/robot_commands.py", *_DEMOS)
@@ -101,6 +104,24 @@ def require_executable(executable: str) -> None:
             )
 
 
+def _offered(kind: str) -> Iterator[Any]:
+    """Yield the functions that the extras of this installation offer as a field of Extra.
+
+    Raises:
+        MotionError: a library of an extra is not installed.
+    """
+    for name, extra in EXTRAS.items():
+        module, _, function = getattr(extra, kind).partition(":")
+        if module and is_present(name):
+            try:
+                found = importlib.import_module(f"motion_nodes.extras.{name}.{module}")
+            except ModuleNotFoundError as error:
+                raise MotionError(
+                    f"the {kind} needs '{error.name}': pip install motion_nodes[{name}]."
+                ) from None
+            yield getattr(found, function)
+
+
 def shown_on_page(robot: Any, what: Any, world: Any, port: int) -> Any:
     """Show a robot in the browser by the extra that can.
 
@@ -113,27 +134,28 @@ def shown_on_page(robot: Any, what: Any, world: Any, port: int) -> Any:
     Raises:
         MotionError: no such extra is installed.
     """
-    for name, extra in EXTRAS.items():
-        if extra.page and is_present(name):
-            module, _, function = extra.page.partition(":")
-            try:
-                found = importlib.import_module(f"motion_nodes.extras.{name}.{module}")
-            except ModuleNotFoundError as error:
-                raise MotionError(
-                    f"the page needs '{error.name}': pip install motion_nodes[{name}]."
-                ) from None
-            return getattr(found, function)(robot, what, world, port)
+    for show in _offered("page"):
+        return show(robot, what, world, port)
     raise MotionError("showing robots needs the extra 'viewer', which is not installed.")
+
+
+def check_policy(policy: str, robot: Any) -> None:
+    """Check that a learned policy fits a robot, by the extra that can; else its node does.
+
+    Args:
+        policy: network, folder, or name of a published policy.
+        robot: description of the robot.
+
+    Raises:
+        MotionError: it does not.
+    """
+    for check in _offered("policy"):
+        check(policy, robot)
 
 
 def suite_environment() -> dict[str, str]:
     """Return the environment variables that extras set for the processes of a suite."""
     found: dict[str, str] = {}
-    for name, extra in EXTRAS.items():
-        if extra.environment and is_present(name):
-            module, _, function = extra.environment.partition(":")
-            made: Any = getattr(
-                importlib.import_module(f"motion_nodes.extras.{name}.{module}"), function
-            )
-            found |= made()
+    for make in _offered("environment"):
+        found |= make()
     return found

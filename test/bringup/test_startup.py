@@ -14,7 +14,7 @@ from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.processes import ProcessGroup
 from motion_nodes.bringup.suite import Startup, SuiteOptions, run_suite
 from motion_nodes.core.robot.placement import parse_placements
-from motion_nodes.errors import InvalidConfig, MotionError
+from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
 from motion_nodes.ros.instance_lock import InstanceLock, owner_of
 from motion_nodes.ros.readiness import (
     ASLEEP,
@@ -263,3 +263,19 @@ def test_a_robot_whose_wheels_turn_the_other_way_does_not_end_the_others(tmp_pat
     assert "reverse its axis" in left_out["b"]
     with pytest.raises(InvalidConfig):
         suite._usable(BringupConfig(placements=parse_placements([f"b:={bad}"])))
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [("go2_walk", "has no joint FR_hip_joint"), ("walk", "not a file, a folder or a known policy")],
+)
+def test_a_policy_that_does_not_fit_its_robot_is_refused_before_anything_starts(policy, why):
+    single = BringupConfig(placements=parse_placements(["franka"]), policies=(policy,))
+    with pytest.raises(InvalidDescription, match=why):
+        suite.composition(SuiteOptions(single))
+    placements = parse_placements(["a:=franka", "b:=go2"])
+    both = BringupConfig(placements=placements, policies=(f"a:={policy}", "b:=go2_trot"))
+    kept, left_out = suite._usable(both)
+    assert [place.namespace for place in kept.placements] == ["b"]
+    assert kept.policies == ("b:=go2_trot",)
+    assert why in left_out["a"]

@@ -4,11 +4,16 @@
 import csv
 import json
 import re
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
 
 from motion_nodes.cli.main import main
+from motion_nodes.extras.learning.training_run import load_policy
 
 
 def call(capsys, *words):
@@ -50,6 +55,23 @@ def test_train_resume_and_evaluate(tmp_path, capsys):
         code, out = call(capsys, *words)
         assert code == 2
         assert out.err.startswith("motion: ")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_training_with_a_checkpoint(tmp_path, number):
+    words = ["-m", "motion_nodes.cli.main", "learn", "reach", "--minutes", "5", "--envs", "8"]
+    process = subprocess.Popen(
+        [sys.executable, *words, "-o", str(tmp_path)], stderr=subprocess.PIPE, text=True
+    )
+    end = time.monotonic() + 120.0
+    while not (tmp_path / "curve.csv").exists() and process.poll() is None:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert not (tmp_path / "checkpoint.npz").exists()
+    process.send_signal(number)
+    assert "Traceback" not in process.communicate(timeout=120)[1]
+    assert process.returncode == 130
+    load_policy(tmp_path / "checkpoint.npz", "reach")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from motion_nodes.core.scene.scene import AttachedBody, Part, world_object
 from motion_nodes.core.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
 from motion_nodes.core.scene.world import World
 from motion_nodes.errors import InvalidCommand, UnknownFrame
+from motion_nodes.extras.viewer import planned_path
 from motion_nodes.extras.viewer.scene_view import MAX_OBJECTS, surface_of
 from motion_nodes.extras.viewer.ui_commands import PlannerOptions
 from motion_nodes.extras.viewer.viewed_robot import PLANNER, ViewedRobot
@@ -290,6 +292,27 @@ def test_a_plan_is_hidden_once_it_is_executed(viewer):
     assert not refreshed()
     viewer.update_plan("franka", [0.0, 1.0], rows[::-10])
     assert refreshed()
+
+
+@pytest.mark.parametrize(("share", "shown"), [(0.0, True), (0.5, False), (None, True)])
+def test_a_plan_whose_execution_was_stopped_is_hidden(viewer, monkeypatch, share, shown):
+    """Where the robot rests: at its start, along its path, or somewhere else all the time."""
+    path, now = planning(viewer).path, [100.0]
+    monkeypatch.setattr(planned_path, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    rows = plan(viewer)
+    last = len(rows) - 1
+    followed = [rows[-1] + 0.3] if share is None else rows[: int(share * last) + 1]
+    for q in (*followed, *[followed[-1]] * 5):
+        viewer.update_joints("franka", q)
+        viewer.flush()
+        path.refresh_panel()
+        now[0] += 0.3
+    assert path.show.value == shown
+    # The next plan is shown.
+    viewer.update_plan("franka", [0.0, 1.0], [followed[-1], rows[-1]])
+    viewer.flush()
+    path.refresh_panel()
+    assert path.show.value
 
 
 def test_a_newer_plan_takes_the_place_and_a_bad_one_does_not(viewer):

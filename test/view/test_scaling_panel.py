@@ -7,9 +7,11 @@ import math
 
 import numpy as np
 import pytest
+from patience import wait_until
 from view.test_browser_viewer import Record, as_page
 
 from motion_nodes.core.robot.loader import load_robot
+from motion_nodes.extras.viewer import panel_style
 from motion_nodes.extras.viewer.scaling_panel import MIN_PERCENT, MotionScaling
 from motion_nodes.extras.viewer.viewed_robot import IK, PLANNER, ViewedRobot
 
@@ -52,6 +54,18 @@ def test_whatever_is_typed_the_factors_are_in_range(viewer, typed):
         assert MIN_PERCENT / 100.0 <= factor <= 1.0
         assert np.isfinite(factor)
     assert scaling.acceleration == 1.0
+
+
+@pytest.mark.parametrize(("typed", "kept"), [(1000.0, 100.0), (0.0, MIN_PERCENT), (42.0, 42.0)])
+def test_all_pages_show_the_number_that_holds_once_it_is_typed(viewer, monkeypatch, typed, kept):
+    monkeypatch.setattr(panel_style, "TYPING_PAUSE", 0.05)
+    live = viewer._robots["a"]
+    for field in (viewer._scaling.velocity, viewer._scaling.acceleration):
+        as_page(viewer, field, value=typed)
+        assert field.value == typed, "while it is being typed"
+        wait_until(lambda field=field: field.value == kept, "bounded")
+    as_page(viewer, live.planning.goals.attempts, value=1000)
+    wait_until(lambda: live.planning.goals.attempts.value == 100, "bounded")
 
 
 def test_they_are_above_all_robots(viewer):

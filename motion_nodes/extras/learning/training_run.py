@@ -452,11 +452,11 @@ def run(
                 if best is not None and trainer.iteration % EVALUATION_INTERVAL == 0:
                     best.update(trainer)
                 report(progress, budget.spent(trainer.seconds, trainer.steps))
+            if best is not None:
+                best.update(trainer)
         except (KeyboardInterrupt, BrokenExecutor):
             _save(trainer, directory)
             raise
-        if best is not None:
-            best.update(trainer)
     _save(trainer, directory)
 
 

@@ -179,6 +179,21 @@ def load_policy(
     return PolicyRunner(spec, load_network(network_file), robot.joint_names)
 
 
+def check_fit(policy: str, robot: Robot) -> None:
+    """Check that a policy fits a robot, by its description: nothing is downloaded or loaded.
+
+    Args:
+        policy: as of :func:`load_policy`.
+        robot: the robot that shall execute it.
+
+    Raises:
+        InvalidDescription: files that are missing, broken, or do not fit the robot.
+    """
+    published = policy in PUBLISHED and not Path(policy).expanduser().exists()
+    file = ROBOTS / PUBLISHED[policy].description if published else policy_files(policy)[1]
+    read_spec(file, robot).require_joints(robot.joint_names)
+
+
 def read_spec(file: str | Path, robot: Robot, joint_order: Sequence[str] = ()) -> PolicySpec:
     """Read a description of either format; see :func:`load_policy`.
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import InvalidDescription
+from motion_nodes.errors import InvalidDescription, did_you_mean
 from motion_nodes.typing import Array
 
 MAX_PERIOD, MAX_DECIMATION, MAX_HISTORY = 10.0, 10_000, 1000
@@ -174,6 +175,23 @@ class PolicySpec:
     def commanded_joints(self) -> tuple[str, ...]:
         """Joints of all actions, in the order of the actions."""
         return tuple(name for term in self.actions for name in term.joints)
+
+    def require_joints(self, joint_names: Sequence[str]) -> None:
+        """Check that a robot has the joints that the policy commands and observes.
+
+        Args:
+            joint_names: joints of the robot.
+
+        Raises:
+            InvalidDescription: names those that are missing.
+        """
+        used = {*self.commanded_joints, *(j for t in self.observations for j in t.joints)}
+        missing = [name for name in self.joints.names if name in used - set(joint_names)]
+        if missing:
+            raise InvalidDescription(
+                f"{self.source}: the robot has no joint {', '.join(missing)}."
+                f"{did_you_mean(missing[0], joint_names)}"
+            )
 
     @property
     def command_limit(self) -> Array | None:

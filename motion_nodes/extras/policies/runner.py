@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.core.robot.limits import joint_indices
-from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, did_you_mean
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.extras.policies.network import NetworkFault, PolicyNetwork, check_widths
 from motion_nodes.extras.policies.observations import BoundTerm, PolicyInputs, source_of
 from motion_nodes.extras.policies.policy_spec import ActionKind, ActionTerm, PolicySpec
@@ -100,13 +100,7 @@ class PolicyRunner:
         self.spec = spec
         self.network = network
         self.joint_names = tuple(joint_names)
-        used = {*spec.commanded_joints, *(j for t in spec.observations for j in t.joints)}
-        missing = [name for name in spec.joints.names if name in used - set(self.joint_names)]
-        if missing:
-            raise InvalidDescription(
-                f"{spec.source}: the robot has no joint {', '.join(missing)}."
-                f"{did_you_mean(missing[0], self.joint_names)}"
-            )
+        spec.require_joints(self.joint_names)
         check_widths(network, spec.observation_width, spec.action_width, spec.source)
         self._terms = [BoundTerm(term, spec.joints, self.joint_names) for term in spec.observations]
         self._actions: list[_BoundAction] = []

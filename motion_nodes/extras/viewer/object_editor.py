@@ -25,7 +25,7 @@ from motion_nodes.core.scene.shapes import HalfSpace, Solid, TriangleMesh
 from motion_nodes.core.scene.voxels import OCTOMAP
 from motion_nodes.errors import InvalidDescription, MotionError
 from motion_nodes.extras.viewer.joint_panel import show_value
-from motion_nodes.extras.viewer.panel_style import SECONDARY, plain
+from motion_nodes.extras.viewer.panel_style import SECONDARY, keep_in_range, plain
 from motion_nodes.extras.viewer.scene_view import SceneView
 from motion_nodes.extras.viewer.target_gizmo import DragHandles
 from motion_nodes.extras.viewer.ui_commands import PanelEvents
@@ -188,6 +188,7 @@ class ObjectEditor:
                 "Mesh scale", 1.0, min=1e-6, max=1e6,
                 hint="Metres per unit of the file: 0.001 for a file in millimetres.",
             )  # fmt: skip
+            keep_in_range(self.scale)
             self.mesh = gui.add_upload_button(
                 "Import mesh", color=SECONDARY, icon=viser.Icon.UPLOAD,
                 mime_type=",".join(MESH_SUFFIXES), hint="Adds the mesh of a file as an object.",

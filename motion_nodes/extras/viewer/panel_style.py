@@ -13,11 +13,12 @@ status lines of the panel.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import viser
 
@@ -33,6 +34,8 @@ RATE_WINDOW = 1.0
 MAX_MESSAGE = 300
 """Max number of characters of a message; longer ones are truncated."""
 _MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:])")
+TYPING_PAUSE = 1.0
+"""Time without a change after which a number is no longer being typed [s]."""
 OFF = "(off)"
 """Option of a list of which nothing is shown."""
 RAD, DEG = "rad", "deg"
@@ -71,6 +74,30 @@ def row_style(fields: Sequence[viser.GuiInputHandle[float]]) -> str:
         f"box-sizing: border-box; vertical-align: top; }} {_unclipped(fields[0])} "
         f"{labels} {{ width: auto !important; }}</style>"
     )
+
+
+def keep_in_range(*fields: viser.GuiInputHandle[Any]) -> None:
+    """Show on all pages the nearest allowed number once an other one is no longer being typed.
+
+    The page on which it is typed bounds it when the field is left; meanwhile it sends what the
+    field contains, such as the first digits, and other pages show that.
+
+    Args:
+        fields: number fields with ``min`` or ``max``; readers bound their values themselves.
+    """
+
+    def bound(field: Any, typed: float) -> None:
+        low, high = (typed if limit is None else limit for limit in (field.min, field.max))
+        allowed = min(max(typed, low), high)
+        if field.value == typed != allowed:
+            field.value = allowed
+
+    async def later(event: viser.GuiEvent[Any]) -> None:
+        # Not awaited: viser would process nothing else of this page.
+        asyncio.get_running_loop().call_later(TYPING_PAUSE, bound, event.target, event.target.value)
+
+    for field in fields:
+        field.on_update(later)
 
 
 def _unclipped(handle: viser.GuiInputHandle[bool] | viser.GuiInputHandle[float]) -> str:

@@ -125,6 +125,8 @@ STALE_AFTER = 1.0
 """Age above which a plan is not drawn on a newly opened page [s]."""
 ARRIVED = 0.02
 """Largest distance of a joint from the end of an executed plan [rad or m]."""
+REST_DISTANCE, REST_TIME = 0.005, 1.0
+"""A robot within this distance [rad or m] for this time [s] rests."""
 
 
 class PlannedPath:
@@ -146,6 +148,10 @@ class PlannedPath:
         self._new = self._shown_again = False
         self._pending = False
         """Whether the plan is not executed yet; False if it ends at the current state."""
+        self._followed = False
+        """Whether the robot has been on the pending plan."""
+        self._rest: tuple[Array, float] | None = None
+        """Where the robot was last moving, and when [s]."""
         self._executed = self._hidden = False
         self._received = 0.0
         self.ghost: RobotView | None = None
@@ -208,7 +214,8 @@ class PlannedPath:
             old = time.monotonic() - self._received > max(float(plan[0][-1]), STALE_AFTER)
             over = not moves or (old and not self._stands_at(plan[1], 0, q))
             self._pending, self._executed, self._shown_again = not arrived, over, not over
-        elif arrived and self._pending:
+            self._followed, self._rest = False, None
+        elif self._pending and (arrived or self._stopped(plan[1], q)):
             self._pending, self._executed = False, True
         shown = bool(self.show.value)
         if self._line is not None:
@@ -280,6 +287,17 @@ class PlannedPath:
                 np.stack([points[:-1], points[1:]], axis=1).astype(np.float32),
                 colors=LINE_RGB, thickness=3.0, thickness_units="screen",
             )  # fmt: skip
+
+    def _stopped(self, rows: Array, q: Array) -> bool:
+        """Return whether the robot has left the start of a plan and rests before its end."""
+        moved, now = _moved(rows), time.monotonic()
+        away = self._turns.distance(rows, q)[:, moved].max(axis=1, initial=0.0)
+        self._followed = self._followed or bool((away <= ARRIVED).any())
+        was = self._rest
+        if was is None or self._turns.distance(was[0], q)[moved].max(initial=0.0) > REST_DISTANCE:
+            self._rest = q.copy(), now
+            return False
+        return self._followed and away[0] > ARRIVED and now - was[1] > REST_TIME
 
     def _stands_at(self, rows: Array, row: int, q: Array) -> bool:
         """Return whether the joints that a plan moves are at one of its rows."""

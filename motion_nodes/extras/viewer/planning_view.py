@@ -31,7 +31,7 @@ from motion_nodes.core.scene.voxels import OCTOMAP
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.extras.viewer.joint_panel import GOAL, GoalStatePanel, show_value
 from motion_nodes.extras.viewer.object_editor import ObjectEditor
-from motion_nodes.extras.viewer.panel_style import SECONDARY, plain, shortened
+from motion_nodes.extras.viewer.panel_style import SECONDARY, keep_in_range, plain, shortened
 from motion_nodes.extras.viewer.planned_path import PlannedPath
 from motion_nodes.extras.viewer.robot_view import RobotView
 from motion_nodes.extras.viewer.scene_view import MAX_OBJECTS, RobotSpheresView, SceneView
@@ -255,6 +255,7 @@ class GoalPanel:
                 "Attempts", 1, min=1, max=100, step=1,
                 hint="Number of paths that are searched; the shortest one counts.",
             )  # fmt: skip
+            keep_in_range(self.time, self.attempts)
             self.start = gui.add_dropdown(
                 "Start state", (CURRENT, *states),
                 hint="Only for Plan: motions are executed from where the robot is.",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import viser
 
-from motion_nodes.extras.viewer.panel_style import row_style
+from motion_nodes.extras.viewer.panel_style import keep_in_range, row_style
 
 MIN_PERCENT, STEP_PERCENT = 1.0, 5.0
 """Smallest scaling factor, and the step of the arrows of its field [%]."""
@@ -47,6 +47,7 @@ class ScalingPanel:
             "Accel. [%]", 100.0, min=MIN_PERCENT, max=100.0, step=STEP_PERCENT,
             hint=f"Acceleration scaling {hint}",
         )  # fmt: skip
+        keep_in_range(self.velocity, self.acceleration)
         gui.add_html(row_style((self.velocity, self.acceleration)))
 
     @property

@@ -30,7 +30,7 @@ from motion_nodes.extras.viewer.page_server import (
     stop_server,
 )
 from motion_nodes.extras.viewer.page_token import page_token
-from motion_nodes.extras.viewer.panel_style import SECONDARY, plain
+from motion_nodes.extras.viewer.panel_style import SECONDARY, keep_in_range, plain
 from motion_nodes.extras.viewer.robot_view import Appearance, RobotView, bounding_sphere
 from motion_nodes.extras.viewer.scene_setup import SceneSetup
 from motion_nodes.extras.viewer.scene_view import add_spheres
@@ -430,6 +430,7 @@ class SphereEditor:
             self.other = gui.add_dropdown("Connect with", (NO_SPHERE,))
             self.between = gui.add_number("Spheres between", 2, min=1, max=50, step=1)
             connect = gui.add_button("Connect", color=SECONDARY, icon=viser.Icon.LINE)
+        keep_in_range(self.accuracy, self.factor, self.between)
         self.history = gui.add_button_group("Changes", ("Undo", "Redo"))
         self.save = gui.add_button("Save", icon=viser.Icon.DEVICE_FLOPPY, color="green")
         self.message = gui.add_markdown("")
