@@ -42,9 +42,9 @@ from motion_nodes.nodes.task.skill_parts import (
     DriveOutlines,
     NavigatedBase,
     SkillParts,
-    TaskServerParams,
 )
 from motion_nodes.nodes.task.skill_robot import RobotSkills, TaskRobot
+from motion_nodes.nodes.task.task_params import TaskServerParams
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.action_servers import ActionGoal, ActionOutcome, LoopActionServer
 from motion_nodes.ros.concurrency.queues import ExecutorQueue
