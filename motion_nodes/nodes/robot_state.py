@@ -27,8 +27,8 @@ from motion_nodes.tolerances import EQUAL_POSITIONS
 
 STALE = 1.0
 """Age of joint states above which they are reported [s]."""
-
-
+REST_RATE = 20.0
+"""Rate of the loop while the joints rest [Hz], the default of ros-robot_state_publisher."""
 UNUSED_RATE = 10.0
 """[Hz] Rate at which joint states are read while nobody subscribes to /tf."""
 
@@ -38,8 +38,9 @@ class RobotStateParams(FramedParams):
     """Parameters of the robot state node."""
 
     update_rate: float = param(
-        50.0, doc="Publish rate of /tf.", unit="Hz", gt=0.0, le=1000.0, read_only=True
-    )
+        50.0, doc="Publish rate of /tf; max. 20 Hz while the joints rest.", unit="Hz", gt=0.0,
+        le=1000.0, read_only=True,
+    )  # fmt: skip
 
 
 class RobotStateNode(RobotNode[RobotStateParams]):
@@ -94,6 +95,7 @@ class RobotStateNode(RobotNode[RobotStateParams]):
         position = self._state.position
         if np.abs(position - self._sent).max(initial=0.0) <= EQUAL_POSITIONS:
             self._sender.send_last(self._state.stamp_ns)
+            self.idle(REST_RATE)
             return
         self._sent = position.copy()
         X_WF = self._kinematics.frames(position)

@@ -39,7 +39,7 @@ from motion_nodes.ros.node import RobotNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.run import run_node
 
-IDLE_RATE = 20.0
+IDLE_RATE = 10.0
 """Rate of the loop while robot and planning scene rest [Hz]."""
 
 

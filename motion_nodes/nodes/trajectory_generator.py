@@ -58,6 +58,8 @@ from motion_nodes.ros.scene.scene_follower import SceneFollower
 
 Codes = MoveItErrorCodes
 
+IDLE_RATE = 10.0
+"""Rate of the loop without requests [Hz]; each request updates the planning scene itself."""
 MAX_QUEUED = 8
 """Max number of queued requests; more are rejected."""
 
@@ -158,6 +160,8 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         """Update the planning scene."""
         assert self._scene is not None
         self._scene.update()
+        if not self._execution.labels:
+            self.idle(IDLE_RATE)
 
     def stopped(self, why: str) -> None:
         """Stop execution and drop queued requests."""

@@ -133,11 +133,12 @@ class ClockReader:
         They are -1 and -infinity before the first message.
         """
         with self._lock:
-            stamps = [_clock_ns(message) for message in self._subscription.all()]
-            if stamps:
+            newest = self._subscription.newest_raw()
+            if newest is not None:
                 self._arrived = time.monotonic()
-                # rclpy raises on negative times.
-                self._newest = next((ns for ns in reversed(stamps) if ns >= 0), self._newest)
+                stamp = _clock_ns(newest)
+                if stamp >= 0:  # rclpy raises on negative times
+                    self._newest = stamp
             return self._newest, self._arrived
 
 

@@ -36,7 +36,7 @@ class World:
         )
         self.time = RosTime(SimpleNamespace(get_clock=lambda: clock))
         if simulated:
-            clock_topic = SimpleNamespace(all=lambda: [self.clock()])
+            clock_topic = SimpleNamespace(newest_raw=self.clock)
             self.time.follow(ClockReader(clock_topic), lambda message: None)
         self.late = 0.0
         self.steps = StepClock(self.time, PERIOD, lambda: self.wall - self.late)

@@ -10,6 +10,7 @@ separate thread do not wake it.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import traceback
@@ -189,14 +190,17 @@ class PeriodicCall:
     """
 
     def __init__(self, method: Callable[[], None], period: float) -> None:
-        """Schedule the first call one period from now.
+        """Schedule the first call half a period to one and a half periods from now.
+
+        Calls are due at multiples of their period, those of all nodes together: a wake-up of the
+        process costs more than most of them.
 
         Args:
             method: bound method to call.
             period: period of the calls [s].
         """
         self.period = period
-        self.due = time.monotonic() + period
+        self.due = _on_grid(time.monotonic() + 0.5 * period, period)
         """Time of the next call on ``time.monotonic()`` [s]."""
         self._method = weakref.WeakMethod(method)
         self._busy = threading.RLock()
@@ -217,6 +221,11 @@ class PeriodicCall:
                 method()
                 return
         _THREAD.remove(self)
+
+
+def _on_grid(after: float, period: float) -> float:
+    """Return the first multiple of a period after a time [s]."""
+    return (math.floor(after / period) + 1) * period
 
 
 class _CallingThread:
@@ -256,7 +265,7 @@ class _CallingThread:
                 now = time.monotonic()
                 if call.due <= now:
                     # Missed calls are not repeated.
-                    call.due = max(call.due + call.period, now)
+                    call.due = max(call.due + call.period, _on_grid(now, call.period))
                     return call
                 self._changed.wait(call.due - now)
             self._running = False

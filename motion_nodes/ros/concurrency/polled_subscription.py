@@ -197,6 +197,16 @@ class PolledSubscription(Generic[M]):
         taken = self._take()
         return taken[-1][0] if taken else None
 
+    def newest_raw(self) -> bytes | None:
+        """Return the newest pending message, serialized, and drop older ones; None without one.
+
+        For topics that are read in each cycle: it records nothing about the message.
+        """
+        take, kind, found = self._take_one, self._kind, None
+        while self._subscription is not None and (pair := take(kind, True)) is not None:
+            found = pair[0]
+        return found
+
     def poll_next(self) -> None:
         """Let the next call look for messages, however short the time since the last one."""
         self.polled = -float("inf")
