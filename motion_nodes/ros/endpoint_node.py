@@ -29,6 +29,7 @@ from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.rclpy_internals import (
     NodeLogger,
     RCLError,
+    clock_setter,
     deliver_late_responses,
     given_parameters,
     replace_change_state,
@@ -348,7 +349,7 @@ class EndpointNode(LifecycleNode):
         if len(args) == 4 and args[1] == "/clock" and "callback_group" not in kwargs:
             _, topic, feed, profile = args
             clock = CLOCKS.of(self, topic, profile)
-            self._time.follow(clock, feed)
+            self._time.follow(clock, clock_setter(feed))
             return clock
         return super().create_subscription(*args, **kwargs)
 

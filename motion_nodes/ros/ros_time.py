@@ -201,18 +201,17 @@ class RosTime:
         """Create the time of ``node``, which need not be initialized yet."""
         self._node = node
         self._lock = threading.Lock()
-        self._feed: tuple[ClockReader, Callable[[Any], None]] | None = None
-        self._message = Clock()
+        self._feed: tuple[ClockReader, Callable[[int], None]] | None = None
         self._fed = self._newest = -1
         self._arrived = -math.inf
         self._moved_at = time.monotonic()
 
-    def follow(self, clock: ClockReader, feed: Callable[[Any], None]) -> None:
+    def follow(self, clock: ClockReader, feed: Callable[[int], None]) -> None:
         """Use /clock.
 
         Args:
             clock: reader of /clock.
-            feed: callback of rclpy's time source, called with the newest message.
+            feed: sets rclpy's clocks to a time [ns].
         """
         with self._lock:
             self._feed = (clock, feed)
@@ -236,9 +235,7 @@ class RosTime:
                 now = int(self._node.get_clock().now().nanoseconds)
             elif now != self._fed:
                 self._fed = now
-                clock = self._message.clock
-                clock.sec, clock.nanosec = divmod(now, 1_000_000_000)
-                feed(self._message)
+                feed(now)
             if now != self._newest:
                 self._newest = now
                 self._moved_at = time.monotonic()
@@ -252,7 +249,8 @@ class RosTime:
     @property
     def simulated(self) -> bool:
         """True if ROS time is that of /clock."""
-        return self._feed is not None and bool(self._node.get_clock().ros_time_is_active)
+        # rclpy subscribes to /clock exactly while the node's clock is a simulated one.
+        return self._feed is not None
 
     @property
     def stalled(self) -> bool:

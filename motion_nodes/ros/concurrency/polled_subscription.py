@@ -202,8 +202,11 @@ class PolledSubscription(Generic[M]):
 
         For topics that are read in each cycle: it records nothing about the message.
         """
-        take, kind, found = self._take_one, self._kind, None
-        while self._subscription is not None and (pair := take(kind, True)) is not None:
+        found = None
+        for _ in range(max(self._qos.depth, 1)):  # a queue of one needs no second look
+            pair = None if self._subscription is None else self._take_one(self._kind, True)
+            if pair is None:
+                break
             found = pair[0]
         return found
 

@@ -61,6 +61,7 @@ from rclpy.logging import get_logger
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.task import Future, Task
+from rclpy.time import Time
 from rclpy.waitable import NumberOfEntities, Waitable
 
 RCLError: type[RuntimeError] = _rclpy.RCLError
@@ -700,6 +701,25 @@ def taker(subscription: Any) -> Callable[[Any, bool], Any]:
     """
     take: Callable[[Any, bool], Any] = subscription.handle.take_message
     return take
+
+
+def clock_setter(callback: Callable[[Any], None]) -> Callable[[int], None]:
+    """Return a function that sets the clocks of a time source to a time [ns].
+
+    It does what the source's callback does with a message of /clock, at half the cost.
+
+    Args:
+        callback: the method of the source.
+    """
+    source = callback.__self__  # type: ignore[attr-defined]
+
+    def set_clocks(nanoseconds: int) -> None:
+        time = Time(nanoseconds=nanoseconds, clock_type=ClockType.ROS_TIME)
+        source._last_time_set = time
+        for clock in source._associated_clocks:
+            clock.set_ros_time_override(time)
+
+    return set_clocks
 
 
 def check_exists(entity: Any) -> None:
