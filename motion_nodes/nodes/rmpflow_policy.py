@@ -22,7 +22,7 @@ from sensor_msgs.msg import JointState
 from motion_nodes.core.control.joint_command import SESSION_MARK
 from motion_nodes.core.reactive.follower_settings import RobotMotion
 from motion_nodes.core.reactive.obstacle_scene import supported_scene
-from motion_nodes.core.reactive.policy_motion import prepare
+from motion_nodes.core.reactive.policy_motion import PreparedScenes
 from motion_nodes.core.reactive.policy_view import PolicyView
 from motion_nodes.core.reactive.target_follower import Follower
 from motion_nodes.core.robot.robot import Robot
@@ -246,6 +246,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
         self._frames: RobotFrames | None = None
         self._escape: Escape | None = None
         self._jobs_of_executor: ExecutorQueue | None = None
+        self._scenes = PreparedScenes()
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:
         """Return the settings of the RMPflow configuration file."""
@@ -314,6 +315,8 @@ class RmpflowPolicyNode(RobotNode[Any]):
             if part is not None:
                 part.destroy()
         self._scene_follower = self._frames = self._escape = self._jobs_of_executor = None
+        self._scenes.close()
+        self._scenes = PreparedScenes()
 
     def activate(self) -> None:
         """Start without a target."""
@@ -476,6 +479,10 @@ class RmpflowPolicyNode(RobotNode[Any]):
             self._follower.scene_changed(now)
         except MotionError as error:
             self._scene_fault = f"the last valid scene is kept: {error}"
+        missing = self._scenes.missing
+        if missing:
+            waiting = f"no obstacles until their meshes are prepared: {', '.join(missing[:3])}"
+            self._scene_fault = "; ".join(filter(None, (self._scene_fault, waiting)))
         if self._scene_fault:
             self.warn("scene", self._scene_fault)
 
@@ -496,9 +503,8 @@ class RmpflowPolicyNode(RobotNode[Any]):
             frames.tree.update()
         self._transforms_ready = requested
         scene_follower.update()
-        scene = scene_follower.world.scene
-        if scene is not self._scene_now:
-            prepare(scene)
+        scene = self._scenes.take(scene_follower.world.scene)
+        if scene is not None:
             self._scene_now = scene
         inputs = self._inputs
         refusal = "paused" if inputs.servo_paused else inputs.servo_fault

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -33,7 +33,9 @@ from motion_nodes.core.scene.checker import CollisionChecker
 from motion_nodes.core.scene.convex_pieces import pieces_of
 from motion_nodes.core.scene.exact_checks import ExactChecks
 from motion_nodes.core.scene.link_margins import scene_for
-from motion_nodes.core.scene.scene import Scene, difference
+from motion_nodes.core.scene.mesh_preparation import MeshPreparation, all_parts, large_meshes
+from motion_nodes.core.scene.robot_spheres import cover
+from motion_nodes.core.scene.scene import Part, Scene, difference
 from motion_nodes.core.scene.shapes import TriangleMesh
 from motion_nodes.core.scene.voxels import Voxels
 from motion_nodes.tolerances import UNSENT_STEP
@@ -119,10 +121,56 @@ def stop_positions(policy: RmpflowPolicy, q: Array, dt: float, longest: float) -
     return q
 
 
-def prepare(scene: Scene) -> None:
-    """Prepare the new meshes of a scene outside the control loop; may take seconds."""
-    solids = (part.solid for item in scene.objects.values() for part in item.parts)
-    pieces_of([solid for solid in solids if isinstance(solid, TriangleMesh)])
+class PreparedScenes:
+    """The scenes of a policy with all that is derived from their meshes, outside the control loop.
+
+    For a mesh of some ten thousand triangles this takes seconds, so another process computes it.
+    """
+
+    missing: tuple[str, ...] = ()
+    """Objects and attached bodies that are left out until their meshes are prepared."""
+
+    def __init__(self) -> None:
+        """Begin without a scene."""
+        self._meshes = MeshPreparation()
+        self._seen: Scene | None = None
+
+    def take(self, scene: Scene) -> Scene | None:
+        """Return what is ready of a scene; None if that is unchanged since the last call."""
+        seen, before = scene is self._seen, self.missing
+        if seen and not before:
+            return None
+        if self._meshes.ready(large_meshes(all_parts(scene))):
+            self.missing = ()
+        elif seen:
+            return None
+        else:
+            items = (*scene.objects.items(), *scene.attached.items())
+            self.missing = tuple(
+                name for name, item in items if not self._meshes.ready(large_meshes(item.parts))
+            )
+        self._seen = scene
+        if self.missing:
+            objects, attached = (
+                {name: item for name, item in found.items() if name not in self.missing}
+                for found in (scene.objects, scene.attached)
+            )
+            scene = replace(
+                scene, objects=MappingProxyType(objects), attached=MappingProxyType(attached)
+            )
+        for mesh in _meshes(all_parts(scene)):
+            cover(mesh)  # kept with the mesh, so the loop does not read the disk
+        pieces_of(_meshes(part for item in scene.objects.values() for part in item.parts))
+        return scene
+
+    def close(self) -> None:
+        """Terminate the other process."""
+        self._meshes.close()
+
+
+def _meshes(parts: Iterable[Part]) -> list[TriangleMesh]:
+    solids = (part.solid for part in parts)
+    return [solid for solid in solids if isinstance(solid, TriangleMesh)]
 
 
 class StandingObstacles:
