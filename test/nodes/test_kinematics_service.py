@@ -258,6 +258,23 @@ def test_joint_constraints_are_kept(kinematics):
     assert apart(X, frame_pose(found, TIP))[0] < 2e-4
 
 
+def test_reachable_poses_are_solved_within_a_constraint_of_any_joint(kinematics):
+    rng, limits = np.random.default_rng(2), FRANKA.group("arm").limits
+    for k in range(40):
+        joints = dict(zip(ARM, rng.uniform(limits.lower, limits.upper).tolist(), strict=True))
+        name = ARM[k % len(ARM)]
+        narrow = JointConstraint(joint_name=name, position=joints[name], weight=1.0)
+        narrow.tolerance_above = narrow.tolerance_below = 0.05
+        X = frame_pose(joints, TIP)
+        found = kinematics.solved(
+            stamped(X), robot_state=state(HOME), constraints=Constraints(joint_constraints=[narrow])
+        )
+        assert abs(found[name] - joints[name]) < 0.05 + 1e-4
+        distance, angle = apart(X, frame_pose(found, TIP))
+        assert distance < 1.1e-4
+        assert angle < 1.1e-3
+
+
 def test_out_of_reach_is_said_with_how_near_it_came(kinematics):
     far = np.eye(4)
     far[:3, 3] = (2.0, 0.0, 0.5)

@@ -7,7 +7,7 @@ Solvers are made at the first request of a group and link, checkers at that of a
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from motion_nodes.core.ik.problem import (
 )
 from motion_nodes.core.ik.solver import LeastSquaresIk
 from motion_nodes.core.ik.solvers import make_solver
-from motion_nodes.core.ik.task_mask import solve_reachable
+from motion_nodes.core.ik.task_mask import FULL, solve_reachable
 from motion_nodes.core.planning.planning_problem import PoseGoal, PosesGoal
 from motion_nodes.core.planning.several_poses import solve_poses
 from motion_nodes.core.robot.kinematics import Kinematics
@@ -47,7 +47,7 @@ from motion_nodes.nodes.kinematics.solution_checks import (
     excesses,
 )
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
-from motion_nodes.ros.messages.goal_constraints import GoalContext
+from motion_nodes.ros.messages.goal_constraints import GoalContext, joint_goal
 from motion_nodes.ros.messages.moveit_messages import (
     RequestRejected,
     fill_robot_state,
@@ -173,7 +173,7 @@ class SeveralTips:
     def solve(
         self,
         group: Group,
-        targets: Mapping[str, Array],
+        goal: PosesGoal,
         q: Array,
         settings: IkSettings,
         validity: Validity | None,
@@ -182,7 +182,7 @@ class SeveralTips:
 
         Args:
             group: planning group.
-            targets: poses of links in the robot's base frame, shape (4, 4) each.
+            goal: poses of links in the robot's base frame.
             q: positions of all joints [rad or m], shape (n,); also the seed.
             settings: of the solver.
             validity: further condition on the positions of the group's joints.
@@ -197,11 +197,8 @@ class SeveralTips:
                 self._checkers[group.name] = checker
             checker = checker.snapshot()
         checker.set_positions(q)
-        poses = (PoseGoal(link, X, settings.tolerance) for link, X in targets.items())
         try:
-            return solve_poses(
-                checker, PosesGoal(tuple(poses)), q[group.indices], settings, validity
-            )
+            return solve_poses(checker, goal, q[group.indices], settings, validity)
         except InvalidCommand as error:
             raise RequestRejected(Codes.INVALID_GOAL_CONSTRAINTS, str(error)) from None
         except MotionError as error:
@@ -285,15 +282,22 @@ class KinematicsRequests:
             collisions = self.collision_validity(group, q, scene)
             factories.append(collisions.check_for)
             note = "; ".join(filter(None, (note, self.scene_note())))
+        joints = joint_goal(request.constraints.joint_constraints, context)
         link, X_BT, _ = located[0]
-        if len(located) == 1 and (group.tip is not None or not link):
-            result, names = self.solve(group, link, X_BT, q, timeout, all_of(factories))
-        else:
-            poses, names = {link: X_BT for link, X_BT, _ in located}, group.joints
+        alone = len(located) == 1 and (group.tip is not None or not link)
+        result, names = None, group.joints
+        if not alone or (joints is not None and (link or group.tip)):
+            poses = {link or str(group.tip): X_BT for link, X_BT, _ in located}
             if len(poses) < len(located):
                 raise RequestRejected(Codes.INVALID_LINK_NAME, "a link has two target poses")
-            settings, valid = self._settings(timeout), all_of(factories)(names)
-            result = self.several.solve(group, poses, q, settings, valid)
+            goal = PosesGoal(
+                tuple(PoseGoal(link, X, self.settings().tolerance) for link, X in poses.items()),
+                joints,
+            )
+            valid = all_of(factories)(names)
+            result = self.several.solve(group, goal, q, self._settings(timeout), valid)
+        if result is None or (alone and not result.success and len(names) < FULL):
+            result, names = self.solve(group, link, X_BT, q, timeout, all_of(factories))
         if not result.success:
             contacts = ""
             if collisions is not None and collisions.rejected:
