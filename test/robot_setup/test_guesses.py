@@ -385,6 +385,21 @@ def test_both_arms_are_a_group() -> None:
     assert len(alone.groups) == 2
 
 
+def test_arms_of_different_lengths_are_named_alike_and_both_arms() -> None:
+    parts = [link("torso")]
+    for side, count in (("left", 7), ("right", 6)):
+        above = "torso"
+        for k in range(count):
+            parts += [link(f"{side}_{k}"), joint(f"{side}_j{k}", above, f"{side}_{k}")]
+            above = f"{side}_{k}"
+    tree = read_urdf(robot(*parts))
+    groups = guess_groups(tree, (), Notes())
+    add_both_arms(tree, groups, (), Notes())
+    found = {group.name: group.joints for group in groups.groups}
+    assert list(found) == ["left", "right", "both_arms"]
+    assert found["both_arms"] == tree.joint_names
+
+
 @pytest.mark.parametrize(
     ("one", "other", "alike"),
     [

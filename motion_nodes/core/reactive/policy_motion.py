@@ -145,16 +145,15 @@ class PreparedScenes:
         elif seen:
             return None
         else:
-            items = (*scene.objects.items(), *scene.attached.items())
+            parts = {name: item.parts for name, item in scene.objects.items()}
+            parts |= {name: body.parts for name, body in scene.attached.items()}
             self.missing = tuple(
-                name for name, item in items if not self._meshes.ready(large_meshes(item.parts))
+                name for name, own in parts.items() if not self._meshes.ready(large_meshes(own))
             )
         self._seen = scene
         if self.missing:
-            objects, attached = (
-                {name: item for name, item in found.items() if name not in self.missing}
-                for found in (scene.objects, scene.attached)
-            )
+            objects = {k: v for k, v in scene.objects.items() if k not in self.missing}
+            attached = {k: v for k, v in scene.attached.items() if k not in self.missing}
             scene = replace(
                 scene, objects=MappingProxyType(objects), attached=MappingProxyType(attached)
             )

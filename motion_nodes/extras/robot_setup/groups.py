@@ -49,6 +49,7 @@ _ARM = 3
 _NOT_IN_NAMES = {"joint", "link", "motor", "servo", "fwd", "axis"}
 _SIDES = {"l", "r", "f", "b", "h"}
 """Left, right, front, back, hind: the single letters that are kept in names."""
+_LEFT_RIGHT = {"l", "r", "left", "right"}
 _PARTS = {"arm": {"shoulder", "elbow"}, "leg": {"hip", "knee"}}
 """Words in the names of joints by part of a body, for chains named by their side alone."""
 
@@ -249,10 +250,12 @@ def guess_groups(
     longest = max(actuated, key=len, default=None)
     many = sum(len(chain) > 2 for chain in actuated) > 1
     longer = sum(len(chain) == len(longest or ()) for chain in actuated) == 1
+    found = [_name(chain, f"chain_{k + 1}") for k, chain in enumerate(actuated)]
+    both_sides = sum(name in _LEFT_RIGHT for name in found) > 1
     for k, chain in enumerate(actuated):
-        is_arm = chain is longest and longer
-        name = "arm" if is_arm else f"chain_{k + 1}"
-        name = name if is_arm and not many else _name(chain, name)
+        name = found[k]
+        if chain is longest and longer and not (both_sides and name in _LEFT_RIGHT):
+            name = _name(chain, "arm") if many else "arm"
         palms = {_palm(tree, joint.parent) for hand in hands for joint in hand}
         unique = _unique(name, result.groups)
         group = _chain(tree, unique, chains[k], base or tree.root, palms, findings)
@@ -467,7 +470,7 @@ def _name(joints: Sequence[Joint], default: str) -> str:
     words = [words_of(joint.name) for joint in joints]
     shared = [word for word in dict.fromkeys(words[0]) if all(word in other for other in words)]
     kept = [w for w in shared if w not in _NOT_IN_NAMES and (len(w) > 1 or w in _SIDES)]
-    if kept in (["l"], ["r"], ["left"], ["right"]):
+    if len(kept) == 1 and kept[0] in _LEFT_RIGHT:
         parts = [part for part, own in _PARTS.items() if any(own.intersection(w) for w in words)]
         kept += parts or [default] * (default in ("arm", "gripper"))
     return "_".join(kept) or default

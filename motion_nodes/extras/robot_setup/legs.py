@@ -334,7 +334,8 @@ def add_both_arms(
 ) -> None:
     """Add the group of both arms, if there are exactly two chains alike that are no legs.
 
-    Chains are alike if the names of their joints differ by left and right, or by one number.
+    Chains are alike if their names differ by left and right, or those of their joints do or differ
+    by one number. Arms of one robot may have different numbers of joints.
 
     Args:
         tree: the robot.
@@ -354,7 +355,7 @@ def add_both_arms(
         (one, other)
         for k, one in enumerate(arms)
         for other in arms[k + 1 :]
-        if are_sides(one.joints, other.joints)
+        if are_sides(one.joints, other.joints) or is_other_side(one.name, other.name)
     ]
     if len(pairs) != 1:
         return
@@ -376,8 +377,12 @@ def are_sides(joints: Sequence[str], others: Sequence[str]) -> bool:
     if len(differences) != 1:
         return False
     one, other = differences.pop()
-    sides = {one, other} in ({"l", "r"}, {"lef", "righ"}, {"left", "right"})
-    return sides or (one.isdecimal() and other.isdecimal())
+    return is_other_side(one, other) or (one.isdecimal() and other.isdecimal())
+
+
+def is_other_side(name: str, other: str) -> bool:
+    """Return whether two names differ by left and right alone."""
+    return set(_difference(name, other)) in ({"l", "r"}, {"lef", "righ"}, {"left", "right"})
 
 
 def _difference(one: str, other: str) -> tuple[str, str]:
